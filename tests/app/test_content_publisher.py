@@ -60,7 +60,10 @@ class Node:
                 await SystemClock().sleep(0.005)
 
     async def offered(self) -> list[str]:
-        return [offer.context.decode(errors="replace").partition(".")[0] for offer in await self.publisher.offers()]
+        return [
+            published.context.decode(errors="replace").partition(".")[0]
+            for published in await self.publisher.list_contexts()
+        ]
 
     async def held(self) -> set[bytes]:
         async with reading(self.publisher) as source:
@@ -97,9 +100,9 @@ async def test_an_indexed_repository_is_advertised_with_its_name_and_commit() ->
         here.adverts.indexed(index("fleet/argo", "0123456789abcdef", a="one", b="two", c="one"))
         await here.until_offered("fleet/argo@0123456789a")
         assert await here.held() == hashes("one", "two")
-        [offer] = await here.publisher.offers()
-        assert decode_label(offer.metadata) == Label("fleet/argo", "0123456789abcdef")
-        assert metadata.protocols(offer.metadata)[0][0] == "transport-ipfs-gateway-http"
+        [published] = await here.publisher.list_contexts()
+        assert decode_label(published.metadata) == Label("fleet/argo", "0123456789abcdef")
+        assert metadata.protocols(published.metadata)[0][0] == "transport-ipfs-gateway-http"
         async with reading(here.publisher) as source:
             assert [list(advert.addresses) for advert in await chain(source)] == [AT]
         assert here.adverts.find(sha256(b"two").digest()) == Found("fleet/argo", "b.py", b"two")
@@ -152,15 +155,15 @@ async def test_a_folder_that_was_touched_is_not_advertised_again() -> None:
     async with node(MemoryChain()) as here:
         here.adverts.indexed(index("folder", "files-0123", a="one"))
         async with asyncio.timeout(PATIENCE_S):
-            head = await here.publisher.grown(None)
+            head = await here.publisher.wait_new_head(None)
         here.adverts.indexed(index("folder", "files-4567", a="one"))
         here.adverts.indexed(index("s", "bbbb", a="two"))
         async with asyncio.timeout(PATIENCE_S):
-            await here.publisher.grown(head)
+            await here.publisher.wait_new_head(head)
         async with reading(here.publisher) as source:
             assert [advert.context[:6] for advert in await chain(source)] == [b"folder", b"s@bbbb"]
-        [offer] = await here.publisher.offers(b"folder@")
-        assert decode_label(offer.metadata) == Label("folder")
+        [published] = await here.publisher.list_contexts(b"folder@")
+        assert decode_label(published.metadata) == Label("folder")
 
 
 async def test_a_repository_that_became_empty_is_taken_back() -> None:
@@ -177,9 +180,9 @@ async def test_any_name_fits_into_a_context(name: str) -> None:
     async with node(MemoryChain()) as here:
         here.adverts.indexed(index(name, "", a="one"))
         async with asyncio.timeout(PATIENCE_S):
-            await here.publisher.grown(None)
-        [offer] = await here.publisher.offers()
-        assert len(offer.context) <= CONTEXT_BYTES_MAX
+            await here.publisher.wait_new_head(None)
+        [published] = await here.publisher.list_contexts()
+        assert len(published.context) <= CONTEXT_BYTES_MAX
         here.adverts.dropped(name)
         await here.until_offered()
 
@@ -214,7 +217,7 @@ async def test_a_node_that_has_moved_says_so() -> None:
     there = ["/ip4/127.0.0.1/tcp/7070/http"]
     async with node(store, there) as here:
         async with asyncio.timeout(PATIENCE_S):
-            await here.publisher.grown(head)
+            await here.publisher.wait_new_head(head)
         async with reading(here.publisher) as source:
             assert [list(advert.addresses) for advert in await chain(source)] == [AT, there]
         assert await here.held() == hashes("one")

@@ -85,10 +85,10 @@ async def test_a_gateway_is_claimed_only_where_one_is_named(
     told = json.loads(published.stdout)
     chain = await SqliteChain.read(papers.parent / "data" / "publisher" / "chain.sqlite")
     try:
-        [offer] = await chain.offers(told["publisher"])
+        [published] = await chain.list_contexts(told["publisher"])
     finally:
         await chain.close()
-    names = [name for name, _ in metadata.protocols(offer.metadata)]
+    names = [name for name, _ in metadata.protocols(published.metadata)]
     assert [name for name in names if name in metadata.NAMES.values()] == [metadata.NAMES[code] for code in claimed]
 
 

@@ -146,7 +146,7 @@ async def test_a_sweep_frees_no_more_than_it_is_told_and_goes_on(store: IndexSto
     await store.put(value(), many("file", 25))
     await store.remove_context(ALICE, b"context")
     assert [await store.sweep(10) for _ in range(4)] == [10, 10, 5, 0]
-    assert (await store.figures()).values == 0
+    assert (await store.stats()).values == 0
 
 
 async def test_a_sweep_finds_its_own_among_many_that_begin_alike(store: IndexStore) -> None:
@@ -243,8 +243,8 @@ async def test_a_value_out_of_bounds_is_refused(store: IndexStore, wrong: IndexV
 async def test_figures_count_what_is_there(store: IndexStore) -> None:
     for at in range(3):
         await store.put(value(context=b"%d" % at), many(f"file {at}", 10))
-    figures = await store.figures()
-    assert (figures.entries, figures.values) == (30, 3)
+    stats = await store.stats()
+    assert (stats.entries, stats.values) == (30, 3)
 
 
 async def test_a_closed_store_says_so(store: IndexStore) -> None:

@@ -30,9 +30,9 @@ async def test_the_assigner_looks_for_frozen_indexers_at_its_interval() -> None:
         await it.announced(service, p)
         await it.clients["a"].freeze()
         await clock.pass_(29)
-        assert not service.picture.owed()
+        assert not service.pool_state.pending_handoffs()
         await clock.pass_(1)
-        await until(lambda: service.picture.owed().get(it.url("a")) == (p.id,))
+        await until(lambda: service.pool_state.pending_handoffs().get(it.url("a")) == (p.id,))
         running.cancel()
         with suppress(asyncio.CancelledError):
             await running
@@ -74,7 +74,7 @@ async def test_frozen_assignments_do_not_count_and_a_handoff_makes_up_for_them()
         await it.fill(first, service)
         mark = wrote(p, "new")
         await it.announced(service, p)
-        assert not service.picture.is_short(p.id)
+        assert not service.pool_state.is_short(p.id)
         assert await it.finders(mark) == sorted([second, third])
 
 
@@ -90,16 +90,16 @@ async def test_a_handoff_that_nobody_could_take_completes_when_somebody_can() ->
             wrote(chain, "old")
         await it.announced(service, p, q)
         await it.fill("a", service)
-        assert set(service.picture.owed()[it.url("a")]) == {p.id, q.id}
+        assert set(service.pool_state.pending_handoffs()[it.url("a")]) == {p.id, q.id}
         await service.close()
         await it.add("b")
         frozen_id = it.indexers["a"].status().id
         await it.clients["b"].handoff(p.id, frozen_id=frozen_id, frozen_url=it.url("a"))  # as far as the former got
         replaced = await it.assigner()
-        assert (await it.assigned())["b"] == sorted(
+        assert (await it.assignments())["b"] == sorted(
             [Assignment(p.id, frozen_id), Assignment(q.id, frozen_id)], key=lambda each: each.publisher
         )
-        assert replaced.picture.owed() == {it.url("a"): ()}
+        assert replaced.pool_state.pending_handoffs() == {it.url("a"): ()}
 
 
 async def test_a_publisher_of_which_a_full_indexer_took_nothing_is_ingested_elsewhere() -> None:
@@ -169,7 +169,7 @@ async def test_what_was_handed_off_stays_so_when_an_indexer_thaws() -> None:
         await it.add("a", store, IndexerSettings(use_assigner=True, unfreeze_on_start=True))
         await service.reload(it.configuration())
         await it.polled(service)  # it is seen at the next poll, without a restart
-        assert sorted(service.picture.audience(p.id)) == sorted([it.url("a"), it.url("b")])
+        assert sorted(service.pool_state.audience(p.id)) == sorted([it.url("a"), it.url("b")])
         twice = wrote(p, "twice")
         await it.announced(service, p)
         assert sorted(await it.finders(twice)) == ["a", "b"]

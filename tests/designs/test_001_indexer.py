@@ -135,7 +135,7 @@ async def test_a_frozen_indexer_takes_no_assignment() -> None:
         await it.clients["a"].freeze()
         with pytest.raises(Conflict, match="frozen"):
             await it.clients["a"].assign(chain.id)
-        assert await it.clients["a"].assigned() == []
+        assert await it.clients["a"].assignments() == []
 
 
 async def test_a_frozen_indexer_tells_where_and_when_it_stopped_and_how_far_it_reads() -> None:
@@ -305,14 +305,14 @@ async def test_removals_give_a_frozen_indexer_its_space_back(tmp_path: Path) -> 
     indexer = await opened(store, chain)
     await follow(indexer, chain)
     await indexer.freeze()
-    before = await indexer.figures()
+    before = await indexer.stats()
     chain.remove(b"goes")
     await follow(indexer, chain)
     freed = 0
     while swept := await store.sweep(500):
         freed += swept
     assert freed == 2000
-    assert (await indexer.figures()).entries <= before.entries - 2000
+    assert (await indexer.stats()).entries <= before.entries - 2000
     assert all(await has(indexer, hashes("stays", 10)))
     await indexer.close()
     await store.close()

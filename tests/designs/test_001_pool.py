@@ -115,7 +115,7 @@ async def test_no_data_moves_when_work_does() -> None:
         await it.add("b")
         await service.reload(it.configuration())
         await it.fill("a", service)
-        assert (await it.holders(p), (await it.indexers["b"].figures()).entries) == (["a", "b"], 0)
+        assert (await it.holders(p), (await it.indexers["b"].stats()).entries) == (["a", "b"], 0)
 
 
 async def test_indexers_fill_at_different_times() -> None:
@@ -271,12 +271,12 @@ async def test_an_assigner_is_destroyed_and_replaced_without_anybody_noticing() 
         for chain in told:
             wrote(chain, "old")
         await it.announced(service, *told)
-        before = await it.assigned()
+        before = await it.assignments()
         await service.close()
         replaced = await it.assigner()
         marks = [wrote(chain, "new") for chain in told]
         await it.announced(replaced, *told)
-        assert await it.assigned() == before
+        assert await it.assignments() == before
         assert [len(await it.finders(mark)) for mark in marks] == [1, 1, 1, 1]
 
 
@@ -326,7 +326,7 @@ async def test_preset_publishers_stay_within_their_list_also_when_it_freezes() -
         (second,) = {"a", "b"} - {first}
         await it.fill(second, service)
         assert await it.holders(p) == ["a", "b"], "and never to one outside it"
-        assert p.id in service.picture.owed()[it.url(second)]
+        assert p.id in service.pool_state.pending_handoffs()[it.url(second)]
 
 
 async def test_an_indexer_that_joins_with_data_gets_those_publishers() -> None:
@@ -343,7 +343,7 @@ async def test_an_indexer_that_joins_with_data_gets_those_publishers() -> None:
         await it.add("empty")
         await it.add("old", store)
         assert await it.counts() == {"empty": 0, "old": 0}
-        assert await it.clients["old"].preferred() == [p.id]
+        assert await it.clients["old"].preferred_publishers() == [p.id]
         wrote(p, "new")
         await it.announced(await it.assigner(), p)
         assert await it.counts() == {"empty": 0, "old": 1}

@@ -24,7 +24,7 @@ from argosy.ipni import indexer_client as clients
 from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats import cid
 from argosy.ipni.indexer_client import IndexerClient, OutcomeUnknown
-from argosy.ipni.indexer_wire import checked_url
+from argosy.ipni.indexer_wire import normalize_url
 from argosy.ipni.model import Assignment, IndexerStatus, Provider
 from argosy.ipni.web.providers_json import encode_provider, encode_providers
 from tests.ipni.assigner.doubles import HOST, announcement, peer, serving
@@ -107,12 +107,12 @@ async def test_orders_are_spelled_as_the_wire_has_them(call: Call, method: str, 
         (lambda c: c.status(), {"Frozen": True, "ID": P1, "Usage": 91.5}, IndexerStatus(P1, True, 91.5)),
         (lambda c: c.status(), {"frozen": False, "id": P1, "usage": -1}, IndexerStatus(P1, False, -1.0)),
         (
-            lambda c: c.assigned(),
+            lambda c: c.assignments(),
             [{"Publisher": P1}, {"publisher": P2, "continued": P1}],
             [Assignment(P1), Assignment(P2, P1)],
         ),
-        (lambda c: c.assigned(), None, []),
-        (lambda c: c.preferred(), [P1, P2], [P1, P2]),
+        (lambda c: c.assignments(), None, []),
+        (lambda c: c.preferred_publishers(), [P1, P2], [P1, P2]),
         (lambda c: c.syncs(), [P1], [P1]),
         (lambda c: c.telemetry(), {P1: {"Count": 7, "Elapsed": 2_000_000_000, "Samples": 3}}, {P1: (7, 2.0, 3)}),
         (lambda c: c.sync_status(), {P1: {"Provider": P1}}, {P1: {"Provider": P1}}),
@@ -124,7 +124,7 @@ async def test_answers_are_read_whatever_the_case_of_their_keys(call: Call, answ
         assert await call(client) == expected
 
 
-@pytest.mark.parametrize("call", ["assigned", "preferred", "syncs", "telemetry", "sync_status"])
+@pytest.mark.parametrize("call", ["assignments", "preferred_publishers", "syncs", "telemetry", "sync_status"])
 async def test_nothing_is_an_empty_answer(call: str) -> None:
     async with asking(Wire(Response(status_code=204))) as client:
         assert not await getattr(client, call)()
@@ -277,7 +277,7 @@ async def test_a_closed_client_stays_closed() -> None:
     ],
 )
 def test_a_url_is_kept_in_one_form(text: str, expected: str) -> None:
-    assert checked_url(text) == expected
+    assert normalize_url(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -285,4 +285,4 @@ def test_a_url_is_kept_in_one_form(text: str, expected: str) -> None:
 )
 def test_what_is_no_url_of_an_api_is_refused(text: str) -> None:
     with pytest.raises(Invalid, match="is not the URL"):
-        checked_url(text)
+        normalize_url(text)

@@ -101,9 +101,9 @@ class Pool:
         url = self.assigner.url
         assert set(await asyncio.gather(*(self.asker.announce(url, author) for author in authors))) == {204}
 
-    async def assigned(self, name: str) -> list[Assignment]:
+    async def assignments(self, name: str) -> list[Assignment]:
         async with self.indexers[name].client() as client:
-            return await client.assigned()
+            return await client.assignments()
 
     async def holders(self, multihashes: Sequence[bytes]) -> dict[bytes, set[str]]:
         """By multihash who finds it."""
@@ -162,7 +162,7 @@ async def expected_multihashes(pool: Pool, name: str) -> int:
     async with pool.indexers["a"].client() as client:
         stops = {each.id: each.frozen_at for each in await client.providers()}
     total = 0
-    for assignment in await pool.assigned(name):
+    for assignment in await pool.assignments(name):
         author = by_id[assignment.publisher]
         ads = [chapter.ad for chapter in author.chapters]
         first = ads.index(stop) + 1 if assignment.continued and (stop := stops[author.id]) else 0
@@ -233,7 +233,7 @@ async def fire(pool: Pool) -> None:
             return (await client.status()).is_frozen
 
     async def has_begun() -> bool:
-        found = [each for name in "cd" for each in await pool.assigned(name)]
+        found = [each for name in "cd" for each in await pool.assignments(name)]
         return any(each.continued for each in found)
 
     await until(is_frozen, "the full one is frozen")
@@ -254,20 +254,20 @@ async def ingested_once(pool: Pool) -> None:
     assert all(stop == authors[id].chapters[HELD - 1].ad for id, stop in stops.items())
     per_author = HELD * 3 * CHUNK + CHUNK
     assert await pool.asker.metric(pool.indexers["a"], "argosy_ipni_multihashes") == len(stops) * per_author
-    handed = [each for name in "bcd" for each in await pool.assigned(name) if each.continued]
+    handed = [each for name in "bcd" for each in await pool.assignments(name) if each.continued]
     assert {each.publisher for each in handed} == set(stops)
     assert len(handed) == len(stops), "each is handed off once"
     for name in "cd":
         stored = await pool.asker.metric(pool.indexers[name], "argosy_ipni_multihashes")
         assert stored == await expected_multihashes(pool, name)
-    own = [each for each in await pool.assigned("b") if not each.continued]
+    own = [each for each in await pool.assignments("b") if not each.continued]
     stored = await pool.asker.metric(pool.indexers["b"], "argosy_ipni_multihashes")
     assert stored == await expected_multihashes(pool, "b") - len(own) * per_author, "it goes on where it was killed"
 
 
 async def newcomers(pool: Pool) -> None:
     """An indexer that is added by editing the pool file takes the next publishers; nothing that was there moves."""
-    before = {name: await pool.assigned(name) for name in "bcd"}
+    before = {name: await pool.assignments(name) for name in "bcd"}
     await pool.start("e")
     pool.write_pool(*"abcde")  # which the gateway reads, too
     assert pool.assigner is not None
@@ -283,9 +283,9 @@ async def newcomers(pool: Pool) -> None:
         await author.write()
     await pool.announce(new)
     await pool.spread(of(chapter for author in new for chapter in author.chapters), "the newcomers are spread")
-    assert {each.publisher for each in await pool.assigned("e")} == {author.id for author in new}
+    assert {each.publisher for each in await pool.assignments("e")} == {author.id for author in new}
     for name, assigned in before.items():
-        kept = {each.publisher for each in await pool.assigned(name)} - {author.id for author in new}
+        kept = {each.publisher for each in await pool.assignments(name)} - {author.id for author in new}
         assert kept == {each.publisher for each in assigned}
 
 

@@ -37,7 +37,7 @@ from argosy.ipni.formats.multihash import SHA2_256, split, wrap
 from argosy.ipni.publish import contexts
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.contexts import Label, beginning_of, context_of
+from argosy.ipni.publish.contexts import Label, context_of, context_prefix
 from argosy.ipni.publish.head_announcer import AnnounceClient, AnnounceResult, HeadAnnouncer
 from argosy.ipni.publish.http import FOR_EVER, publisher_routes
 from argosy.ipni.publish.publisher import Publisher
@@ -83,7 +83,7 @@ async def open_content_publisher(process: Process) -> "ContentPublisher":
         process.closing.push_async_callback(announcer.close)
         record = partial(_record_announcement, process.metrics)
         head_announcer = HeadAnnouncer(
-            publisher, announcer, addresses, clock=SystemClock(), repeat_s=settings.announce_s, told=record
+            publisher, announcer, addresses, clock=SystemClock(), repeat_s=settings.announce_s, on_result=record
         )
         process.tasks.append(head_announcer.run())
     process.routes += [*publisher_routes(publisher), files_route(content, fleet_token=process.this.fleet_token)]
@@ -206,7 +206,7 @@ class ContentPublisher:
         self._holdings[name] = holding
         label = Label(name, _commit(index))
         context = _context(label, multihashes)
-        before = {offer.context for offer in await self._publisher.offers(beginning_of(name))}
+        before = {published.context for published in await self._publisher.list_contexts(context_prefix(name))}
         if multihashes and context not in before:
             encoded = metadata.join(metadata.http(), contexts.encode_label(label))
             await self._publisher.publish(context, encoded, multihashes, supersedes=sorted(before))
@@ -216,7 +216,9 @@ class ContentPublisher:
             await self._remove(name, before - {context} if multihashes else before)
 
     async def _withdraw(self, name: str) -> None:
-        await self._remove(name, {offer.context for offer in await self._publisher.offers(beginning_of(name))})
+        await self._remove(
+            name, {published.context for published in await self._publisher.list_contexts(context_prefix(name))}
+        )
 
     async def _remove(self, name: str, contexts: set[bytes]) -> None:
         for context in sorted(contexts):
@@ -227,11 +229,11 @@ class ContentPublisher:
     async def _remove_stale(self) -> None:
         """Removes advertisements of an earlier run whose repository is neither loaded nor queued."""
         queued = {name for name, index in self._queue.items() if index is not None}
-        current = {beginning_of(name) for name in queued | self._holdings.keys()}
-        for offer in await self._publisher.offers():
-            name, sign, _ = offer.context.rpartition(b"@")
+        current = {context_prefix(name) for name in queued | self._holdings.keys()}
+        for published in await self._publisher.list_contexts():
+            name, sign, _ = published.context.rpartition(b"@")
             if name + sign not in current:
-                await self._remove(name.decode("utf-8", "replace"), {offer.context})
+                await self._remove(name.decode("utf-8", "replace"), {published.context})
 
     def _record_sizes(self) -> None:
         self._metrics.set(ADS_WAITING, len(self._queue))

@@ -18,14 +18,14 @@ from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.formats.keys import PrivateKey
-from argosy.ipni.publish.backends.file_hashes import Hashed, Note, Skipped
+from argosy.ipni.publish.backends.file_hashes import FileHashed, FileSkipped, Note
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.files import (
-    Published,
-    Withdrawn,
-    had_over_http,
-    only_named,
+    PublishedPath,
+    WithdrawnPath,
+    http_metadata,
+    label_metadata,
     publish_paths,
     withdraw_paths,
 )
@@ -33,12 +33,12 @@ from argosy.ipni.publish.head_announcer import AnnounceClient, AnnounceResult, H
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.publisher import Publisher, ReadOnlyChain
 
-__all__ = ["PublishOptions", "Published", "publish_and_serve"]
+__all__ = ["PublishOptions", "PublishedPath", "publish_and_serve"]
 
 CHAIN = "chain.sqlite"
 
 ShowProgress = Callable[[float, str], None]
-Change = Published | Withdrawn
+Change = PublishedPath | WithdrawnPath
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ async def publish_and_serve(
     options: PublishOptions,
     *,
     show: ShowProgress,
-    on_published: Callable[[Published], None],
+    on_published: Callable[[PublishedPath], None],
     done: Callable[[dict[str, Any]], None],
 ) -> None:
     """With `once`, returns after the announcements; otherwise serves until it is cancelled."""
@@ -95,7 +95,7 @@ async def _change_chain(
     content_at: Sequence[str],
     options: PublishOptions,
     show: ShowProgress,
-    on_published: Callable[[Published], None],
+    on_published: Callable[[PublishedPath], None],
 ) -> Sequence[Change]:
     """Publishes or withdraws all paths while the chain is locked; one result per path."""
     store = await SqliteChain.open(path)
@@ -103,24 +103,26 @@ async def _change_chain(
         publisher = await Publisher.open(key, store, addresses=content_at)
         if options.withdraw:
             return await withdraw_paths(options.paths, publisher)
-        metadata = had_over_http if options.content_addresses else only_named
+        metadata = http_metadata if options.content_addresses else label_metadata
         return await publish_paths(options.paths, publisher, metadata=metadata, progress=_progress(show, on_published))
     finally:
         await store.close()
 
 
-def _progress(show: ShowProgress, on_published: Callable[[Published], None]) -> Callable[[Note | Published], None]:
+def _progress(
+    show: ShowProgress, on_published: Callable[[PublishedPath], None]
+) -> Callable[[Note | PublishedPath], None]:
     files = size_bytes = 0
 
-    def progress(event: Note | Published) -> None:
+    def progress(event: Note | PublishedPath) -> None:
         nonlocal files, size_bytes
         match event:
-            case Hashed(_, size):
+            case FileHashed(_, size):
                 files, size_bytes = files + 1, size_bytes + size
                 show(0.0, f"{files} files, {size_bytes >> 20} MiB hashed")
-            case Skipped(path, reason):
+            case FileSkipped(path, reason):
                 show(0.0, f"{path}: {reason}")
-            case Published():
+            case PublishedPath():
                 on_published(event)
 
     return progress
@@ -142,20 +144,20 @@ def _report(
                 "context": each.context.hex(),
                 "files": each.files,
                 "bytes": each.size_bytes,
-                "advertisement": None if each.advert is None else str(each.advert),
+                "advertisement": None if each.ad is None else str(each.ad),
             }
             for each in changes
-            if isinstance(each, Published)
+            if isinstance(each, PublishedPath)
         ],
         "withdrawn": [
             {
                 "path": str(each.path),
                 "context": each.context.hex(),
                 "files": each.files,
-                "advertisement": None if each.advert is None else str(each.advert),
+                "advertisement": None if each.ad is None else str(each.ad),
             }
             for each in changes
-            if isinstance(each, Withdrawn)
+            if isinstance(each, WithdrawnPath)
         ],
         "announced": [
             {"url": each.url, "error": None if each.error is None else str(each.error)} for each in announced

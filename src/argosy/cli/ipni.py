@@ -32,7 +32,7 @@ def status(indexer: IndexerOptions, as_json: bool) -> None:
     """Show the indexer's id, freeze state, disk usage and number of entries."""
 
     async def read(client: "IndexerClient") -> dict[str, Any]:
-        status, figures = await client.status(), await client.figures()
+        status, figures = await client.status(), await client.stats()
         return {
             "id": status.id,
             "is_frozen": status.is_frozen,
@@ -196,7 +196,7 @@ _add_command(
 @indexer_options
 def assignments(indexer: IndexerOptions, as_json: bool) -> None:
     """List the assigned publishers, and the frozen indexer from which each was handed off."""
-    found = [(each.publisher, each.continued) for each in indexer.run(lambda client: client.assigned())]
+    found = [(each.publisher, each.continued) for each in indexer.run(lambda client: client.assignments())]
     if as_json:
         print_json([{"publisher": publisher, "continued": continued or None} for publisher, continued in found])
     else:
@@ -207,7 +207,7 @@ def assignments(indexer: IndexerOptions, as_json: bool) -> None:
 @indexer_options
 def preferred(indexer: IndexerOptions, as_json: bool) -> None:
     """List the preferred publishers: those whose content the indexer has stored before."""
-    _print_list(indexer.run(lambda client: client.preferred()), "publisher", as_json=as_json)
+    _print_list(indexer.run(lambda client: client.preferred_publishers()), "publisher", as_json=as_json)
 
 
 @ipni.command()

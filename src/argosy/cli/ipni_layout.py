@@ -74,7 +74,7 @@ def show(config: Path | None, as_json: bool) -> None:
     here = file.read()
     columns = ("node", "slots", "pending slots", "entries", "bytes")
     rows = [
-        (each.name, each.held, each.left, each.figures.entries, each.figures.disk_bytes)
+        (each.name, each.held, each.left, each.stats.entries, each.stats.disk_bytes)
         for each in file.run(statuses, here)
     ]
     if as_json:

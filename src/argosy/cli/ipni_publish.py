@@ -13,7 +13,7 @@ from argosy.cli.output import json_option, print_json, progress
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
-    from argosy.app.publish_command import Published
+    from argosy.app.publish_command import PublishedPath
 
 
 @click.command(cls=Command)
@@ -51,7 +51,7 @@ def publish(paths: tuple[Path, ...], config: Path | None, as_json: bool, **optio
         raise Invalid("--withdraw requires at least one path")
     with progress("hashing") as show:
 
-        def on_published(published: "Published") -> None:
+        def on_published(published: "PublishedPath") -> None:
             show(1.0, f"{published.path}: {published.files} files")
 
         request = PublishOptions(paths=paths, **options)

@@ -96,111 +96,113 @@ class IndexerClient:
     # -- what an assigner asks ----------------------------------------------------------------------------------------
 
     async def status(self) -> IndexerStatus:
-        return indexer_wire.status(await self._ask("admin", "GET", "/status"))
+        return indexer_wire.status(await self._request("admin", "GET", "/status"))
 
-    async def assigned(self) -> list[Assignment]:
-        return indexer_wire.assigned(await self._ask("admin", "GET", "/ingest/assigned", bytes_max=LIST_BYTES_MAX))
+    async def assignments(self) -> list[Assignment]:
+        return indexer_wire.assignments(
+            await self._request("admin", "GET", "/ingest/assigned", bytes_max=LIST_BYTES_MAX)
+        )
 
-    async def preferred(self) -> list[str]:
-        return indexer_wire.texts(await self._ask("admin", "GET", "/ingest/preferred", bytes_max=LIST_BYTES_MAX))
+    async def preferred_publishers(self) -> list[str]:
+        return indexer_wire.texts(await self._request("admin", "GET", "/ingest/preferred", bytes_max=LIST_BYTES_MAX))
 
     async def assign(self, publisher: str) -> None:
-        await self._ask("admin", "POST", f"/ingest/assign/{_part(publisher)}")
+        await self._request("admin", "POST", f"/ingest/assign/{_part(publisher)}")
 
     async def unassign(self, publisher: str) -> None:
-        await self._ask("admin", "PUT", f"/ingest/unassign/{_part(publisher)}")
+        await self._request("admin", "PUT", f"/ingest/unassign/{_part(publisher)}")
 
     async def handoff(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
         body = {"FrozenID": frozen_id, "FrozenURL": frozen_url}
-        await self._ask("admin", "POST", f"/ingest/handoff/{_part(publisher)}", json=body, call_s=HANDOFF_S)
+        await self._request("admin", "POST", f"/ingest/handoff/{_part(publisher)}", json=body, call_s=HANDOFF_S)
 
     async def announce(self, announce: Announcement) -> None:
-        await self._ask("ingest", "PUT", "/announce", body=announces.encode(announce))
+        await self._request("ingest", "PUT", "/announce", body=announces.encode(announce))
 
     # -- what an operator asks ----------------------------------------------------------------------------------------
 
     async def check_health(self) -> None:
-        await self._ask("admin", "GET", "/healthcheck")
+        await self._request("admin", "GET", "/healthcheck")
 
     async def freeze(self) -> None:
-        await self._ask("admin", "PUT", "/freeze")
+        await self._request("admin", "PUT", "/freeze")
 
     async def allow(self, peer: str) -> None:
-        await self._ask("admin", "PUT", f"/ingest/allow/{_part(peer)}")
+        await self._request("admin", "PUT", f"/ingest/allow/{_part(peer)}")
 
     async def block(self, peer: str) -> None:
-        await self._ask("admin", "PUT", f"/ingest/block/{_part(peer)}")
+        await self._request("admin", "PUT", f"/ingest/block/{_part(peer)}")
 
     async def sync(
         self, publisher: str, address: str | None = None, *, depth: int = 0, is_resync: bool = False
     ) -> None:
         query = {"depth": str(depth), "resync": str(is_resync).lower()}
-        await self._ask("admin", "POST", f"/ingest/sync/{_part(publisher)}", query=query, json=address)
+        await self._request("admin", "POST", f"/ingest/sync/{_part(publisher)}", query=query, json=address)
 
     async def syncs(self) -> list[str]:
         """The publishers with a sync under way that an operator has started."""
-        return indexer_wire.texts(await self._ask("admin", "GET", "/ingest/sync/"))
+        return indexer_wire.texts(await self._request("admin", "GET", "/ingest/sync/"))
 
     async def remove_provider(self, id: str, *, is_blocked: bool = False) -> None:
         query = {"block": str(is_blocked).lower()}
-        await self._ask("admin", "DELETE", f"/removeprovider/{_part(id)}", query=query, call_s=HANDOFF_S)
+        await self._request("admin", "DELETE", f"/removeprovider/{_part(id)}", query=query, call_s=HANDOFF_S)
 
     async def import_providers(self, url: str) -> None:
         """Registers whom another indexer knows; `url` is that of its find API."""
         body = {"indexer": b64encode(url.encode()).decode()}
-        await self._ask("admin", "POST", "/importproviders", json=body, call_s=HANDOFF_S)
+        await self._request("admin", "POST", "/importproviders", json=body, call_s=HANDOFF_S)
 
     async def mark_processed(self, provider: str, ad: Cid) -> None:
-        await self._ask("admin", "PUT", f"/markadprocessed/{_part(provider)}", query={"cid": str(ad)})
+        await self._request("admin", "PUT", f"/markadprocessed/{_part(provider)}", query={"cid": str(ad)})
 
     async def telemetry(self) -> dict[str, tuple[int, float, int]]:
         """By provider since the last call: multihashes, seconds, samples."""
-        return indexer_wire.telemetry(await self._ask("admin", "GET", "/telemetry/providers"))
+        return indexer_wire.telemetry(await self._request("admin", "GET", "/telemetry/providers"))
 
     async def reload(self) -> None:
-        await self._ask("admin", "POST", "/reloadconfig")
+        await self._request("admin", "POST", "/reloadconfig")
 
     # -- what anybody asks --------------------------------------------------------------------------------------------
 
     async def providers(self) -> list[Provider]:
-        return decode_providers(await self._ask("find", "GET", "/providers", bytes_max=LIST_BYTES_MAX))
+        return decode_providers(await self._request("find", "GET", "/providers", bytes_max=LIST_BYTES_MAX))
 
     async def provider(self, id: str) -> Provider:
-        return decode_provider(await self._ask("find", "GET", f"/providers/{_part(id)}"))
+        return decode_provider(await self._request("find", "GET", f"/providers/{_part(id)}"))
 
     async def find(self, multihash: bytes) -> tuple[ProviderResult, ...]:
         """Who has the content; nobody is an empty answer."""
         try:
-            data = await self._ask("find", "GET", f"/multihash/{base58(multihash)}", bytes_max=LIST_BYTES_MAX)
+            data = await self._request("find", "GET", f"/multihash/{base58(multihash)}", bytes_max=LIST_BYTES_MAX)
         except NotFound:
             return ()
         return tuple(result for found, results in decode_json(data) if found == multihash for result in results)
 
     async def check_find(self) -> None:
         """NotFound if whoever is there answers no finds at all."""
-        await self._ask("find", "GET", "/health")
+        await self._request("find", "GET", "/health")
 
-    async def figures(self) -> StoreStats:
-        return indexer_wire.figures(await self._ask("find", "GET", "/stats"))
+    async def stats(self) -> StoreStats:
+        return indexer_wire.stats(await self._request("find", "GET", "/stats"))
 
     async def sync_status(self, publisher: str | None = None) -> Mapping[str, Any]:
         """By publisher, or of one; empty when nothing is known."""
         path = "/sync/status" if publisher is None else f"/sync/status/{_part(publisher)}"
-        told = indexer_wire.parse(await self._ask("ingest", "GET", path))
-        if not isinstance(told, dict | None):
-            raise Invalid(f"expected a JSON object, not {indexer_wire.shown(told)}")
-        return told or {}
+        decoded = indexer_wire.parse(await self._request("ingest", "GET", path))
+        if not isinstance(decoded, dict | None):
+            raise Invalid(f"expected a JSON object, not {indexer_wire.truncate_repr(decoded)}")
+        return decoded or {}
 
     async def is_indexed(self, ad: Cid) -> bool:
-        return indexer_wire.is_indexed(await self._ask("ingest", "GET", f"/sync/status/ad/{ad}"))
+        return indexer_wire.is_indexed(await self._request("ingest", "GET", f"/sync/status/ad/{ad}"))
 
     async def register(self, record: bytes) -> None:
         """Sends a provider's signed peer record."""
-        await self._ask("ingest", "POST", "/register", body=record)
+        await self._request("ingest", "POST", "/register", body=record)
 
     # -- calls --------------------------------------------------------------------------------------------------------
 
-    async def _ask(
+    async def _request(
         self,
         api: str,
         method: str,
@@ -223,14 +225,14 @@ class IndexerClient:
             headers["content-type"] = "application/json"
         url = URL(base.rstrip("/") + path, encoded=True).with_query(query)
         async with _deadline(call_s or self._call_s, url):
-            session = self._opened()
+            session = self._open_session()
             async with session.request(method, url, headers=headers, data=body, allow_redirects=False) as answer:
-                data = await _bounded(answer, bytes_max)
+                data = await _read_bounded(answer, bytes_max)
         if not 200 <= answer.status < 300:
             raise _error(url, answer, data)
         return data
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._is_closed:
             raise Unavailable("this client has been closed")
         if self._session is None:
@@ -253,7 +255,7 @@ async def _deadline(call_s: float, url: URL) -> AsyncIterator[None]:
         raise OutcomeUnknown(f"{url} broke off ({type(why).__name__}: {why})") from None
 
 
-async def _bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes:
+async def _read_bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in answer.content.iter_any():
@@ -268,8 +270,8 @@ async def _bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes:
 def _error(url: URL, answer: aiohttp.ClientResponse, data: bytes) -> ArgosyError:
     words = f"{url} answered {answer.status}: {indexer_wire.refusal(data) or answer.reason or 'without a word'}"
     if answer.status == 429:
-        told = answer.headers.get("retry-after", "")
-        return Throttled(words, retry_after_s=float(told) if told.isdecimal() else RETRY_AFTER_S)
+        decoded = answer.headers.get("retry-after", "")
+        return Throttled(words, retry_after_s=float(decoded) if decoded.isdecimal() else RETRY_AFTER_S)
     return _KINDS.get(answer.status, Unavailable)(words)
 
 

@@ -14,7 +14,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.model import Assignment, IndexerStatus, StoreStats
 
 
-def checked_url(text: str) -> str:
+def normalize_url(text: str) -> str:
     """A base URL as it is kept: http unless it says https, without a slash at its end."""
     url = text.strip()
     if "://" not in url:
@@ -48,7 +48,7 @@ def parse(data: bytes) -> Any:
 def fields(node: Any) -> Mapping[str, Any]:
     """An object's fields by their names in lower case."""
     if not isinstance(node, dict):
-        raise Invalid(f"expected a JSON object, not {shown(node)}")
+        raise Invalid(f"expected a JSON object, not {truncate_repr(node)}")
     return {name.lower(): value for name, value in node.items()}
 
 
@@ -60,12 +60,12 @@ def field(node: Mapping[str, Any], name: str, zero: T) -> T:
     if isinstance(zero, float) and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not type(zero):
-        raise Invalid(f"{name} should be a {type(zero).__name__}, not {shown(value)}")
+        raise Invalid(f"{name} should be a {type(zero).__name__}, not {truncate_repr(value)}")
     found: T = value
     return found
 
 
-def shown(value: object) -> str:
+def truncate_repr(value: object) -> str:
     text = repr(value)
     return text if len(text) <= SHOWN_CHARS_MAX else text[:SHOWN_CHARS_MAX] + "…"
 
@@ -75,28 +75,28 @@ def items(node: Any) -> list[Any]:
     if node is None:
         return []
     if not isinstance(node, list):
-        raise Invalid(f"expected a JSON list, not {shown(node)}")
+        raise Invalid(f"expected a JSON list, not {truncate_repr(node)}")
     return node
 
 
 def status(data: bytes) -> IndexerStatus:
-    told = fields(parse(data))
-    found = IndexerStatus(field(told, "ID", ""), field(told, "Frozen", False), field(told, "Usage", 0.0))
+    decoded = fields(parse(data))
+    found = IndexerStatus(field(decoded, "ID", ""), field(decoded, "Frozen", False), field(decoded, "Usage", 0.0))
     if not found.id:
         raise Invalid("the status names no ID: is this the admin URL of an indexer?")
     return found
 
 
-def assigned(data: bytes) -> list[Assignment]:
-    told = [fields(item) for item in items(parse(data))]
-    return [Assignment(_named(each, "Publisher"), field(each, "Continued", "")) for each in told]
+def assignments(data: bytes) -> list[Assignment]:
+    decoded = [fields(item) for item in items(parse(data))]
+    return [Assignment(_required_text(each, "Publisher"), field(each, "Continued", "")) for each in decoded]
 
 
 def texts(data: bytes) -> list[str]:
     found = items(parse(data))
     for item in found:
         if not isinstance(item, str):
-            raise Invalid(f"expected a list of texts, not one with {shown(item)}")
+            raise Invalid(f"expected a list of texts, not one with {truncate_repr(item)}")
     return found
 
 
@@ -106,18 +106,18 @@ def telemetry(data: bytes) -> dict[str, tuple[int, float, int]]:
     if node is None:
         return {}
     if not isinstance(node, dict):
-        raise Invalid(f"expected a JSON object, not {shown(node)}")
-    told = {provider: fields(counts) for provider, counts in node.items()}
+        raise Invalid(f"expected a JSON object, not {truncate_repr(node)}")
+    decoded = {provider: fields(counts) for provider, counts in node.items()}
     return {
         provider: (field(counts, "Count", 0), field(counts, "Elapsed", 0.0) / NS_PER_S, field(counts, "Samples", 0))
-        for provider, counts in told.items()
+        for provider, counts in decoded.items()
     }
 
 
-def figures(data: bytes) -> StoreStats:
-    """The counts of `/stats`; what the store has besides is not told there."""
-    told = fields(parse(data))
-    return StoreStats(entries=field(told, "EntriesCount", 0), values=0, disk_bytes=0)
+def stats(data: bytes) -> StoreStats:
+    """The counts of `/stats`; what the store has besides is not decoded there."""
+    decoded = fields(parse(data))
+    return StoreStats(entries=field(decoded, "EntriesCount", 0), values=0, disk_bytes=0)
 
 
 def is_indexed(data: bytes) -> bool:
@@ -128,15 +128,15 @@ def refusal(data: bytes) -> str:
     """The words of a refusal: plain text, or our own JSON; cut to what a message can hold."""
     text = data.decode("utf-8", "replace").strip()
     try:
-        told = fields(msgspec.json.decode(data))
-        text = field(fields(told.get("error")), "message", text)
+        decoded = fields(msgspec.json.decode(data))
+        text = field(fields(decoded.get("error")), "message", text)
     except (Invalid, msgspec.DecodeError):
         pass  # plain text
     return " ".join(text.split())[:SHOWN_CHARS_MAX]
 
 
-def _named(told: Mapping[str, Any], name: str) -> str:
-    value = field(told, name, "")
+def _required_text(decoded: Mapping[str, Any], name: str) -> str:
+    value = field(decoded, name, "")
     if not value:
-        raise Invalid(f"an entry without {name}: {shown(dict(told))}")
+        raise Invalid(f"an entry without {name}: {truncate_repr(dict(decoded))}")
     return value

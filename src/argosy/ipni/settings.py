@@ -18,7 +18,7 @@ class IndexerSettings:
 
     SECTION: ClassVar[str] = "ipni"
 
-    folder: str = setting("{data}/ipni", doc="where the index lies")
+    dir: str = setting("{data}/ipni", doc="where the index lies")
     is_double_hashed: bool = setting(
         False, doc="keep second hashes too, for readers who hide what they look for; about 20 bytes more for each"
     )
@@ -114,7 +114,7 @@ class SyncSettings:
         64 * KIB, min=1, doc="beyond the grace, an answer must have come at this rate on the whole, or it is given up"
     )
     head_bytes_max: int = setting(16 * KIB, min=KIB, doc="a larger signed head is refused")
-    advert_bytes_max: int = setting(256 * KIB, min=KIB, doc="a larger advertisement is refused")
+    ad_bytes_max: int = setting(256 * KIB, min=KIB, doc="a larger advertisement is refused")
     entries_bytes_max: int = setting(4 * MIB, min=KIB, doc="a larger block of entries is refused, packed or unpacked")
     connections_max: int = setting(128, min=1, doc="connections to publishers at one time")
     connections_per_host_max: int = setting(8, min=1, doc="connections to one publisher's host at one time")

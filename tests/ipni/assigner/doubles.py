@@ -69,11 +69,11 @@ class Double:
         await self._enter("status")
         return IndexerStatus(self.id, self.is_frozen, self.usage_percent)
 
-    async def assigned(self) -> list[Assignment]:
+    async def assignments(self) -> list[Assignment]:
         await self._enter("assigned")
         return [Assignment(publisher, continued) for publisher, continued in self.allowed.items()]
 
-    async def preferred(self) -> list[str]:
+    async def preferred_publishers(self) -> list[str]:
         await self._enter("preferred")
         if not self.has_preferred:
             raise Unavailable("no such thing here")
@@ -144,13 +144,13 @@ def indexer_app(double: Double) -> Starlette:
         told = await double.status()
         return JSONResponse({"Frozen": told.is_frozen, "ID": told.id, "Usage": told.usage_percent})
 
-    async def assigned(_: Request) -> Response:
-        told = await double.assigned()
+    async def assignments(_: Request) -> Response:
+        told = await double.assignments()
         rows = [{"Publisher": a.publisher} | ({"Continued": a.continued} if a.continued else {}) for a in told]
         return JSONResponse(rows) if rows else Response(status_code=204)
 
-    async def preferred(_: Request) -> Response:
-        told = await double.preferred()
+    async def preferred_publishers(_: Request) -> Response:
+        told = await double.preferred_publishers()
         return JSONResponse(told) if told else Response(status_code=204)
 
     async def assign(request: Request) -> None:
@@ -168,8 +168,8 @@ def indexer_app(double: Double) -> Starlette:
     return Starlette(
         routes=[
             route("/status", "GET", status),
-            route("/ingest/assigned", "GET", assigned),
-            route("/ingest/preferred", "GET", preferred),
+            route("/ingest/assigned", "GET", assignments),
+            route("/ingest/preferred", "GET", preferred_publishers),
             route("/ingest/assign/{publisher}", "POST", assign),
             route("/ingest/handoff/{publisher}", "POST", handoff),
             route("/announce", "PUT", announce),
@@ -275,9 +275,9 @@ async def until(is_so: Callable[[], object]) -> None:
 async def announced(service: AssignerService, publisher: str, head: int = 0) -> None:
     """Announces, and waits until all has come of it that will."""
     service.announce(announcement(publisher, head))
-    await service.settled()
+    await service.wait_idle()
 
 
 async def polled(service: AssignerService) -> None:
     await service.poll()
-    await service.settled()
+    await service.wait_idle()

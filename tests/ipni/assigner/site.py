@@ -133,9 +133,9 @@ class Site:
         self._closing.push_async_callback(service.close)
         return service
 
-    async def settled(self, service: AssignerService) -> None:
+    async def wait_idle(self, service: AssignerService) -> None:
         """Until nothing is to be assigned, passed on or ingested any more."""
-        await service.settled()
+        await service.wait_idle()
         await self.idle()
 
     async def idle(self) -> None:
@@ -146,22 +146,22 @@ class Site:
     async def announced(self, service: AssignerService, *chains: Chain) -> None:
         for chain in chains:
             service.announce(chain.announced())
-            await self.settled(service)
+            await self.wait_idle(service)
 
     async def polled(self, service: AssignerService) -> None:
         await service.poll()
-        await self.settled(service)
+        await self.wait_idle(service)
 
-    async def assigned(self) -> dict[str, list[Assignment]]:
-        found = await asyncio.gather(*(client.assigned() for client in self.clients.values()))
+    async def assignments(self) -> dict[str, list[Assignment]]:
+        found = await asyncio.gather(*(client.assignments() for client in self.clients.values()))
         return dict(zip(self.clients, found, strict=True))
 
     async def counts(self) -> dict[str, int]:
-        return {name: len(found) for name, found in (await self.assigned()).items()}
+        return {name: len(found) for name, found in (await self.assignments()).items()}
 
     async def holders(self, chain: Chain) -> list[str]:
         """Those the publisher is assigned to, frozen ones, too."""
-        assigned = await self.assigned()
+        assigned = await self.assignments()
         return [name for name, found in assigned.items() if chain.id in {each.publisher for each in found}]
 
     async def finders(self, multihash: bytes) -> list[str]:

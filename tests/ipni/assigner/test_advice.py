@@ -6,16 +6,16 @@ from argosy.ipni.assigner.http import assignment_rows, pool_rows, render_page
 from argosy.ipni.assigner.pool_state import IndexerReport, PoolState
 
 
-def picture(replication: int = 1, presets: tuple[str, ...] = (), **answers: IndexerReport | None) -> PoolState:
+def pool_state(replication: int = 1, presets: tuple[str, ...] = (), **answers: IndexerReport | None) -> PoolState:
     """Each answer is of the indexer named so; the presets are those of the first one."""
     entries = [PoolEntry(name, f"{name}-find", f"{name}-ingest") for name in answers]
     entries[0] = PoolEntry(entries[0].admin_url, entries[0].find_url, entries[0].ingest_url, frozenset(presets))
     made = PoolState(Configuration(tuple(entries), replication=replication))
     for name, answer in answers.items():
         if answer is None:
-            made.missed(name, "connection refused")
+            made.on_poll_failure(name, "connection refused")
         else:
-            made.answered(name, answer, made.asked(name))
+            made.on_report(name, answer, made.change_count(name))
     return made
 
 
@@ -28,61 +28,68 @@ def kinds(found: list[Advice]) -> list[tuple[str, str]]:
 
 
 def test_a_healthy_pool_needs_nothing() -> None:
-    assert advise(picture(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B"))) == []
+    assert advise(pool_state(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B"))) == []
 
 
 def test_an_indexer_that_does_not_answer_is_named_with_the_reason() -> None:
-    found = advise(picture(a=IndexerReport("A"), b=IndexerReport("B"), c=None))
+    found = advise(pool_state(a=IndexerReport("A"), b=IndexerReport("B"), c=None))
     assert kinds(found) == [("silent", "c")]
     assert "connection refused" in found[0].text
 
 
 def test_a_frozen_indexer_nobody_can_continue_needs_another_one() -> None:
     frozen = IndexerReport("A", is_frozen=True, assigned={"p": "", "q": ""})
-    found = advise(picture(a=frozen, b=IndexerReport("B"), c=IndexerReport("C"), presets=("p",)))
+    found = advise(pool_state(a=frozen, b=IndexerReport("B"), c=IndexerReport("C"), presets=("p",)))
     assert kinds(found) == [("stuck", "a")]
     assert found[0].publishers == ("p",)
 
 
 def test_a_frozen_indexer_that_owes_nothing_may_go() -> None:
     frozen = IndexerReport("A", is_frozen=True, assigned={"p": ""})
-    found = advise(picture(a=frozen, b=IndexerReport("B", assigned={"p": "A"}), c=IndexerReport("C")))
+    found = advise(pool_state(a=frozen, b=IndexerReport("B", assigned={"p": "A"}), c=IndexerReport("C")))
     assert kinds(found) == [("done", "a")]
 
 
 def test_too_few_active_indexers_leave_nobody_to_hand_on_to() -> None:
-    assert kinds(advise(picture(replication=2, a=IndexerReport("A"), b=IndexerReport("B")))) == [("no room", "")]
-    assert kinds(advise(picture(replication=2, a=IndexerReport("A"), b=IndexerReport("B"), c=IndexerReport("C")))) == []
+    assert kinds(advise(pool_state(replication=2, a=IndexerReport("A"), b=IndexerReport("B")))) == [("no room", "")]
+    assert (
+        kinds(advise(pool_state(replication=2, a=IndexerReport("A"), b=IndexerReport("B"), c=IndexerReport("C")))) == []
+    )
 
 
 def test_a_nearly_full_indexer_is_named() -> None:
-    found = advise(picture(a=IndexerReport("A", usage_percent=80.0), b=IndexerReport("B", usage_percent=79.9)))
+    found = advise(pool_state(a=IndexerReport("A", usage_percent=80.0), b=IndexerReport("B", usage_percent=79.9)))
     assert kinds(found) == [("full", "a")]
 
 
 def test_an_overloaded_indexer_is_named_with_the_mean() -> None:
-    found = advise(picture(a=IndexerReport("A", assigned=publishers(31)), b=IndexerReport("B"), c=IndexerReport("C")))
+    found = advise(
+        pool_state(a=IndexerReport("A", assigned=publishers(31)), b=IndexerReport("B"), c=IndexerReport("C"))
+    )
     assert kinds(found) == [("overloaded", "a")]
     assert "31 publishers, the mean is 10" in found[0].text
     assert (
-        advise(picture(a=IndexerReport("A", assigned=publishers(9)), b=IndexerReport("B"), c=IndexerReport("C"))) == []
+        advise(pool_state(a=IndexerReport("A", assigned=publishers(9)), b=IndexerReport("B"), c=IndexerReport("C")))
+        == []
     )
 
 
 def test_a_publisher_that_too_many_hold_is_taken_from_the_busiest() -> None:
     found = advise(
-        picture(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B", assigned={"p": "A", "q": ""}))
+        pool_state(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B", assigned={"p": "A", "q": ""}))
     )
     assert [(advice.kind, advice.indexer, advice.publishers) for advice in found] == [("too many", "b", ("p",))]
 
 
 def test_one_indexer_at_two_urls_is_named() -> None:
-    assert kinds(advise(picture(a=IndexerReport("A"), b=IndexerReport("A"), c=IndexerReport("C")))) == [("twice", "b")]
+    assert kinds(advise(pool_state(a=IndexerReport("A"), b=IndexerReport("A"), c=IndexerReport("C")))) == [
+        ("twice", "b")
+    ]
 
 
 def test_the_rows_tell_states_and_counts() -> None:
     frozen = IndexerReport("A", is_frozen=True, usage_percent=91.0, assigned={"p": "", "q": ""})
-    made = picture(a=frozen, b=IndexerReport("B", assigned={"p": "A"}, preferred=frozenset({"z"})), c=None)
+    made = pool_state(a=frozen, b=IndexerReport("B", assigned={"p": "A"}, preferred=frozenset({"z"})), c=None)
     rows = pool_rows(made)
     assert [(row["state"], row["assigned"], row["preferred"]) for row in rows] == [
         ("frozen", 2, 0),
@@ -98,9 +105,9 @@ def test_the_rows_tell_states_and_counts() -> None:
 
 
 def test_the_page_shows_the_pool_and_trusts_nobodys_text() -> None:
-    shown = render_page(picture(a=IndexerReport("<script>alert(1)</script>"), b=None), ("p",))
+    shown = render_page(pool_state(a=IndexerReport("<script>alert(1)</script>"), b=None), ("p",))
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown
     assert "connection refused" in shown
     assert "1 announced publishers wait" in shown
-    assert "all is well" in render_page(picture(a=IndexerReport("A"), b=IndexerReport("B")))
+    assert "all is well" in render_page(pool_state(a=IndexerReport("A"), b=IndexerReport("B")))

@@ -30,7 +30,7 @@ class Door:
         headers = {"content-type": content_type}
         async with self.session.put(self.url + path, data=BytesIO(body), headers=headers) as answer:
             text = await answer.text()
-        await self.service.settled()
+        await self.service.wait_idle()
         return answer.status, text
 
     async def get(self, path: str) -> tuple[int, str]:
@@ -44,7 +44,7 @@ class Door:
 
     async def post(self, path: str, headers: dict[str, str]) -> int:
         async with self.session.post(self.url + path, headers=headers) as answer:
-            await self.service.settled()
+            await self.service.wait_idle()
             return answer.status
 
     async def reload(self) -> None:

@@ -40,14 +40,14 @@ def outbox(destination: Destination, missed_max: int = 10) -> Outbox:
 async def tried(box: Outbox, *announces: Announcement) -> None:
     for announce in announces:
         box.put(announce)
-        await box.line.wait_idle()
+        await box.queue.wait_idle()
 
 
 async def back(box: Outbox, destination: Destination) -> list[Announcement]:
     destination.refusal = None
     for _ in range(2):  # and nothing is told twice
-        box.again()
-        await box.line.wait_idle()
+        box.resend_missed()
+        await box.queue.wait_idle()
     return destination.told
 
 

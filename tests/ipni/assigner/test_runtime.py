@@ -38,7 +38,7 @@ async def test_a_change_of_the_file_is_taken_without_a_restart(tmp_path: Path) -
         await until(made.service.is_ready)
         write(path, it, "0", "1")
         await until(lambda: one.handoffs)
-        await made.service.settled()
+        await made.service.wait_idle()
         running.cancel()
         await asyncio.wait([running])
         await made.close()
@@ -53,20 +53,20 @@ async def test_a_file_that_went_wrong_is_reported_and_the_former_one_holds(tmp_p
         made = assigner(path)
         await made.service.poll()
         path.write_text('{"IndexerPool": []')
-        await made.look()
-        await made.look()
-        metrics = made.service.teller.metrics
+        await made.reload_if_changed()
+        await made.reload_if_changed()
+        metrics = made.service.telemetry.metrics
         assert metrics.value(RELOADS, outcome="refused") == 1
         with pytest.raises(Invalid, match=r"pool\.json: the pool file is not JSON"):
             await made.reload()
         path.unlink()
-        await made.look()
+        await made.reload_if_changed()
         await announced(made.service, "p1")
         assert set(only.allowed) == {P1}
         write(path, it)
-        await made.look()
+        await made.reload_if_changed()
         assert metrics.value(RELOADS, outcome="taken") == 1
-        assert made.service.picture.urls() == ()
+        assert made.service.pool_state.urls() == ()
         await made.close()
 
 
@@ -74,7 +74,7 @@ async def test_what_the_file_does_not_say_comes_from_the_settings(tmp_path: Path
     path = tmp_path / "pool.toml"
     path.write_text("PresetReplication = 3\n")
     made = assigner(path, replication=2, poll_s=9.0, exceptions=(P1,), forward_urls=("x:1/",))
-    found = made.service.picture.configuration
+    found = made.service.pool_state.configuration
     assert (found.replication, found.preset_replication, found.poll_s) == (2, 3, 9.0)
     assert (found.exceptions, found.forward_urls) == ({P1}, ("http://x:1",))
     await made.close()

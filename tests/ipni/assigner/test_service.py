@@ -65,7 +65,7 @@ async def test_publishers_announced_at_the_same_time_are_spread_all_the_same() -
         service = await it.assigner()
         for n in range(20):
             service.announce(announcement(f"q{n}"))
-        await service.settled()
+        await service.wait_idle()
         assert [len(double.allowed) for double in doubles] == [5, 5, 5, 5]
 
 
@@ -166,7 +166,7 @@ async def test_a_publisher_the_policy_bars_is_refused_before_anything_is_passed_
         service = await it.assigner(it.configuration(exceptions=frozenset({P1}), forward_urls=(it.urls["0"],)))
         with pytest.raises(Forbidden, match="policy"):
             service.announce(announcement("p1"))
-        await service.settled()
+        await service.wait_idle()
         assert only.announced == []
 
 
@@ -221,11 +221,11 @@ async def test_one_stubborn_publisher_does_not_hold_up_the_others_and_is_tried_a
         frozen.is_frozen = True
         await polled(service)
         assert allowed(one) == [{P1, P3}]
-        assert service.picture.owed() == {it.urls["0"]: (P2,)}
+        assert service.pool_state.pending_handoffs() == {it.urls["0"]: (P2,)}
         one.refusing.clear()
         await polled(service)
         assert allowed(one) == [{P1, P2, P3}]
-        assert service.picture.owed() == {it.urls["0"]: ()}
+        assert service.pool_state.pending_handoffs() == {it.urls["0"]: ()}
 
 
 async def test_polls_and_announcements_at_the_same_time_hand_a_publisher_off_once() -> None:
@@ -239,7 +239,7 @@ async def test_polls_and_announcements_at_the_same_time_hand_a_publisher_off_onc
         service.announce(announcement("p1"))
         await service.poll()
         gate.set()
-        await service.settled()
+        await service.wait_idle()
         assert len(one.handoffs) + len(two.handoffs) == 1
         assert frozen.heads("p1") + one.heads("p1") + two.heads("p1") == 2
 
@@ -284,8 +284,8 @@ async def test_a_preset_publisher_whose_indexers_are_all_frozen_waits_and_never_
         await polled(service)
         await announced(service, "p1")
         assert two.allowed == {}
-        assert service.picture.owed()[it.urls["0"]] == (P1,)
-        assert any(advice.kind == "stuck" for advice in advise(service.picture))
+        assert service.pool_state.pending_handoffs()[it.urls["0"]] == (P1,)
+        assert any(advice.kind == "stuck" for advice in advise(service.pool_state))
         one.is_frozen = False
         await polled(service)
         assert one.allowed == {P1: zero.id}
@@ -317,7 +317,7 @@ async def test_handoffs_go_on_when_an_indexer_is_added_without_a_restart() -> No
     frozen = Double("0", is_frozen=True, allowed={P1: "", P2: ""})
     async with stage(frozen) as it:
         service = await it.assigner()
-        assert service.picture.owed() == {it.urls["0"]: tuple(sorted((P1, P2)))}
+        assert service.pool_state.pending_handoffs() == {it.urls["0"]: tuple(sorted((P1, P2)))}
         added = Double("1")
         await it.open(added)
         await service.reload(it.configuration())
@@ -343,7 +343,7 @@ async def test_an_indexer_that_froze_unseen_refuses_and_is_known_to_be_frozen_fr
         zero.is_frozen = True
         await announced(service, "p1")
         assert P1 in one.allowed
-        assert service.picture.owed() == {it.urls["0"]: (P3,)}
+        assert service.pool_state.pending_handoffs() == {it.urls["0"]: (P3,)}
 
 
 async def test_an_assignment_made_behind_our_back_is_recognised() -> None:
@@ -366,7 +366,7 @@ async def test_a_slow_indexer_delays_only_those_who_need_it() -> None:
         await until(lambda: quick.announced)
         assert (allowed(slow, quick), len(quick.announced)) == ([set(), {P2}], 1)
         slow.gates.pop("assign").set()
-        await service.settled()
+        await service.wait_idle()
         assert allowed(slow) == [{P1}]
 
 
@@ -417,9 +417,9 @@ async def test_too_many_announcements_are_turned_away(monkeypatch: pytest.Monkey
         with pytest.raises(Unavailable, match="retry later"):
             service.announce(announcement("p4"))
         only.gates.pop("assign").set()
-        await service.settled()
+        await service.wait_idle()
         service.announce(announcement("p4"))
-        await service.settled()
+        await service.wait_idle()
         assert len(only.allowed) == 4
 
 
@@ -429,10 +429,10 @@ async def test_an_announcement_that_cannot_be_passed_on_is_counted() -> None:
         service = await it.assigner()
         only.allowed.clear()
         await announced(service, "p1")
-        assert figures(service.teller.metrics) == (0, 1)
+        assert stats(service.telemetry.metrics) == (0, 1)
 
 
-def figures(metrics: Metrics) -> tuple[float, float]:
+def stats(metrics: Metrics) -> tuple[float, float]:
     return metrics.value(m.DELIVERIES, outcome="sent"), metrics.value(m.DELIVERIES, outcome="failed")
 
 
@@ -444,7 +444,7 @@ async def test_private_addresses_are_dropped_where_that_is_wished() -> None:
         public = "/dns4/example.org/tcp/443/https"
         addresses = (*both.publisher.addresses, public)
         service.announce(replace(both, publisher=replace(both.publisher, addresses=addresses)))
-        await service.settled()
+        await service.wait_idle()
         assert [each.publisher.addresses for each in only.announced] == [(public,)]
 
 
@@ -490,7 +490,7 @@ async def test_one_indexer_at_two_urls_counts_once() -> None:
         service = await it.assigner(it.configuration(replication=2))
         await announced(service, "p1")
         assert only.asked.count("assign") == 1
-        assert [advice.kind for advice in advise(service.picture)][:1] == ["twice"]
+        assert [advice.kind for advice in advise(service.pool_state)][:1] == ["twice"]
 
 
 async def test_run_polls_at_once_and_after_a_reload() -> None:
@@ -501,7 +501,7 @@ async def test_run_polls_at_once_and_after_a_reload() -> None:
         await until(service.is_ready)
         await service.reload(it.configuration(poll_s=0.0))
         await until(lambda: one.handoffs)
-        await service.settled()
+        await service.wait_idle()
         running.cancel()
         await asyncio.wait([running])
         assert one.allowed == {P1: zero.id}

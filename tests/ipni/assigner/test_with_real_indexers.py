@@ -24,15 +24,15 @@ async def test_publishers_are_spread_ingested_and_known_to_a_new_assigner() -> N
         for chain in chains:
             chain.add(b"one", hashes(chain.name, 5))
             await it.announced(service, chain)
-        assert {name: len(found) for name, found in (await it.assigned()).items()} == {"a": 2, "b": 2}
+        assert {name: len(found) for name, found in (await it.assignments()).items()} == {"a": 2, "b": 2}
         assert [len(await it.finders(hashes(chain.name, 1)[0])) for chain in chains] == [1, 1, 1, 1]
         await service.close()
         replaced = await it.assigner()
-        before = await it.assigned()
+        before = await it.assignments()
         for chain in chains:
             chain.add(b"two", hashes(f"{chain.name} more", 5))
             await it.announced(replaced, chain)
-        assert await it.assigned() == before
+        assert await it.assignments() == before
         assert [len(await it.finders(hashes(f"{chain.name} more", 1)[0])) for chain in chains] == [1, 1, 1, 1]
 
 
@@ -49,7 +49,7 @@ async def test_a_frozen_indexers_publishers_go_on_elsewhere_and_nothing_is_read_
         await service.reload(it.configuration())
         await it.clients["a"].freeze()
         await it.polled(service)
-        assert await it.assigned() == {
+        assert await it.assignments() == {
             "a": [Assignment(chain.id)],
             "b": [Assignment(chain.id, it.indexers["a"].status().id)],
         }
@@ -80,7 +80,7 @@ async def test_an_assigner_that_is_replaced_after_a_handoff_repeats_nothing() ->
         chain.add(b"new", hashes("new", 3))
         await it.announced(replaced, chain)
         await it.polled(replaced)
-        assert [len(found) for found in (await it.assigned()).values()] == [1, 1, 0]
+        assert [len(found) for found in (await it.assignments()).values()] == [1, 1, 0]
         assert await it.finders(hashes("new", 1)[0]) == ["b"]
 
 
@@ -95,7 +95,7 @@ async def test_all_providers_of_a_publisher_are_handed_on() -> None:
         await it.announced(service, chain)
         await it.clients["a"].freeze()
         await it.polled(service)
-        assert len(service.picture.owed()[it.entries["a"].admin_url]) == 1
+        assert len(service.pool_state.pending_handoffs()[it.entries["a"].admin_url]) == 1
         await it.add("b")
         await service.reload(it.configuration())
         await it.polled(service)
@@ -135,11 +135,11 @@ async def test_assignments_outlive_an_indexer_and_are_taken_back_by_hand(tmp_pat
         store = await RocksStore.open(tmp_path / "index")
         await it.add("a", store)
         service = await it.assigner()
-        assert service.picture.audience(chain.id) == (it.entries["a"].admin_url,)
+        assert service.pool_state.audience(chain.id) == (it.entries["a"].admin_url,)
         assert await it.finders(hashes("old", 1)[0]) == ["a"]
         await it.clients["a"].unassign(chain.id)
         await service.poll()
-        assert service.picture.audience(chain.id) == ()
+        assert service.pool_state.audience(chain.id) == ()
         with pytest.raises(NotFound):
             await it.clients["a"].unassign(chain.id)
         await it.indexers["a"].close()
@@ -157,11 +157,11 @@ async def test_an_indexer_that_has_data_from_before_is_preferred() -> None:
         await before.close()
         await it.add("a")
         await it.add("b", store)
-        assert await it.clients["b"].preferred() == [chain.id]
+        assert await it.clients["b"].preferred_publishers() == [chain.id]
         service = await it.assigner()
-        assert service.picture.answer(it.entries["b"].admin_url) is not None
+        assert service.pool_state.report(it.entries["b"].admin_url) is not None
         await it.announced(service, chain)
-        assert await it.assigned() == {"a": [], "b": [Assignment(chain.id)]}
+        assert await it.assignments() == {"a": [], "b": [Assignment(chain.id)]}
 
 
 async def test_refusals_come_back_as_what_they_are() -> None:
@@ -202,7 +202,7 @@ async def test_everything_an_operator_asks_is_answered() -> None:
         assert await client.find(hashes("unknown", 1)[0]) == ()
         assert chain.id in await client.sync_status()
         assert (await client.telemetry())[chain.id][0] == 3
-        assert (await client.figures()).entries >= 0
+        assert (await client.stats()).entries >= 0
         await client.sync(chain.id, is_resync=True)
         await it.indexers["a"].wait_idle(chain.id)
         assert await client.syncs() == []

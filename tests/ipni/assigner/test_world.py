@@ -69,7 +69,7 @@ class World:
         await self.clock.sleep(self.random.uniform(0.0, 2.0))
 
     async def settle(self, _: str) -> None:
-        await self.service.settled()
+        await self.service.wait_idle()
 
     async def restart(self, _: str) -> None:
         await self.service.close()
@@ -99,7 +99,7 @@ class World:
             await self.announce(name)
         for _ in range(2):
             await self.service.poll()
-            await self.service.settled()
+            await self.service.wait_idle()
 
 
 CALLS = ["announce", "announce", "poll", "pause", "settle", "restart", "freeze", "switch", "lose"]
@@ -123,13 +123,13 @@ def test_nothing_is_over_assigned_and_all_is_mended(steps: list[tuple[str, str]]
     active = sum(not double.is_frozen for double in world.doubles.values())
     for publisher in PUBLISHERS:
         assert world.active(publisher) == min(replication, active)
-    picture = world.service.picture
+    pool_state = world.service.pool_state
     for name, double in world.doubles.items():
-        answer = picture.answer(name)
+        answer = pool_state.report(name)
         assert answer is not None
         assert (dict(answer.assigned), answer.is_frozen) == (double.allowed, double.is_frozen)
     assert world.service.short == () or active < replication
-    owed = [publisher for publishers in picture.owed().values() for publisher in publishers]
+    owed = [publisher for publishers in pool_state.pending_handoffs().values() for publisher in publishers]
     assert owed == [] or active < replication
 
 
@@ -141,7 +141,7 @@ def test_the_poll_comes_round_by_itself_and_sees_freezes() -> None:
         running = asyncio.ensure_future(world.service.run())
         await world.clock.sleep(10.0)
         await world.announce("a")
-        await world.service.settled()
+        await world.service.wait_idle()
         first = next(double for double in world.doubles.values() if double.allowed)
         first.is_frozen = True
         seen = []
@@ -151,6 +151,6 @@ def test_the_poll_comes_round_by_itself_and_sees_freezes() -> None:
         running.cancel()
         await asyncio.wait([running])
         await world.service.close()
-        return [*seen, world.service.teller.metrics.value(POLLS)]
+        return [*seen, world.service.telemetry.metrics.value(POLLS)]
 
     assert run(main) == [0, 1, 2.0]

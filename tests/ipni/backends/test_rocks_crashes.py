@@ -30,20 +30,20 @@ async def test_a_killed_writer_leaves_a_cursor_that_is_never_ahead_of_its_data(t
     await store.remove_provider(ALICE)
     assert await store.sweep(SWEEP_ALL) >= (cursor + 2) * writing.CHUNK
     await store.compact()
-    assert (await store.figures()).entries == 0
+    assert (await store.stats()).entries == 0
     await store.close()
 
 
-def write_until_killed(folder: Path, *, chunks: int) -> int:
+def write_until_killed(database: Path, *, chunks: int) -> int:
     """Kills it in the middle of something; the last chunk it told of."""
-    command = [sys.executable, "-m", "tests.ipni.backends.writing", str(folder)]
+    command = [sys.executable, "-m", "tests.ipni.backends.writing", str(database)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
-        told = [int(child.stdout.readline()) for _ in range(chunks)]
+        translate_errors = [int(child.stdout.readline()) for _ in range(chunks)]
         child.send_signal(signal.SIGKILL)
-        told += [int(line) for line in child.stdout.read().split("\n")[:-1]]
-    assert told[-1] < writing.CHUNKS_MAX - 1
-    return told[-1]
+        translate_errors += [int(line) for line in child.stdout.read().split("\n")[:-1]]
+    assert translate_errors[-1] < writing.CHUNKS_MAX - 1
+    return translate_errors[-1]
 
 
 async def test_any_part_of_the_log_that_survives_holds_a_whole_beginning(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_put_that_is_given_up_leaves_nothing_that_cannot_be_freed(tmp_pa
     putting = asyncio.create_task(store.put(value(), hashes, {b"cursor": b"1"}))
     for _ in range(2 * TURNS):  # it has begun, and written a part of it
         await asyncio.sleep(0)
-    assert PIECE <= (await store.figures()).entries < 5 * PIECE
+    assert PIECE <= (await store.stats()).entries < 5 * PIECE
     putting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await putting
@@ -89,7 +89,7 @@ async def test_a_put_that_is_given_up_leaves_nothing_that_cannot_be_freed(tmp_pa
     await store.remove_context(ALICE, b"context")
     assert PIECE <= await store.sweep(SWEEP_ALL) < 5 * PIECE
     await store.compact()
-    assert (await store.figures()).entries == 0
+    assert (await store.stats()).entries == 0
     await store.close()
 
 

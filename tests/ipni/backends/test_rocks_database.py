@@ -40,8 +40,8 @@ asyncio.run(fill())
 """
 
 
-async def store_in(folder: Path) -> None:
-    store = await RocksStore.open(folder)
+async def store_in(database: Path) -> None:
+    store = await RocksStore.open(database)
     await store.put(value(), many("file", 100))
     await store.close()
 
@@ -69,7 +69,7 @@ async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
 
 async def test_a_store_of_another_layout_is_refused(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path)
-    store._folder.families["marks"][b"layout"] = b"99"
+    store._database.families["marks"][b"layout"] = b"99"
     await store.close()
     with pytest.raises(Invalid, match=r"layout b'99'.*knows 1"):
         await RocksStore.open(tmp_path)
@@ -100,13 +100,13 @@ async def test_a_damaged_store_is_refused(tmp_path: Path, damaged: str) -> None:
         await RocksStore.open(tmp_path)
 
 
-def damage(folder: Path, pattern: str) -> None:
-    for each in folder.glob(pattern):
+def damage(database: Path, pattern: str) -> None:
+    for each in database.glob(pattern):
         each.write_bytes(b"\x00garbage" * 100)
 
 
-def names(folder: Path) -> list[str]:
-    return [each.name for each in folder.iterdir()]
+def names(database: Path) -> list[str]:
+    return [each.name for each in database.iterdir()]
 
 
 async def test_a_second_process_is_told_of_the_first(tmp_path: Path) -> None:
@@ -128,6 +128,6 @@ async def test_a_full_disk_is_told_and_what_was_written_before_stays(tmp_path: P
     await store.close()
 
 
-def child(program: str, folder: Path) -> str:
-    done = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True)
+def child(program: str, database: Path) -> str:
+    done = subprocess.run([sys.executable, "-c", program, str(database)], capture_output=True, text=True, check=True)
     return done.stdout

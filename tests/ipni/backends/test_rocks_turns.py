@@ -65,17 +65,17 @@ async def test_a_store_is_behind_when_there_are_many_files_to_compact(
     seen = []
     for at in range(2):
         await store.put(value(), [sha(f"{at}")])
-        store._folder.flush()
-        seen.append(store._folder.is_behind())
+        store._database.flush()
+        seen.append(store._database.is_behind())
     await store.compact()
-    assert [*seen, store._folder.is_behind()] == [False, True, False]
+    assert [*seen, store._database.is_behind()] == [False, True, False]
     await store.close()
 
 
 async def test_a_writer_waits_until_compaction_has_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = CountedClock()
     store = await RocksStore.open(tmp_path, clock=clock)
-    monkeypatch.setattr(store._folder, "is_behind", lambda: clock.sleeps < 3)
+    monkeypatch.setattr(store._database, "is_behind", lambda: clock.sleeps < 3)
     await store.put(value(), [sha("file")])
     assert clock.sleeps == 3
     assert await store.find([sha("file")]) == [(value(),)]
@@ -87,7 +87,7 @@ async def test_a_writer_gives_up_when_compaction_never_catches_up(
 ) -> None:
     clock = CountedClock()
     store = await RocksStore.open(tmp_path, clock=clock)
-    monkeypatch.setattr(store._folder, "is_behind", lambda: True)
+    monkeypatch.setattr(store._database, "is_behind", lambda: True)
     with pytest.raises(Unavailable, match=r"compaction.*look at its disk"):
         await store.put(value(), [sha("file")])
     assert clock.time >= BEHIND_S_MAX
@@ -98,29 +98,29 @@ async def test_a_writer_gives_up_when_compaction_never_catches_up(
 async def test_removal_gives_the_space_back(tmp_path: Path, is_double_hashed: bool) -> None:
     store = await RocksStore.open(tmp_path, is_double_hashed=is_double_hashed)
     await store.compact()
-    empty = (await store.figures()).disk_bytes
+    empty = (await store.stats()).disk_bytes
     for at in range(5):
         await store.put(value(context=b"%d" % at), many(f"{at}", 10_000))
     await store.compact()
-    full = (await store.figures()).disk_bytes
+    full = (await store.stats()).disk_bytes
     for at in range(4):
         await store.remove_context(ALICE, b"%d" % at)
     await store.remove_provider(ALICE)
     assert await store.sweep(1_000_000) == 50_000
     await store.compact()
-    assert (await store.figures()).entries == 0
-    assert (await store.figures()).disk_bytes - empty < (full - empty) / 10
+    assert (await store.stats()).entries == 0
+    assert (await store.stats()).disk_bytes - empty < (full - empty) / 10
     await store.close()
 
 
 async def test_an_entry_takes_few_bytes(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path)
     await store.compact()
-    empty = (await store.figures()).disk_bytes
+    empty = (await store.stats()).disk_bytes
     for at in range(6):
         await store.put(value(context=b"%d" % at), many(f"{at}", 10_000))
     await store.compact()
-    assert ((await store.figures()).disk_bytes - empty) / 60_000 < 60
+    assert ((await store.stats()).disk_bytes - empty) / 60_000 < 60
     await store.close()
 
 

@@ -22,8 +22,8 @@ def context(at: int) -> bytes:
     return b"%d" % (at // CHUNKS_PER_CONTEXT)
 
 
-async def write(folder: str) -> None:
-    store = await RocksStore.open(folder)
+async def write(database: str) -> None:
+    store = await RocksStore.open(database)
     for at in range(CHUNKS_MAX):
         await store.put(value(ALICE, context(at)), chunk(at), {b"cursor": b"%d" % at})
         sys.stdout.write(f"{at}\n")

@@ -110,7 +110,7 @@ def test_the_old_form_of_the_signature_is_read() -> None:
     signable = (
         PLAIN.previous.bytes + PLAIN.entries.bytes + PEER.encode() + b"/ip4/1.2.3.4/tcp/1" + PLAIN.metadata + b"\0"
     )
-    payload = b"\x12" + varint.prefixed(signable)
+    payload = b"\x12" + varint.encode_bytes(signable)
     sealed = envelope.seal(payload, kind=advertisement.SIGNATURE_KIND, domain=advertisement.DOMAIN, key=KEY)
     old = replace(PLAIN, signature=sealed)
     assert advertisement.signer(old) == PEER
@@ -213,8 +213,8 @@ def test_what_no_reader_would_take_is_not_written() -> None:
 
 
 def test_an_advertisement_is_told_from_entries() -> None:
-    assert advertisement.is_advert(dag_json.decode(samples.block(samples.AD)[1]))
-    assert not advertisement.is_advert(dag_json.decode(samples.block(samples.CHUNK_HEAD)[1]))
+    assert advertisement.is_advertisement(dag_json.decode(samples.block(samples.AD)[1]))
+    assert not advertisement.is_advertisement(dag_json.decode(samples.block(samples.CHUNK_HEAD)[1]))
 
 
 @settings(deadline=None)

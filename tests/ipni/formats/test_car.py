@@ -61,7 +61,7 @@ def test_a_changed_block_is_refused() -> None:
 )
 def test_a_wrong_header_is_refused(node: Node) -> None:
     with pytest.raises(Invalid):
-        car.decode(varint.prefixed(dag_cbor.encode(node)))
+        car.decode(varint.encode_bytes(dag_cbor.encode(node)))
 
 
 @pytest.mark.parametrize("prefix", ["00", "ffffffffffffffffff01", "8180808080808080807f", "ffffff7f"])

@@ -40,7 +40,7 @@ def test_no_entries_is_the_truncated_hash_of_nothing() -> None:
 def test_a_cid_is_the_same_through_text_and_bytes(data: bytes, code: int, codec: int) -> None:
     made = cid.of(data, codec, code)
     assert cid.parse(str(made)) == made == cid.decode(made.bytes)
-    assert cid.take(b"ab" + made.bytes + b"rest", 2) == (made, 2 + len(made.bytes))
+    assert cid.decode_at(b"ab" + made.bytes + b"rest", 2) == (made, 2 + len(made.bytes))
     assert cid.parse("z" + bases.base58(made.bytes)) == made == cid.parse("f" + made.bytes.hex())
     assert multihash.is_of(made.multihash, data)
     assert not multihash.is_of(made.multihash, data + b"x")

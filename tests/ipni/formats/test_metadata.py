@@ -17,7 +17,7 @@ def test_simple_protocols_are_their_number() -> None:
 def test_all_protocols_of_metadata_are_seen() -> None:
     """The reference loses the third and later ones."""
     graphsync = metadata.graphsync(PIECE, is_verified=True, is_fast=False)
-    unknown = varint.encode(0x0A00) + varint.prefixed(b"abc")
+    unknown = varint.encode(0x0A00) + varint.encode_bytes(b"abc")
     joined = metadata.join(unknown, metadata.piece_http(), metadata.http(), graphsync, metadata.bitswap())
     assert metadata.protocols(joined) == [
         ("transport-bitswap", b""),

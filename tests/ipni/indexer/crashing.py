@@ -75,8 +75,8 @@ class CrashingStore:
     def scan(self, prefix: bytes) -> AsyncIterator[tuple[bytes, bytes]]:
         return self.inner.scan(prefix)
 
-    async def figures(self) -> StoreStats:
-        return await self.inner.figures()
+    async def stats(self) -> StoreStats:
+        return await self.inner.stats()
 
     async def close(self) -> None:
         await self.inner.close()

@@ -56,13 +56,13 @@ async def test_an_indexer_in_a_pool_hears_only_those_assigned_to_it() -> None:
         await indexer.assign(chain.id)
     await follow(indexer, chain)
     assert all(await has(indexer, hashes("1", 2)))
-    assert indexer.assigned() == (Assignment(chain.id),)
+    assert indexer.assignments() == (Assignment(chain.id),)
     again = await pool.start("a again", store=pool.stores["a"].inner)
-    assert again.assigned() == (Assignment(chain.id),)
+    assert again.assignments() == (Assignment(chain.id),)
     await again.unassign(chain.id)
     with pytest.raises(NotFound, match="was not assigned"):
         await again.unassign(chain.id)
-    assert again.preferred() == [chain.id], "what it already has it would rather have again"
+    assert again.preferred_publishers() == [chain.id], "what it already has it would rather have again"
     await pool.close()
 
 
@@ -92,7 +92,7 @@ async def test_all_is_found_on_one_or_the_other_and_nothing_is_taken_in_twice(fi
     assert len(pool.stores["fresh"].stored) == len(set(pool.stores["fresh"].stored))
     partly = len(pool.stores["full"].stored) + len(pool.stores["fresh"].stored) - len(everything)
     assert 0 <= partly < 12, "only an advertisement that was partly stored is there twice"
-    assert fresh.assigned() == (Assignment(chain.id, full.status().id),)
+    assert fresh.assignments() == (Assignment(chain.id, full.status().id),)
     assert fresh.provider(chain.id).extended == full.provider(chain.id).extended
     assert b"\xff\xfe" in fresh.provider(chain.id).extended.contexts
     await pool.close()
@@ -128,7 +128,7 @@ async def test_a_frozen_indexer_takes_nobody() -> None:
         await frozen.assign(chain.id)
     with pytest.raises(Conflict, match="frozen"):
         await frozen.handoff(chain.id, frozen_id="x", frozen_url="http://frozen")
-    assert frozen.assigned() == ()
+    assert frozen.assignments() == ()
     await pool.close()
 
 
@@ -138,7 +138,7 @@ async def test_nothing_to_hand_off_assigns_nothing() -> None:
     await pool.start("empty")
     fresh = await pool.start("fresh")
     await fresh.handoff(chain.id, frozen_id="x", frozen_url="http://empty")
-    assert fresh.assigned() == ()
+    assert fresh.assignments() == ()
     await pool.close()
 
 
@@ -154,7 +154,7 @@ async def test_policy_holds_for_what_is_taken_over() -> None:
     fresh.block(key_of("other").peer_id)
     with pytest.raises(Forbidden):
         await fresh.handoff(chain.id, frozen_id="x", frozen_url="http://full")
-    assert fresh.assigned() == ()
+    assert fresh.assignments() == ()
     assert fresh.providers() == []
     await pool.close()
 
@@ -166,10 +166,10 @@ async def test_known_publishers_may_be_adopted_instead_of_offered() -> None:
     await follow(alone, chain)
     await alone.close()
     pooled = await IndexerService.open(store, ChainSources(chain), settings=ASSIGNED, usage=SetUsage())
-    assert (pooled.preferred(), pooled.assigned()) == ([chain.id], ())
+    assert (pooled.preferred_publishers(), pooled.assignments()) == ([chain.id], ())
     adopting = replace(ASSIGNED, adopt_known=True)
     pooled = await IndexerService.open(store, ChainSources(chain), settings=adopting, usage=SetUsage())
-    assert (pooled.preferred(), pooled.assigned()) == ([], (Assignment(chain.id),))
+    assert (pooled.preferred_publishers(), pooled.assignments()) == ([], (Assignment(chain.id),))
     await pooled.close()
 
 

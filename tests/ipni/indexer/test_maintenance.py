@@ -165,5 +165,5 @@ async def test_removed_entries_are_swept_and_contexts_of_nobody_are_dropped() ->
         await follow(indexer, chain)
         await stage.clock.pass_(30)
         assert (await stage.store.find(hashes("nobody", 1))) == [()]
-        assert (await indexer.figures()).entries == 5
+        assert (await indexer.stats()).entries == 5
         assert stage.metrics.value(counted.SWEPT) == 7

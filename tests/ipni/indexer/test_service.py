@@ -466,7 +466,7 @@ async def test_health_telemetry_and_figures() -> None:
     count, _, samples = indexer.telemetry()[chain.id]
     assert (count, samples) == (6, 2)
     assert indexer.telemetry() == {}
-    assert (await indexer.figures()).entries == 6
+    assert (await indexer.stats()).entries == 6
     await indexer.close()
 
 
@@ -475,5 +475,5 @@ async def test_without_an_assigner_there_are_no_assignments() -> None:
     with pytest.raises(Unavailable, match="assigner"):
         await indexer.assign(key_of("x").peer_id)
     with pytest.raises(Unavailable, match="assigner"):
-        indexer.assigned()
+        indexer.assignments()
     await indexer.close()

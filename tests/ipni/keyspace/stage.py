@@ -93,8 +93,8 @@ class Fleet:
             page_entries=100,
             clear_entries=500,
             attempts_max=self.attempts_max,
-            folder=str(self._folder / name),
-            away_s=0.2,
+            dir=str(self._folder / name),
+            unreachable_s=0.2,
         )
 
     async def start(self, name: str) -> KeyspaceNode:
@@ -143,7 +143,7 @@ class Fleet:
             clock=CLOCK,
             random=seeded_random(1),
             backoff=backoff,
-            away_s=0.2,
+            unreachable_s=0.2,
         )
         self._stack.push_async_callback(opened.close)
         return opened
@@ -165,7 +165,7 @@ class Fleet:
         await until(is_cleared)
 
     async def entries(self) -> dict[str, int]:
-        return {each.name: each.figures.entries for each in await statuses(self.layout, self.connections)}
+        return {each.name: each.stats.entries for each in await statuses(self.layout, self.connections)}
 
     async def close(self) -> None:
         for name in list(self.nodes):

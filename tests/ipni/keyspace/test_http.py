@@ -107,8 +107,8 @@ async def test_what_takes_longer_than_its_caller_waits_is_not_done_afterwards(tm
 
 def test_values_are_told_once_and_only_known_places_are_read() -> None:
     found = [(value(), value(ALICE, b"2")), (), (value(),)]
-    rows, lists = wire.interned(found)
+    rows, lists = wire.intern_values(found)
     assert (len(rows), lists) == (2, [[0, 1], [], [0]])
-    assert wire.spelled_out((rows, lists)) == found
+    assert wire.expand_values((rows, lists)) == found
     with pytest.raises(Invalid):
-        wire.spelled_out((rows, [[2]]))
+        wire.expand_values((rows, [[2]]))

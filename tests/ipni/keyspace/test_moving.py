@@ -170,15 +170,15 @@ async def test_a_move_goes_on_where_it_was_when_a_node_is_stopped(tmp_path: Path
         load = await started(made, "ab", 1)
         await made.change("abc")
         joining = made.nodes["c"]
-        assert await joining.upkeep.step()
-        left = len(joining.service.gains_left())
+        assert await joining.maintenance.step()
+        left = len(joining.service.pending_moves())
         assert 0 < left < len(made.layout.now.slots_of("c"))
         with pytest.raises(Unavailable, match=f"node c has {left} slots still to gather"):
             await check_moved(made.layout, made.connections)
         await made.stop("c")
         await load.check(sorted(load.live))
         again = await made.start("c")
-        assert len(again.service.gains_left()) == left
+        assert len(again.service.pending_moves()) == left
         made.run("c")
         await made.moved()
         await check_moved(made.layout, made.connections)
@@ -197,10 +197,10 @@ async def test_a_layout_that_is_settled_too_early_deletes_nothing(tmp_path: Path
         await made.settle()
         for name in "ab":
             await made.nodes[name].service.reload()
-            await made.nodes[name].upkeep.step()
+            await made.nodes[name].maintenance.step()
             assert made.nodes[name].service.layout.version == 3
             assert not made.nodes[name].service.state.is_cleared
-            assert (await made.nodes[name].service.status(3)).figures.entries == before[name]
+            assert (await made.nodes[name].service.status(3)).stats.entries == before[name]
         made.attempts_max = 2
         with pytest.raises(Unavailable):
             await (await made.store()).find(sorted(load.live))

@@ -48,7 +48,7 @@ def of(layout: KeyspaceLayout, name: str, count: int = 10) -> list[bytes]:
 
 
 async def gathered(source: QueryNodeService, node: QueryNodeService, *, limit: int = 1000) -> None:
-    while left := node.gains_left():
+    while left := node.pending_moves():
         slots = [each.slot for each in left if source.name in each.sources]
         if not slots:
             break
@@ -56,7 +56,7 @@ async def gathered(source: QueryNodeService, node: QueryNodeService, *, limit: i
         cursor = b""
         while slots:
             page = await source.export(version, slots, cursor, limit=limit)
-            await node.take(version, slots, page)
+            await node.store_page(version, slots, page)
             slots, cursor = slots[page.finished :], page.cursor
 
 
@@ -112,17 +112,17 @@ async def test_a_new_layout_waits_for_requests_that_are_under_way() -> None:
     is_let_go = asyncio.Event()
 
     async def request() -> None:
-        async with gate.passing():
+        async with gate.shared():
             order.append("in")
             await is_let_go.wait()
             order.append("out")
 
     async def change() -> None:
-        async with gate.alone():
+        async with gate.exclusive():
             order.append("alone")
 
     async def late() -> None:
-        async with gate.passing():
+        async with gate.shared():
             order.append("late")
 
     tasks = [asyncio.ensure_future(each()) for each in (request, change, late)]
@@ -147,7 +147,7 @@ async def test_who_joins_gathers_its_slots_from_those_who_have_them(limit: int) 
     c, told = await opened("c", JOINING)
     for source in (a, b):
         await gathered(source, c, limit=limit)
-    assert c.gains_left() == []
+    assert c.pending_moves() == []
     assert await c.find(2, mine) == [(value(),)] * 20
     told.newest = SETTLED
     await c.reload()
@@ -164,7 +164,7 @@ async def joining() -> tuple[QueryNodeService, list[int], bytes]:
 async def test_what_was_removed_during_a_move_does_not_come_back_with_a_late_page(context: bytes | None) -> None:
     node, slots, multihash = await joining()
     await node.remove(2, ALICE, context, is_durable=True)
-    await node.take(2, slots, SlotExport([value()], [(multihash, 0)], len(slots), b""))
+    await node.store_page(2, slots, SlotExport([value()], [(multihash, 0)], len(slots), b""))
     assert await node.find(2, [multihash]) == [()]
 
 
@@ -173,14 +173,14 @@ async def test_what_was_put_again_after_its_removal_is_not_mixed_with_the_old() 
     new = of(JOINING, "c", 2)[1]
     await node.remove(2, ALICE, b"context", is_durable=False)
     await node.put(2, value(metadata=b"new"), [new], is_durable=False)
-    await node.take(2, slots, SlotExport([value(metadata=b"old")], [(old, 0)], len(slots), b""))
+    await node.store_page(2, slots, SlotExport([value(metadata=b"old")], [(old, 0)], len(slots), b""))
     assert await node.find(2, [old, new]) == [(), (value(metadata=b"new"),)]
 
 
 async def test_a_late_page_does_not_bring_back_old_metadata() -> None:
     node, slots, multihash = await joining()
     await node.put(2, value(metadata=b"new"), [], is_durable=False)
-    await node.take(2, slots, SlotExport([value(metadata=b"old")], [(multihash, 0)], len(slots), b""))
+    await node.store_page(2, slots, SlotExport([value(metadata=b"old")], [(multihash, 0)], len(slots), b""))
     assert await node.find(2, [multihash]) == [(value(metadata=b"new"),)]
 
 
@@ -190,10 +190,10 @@ async def test_a_slot_is_read_only_once_it_is_whole() -> None:
     with pytest.raises(NotOwner):
         await node.find(2, [multihash])
     at = slots.index(slot_of(multihash))
-    await node.take(2, slots, SlotExport([], [], at, b"cursor"))
+    await node.store_page(2, slots, SlotExport([], [], at, b"cursor"))
     with pytest.raises(NotOwner):
         await node.find(2, [multihash])
-    await node.take(2, slots, SlotExport([], [], at + 1, b""))
+    await node.store_page(2, slots, SlotExport([], [], at + 1, b""))
     assert await node.find(2, [multihash]) == [(value(),)]
 
 
@@ -203,13 +203,13 @@ async def test_a_restarted_node_goes_on_with_the_slots_it_has_not_got(tmp_path: 
     slots = sorted(JOINING.now.slots_of("c"))
     multihash = next(each for each in of(JOINING, "c", 40) if slots.index(slot_of(each)) < len(slots) // 2)
     await node.remove(2, ALICE, b"gone", is_durable=False)
-    await node.take(2, slots, SlotExport([value()], [(multihash, 0)], len(slots) // 2, b""))
+    await node.store_page(2, slots, SlotExport([value()], [(multihash, 0)], len(slots) // 2, b""))
     await node.close()
     again, _ = await opened("c", JOINING, await RangedRocksStore.open(tmp_path / "c"))
-    assert {each.slot for each in again.gains_left()} == set(slots[len(slots) // 2 :])
+    assert {each.slot for each in again.pending_moves()} == set(slots[len(slots) // 2 :])
     assert await again.find(2, [multihash]) == [(value(),)]
     gone = value(ALICE, b"gone")
-    await again.take(2, slots, SlotExport([gone], [(multihash, 0)], len(slots), b""))
+    await again.store_page(2, slots, SlotExport([gone], [(multihash, 0)], len(slots), b""))
     assert await again.find(2, [multihash]) == [(value(),)]
     await again.close()
 
@@ -233,7 +233,7 @@ async def test_clearing_deletes_what_belongs_to_others_and_only_when_settled() -
         dropped += await node.clear(3, entries_max=2)
     assert dropped == 30 - len(kept)
     assert await node.find(3, kept) == [(value(),)] * len(kept)
-    assert (await node.status(3)).figures.entries == len(kept)
+    assert (await node.status(3)).stats.entries == len(kept)
     assert [key async for key, _ in store.scan(b"keyspace/removed/")] == []
 
 

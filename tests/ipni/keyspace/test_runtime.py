@@ -69,13 +69,13 @@ def test_a_file_that_is_missing_wrong_or_too_large_stops_the_start(tmp_path: Pat
 async def test_a_node_keeps_its_part_in_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "layout.json"
     write_layout(path, KeyspaceLayout(1, side("a", 1)))
-    settings = KeyspaceSettings(layout_file=str(path), node="a", token="t", folder=str(tmp_path / "a"))
+    settings = KeyspaceSettings(layout_file=str(path), node="a", token="t", dir=str(tmp_path / "a"))
     for _ in range(2):
         node = await KeyspaceNode.open(settings, clock=CLOCK)
         assert node.service.state.version == 1
         await node.close()
     with pytest.raises(Invalid, match=r"node b cannot follow layout 1: it is no member"):
-        await KeyspaceNode.open(replace(settings, node="b", folder=str(tmp_path / "b")), clock=CLOCK)
+        await KeyspaceNode.open(replace(settings, node="b", dir=str(tmp_path / "b")), clock=CLOCK)
 
 
 async def test_a_node_does_not_start_with_an_empty_folder_where_it_should_have_data(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ async def test_a_node_does_not_start_with_an_empty_folder_where_it_should_have_d
         await made.found("ab", 1)
         await made.change("abc")
         with pytest.raises(Invalid, match="its store is empty, and should have slots already"):
-            await KeyspaceNode.open(replace(made.settings("a"), folder=str(tmp_path / "another")), clock=CLOCK)
+            await KeyspaceNode.open(replace(made.settings("a"), dir=str(tmp_path / "another")), clock=CLOCK)
 
 
 async def test_what_the_settings_leave_out_is_told() -> None:

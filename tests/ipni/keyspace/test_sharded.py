@@ -63,8 +63,8 @@ async def test_all_the_rest_of_a_store_is_there_too(tmp_path: Path) -> None:
         assert await store.find_value(bytes(32)) is None
         digests = [second_digest(each) for each in (*ALL, sha("other"))]
         assert await store.find_second(digests) == [*ALL, None]
-        figures = await store.figures()
-        assert (figures.entries, figures.values) == (len(ALL), 1)
+        stats = await store.stats()
+        assert (stats.entries, stats.values) == (len(ALL), 1)
         assert await store.sweep(10) == 0
         assert await store.find([]) == []
 
@@ -110,7 +110,7 @@ async def test_the_cursor_does_not_move_until_every_owner_has_the_data(tmp_path:
         await made.start("b")
         await store.put(value(), ALL, {b"cursor": b"1"})
         assert await store.read(b"cursor") == b"1"
-        assert (await store.figures()).entries == len(ALL)
+        assert (await store.stats()).entries == len(ALL)
         assert await held(made, "b") == {each for each in ALL if slot_of(each) in made.layout.now.slots_of("b")}
 
 
@@ -148,4 +148,4 @@ async def test_what_is_no_multihash_changes_nothing(tmp_path: Path) -> None:
         with pytest.raises(Invalid):
             await store.put(value(), [*ALL, b"\x12\x20short"], {b"cursor": b"1"})
         assert await store.read(b"cursor") is None
-        assert (await store.figures()).entries == 0
+        assert (await store.stats()).entries == 0

@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.ipni.keyspace.layout import KeyspaceLayout, orphans
-from argosy.ipni.keyspace.state import NodeState, adopted, left, pack, readable, unpack
+from argosy.ipni.keyspace.state import NodeState, adopt, left, pack, readable, unpack
 from tests.ipni.keyspace.test_plan import moving, side
 
 FIRST = KeyspaceLayout(1, side("ab"))
@@ -13,45 +13,45 @@ SETTLED = KeyspaceLayout(3, side("abc"))
 
 
 def test_the_founders_begin_with_all_their_slots() -> None:
-    state = adopted(None, FIRST, "a")
+    state = adopt(None, FIRST, "a")
     assert state == NodeState(1, side("ab").slots_of("a"))
     assert readable(state, FIRST, "a") == state.held
 
 
 def test_who_joins_begins_with_none_and_settles_with_all() -> None:
-    state = adopted(None, JOINING, "c")
+    state = adopt(None, JOINING, "c")
     assert state.held == frozenset()
     assert left(state, JOINING, "c") == SETTLED.now.slots_of("c")
     done = NodeState(2, SETTLED.now.slots_of("c"))
-    assert adopted(done, SETTLED, "c").version == 3
+    assert adopt(done, SETTLED, "c").version == 3
 
 
 def test_who_stays_answers_for_its_own_slots_only_once_the_layout_is_settled() -> None:
-    moved = adopted(adopted(None, FIRST, "a"), JOINING, "a")
+    moved = adopt(adopt(None, FIRST, "a"), JOINING, "a")
     assert readable(moved, JOINING, "a") == FIRST.now.slots_of("a")
-    after = adopted(moved, SETTLED, "a")
+    after = adopt(moved, SETTLED, "a")
     assert readable(after, SETTLED, "a") == SETTLED.now.slots_of("a") < after.held
     assert not after.is_cleared
 
 
 def test_who_leaves_has_nothing_more_to_say() -> None:
     layout = moving("abc", "ab")
-    state = adopted(NodeState(1, side("abc").slots_of("c")), layout, "c")
+    state = adopt(NodeState(1, side("abc").slots_of("c")), layout, "c")
     assert readable(state, layout, "c") == side("abc").slots_of("c")
-    gone = adopted(state, KeyspaceLayout(3, side("ab")), "c")
+    gone = adopt(state, KeyspaceLayout(3, side("ab")), "c")
     assert readable(gone, KeyspaceLayout(3, side("ab")), "c") == frozenset()
 
 
 def test_a_version_it_has_already_changes_nothing() -> None:
     state = NodeState(3, frozenset({1}), is_cleared=False)
-    assert adopted(state, SETTLED, "a") is state
+    assert adopt(state, SETTLED, "a") is state
 
 
 def test_a_layout_that_has_changed_without_a_new_version_is_refused() -> None:
-    state = adopted(None, FIRST, "a")
-    assert adopted(unpack(pack(state)), FIRST, "a") == state
+    state = adopt(None, FIRST, "a")
+    assert adopt(unpack(pack(state)), FIRST, "a") == state
     with pytest.raises(Invalid, match="a change needs a new version"):
-        adopted(unpack(pack(state)), KeyspaceLayout(1, side("abc")), "a")
+        adopt(unpack(pack(state)), KeyspaceLayout(1, side("abc")), "a")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_node_does_not_follow_what_it_cannot_keep(
     state: NodeState | None, layout: KeyspaceLayout, name: str, words: str
 ) -> None:
     with pytest.raises(Invalid, match=words):
-        adopted(state, layout, name)
+        adopt(state, layout, name)
 
 
 def test_slots_that_all_have_lost_begin_empty() -> None:
@@ -80,7 +80,7 @@ def test_slots_that_all_have_lost_begin_empty() -> None:
     lost = side("ab", 1).slots_of("a")
     assert orphans(layout) == lost
     for name, state in (("c", None), ("b", NodeState(1, side("ab", 1).slots_of("b")))):
-        assert lost & layout.now.slots_of(name) <= adopted(state, layout, name).held
+        assert lost & layout.now.slots_of(name) <= adopt(state, layout, name).held
 
 
 def test_a_state_is_read_as_it_was_written() -> None:

@@ -61,12 +61,12 @@ async def test_two_indexers_share_the_query_layer_and_each_finds_its_own(tmp_pat
         assert await has(two, hashes("second", 30)) == [True] * 30
         # What is another's is neither told nor taken for left over.
         assert await has(two, hashes("first", 30)) == [True] * 5 + [False] * 25
-        assert not two._finder.orphans
+        assert not two._resolver.orphans
         first.remove(b"1")
         await follow(one, first)
         assert await has(one, hashes("first", 30)) == [False] * 30
         assert await has(two, hashes("first", 5)) == [True] * 5
-        assert (await one.figures()).entries >= 35
+        assert (await one.stats()).entries >= 35
 
 
 async def test_an_indexer_waits_for_an_owner_that_is_away_and_loses_nothing(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_the_front_answers_for_all_indexers_and_ingests_nothing(tmp_path: 
         settings = replace(made.settings(""), indexer_urls=tuple(urls))
         opened = await KeyspaceFrontend.open(settings, id="front", clock=CLOCK, random=seeded_random(1))
         stack.push_async_callback(opened.close)
-        front = opened.front
+        front = opened.frontend
         url = await stack.enter_async_context(serving(finding(front)))
         client = await stack.enter_async_context(IndexerClient(find_url=url))
         providers = [{each.provider.id for each in await client.find(it)} for it in hashes("first", 30)]
@@ -113,7 +113,7 @@ async def test_the_front_answers_for_all_indexers_and_ingests_nothing(tmp_path: 
         assert await client.find(hashes("second", 30)[7]) != ()
         assert await client.find(hashes("other", 1)[0]) == ()
         assert {each.id for each in await client.providers()} == {first.id, second.id}
-        assert (await client.figures()).entries >= 65
+        assert (await client.stats()).entries >= 65
         assert len(await front.sample(first.id, b"1", beacon=b"beacon", multihashes_max=3)) == 3
 
         late.add(b"1", hashes("late", 3))

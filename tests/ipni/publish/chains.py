@@ -60,10 +60,10 @@ async def chain(source: PublisherSource) -> list[Advertisement]:
     here = signed.head if signed else None
     found = []
     while here is not None:
-        advert = adverts.decode(here, await source.block(here, is_entries=False))
-        adverts.signer(advert)
-        found.append(advert)
-        here = advert.previous
+        ad = adverts.decode(here, await source.block(here, is_entries=False))
+        adverts.signer(ad)
+        found.append(ad)
+        here = ad.previous
     return found[::-1]
 
 
@@ -83,9 +83,9 @@ async def found(source: PublisherSource) -> dict[bytes, set[bytes]]:
     """By context what an indexer would find in the end."""
     adverts_told = await chain(source)
     held: dict[bytes, set[bytes]] = {}
-    for at, advert in enumerate(adverts_told):
-        is_over = any(later.is_removal and later.context == advert.context for later in adverts_told[at:])
-        if advert.metadata and not is_over:  # entries that are removed later need not be there any more
-            parts = await multihashes(source, advert.entries)
-            held.setdefault(advert.context, set()).update(each for part in parts for each in part)
+    for at, ad in enumerate(adverts_told):
+        is_removed = any(later.is_removal and later.context == ad.context for later in adverts_told[at:])
+        if ad.metadata and not is_removed:  # entries that are removed later need not be there any more
+            parts = await multihashes(source, ad.entries)
+            held.setdefault(ad.context, set()).update(each for part in parts for each in part)
     return held

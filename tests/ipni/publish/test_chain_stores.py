@@ -23,9 +23,9 @@ def name(text: str) -> Cid:
     return cids.of(text.encode(), DAG_JSON)
 
 
-def link(text: str, context: bytes, *entries: Cid, is_over: bool = False, multihashes: int = 0) -> ChainLink:
-    offer = PublishedContext(PROVIDER, context, b"m", name(text), multihashes)
-    return ChainLink(name(text), text.encode(), offer, entries, is_over)
+def link(text: str, context: bytes, *entries: Cid, is_removed: bool = False, multihashes: int = 0) -> ChainLink:
+    published = PublishedContext(PROVIDER, context, b"m", name(text), multihashes)
+    return ChainLink(name(text), text.encode(), published, entries, is_removed)
 
 
 async def staged(store: ChainStore, *texts: str) -> list[Cid]:
@@ -37,7 +37,7 @@ async def staged(store: ChainStore, *texts: str) -> list[Cid]:
 async def test_a_new_chain_is_empty(store: ChainStore) -> None:
     assert await store.head() is None
     assert await store.block(name("x")) is None
-    assert await store.offers(PROVIDER) == []
+    assert await store.list_contexts(PROVIDER) == []
     assert await store.sweep(10) == 0
 
 
@@ -46,38 +46,38 @@ async def test_the_last_of_what_is_appended_is_the_head(store: ChainStore) -> No
     await store.append([link("one", b"a", chunk, multihashes=7), link("two", b"b")])
     assert await store.head() == name("two")
     assert [await store.block(name(text)) for text in ("one", "two", "chunk")] == [b"one", b"two", b"chunk"]
-    assert await store.offer(PROVIDER, b"a") == PublishedContext(PROVIDER, b"a", b"m", name("one"), 7)
-    assert await store.offer("12D3KooWSomebodyElse", b"a") is None
+    assert await store.find_context(PROVIDER, b"a") == PublishedContext(PROVIDER, b"a", b"m", name("one"), 7)
+    assert await store.find_context("12D3KooWSomebodyElse", b"a") is None
 
 
 async def test_an_advertisement_may_change_no_offer(store: ChainStore) -> None:
     await store.append([ChainLink(name("addresses"), b"addresses")])
-    assert (await store.head(), await store.offers(PROVIDER)) == (name("addresses"), [])
+    assert (await store.head(), await store.list_contexts(PROVIDER)) == (name("addresses"), [])
 
 
 async def test_offers_are_found_by_how_their_contexts_begin(store: ChainStore) -> None:
     contexts = [b"\xff\xfe", b"repo@2", b"repo@1", b"repo2@1", b"\x00", b"%@", b""]
     await store.append([link(f"ad {context!r}", context) for context in contexts])
-    assert [offer.context for offer in await store.offers(PROVIDER)] == sorted(contexts)
-    assert [offer.context for offer in await store.offers(PROVIDER, b"repo@")] == [b"repo@1", b"repo@2"]
-    assert [offer.context for offer in await store.offers(PROVIDER, b"\xff")] == [b"\xff\xfe"]
-    assert await store.offers(PROVIDER, b"_") == []
+    assert [published.context for published in await store.list_contexts(PROVIDER)] == sorted(contexts)
+    assert [published.context for published in await store.list_contexts(PROVIDER, b"repo@")] == [b"repo@1", b"repo@2"]
+    assert [published.context for published in await store.list_contexts(PROVIDER, b"\xff")] == [b"\xff\xfe"]
+    assert await store.list_contexts(PROVIDER, b"_") == []
 
 
 async def test_a_sweep_takes_so_many_blocks_and_never_one_that_is_needed(store: ChainStore) -> None:
     shared, own, more, orphan = await staged(store, "shared", "own", "more", "orphan")
     await store.append([link("one", b"a", shared, own), link("two", b"b", shared), link("three", b"a", more)])
     assert (await store.sweep(10), await store.block(orphan)) == (1, None)
-    await store.append([link("four", b"a", is_over=True)])
+    await store.append([link("four", b"a", is_removed=True)])
     assert [await store.sweep(1) for _ in range(3)] == [1, 1, 0]
     assert [await store.block(cid) is None for cid in (shared, own, more)] == [False, True, True]
     assert await store.block(name("one")) == b"one"  # advertisements stay: the chain goes through them
-    assert await store.offer(PROVIDER, b"a") is None
+    assert await store.find_context(PROVIDER, b"a") is None
 
 
 async def test_a_context_may_be_offered_again_after_it_was_over(store: ChainStore) -> None:
     (first,) = await staged(store, "first")
-    await store.append([link("one", b"a", first), link("two", b"a", is_over=True)])
+    await store.append([link("one", b"a", first), link("two", b"a", is_removed=True)])
     await staged(store, "first")
     await store.append([link("three", b"a", first)])
     assert await store.sweep(10) == 0

@@ -9,16 +9,16 @@ import pytest
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import metadata as metadatas
 from argosy.ipni.formats.multihash import SHA2_256, wrap
-from argosy.ipni.publish.backends.file_hashes import Hashed, Skipped
+from argosy.ipni.publish.backends.file_hashes import FileHashed, FileSkipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.contexts import Label, beginning_of, decode_label
+from argosy.ipni.publish.contexts import Label, context_prefix, decode_label
 from argosy.ipni.publish.files import (
     Event,
-    Published,
-    Withdrawn,
+    PublishedPath,
+    WithdrawnPath,
+    label_metadata,
     name_of,
-    only_named,
     publish_paths,
     withdraw_paths,
 )
@@ -49,9 +49,9 @@ async def test_a_folder_becomes_one_context_with_all_its_files(folder: Path, pub
     (published,) = await publish_paths([folder], publisher, progress=events.append)
     async with reading(publisher) as source:
         assert await found(source) == {published.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}}
-        assert [advert.metadata for advert in await chain(source)] == [HTTP]
-    assert published == Published(folder, published.context, publisher.head, 2, 200_005)
-    assert events == [Hashed(folder / "a.txt", 5), Hashed(folder / "inner" / "b.bin", 200_000), published]
+        assert [ad.metadata for ad in await chain(source)] == [HTTP]
+    assert published == PublishedPath(folder, published.context, publisher.head, 2, 200_005)
+    assert events == [FileHashed(folder / "a.txt", 5), FileHashed(folder / "inner" / "b.bin", 200_000), published]
     assert str(folder.parent).encode() not in published.context
 
 
@@ -59,7 +59,7 @@ async def test_what_has_not_changed_is_not_published_again(folder: Path, publish
     await publish_paths([folder], publisher)
     head = publisher.head
     (again,) = await publish_paths([folder], publisher)
-    assert (again.advert, publisher.head) == (None, head)
+    assert (again.ad, publisher.head) == (None, head)
 
 
 async def test_what_has_changed_takes_the_place_of_what_was_there(folder: Path, publisher: Publisher) -> None:
@@ -76,36 +76,36 @@ async def test_a_folder_that_became_empty_is_withdrawn(folder: Path, publisher: 
     (folder / "a.txt").unlink()
     (folder / "inner" / "b.bin").unlink()
     (emptied,) = await publish_paths([folder], publisher)
-    assert (emptied.files, emptied.advert) == (0, publisher.head)
-    assert await publisher.offers() == []
+    assert (emptied.files, emptied.ad) == (0, publisher.head)
+    assert await publisher.list_contexts() == []
 
 
 async def test_paths_are_withdrawn_even_when_they_are_gone(folder: Path, publisher: Publisher) -> None:
     await publish_paths([folder / "a.txt", folder / "inner"], publisher)
     (folder / "a.txt").unlink()
-    published = await publisher.offers(beginning_of(name_of(folder / "a.txt")))
+    published = await publisher.list_contexts(context_prefix(name_of(folder / "a.txt")))
     withdrawn = await withdraw_paths([folder / "a.txt", folder / "never"], publisher)
     assert withdrawn == [
-        Withdrawn(folder / "a.txt", published[0].context, publisher.head, 1),
-        Withdrawn(folder / "never"),
+        WithdrawnPath(folder / "a.txt", published[0].context, publisher.head, 1),
+        WithdrawnPath(folder / "never"),
     ]
-    assert [offer.multihashes for offer in await publisher.offers()] == [1]
+    assert [published.multihashes for published in await publisher.list_contexts()] == [1]
 
 
 async def test_files_that_are_only_named_claim_no_way_to_be_had(folder: Path, publisher: Publisher) -> None:
-    (published,) = await publish_paths([folder], publisher, metadata=only_named)
-    (offer,) = await publisher.offers()
-    assert [name for name, _ in metadatas.protocols(offer.metadata) if name in metadatas.NAMES.values()] == []
-    assert decode_label(offer.metadata) == Label(name_of(folder))
-    assert (offer.context, offer.advert) == (published.context, published.advert)
+    (published,) = await publish_paths([folder], publisher, metadata=label_metadata)
+    (published,) = await publisher.list_contexts()
+    assert [name for name, _ in metadatas.protocols(published.metadata) if name in metadatas.NAMES.values()] == []
+    assert decode_label(published.metadata) == Label(name_of(folder))
+    assert (published.context, published.ad) == (published.context, published.ad)
 
 
 async def test_a_new_way_to_have_them_is_told_although_no_file_has_changed(folder: Path, publisher: Publisher) -> None:
-    await publish_paths([folder], publisher, metadata=only_named)
+    await publish_paths([folder], publisher, metadata=label_metadata)
     (again,) = await publish_paths([folder], publisher)
-    assert again.advert == publisher.head
+    assert again.ad == publisher.head
     async with reading(publisher) as source:
-        assert [advert.metadata for advert in await chain(source)] == [only_named(folder), HTTP]
+        assert [ad.metadata for ad in await chain(source)] == [label_metadata(folder), HTTP]
         assert await found(source) == {again.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}}
 
 
@@ -122,7 +122,7 @@ async def test_links_lead_nowhere_outside_and_odd_files_are_told(
     (published,) = await publish_paths([folder], publisher, progress=events.append)
     async with reading(publisher) as source:
         assert multihash(b"secret") not in (await found(source))[published.context]
-    skipped = {event.path.name: event.reason for event in events if isinstance(event, Skipped)}
+    skipped = {event.path.name: event.reason for event in events if isinstance(event, FileSkipped)}
     assert skipped.keys() == {"out", "loop", "dead", "pipe"}
     assert "leads out" in skipped["out"]
     assert published.files == 3
@@ -143,7 +143,7 @@ async def test_what_cannot_be_read_is_told_and_the_rest_is_published(
     events: list[Event] = []
     (published,) = await publish_paths([folder], publisher, progress=events.append)
     assert published.files == 1
-    assert Skipped(folder / "a.txt", "it cannot be read: Permission denied") in events
+    assert FileSkipped(folder / "a.txt", "it cannot be read: Permission denied") in events
 
 
 async def test_a_path_that_is_not_there_is_an_error(tmp_path: Path, publisher: Publisher) -> None:

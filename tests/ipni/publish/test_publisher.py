@@ -14,7 +14,7 @@ from argosy.ipni.model import ExtendedPeer, Peer
 from argosy.ipni.publish import publisher as service
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.contexts import VERSION_CHARS_MAX, beginning_of, context_of
+from argosy.ipni.publish.contexts import VERSION_CHARS_MAX, context_of, context_prefix
 from argosy.ipni.publish.ports import ChainLink
 from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import (
@@ -45,12 +45,12 @@ async def test_what_is_published_can_be_read_and_checked(tmp_path: Path, kind: s
         words = hashes(*range(8))
         cid = await publisher.publish(b"ctx", BITSWAP, words)
         async with reading(publisher) as source:
-            (advert,) = await chain(source)
-            parts = await multihashes(source, advert.entries)
+            (ad,) = await chain(source)
+            parts = await multihashes(source, ad.entries)
     assert cid == publisher.head
-    assert cid.codec == advert.entries.codec == codec
-    assert adverts.signer(advert) == KEY.peer_id == advert.provider
-    assert (advert.addresses, advert.context, advert.metadata) == (ADDRESSES, b"ctx", BITSWAP)
+    assert cid.codec == ad.entries.codec == codec
+    assert adverts.signer(ad) == KEY.peer_id == ad.provider
+    assert (ad.addresses, ad.context, ad.metadata) == (ADDRESSES, b"ctx", BITSWAP)
     assert parts == [words[6:], words[3:6], words[:3]]  # the chunk written last is the one that is named
 
 
@@ -67,8 +67,8 @@ async def test_a_removal_a_metadata_update_and_new_addresses_are_advertised_in_o
     await publisher.remove(b"a")
     async with reading(publisher) as source:
         told = [
-            (advert.context, advert.metadata, advert.entries == NO_ENTRIES, advert.is_removal, advert.addresses)
-            for advert in await chain(source)
+            (ad.context, ad.metadata, ad.entries == NO_ENTRIES, ad.is_removal, ad.addresses)
+            for ad in await chain(source)
         ]
         assert await found(source) == {b"b": {*hashes("y")}}
     moved = ("/ip4/203.0.113.9/tcp/1",)
@@ -77,9 +77,9 @@ async def test_a_removal_a_metadata_update_and_new_addresses_are_advertised_in_o
         (b"", b"", True, False, moved),
         (b"a", b"", True, True, moved),
     ]
-    assert [(offer.context, offer.metadata, offer.multihashes) for offer in await publisher.offers()] == [
-        (b"b", HTTP, 1)
-    ]
+    assert [
+        (published.context, published.metadata, published.multihashes) for published in await publisher.list_contexts()
+    ] == [(b"b", HTTP, 1)]
 
 
 async def test_what_is_superseded_is_removed_after_its_successor_is_there(publisher: Publisher) -> None:
@@ -89,20 +89,20 @@ async def test_what_is_superseded_is_removed_after_its_successor_is_there(publis
     await publisher.publish(new, HTTP, hashes("same", "new"), supersedes=[old, b"never there"])
     async with reading(publisher) as source:
         last = (await chain(source))[-2:]
-        assert [(advert.context, advert.is_removal) for advert in last] == [(new, False), (old, True)]
+        assert [(ad.context, ad.is_removal) for ad in last] == [(new, False), (old, True)]
         assert last[0].previous == before
-    assert [offer.context for offer in await publisher.offers(beginning_of("repo"))] == [new]
+    assert [published.context for published in await publisher.list_contexts(context_prefix("repo"))] == [new]
 
 
 async def test_another_provider_may_be_published_for(publisher: Publisher) -> None:
     friend = Peer(FRIEND.peer_id, ("/ip4/203.0.113.8/tcp/4001",))
     await publisher.publish(b"theirs", BITSWAP, hashes("x"), provider=friend)
     async with reading(publisher) as source:
-        (advert,) = await chain(source)
-    assert (advert.provider, advert.addresses) == (friend.id, friend.addresses)
-    assert adverts.signer(advert) == KEY.peer_id
-    assert await publisher.offers() == []
-    assert [offer.context for offer in await publisher.offers(provider=friend.id)] == [b"theirs"]
+        (ad,) = await chain(source)
+    assert (ad.provider, ad.addresses) == (friend.id, friend.addresses)
+    assert adverts.signer(ad) == KEY.peer_id
+    assert await publisher.list_contexts() == []
+    assert [published.context for published in await publisher.list_contexts(provider=friend.id)] == [b"theirs"]
 
 
 async def test_extended_providers_sign_for_themselves_and_the_publisher_is_named(publisher: Publisher) -> None:
@@ -150,7 +150,7 @@ async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
         assert publisher.head == first
         await publisher.publish(b"b", BITSWAP, hashes("y"))
         async with reading(publisher) as source:
-            assert [advert.previous for advert in await chain(source)] == [None, first]
+            assert [ad.previous for ad in await chain(source)] == [None, first]
             assert await found(source) == {b"a": {*hashes("x")}, b"b": {*hashes("y")}}
 
 
@@ -180,7 +180,7 @@ async def test_a_publication_that_breaks_off_leaves_the_chain_as_it_was(tmp_path
         first = await publisher.publish(b"a", BITSWAP, hashes("x"))
         with pytest.raises(OSError, match="has gone"):
             await publisher.publish(b"b", BITSWAP, broken())
-        assert (publisher.head, await publisher.offer(b"b")) == (first, None)
+        assert (publisher.head, await publisher.find_context(b"b")) == (first, None)
         assert await store.sweep(100) == 3  # the chunks that nothing leads to
         assert await store.sweep(100) == 0
 
@@ -191,7 +191,7 @@ async def test_the_entries_of_a_removed_context_are_freed_and_shared_ones_stay(t
         await publisher.publish(b"a", BITSWAP, hashes("shared", "own"))
         await publisher.publish(b"b", BITSWAP, hashes("shared"))
         async with reading(publisher) as source:
-            of_a, of_b = [advert.entries for advert in await chain(source)]
+            of_a, of_b = [ad.entries for ad in await chain(source)]
             await publisher.remove(b"a")
             assert await multihashes(source, of_b) == [hashes("shared")]
             with pytest.raises(NotFound):
@@ -206,12 +206,12 @@ async def test_a_context_with_very_many_chunks_becomes_several_advertisements(
     words = hashes(*range(14))
     await publisher.publish(b"big", BITSWAP, words)
     async with reading(publisher) as source:
-        told = [len(await multihashes(source, advert.entries)) for advert in await chain(source)]
+        told = [len(await multihashes(source, ad.entries)) for ad in await chain(source)]
         assert await found(source) == {b"big": set(words)}
     assert told == [2, 2, 1]
-    offer = await publisher.offer(b"big")
-    assert offer is not None
-    assert (offer.multihashes, offer.advert) == (14, publisher.head)
+    published = await publisher.find_context(b"big")
+    assert published is not None
+    assert (published.multihashes, published.ad) == (14, publisher.head)
 
 
 async def test_multihashes_may_come_as_they_are_made(publisher: Publisher) -> None:
@@ -229,7 +229,7 @@ async def test_changes_asked_for_at_once_are_made_one_after_another(publisher: P
     names = [f"c{number}".encode() for number in range(10)]
     await asyncio.gather(*(publisher.publish(name, BITSWAP, hashes(name.decode())) for name in names))
     async with reading(publisher) as source:
-        assert [advert.context for advert in await chain(source)] == names
+        assert [ad.context for ad in await chain(source)] == names
 
 
 async def test_a_change_that_has_begun_is_finished_although_nobody_waits_for_it() -> None:
@@ -253,7 +253,7 @@ async def test_a_change_that_has_begun_is_finished_although_nobody_waits_for_it(
         await leaving
     await following
     async with reading(publisher) as source:
-        assert [advert.context for advert in await chain(source)] == [b"a", b"b"]
+        assert [ad.context for ad in await chain(source)] == [b"a", b"b"]
 
 
 async def test_half_a_million_multihashes_need_little_memory_and_no_space_when_removed(tmp_path: Path) -> None:
@@ -268,9 +268,9 @@ async def test_half_a_million_multihashes_need_little_memory_and_no_space_when_r
         before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         await publisher.publish(b"many", BITSWAP, many())
         grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
-        offer = await publisher.offer(b"many")
-        assert offer is not None
-        assert offer.multihashes == count
+        published = await publisher.find_context(b"many")
+        assert published is not None
+        assert published.multihashes == count
         await publisher.remove(b"many")
     assert (tmp_path / "chain.db").stat().st_size < 1 << 20  # 18 MB before: removal gives the space back
     assert grown_kib < 64 * 1024  # 31 chunks; all multihashes as objects would be 34 MiB
@@ -282,9 +282,9 @@ def test_contexts_fit_the_wire_and_keep_names_apart() -> None:
     names = ["repo", "repo2", long, long + "x", "a@b", "a_b"]
     made = [context_of(name, "d" * 40) for name in names]
     assert all(len(context) <= 64 for context in made)
-    assert len({beginning_of(name) for name in names}) == len(names)
+    assert len({context_prefix(name) for name in names}) == len(names)
     assert all(
-        context.startswith(beginning_of(other)) == (name == other)
+        context.startswith(context_prefix(other)) == (name == other)
         for name, context in zip(names, made, strict=True)
         for other in names
     )

@@ -53,8 +53,8 @@ async def test_who_waits_for_news_hears_of_what_another_publishes(tmp_path: Path
     await published(tmp_path, b"a", "x")
     store = await SqliteChain.read(tmp_path / "chain.db")
     try:
-        served = await ReadOnlyChain.open(KEY, store, clock=SystemClock(), look_s=0.01)
-        news = asyncio.create_task(served.grown(served.head))
+        served = await ReadOnlyChain.open(KEY, store, clock=SystemClock(), poll_s=0.01)
+        news = asyncio.create_task(served.wait_new_head(served.head))
         await published(tmp_path, b"b", "y")
         assert await asyncio.wait_for(news, PATIENCE_S) == served.head
     finally:

@@ -46,8 +46,8 @@ async def test_large_blocks_are_packed_for_those_who_take_it() -> None:
     publisher = await Publisher.open(KEY, MemoryChain())
     await publisher.publish(b"a", BITSWAP, hashes(*range(500)))
     async with reading(publisher) as source:
-        (advert,) = await chain(source)
-    plain = await publisher.block(advert.entries)
+        (ad,) = await chain(source)
+    plain = await publisher.block(ad.entries)
     assert plain is not None
     async with (
         serving(publisher_app(publisher)) as url,
@@ -55,7 +55,7 @@ async def test_large_blocks_are_packed_for_those_who_take_it() -> None:
     ):
         for accepted, is_packed in (("gzip", True), ("br, gzip;q=0.5", True), ("gzip;q=0", False), ("identity", False)):
             headers = {"accept-encoding": accepted}
-            async with client.get(f"{BASE}/{advert.entries}", headers=headers) as answer:
+            async with client.get(f"{BASE}/{ad.entries}", headers=headers) as answer:
                 body = await answer.read()
                 assert (answer.headers.get("content-encoding") == "gzip") == is_packed
                 assert (gzip.decompress(body) if is_packed else body) == plain

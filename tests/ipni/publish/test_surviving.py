@@ -48,15 +48,15 @@ async def test_a_killed_publisher_goes_on_where_it_was(tmp_path: Path) -> None:
     store = await SqliteChain.open(path)
     try:
         publisher = await Publisher.open(KEY, store, chunk_multihashes=4)
-        (offer,) = await publisher.offers()
-        kept = int(offer.context[1:])
+        (published,) = await publisher.list_contexts()
+        kept = int(published.context[1:])
         async with reading(publisher) as source:
             told = await chain(source)  # which follows every link to the first advertisement
-            assert await found(source) == {offer.context: set(hashes(*range(kept, kept + 40)))}
+            assert await found(source) == {published.context: set(hashes(*range(kept, kept + 40)))}
             assert len(told) == 2 * kept + 1
         assert number <= kept <= number + 1
         assert kept > number or str(publisher.head) == head
-        await publisher.publish(b"after", BITSWAP, hashes("after"), supersedes=[offer.context])
+        await publisher.publish(b"after", BITSWAP, hashes("after"), supersedes=[published.context])
         assert await store.sweep(1000) == 0  # nothing is left of what was broken off
     finally:
         await store.close()

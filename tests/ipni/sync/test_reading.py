@@ -178,7 +178,7 @@ async def test_each_kind_of_block_has_its_own_bound(liar: Liar, is_entries: bool
     data = b"0" * (2 * KIB)
     block = cids.of(data, DAG_JSON)
     liar.answers[f"/ipni/v1/ad/{block}"] = [reply(data)]
-    bounds = {"advert_bytes_max": KIB} if is_entries else {"entries_bytes_max": KIB}
+    bounds = {"ad_bytes_max": KIB} if is_entries else {"entries_bytes_max": KIB}
     sources = HttpSources(SyncSettings(allow_private=True, **bounds))
     try:
         source = opened(sources, liar)

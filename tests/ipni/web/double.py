@@ -20,7 +20,7 @@ class IndexerDouble:
         self.registered: list[tuple[Peer, int]] = []
         self.statuses: dict[str, object] = {}
         self.indexed: set[Cid] = set()
-        self.assignments: dict[str, str] | None = {}
+        self.allow_list: dict[str, str] | None = {}
         self.wished: list[str] = []
         self.forbidden: set[str] = set()
         self.running: list[str] = []
@@ -81,7 +81,7 @@ class IndexerDouble:
             raise NotFound("provider not found")
         return self.known[id]
 
-    async def figures(self) -> StoreStats:
+    async def stats(self) -> StoreStats:
         return self.size
 
     async def check_health(self) -> None:
@@ -116,15 +116,15 @@ class IndexerDouble:
         self._assign(publisher, frozen_id)
         self.calls.append(("handoff", publisher, frozen_id, frozen_url))
 
-    def assigned(self) -> Sequence[Assignment]:
+    def assignments(self) -> Sequence[Assignment]:
         return [Assignment(publisher, continued) for publisher, continued in self._assigned().items()]
 
     def _assigned(self) -> dict[str, str]:
-        if self.assignments is None:
+        if self.allow_list is None:
             raise Unavailable("not configured to work with assigner service")
-        return self.assignments
+        return self.allow_list
 
-    def preferred(self) -> Sequence[str]:
+    def preferred_publishers(self) -> Sequence[str]:
         self._assigned()
         return self.wished
 

@@ -189,7 +189,7 @@ async def test_publishers_that_are_preferred_are_listed(operator: httpx.AsyncCli
 
 
 async def test_without_an_assigner_nothing_is_assigned(operator: httpx.AsyncClient, indexer: IndexerDouble) -> None:
-    indexer.assignments = None
+    indexer.allow_list = None
     for answer in (
         await operator.get("/ingest/assigned"),
         await operator.get("/ingest/preferred"),

@@ -66,10 +66,10 @@ class Ways:
 async def ways(indexer: IndexerDouble) -> AsyncIterator[Ways]:
     indexer.results[CONTENT] = (result(A, b"ctx-1"), result(B, b"ctx-2", metadata.http(), "/dns4/b.org/tcp/443/https"))
     indexer.known = {A: Provider(A)}
-    figures = Metrics(), Metrics()
-    apps = [indexer_app(indexer, clock=SystemClock(), metrics=each) for each in figures]
+    stats = Metrics(), Metrics()
+    apps = [indexer_app(indexer, clock=SystemClock(), metrics=each) for each in stats]
     async with served(apps[0], in_connection=True) as connection, served(apps[1], in_connection=False) as asgi:
-        yield Ways(connection, asgi, *figures)
+        yield Ways(connection, asgi, *stats)
 
 
 PLAIN = {

@@ -176,7 +176,7 @@ async def test_a_publisher_is_handed_over_by_what_the_frozen_indexer_tells(tmp_p
         second = await publisher.publish(b"second", metadata.bitswap(), CONTENT[20:])
         old_id = (await old.client.status()).id
         await new.client.handoff(A, frozen_id=old_id, frozen_url=old.url)
-        assert list(await new.client.assigned()) == [Assignment(A, old_id)]
+        assert list(await new.client.assignments()) == [Assignment(A, old_id)]
         await new.until_indexed(second)
         found = [(await new.get(f"/multihash/{base58(CONTENT[at])}"))[0] for at in (0, 30)]
         assert found == [404, 200], "what the frozen one has is not read again"

@@ -31,7 +31,7 @@ async def assigner(process: Process) -> None:
     loop, reading = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
     def read_again() -> None:
-        task = asyncio.ensure_future(assigning.look())
+        task = asyncio.ensure_future(assigning.reload_if_changed())
         reading.add(task)
         task.add_done_callback(reading.discard)
 

@@ -36,7 +36,7 @@ async def keyspace(process: Process) -> None:
 async def open_index_store(process: Process) -> IndexStore:
     """An indexer's store: its own disk, or with a layout file the query nodes, and only its own rows on its disk."""
     settings, layer = process.loaded.get(IndexerSettings), process.loaded.get(KeyspaceSettings)
-    local = await RocksStore.open(Path(settings.folder), is_double_hashed=settings.is_double_hashed)
+    local = await RocksStore.open(Path(settings.dir), is_double_hashed=settings.is_double_hashed)
     if layer.layout_file is None:
         return local
     return await IngestStore.open(layer, local, clock=SystemClock(), random=system_random())
@@ -51,4 +51,4 @@ async def open_query_frontend(process: Process) -> ASGIApp | None:
     layer = await KeyspaceFrontend.open(settings, id=process.this.id or "", clock=clock, random=system_random())
     process.closing.push_async_callback(layer.close)
     process.tasks.append(layer.run())
-    return find_app(layer.front, clock=clock, metrics=process.metrics)
+    return find_app(layer.frontend, clock=clock, metrics=process.metrics)

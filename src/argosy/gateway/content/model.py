@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from urllib.parse import urlsplit
 
 from argosy.base.errors import Unavailable
-from argosy.ipni.indexer_wire import checked_url
+from argosy.ipni.indexer_wire import normalize_url
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class Backend:
 
     @staticmethod
     def at(url: str, *, is_for_second_hashes: bool = False) -> "Backend":
-        return Backend(checked_url(url), is_for_second_hashes)
+        return Backend(normalize_url(url), is_for_second_hashes)
 
     @cached_property
     def place(self) -> tuple[str, int, bool]:

@@ -30,18 +30,18 @@ class Advice:
     publishers: tuple[str, ...] = ()
 
 
-def advise(picture: PoolState) -> list[Advice]:
+def advise(pool_state: PoolState) -> list[Advice]:
     """The most urgent first."""
-    pool = picture.pool()
+    pool = pool_state.pool()
     return [
-        *_twice(picture),
-        *_silent(picture),
-        *_stuck(picture, pool),
-        *_nearly_full(picture, pool),
-        *_no_room(picture, pool),
-        *_overloaded(pool),
-        *_too_many(picture, pool),
-        *_done(picture, pool),
+        *_twice(pool_state),
+        *_silent(pool_state),
+        *_stuck(pool_state, pool),
+        *_nearly_full(pool_state, pool),
+        *_no_room(pool_state, pool),
+        *_overloaded_indexers(pool),
+        *_too_many(pool_state, pool),
+        *_done(pool_state, pool),
     ]
 
 
@@ -49,44 +49,46 @@ def _active(pool: Pool) -> list[IndexerState]:
     return [state for state in pool if state.is_known and not state.is_frozen]
 
 
-def _twice(picture: PoolState) -> Iterator[Advice]:
-    for url, first in picture.doubles().items():
+def _twice(pool_state: PoolState) -> Iterator[Advice]:
+    for url, first in pool_state.doubles().items():
         yield Advice("twice", url, f"this is the same indexer as {first}: take one of the two out of the pool")
 
 
-def _silent(picture: PoolState) -> Iterator[Advice]:
-    for url in picture.urls():
-        if why := picture.problem(url):
-            is_new = picture.answer(url) is None
+def _silent(pool_state: PoolState) -> Iterator[Advice]:
+    for url in pool_state.urls():
+        if why := pool_state.problem(url):
+            is_new = pool_state.report(url) is None
             meanwhile = "publishers it may hold wait for it" if is_new else "what it said before is still counted"
-            yield Advice("silent", url, f"it does not answer, and {meanwhile}: mend it or take it out ({why})")
+            yield Advice("silent", url, f"it does not report, and {meanwhile}: mend it or take it out ({why})")
 
 
-def _stuck(picture: PoolState, pool: Pool) -> Iterator[Advice]:
-    for url, publishers in picture.owed().items():
-        stuck = tuple(p for p in publishers if not candidates(p, pool, picture.policy))
+def _stuck(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
+    for url, publishers in pool_state.pending_handoffs().items():
+        stuck = tuple(p for p in publishers if not candidates(p, pool, pool_state.policy))
         if stuck:
             text = f"it is frozen and nobody can go on with {len(stuck)} of its publishers: add an indexer"
             yield Advice("stuck", url, text, stuck[:PUBLISHERS_SHOWN_MAX])
 
 
-def _nearly_full(picture: PoolState, pool: Pool) -> Iterator[Advice]:
+def _nearly_full(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     for state in _active(pool):
-        answer = picture.answer(state.id)
-        if answer is not None and answer.usage_percent >= NEARLY_FULL_PERCENT:
-            text = f"its storage is {answer.usage_percent:.0f} % full: enlarge it, or let it freeze and hand on"
+        report = pool_state.report(state.id)
+        if report is not None and report.usage_percent >= NEARLY_FULL_PERCENT:
+            text = f"its storage is {report.usage_percent:.0f} % full: enlarge it, or let it freeze and hand on"
             yield Advice("full", state.id, text)
 
 
-def _no_room(picture: PoolState, pool: Pool) -> Iterator[Advice]:
+def _no_room(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     """With exactly as many active indexers as replicas, a frozen one's publishers have nowhere to go."""
     active = _active(pool)
-    if pool and len(active) <= picture.policy.replication:
-        text = f"{len(active)} indexers are active for a replication of {picture.policy.replication}: add at least one"
+    if pool and len(active) <= pool_state.policy.replication:
+        text = (
+            f"{len(active)} indexers are active for a replication of {pool_state.policy.replication}: add at least one"
+        )
         yield Advice("no room", "", f"{text}, or there will be nobody to hand on to")
 
 
-def _overloaded(pool: Pool) -> Iterator[Advice]:
+def _overloaded_indexers(pool: Pool) -> Iterator[Advice]:
     active = _active(pool)
     if len(active) < 2:
         return
@@ -98,21 +100,21 @@ def _overloaded(pool: Pool) -> Iterator[Advice]:
             yield Advice("overloaded", state.id, f"{text}; they go on elsewhere, and what it has stays findable")
 
 
-def _too_many(picture: PoolState, pool: Pool) -> Iterator[Advice]:
+def _too_many(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     """As after thawing: the one with most to do is the one to be relieved."""
     loads = {state.id: len(state.assigned) for state in pool}
     spare: dict[str, list[str]] = {}
     for publisher in sorted(set[str]().union(*(state.assigned for state in pool))):
-        held = sorted(holders(publisher, pool, picture.policy), key=lambda url: (-loads[url], url))
-        for url in held[: max(0, len(held) - required(publisher, picture.policy, len(pool)))]:
+        held = sorted(holders(publisher, pool, pool_state.policy), key=lambda url: (-loads[url], url))
+        for url in held[: max(0, len(held) - required(publisher, pool_state.policy, len(pool)))]:
             spare.setdefault(url, []).append(publisher)
     for url, publishers in spare.items():
         text = f"{len(publishers)} of its publishers have more holders than wished: unassign them here"
         yield Advice("too many", url, text, tuple(publishers[:PUBLISHERS_SHOWN_MAX]))
 
 
-def _done(picture: PoolState, pool: Pool) -> Iterator[Advice]:
-    owed = picture.owed()
+def _done(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
+    owed = pool_state.pending_handoffs()
     for state in pool:
         if state.is_frozen and not owed[state.id]:
             yield Advice("done", state.id, "it is frozen and owes nothing: remove it once its data is no longer needed")

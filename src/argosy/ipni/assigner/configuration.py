@@ -20,7 +20,7 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats.peer import parse_peer
-from argosy.ipni.indexer_wire import checked_url
+from argosy.ipni.indexer_wire import normalize_url
 from argosy.ownership.assigner import PoolPolicy
 
 T = TypeVar("T")
@@ -84,14 +84,14 @@ def parse(text: str, defaults: Configuration, *, is_toml: bool = False) -> Confi
         node = tomllib.loads(text) if is_toml else msgspec.json.decode(text)
     except (tomllib.TOMLDecodeError, msgspec.DecodeError) as why:
         raise Invalid(f"the pool file is not {'TOML' if is_toml else 'JSON'}: {why}") from None
-    told = _fields(node, "the pool file")
-    if "assignment" in told:
-        _check_known(told, _OTHER_SECTIONS | {"assignment"}, "the pool file")
-        told = _fields(told["assignment"], "Assignment")
-    _check_known(told, _OF_GOSSIP | set(_READERS) | {"policy"}, "Assignment")
-    values = {name: read(told[key]) for key, (name, read) in _READERS.items() if told.get(key) is not None}
-    if told.get("policy") is not None:
-        values |= _policy(told["policy"])
+    table = _fields(node, "the pool file")
+    if "assignment" in table:
+        _check_known(table, _OTHER_SECTIONS | {"assignment"}, "the pool file")
+        table = _fields(table["assignment"], "Assignment")
+    _check_known(table, _OF_GOSSIP | set(_READERS) | {"policy"}, "Assignment")
+    values = {name: read(table[key]) for key, (name, read) in _READERS.items() if table.get(key) is not None}
+    if table.get("policy") is not None:
+        values |= _policy(table["policy"])
     return Configuration(**{**{name: getattr(defaults, name) for name in Configuration.__dataclass_fields__}, **values})
 
 
@@ -108,7 +108,7 @@ def seconds(value: object, key: str = "PollInterval") -> float:
 
 def forwards(urls: Iterable[str]) -> tuple[str, ...]:
     """Each once, in the order given."""
-    return tuple(dict.fromkeys(checked_url(url) for url in urls))
+    return tuple(dict.fromkeys(normalize_url(url) for url in urls))
 
 
 def _fields(node: object, where: str) -> Mapping[str, Any]:
@@ -117,13 +117,13 @@ def _fields(node: object, where: str) -> Mapping[str, Any]:
     return {str(key).lower(): value for key, value in node.items()}
 
 
-def _check_known(told: Mapping[str, Any], known: set[str], where: str) -> None:
-    unknown = sorted(set(told) - known)
+def _check_known(table: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(set(table) - known)
     if unknown:
         raise Invalid(f"{where} has no key {unknown[0]!r}; it has: {', '.join(sorted(known))}")
 
 
-def _typed(value: object, of: type[T], key: str) -> T:
+def _expect(value: object, of: type[T], key: str) -> T:
     if type(value) is not of:
         raise Invalid(f"{key} should be a {of.__name__}, not {value!r}")
     found: T = value
@@ -131,47 +131,47 @@ def _typed(value: object, of: type[T], key: str) -> T:
 
 
 def _texts(value: object, key: str) -> list[str]:
-    return [_typed(each, str, key) for each in _typed(value or [], list, key)]
+    return [_expect(each, str, key) for each in _expect(value or [], list, key)]
 
 
 def _count(key: str, value: object) -> int:
     """Zero means that nothing is set, as in the reference."""
-    count = _typed(value, int, key)
+    count = _expect(value, int, key)
     if count < 0:
         raise Invalid(f"{key} must be at least 1, not {count}")
     return count or 1
 
 
 def _entry(node: object) -> PoolEntry:
-    told = _fields(node, "an indexer of the pool")
-    _check_known(told, {"adminurl", "findurl", "ingesturl", "presetpeers"}, "an indexer of the pool")
-    presets = frozenset(parse_peer(peer) for peer in _texts(told.get("presetpeers"), "PresetPeers"))
-    return PoolEntry(_url(told, "AdminURL"), _url(told, "FindURL"), _url(told, "IngestURL"), presets)
+    table = _fields(node, "an indexer of the pool")
+    _check_known(table, {"adminurl", "findurl", "ingesturl", "presetpeers"}, "an indexer of the pool")
+    presets = frozenset(parse_peer(peer) for peer in _texts(table.get("presetpeers"), "PresetPeers"))
+    return PoolEntry(_url(table, "AdminURL"), _url(table, "FindURL"), _url(table, "IngestURL"), presets)
 
 
-def _url(told: Mapping[str, Any], key: str) -> str:
-    if not told.get(key.lower()):
-        raise Invalid(f"an indexer of the pool has no {key}: {dict(told)}")
-    return checked_url(_typed(told[key.lower()], str, key))
+def _url(table: Mapping[str, Any], key: str) -> str:
+    if not table.get(key.lower()):
+        raise Invalid(f"an indexer of the pool has no {key}: {dict(table)}")
+    return normalize_url(_expect(table[key.lower()], str, key))
 
 
 def _policy(node: object) -> dict[str, Any]:
-    told = _fields(node, "Policy")
-    _check_known(told, {"allow", "except"}, "Policy")
+    table = _fields(node, "Policy")
+    _check_known(table, {"allow", "except"}, "Policy")
     found: dict[str, Any] = {}
-    if told.get("allow") is not None:
-        found["is_open"] = _typed(told["allow"], bool, "Policy.Allow")
-    if told.get("except") is not None:
-        found["exceptions"] = frozenset(parse_peer(peer) for peer in _texts(told["except"], "Policy.Except"))
+    if table.get("allow") is not None:
+        found["is_open"] = _expect(table["allow"], bool, "Policy.Allow")
+    if table.get("except") is not None:
+        found["exceptions"] = frozenset(parse_peer(peer) for peer in _texts(table["except"], "Policy.Except"))
     return found
 
 
 _READERS: Mapping[str, tuple[str, Any]] = {
-    "indexerpool": ("entries", lambda v: tuple(_entry(each) for each in _typed(v, list, "IndexerPool"))),
+    "indexerpool": ("entries", lambda v: tuple(_entry(each) for each in _expect(v, list, "IndexerPool"))),
     "replication": ("replication", lambda v: _count("Replication", v)),
     "presetreplication": ("preset_replication", lambda v: _count("PresetReplication", v)),
     "forwardannounceurls": ("forward_urls", lambda v: forwards(_texts(v, "ForwardAnnounceURLs"))),
     "pollinterval": ("poll_s", seconds),
-    "resendhttp": ("is_resending", lambda v: _typed(v, bool, "ResendHttp")),
-    "filterips": ("is_filtering", lambda v: _typed(v, bool, "FilterIPs")),
+    "resendhttp": ("is_resending", lambda v: _expect(v, bool, "ResendHttp")),
+    "filterips": ("is_filtering", lambda v: _expect(v, bool, "FilterIPs")),
 }

@@ -25,59 +25,59 @@ from argosy.ownership.assigner import holders, required
 PUBLISHERS_SHOWN_MAX = 100_000
 
 
-def pool_rows(picture: PoolState) -> list[dict[str, object]]:
+def pool_rows(pool_state: PoolState) -> list[dict[str, object]]:
     """One row for each indexer, in the order of the configuration."""
-    owed = picture.owed()
-    doubles = picture.doubles()
+    owed = pool_state.pending_handoffs()
+    doubles = pool_state.doubles()
     rows: list[dict[str, object]] = []
-    for entry in picture.configuration.entries:
+    for entry in pool_state.configuration.entries:
         url = entry.admin_url
-        answer = picture.answer(url)
+        report = pool_state.report(url)
         rows.append(
             {
                 "admin_url": url,
                 "find_url": entry.find_url,
                 "ingest_url": entry.ingest_url,
-                "id": "" if answer is None else answer.id,
-                "state": "twice" if url in doubles else _state(picture, url),
-                "usage_percent": -1.0 if answer is None else answer.usage_percent,
-                "assigned": 0 if answer is None else len(answer.assigned),
-                "preferred": 0 if answer is None else len(answer.preferred),
+                "id": "" if report is None else report.id,
+                "state": "twice" if url in doubles else _state(pool_state, url),
+                "usage_percent": -1.0 if report is None else report.usage_percent,
+                "assigned": 0 if report is None else len(report.assigned),
+                "preferred": 0 if report is None else len(report.preferred),
                 "presets": sorted(entry.presets),
                 "owed": list(owed.get(url, ())),
-                "problem": picture.problem(url),
+                "problem": pool_state.problem(url),
             }
         )
     return rows
 
 
-def assignment_rows(picture: PoolState, short: tuple[str, ...] = ()) -> list[dict[str, object]]:
+def assignment_rows(pool_state: PoolState, short: tuple[str, ...] = ()) -> list[dict[str, object]]:
     """One row for each publisher: who holds it, who only follows it for removals, and how many there should be."""
-    pool = picture.pool()
+    pool = pool_state.pool()
     publishers = sorted(set(short).union(*(state.assigned for state in pool)))[:PUBLISHERS_SHOWN_MAX]
     rows: list[dict[str, object]] = []
     for publisher in publishers:
-        holding = holders(publisher, pool, picture.policy)
+        holding = holders(publisher, pool, pool_state.policy)
         rows.append(
             {
                 "publisher": publisher,
                 "holders": list(holding),
-                "frozen": [url for url in picture.audience(publisher) if url not in holding],
-                "required": required(publisher, picture.policy, len(pool)),
-                "is_short": picture.is_short(publisher),
+                "frozen": [url for url in pool_state.audience(publisher) if url not in holding],
+                "required": required(publisher, pool_state.policy, len(pool)),
+                "is_short": pool_state.is_short(publisher),
             }
         )
     return rows
 
 
-def render_page(picture: PoolState, short: tuple[str, ...] = ()) -> str:
+def render_page(pool_state: PoolState, short: tuple[str, ...] = ()) -> str:
     """The pool as one HTML page, without scripts."""
     columns = ("admin_url", "id", "state", "usage_percent", "assigned", "owed", "problem")
     head = "".join(f"<th>{_words(name)}</th>" for name in columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(row[name])}</td>" for name in columns) + "</tr>" for row in pool_rows(picture)
+        "<tr>" + "".join(f"<td>{_cell(row[name])}</td>" for name in columns) + "</tr>" for row in pool_rows(pool_state)
     )
-    advice = "".join(f"<li>{_line(each)}</li>" for each in advise(picture)) or "<li>nothing: all is well</li>"
+    advice = "".join(f"<li>{_line(each)}</li>" for each in advise(pool_state)) or "<li>nothing: all is well</li>"
     waiting = f"<p>{len(short)} announced publishers wait for an indexer.</p>" if short else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Assigner</title>'
@@ -89,11 +89,11 @@ def render_page(picture: PoolState, short: tuple[str, ...] = ()) -> str:
     )
 
 
-def _state(picture: PoolState, url: str) -> str:
-    answer = picture.answer(url)
-    if answer is None:
+def _state(pool_state: PoolState, url: str) -> str:
+    report = pool_state.report(url)
+    if report is None:
         return "unknown"
-    return "frozen" if answer.is_frozen else "active"
+    return "frozen" if report.is_frozen else "active"
 
 
 def _words(name: str) -> str:
@@ -129,30 +129,30 @@ def assigner_routes(service: AssignerService, *, admin_token: str | None, reload
         return PlainTextResponse(f"assigner ready {version}\n", headers={"cache-control": "no-cache"})
 
     async def pool(_: Request) -> Response:
-        return json_response({"indexers": pool_rows(service.picture), "is_polled": service.is_ready()})
+        return json_response({"indexers": pool_rows(service.pool_state), "is_polled": service.is_ready()})
 
     async def assignments(_: Request) -> Response:
-        return json_response({"publishers": assignment_rows(service.picture, service.short)})
+        return json_response({"publishers": assignment_rows(service.pool_state, service.short)})
 
     async def advice(_: Request) -> Response:
-        return json_response({"advice": advise(service.picture)})
+        return json_response({"advice": advise(service.pool_state)})
 
     async def metrics(_: Request) -> Response:
-        service.teller.show(service.picture, len(service.short))
-        return Response(service.teller.metrics.exposition(), media_type=CONTENT_TYPE)
+        service.telemetry.set_gauges(service.pool_state, len(service.short))
+        return Response(service.telemetry.metrics.exposition(), media_type=CONTENT_TYPE)
 
     async def poll(request: Request) -> Response:
         check_admin(request, admin_token)
         await service.poll()
-        return json_response({"indexers": pool_rows(service.picture)})
+        return json_response({"indexers": pool_rows(service.pool_state)})
 
     async def read_again(request: Request) -> Response:
         check_admin(request, admin_token)
         await reload()
-        return json_response({"indexers": pool_rows(service.picture)})
+        return json_response({"indexers": pool_rows(service.pool_state)})
 
     async def page(_: Request) -> Response:
-        return HTMLResponse(render_page(service.picture, service.short))
+        return HTMLResponse(render_page(service.pool_state, service.short))
 
     return [
         Route("/announce", announce, methods=["PUT"]),

@@ -32,9 +32,9 @@ class PoolIndexer(Destination, Protocol):
 
     async def status(self) -> IndexerStatus: ...
 
-    async def assigned(self) -> Sequence[Assignment]: ...
+    async def assignments(self) -> Sequence[Assignment]: ...
 
-    async def preferred(self) -> Sequence[str]: ...
+    async def preferred_publishers(self) -> Sequence[str]: ...
 
     async def assign(self, publisher: str) -> None: ...
 
@@ -62,7 +62,7 @@ class Outbox:
         self,
         url: str,
         destination: Destination,
-        teller: AssignerTelemetry,
+        telemetry: AssignerTelemetry,
         *,
         clock: Clock,
         random: Random,
@@ -70,43 +70,43 @@ class Outbox:
     ) -> None:
         self._url = url
         self._destination = destination
-        self._teller = teller
+        self._telemetry = telemetry
         self._clock = clock
         self._random = random
         self._missed_max = missed_max
         self._missed: OrderedDict[str, Announcement] = OrderedDict()
-        self.line: KeyedWorkQueue[Announcement] = KeyedWorkQueue(
+        self.queue: KeyedWorkQueue[Announcement] = KeyedWorkQueue(
             self._send, width=ANNOUNCES_AT_ONCE_MAX, waiting_max=ANNOUNCES_WAITING_MAX
         )
 
     def put(self, announce: Announcement) -> None:
         try:
-            self.line.put(announce.publisher.id, announce)
+            self.queue.put(announce.publisher.id, announce)
         except Unavailable as why:
-            self._teller.not_delivered(self._url, announce.publisher.id, why)
+            self._telemetry.record_delivery_failure(self._url, announce.publisher.id, why)
 
-    def again(self) -> None:
+    def resend_missed(self) -> None:
         """To be called when the destination is heard of: not every publisher repeats what it has announced."""
         missed, self._missed = self._missed, OrderedDict()
         for publisher, announce in missed.items():
-            if publisher not in self.line:  # a newer one is on its way
+            if publisher not in self.queue:  # a newer one is on its way
                 self.put(announce)
 
     async def close(self) -> None:
-        await self.line.close()
+        await self.queue.close()
         await self._destination.close()
 
     async def _send(self, publisher: str, announce: Announcement) -> None:
         try:
             await retry(lambda: self._destination.announce(announce), BACKOFF, clock=self._clock, random=self._random)
             self._missed.pop(publisher, None)
-            self._teller.delivered()
+            self._telemetry.record_delivery()
         except ArgosyError as why:
             if isinstance(why, Unavailable | Throttled):
-                self._miss(publisher, announce)
-            self._teller.not_delivered(self._url, publisher, why)
+                self._remember_missed(publisher, announce)
+            self._telemetry.record_delivery_failure(self._url, publisher, why)
 
-    def _miss(self, publisher: str, announce: Announcement) -> None:
+    def _remember_missed(self, publisher: str, announce: Announcement) -> None:
         self._missed[publisher] = announce
         self._missed.move_to_end(publisher)
         if len(self._missed) > self._missed_max:
@@ -117,20 +117,20 @@ class PoolMember:
     """One indexer of the pool."""
 
     def __init__(
-        self, url: str, indexer: PoolIndexer, teller: AssignerTelemetry, *, clock: Clock, random: Random
+        self, url: str, indexer: PoolIndexer, telemetry: AssignerTelemetry, *, clock: Clock, random: Random
     ) -> None:
         self.url = url
         self._indexer = indexer
-        self._teller = teller
+        self._telemetry = telemetry
         self._gate = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
-        self.outbox = Outbox(url, indexer, teller, clock=clock, random=random, missed_max=ANNOUNCES_MISSED_MAX)
+        self.outbox = Outbox(url, indexer, telemetry, clock=clock, random=random, missed_max=ANNOUNCES_MISSED_MAX)
 
-    async def ask(self) -> IndexerReport:
+    async def report(self) -> IndexerReport:
         """What it says of itself; a frozen one prefers nobody. Whoever answers is told what it has missed."""
         status = await self._indexer.status()
-        self.outbox.again()
-        assigned = await self._indexer.assigned()
-        preferred = frozenset[str]() if status.is_frozen else await self._preferred()
+        self.outbox.resend_missed()
+        assigned = await self._indexer.assignments()
+        preferred = frozenset[str]() if status.is_frozen else await self._preferred_publishers()
         return IndexerReport(
             status.id,
             status.is_frozen,
@@ -150,10 +150,10 @@ class PoolMember:
     async def close(self) -> None:
         await self.outbox.close()
 
-    async def _preferred(self) -> frozenset[str]:
+    async def _preferred_publishers(self) -> frozenset[str]:
         """Only a hint: without it the publisher goes where there is least to do."""
         try:
-            return frozenset(await self._indexer.preferred())
+            return frozenset(await self._indexer.preferred_publishers())
         except ArgosyError as why:
-            self._teller.preferred_missed(self.url, why)
+            self._telemetry.record_preferred_failure(self.url, why)
             return frozenset()

@@ -47,7 +47,7 @@ class Assigner:
         try:
             configuration = _read(self._path, self._settings)
         except ArgosyError as why:
-            self.service.teller.reload_refused(why)
+            self.service.telemetry.record_reload_failure(why)
             raise
         await self.service.reload(configuration)
 
@@ -57,9 +57,9 @@ class Assigner:
     async def _watch(self) -> None:
         while self._path is not None:
             await self._clock.sleep(self._settings.watch_s)
-            await self.look()
+            await self.reload_if_changed()
 
-    async def look(self) -> None:
+    async def reload_if_changed(self) -> None:
         """Reads the file if it is not the one that was read last."""
         if _stamp(self._path) != self._seen:
             try:

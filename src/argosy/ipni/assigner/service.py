@@ -67,8 +67,8 @@ class AssignerService:
         random: Random,
         metrics: Metrics,
     ) -> None:
-        self.picture = PoolState(Configuration())
-        self.teller = AssignerTelemetry(metrics)
+        self.pool_state = PoolState(Configuration())
+        self.telemetry = AssignerTelemetry(metrics)
         self._open_indexer = open_indexer
         self._open_destination = open_destination
         self._clock = clock
@@ -79,12 +79,12 @@ class AssignerService:
         self._short: OrderedDict[str, _Announced] = OrderedDict()
         self._latest: Cache[str, _Announced] = Cache(entries_max=LATEST_REMEMBERED_MAX)
         self._turns: dict[str, _Turn] = {}
-        self._asking: dict[str, asyncio.Task[None]] = {}
-        self._announced: KeyedWorkQueue[_Announced] = KeyedWorkQueue(
+        self._polls: dict[str, asyncio.Task[None]] = {}
+        self._announce_queue: KeyedWorkQueue[_Announced] = KeyedWorkQueue(
             self._serve, width=PUBLISHERS_AT_ONCE_MAX, waiting_max=PUBLISHERS_WAITING_MAX
         )
-        self._owing: KeyedWorkQueue[None] = KeyedWorkQueue(
-            self._hand_on, width=HANDOFFS_AT_ONCE_MAX, waiting_max=HANDOFFS_WAITING_MAX
+        self._handoff_queue: KeyedWorkQueue[None] = KeyedWorkQueue(
+            self._hand_off, width=HANDOFFS_AT_ONCE_MAX, waiting_max=HANDOFFS_WAITING_MAX
         )
         self._is_polled = asyncio.Event()
         self._poll_wanted = asyncio.Event()
@@ -100,7 +100,7 @@ class AssignerService:
             await self._next_poll()
 
     async def _next_poll(self) -> None:
-        poll_s = self.picture.configuration.poll_s
+        poll_s = self.pool_state.configuration.poll_s
         waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._poll_wanted.wait())]
         if poll_s > 0:
             waits.append(asyncio.ensure_future(self._clock.sleep(poll_s)))
@@ -113,9 +113,9 @@ class AssignerService:
 
     async def close(self) -> None:
         """Stops all that is under way; a second time does nothing."""
-        await self._announced.close()
-        await self._owing.close()
-        asking = list(self._asking.values())
+        await self._announce_queue.close()
+        await self._handoff_queue.close()
+        asking = list(self._polls.values())
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
@@ -123,15 +123,15 @@ class AssignerService:
         forwards, self._forwards = self._forwards, {}
         await _close_all([*members.values(), *forwards.values()])
 
-    async def settled(self) -> None:
+    async def wait_idle(self) -> None:
         """Returns when nothing that was announced, owed or to be passed on is under way any more."""
         lines: list[KeyedWorkQueue[Announcement] | KeyedWorkQueue[_Announced] | KeyedWorkQueue[None]] = [
-            self._announced,
-            self._owing,
+            self._announce_queue,
+            self._handoff_queue,
         ]
         while True:
             outboxes = [member.outbox for member in self._members.values()] + list(self._forwards.values())
-            everything = lines + [outbox.line for outbox in outboxes]
+            everything = lines + [outbox.queue for outbox in outboxes]
             if not any(len(line) for line in everything):
                 return
             for line in everything:
@@ -151,12 +151,12 @@ class AssignerService:
     async def reload(self, configuration: Configuration) -> None:
         """Takes effect at once; whoever has joined is asked at once, if this runs."""
         await _close_all(self._install(configuration))
-        self.teller.reloaded(self.picture)
+        self.telemetry.record_reload(self.pool_state)
         self._poll_wanted.set()
 
     def _install(self, configuration: Configuration) -> list[PoolMember | Outbox]:
         """Makes the ends that are new; returns those that are no longer needed."""
-        old_entries = {entry.admin_url: entry for entry in self.picture.configuration.entries}
+        old_entries = {entry.admin_url: entry for entry in self.pool_state.configuration.entries}
         old_members, self._members = self._members, {}
         for entry in configuration.entries:
             url, old = entry.admin_url, old_entries.get(entry.admin_url)
@@ -164,15 +164,15 @@ class AssignerService:
                 self._members[url] = old_members.pop(url)
             else:
                 indexer = self._open_indexer(entry)
-                self._members[url] = PoolMember(url, indexer, self.teller, clock=self._clock, random=self._random)
+                self._members[url] = PoolMember(url, indexer, self.telemetry, clock=self._clock, random=self._random)
         old_forwards, self._forwards = self._forwards, {}
         for url in configuration.forward_urls:
             if url in old_forwards:
                 self._forwards[url] = old_forwards.pop(url)
             else:
                 end = self._open_destination(url)
-                self._forwards[url] = Outbox(url, end, self.teller, clock=self._clock, random=self._random)
-        self.picture.configured(configuration)
+                self._forwards[url] = Outbox(url, end, self.telemetry, clock=self._clock, random=self._random)
+        self.pool_state.configure(configuration)
         return [*old_members.values(), *old_forwards.values()]
 
     # -- announcements ------------------------------------------------------------------------------------------------
@@ -180,38 +180,38 @@ class AssignerService:
     def announce(self, announce: Announcement) -> None:
         """Returns when it is noted. Forbidden by policy; Unavailable when too much waits; a repeat does nothing."""
         publisher = announce.publisher.id
-        if not self.picture.policy.allows(publisher):
-            self.teller.announced("forbidden", publisher)
+        if not self.pool_state.policy.allows(publisher):
+            self.telemetry.record_announcement("forbidden", publisher)
             raise Forbidden(f"announcements of {publisher} are not taken here: see the assigner's policy")
         if self._heads.get(announce.head):
-            self.teller.announced("repeated", publisher)
+            self.telemetry.record_announcement("repeated", publisher)
             return
-        announced = _Announced(self._filtered(announce))
-        if self.picture.is_short(publisher):
+        announced = _Announced(self._filter_addresses(announce))
+        if self.pool_state.is_short(publisher):
             try:
-                self._announced.put(publisher, announced)
+                self._announce_queue.put(publisher, announced)
             except Unavailable:
-                self.teller.announced("turned away", publisher)
+                self.telemetry.record_announcement("turned away", publisher)
                 raise
         self._heads.put(announce.head, True)
-        self.teller.announced("taken", publisher)
+        self.telemetry.record_announcement("taken", publisher)
         self._latest.put(publisher, announced)
         for forward in self._forwards.values():
             forward.put(announced.announce)
         self._pass_on(announced)
 
-    def _filtered(self, announce: Announcement) -> Announcement:
-        if not self.picture.configuration.is_filtering:
+    def _filter_addresses(self, announce: Announcement) -> Announcement:
+        if not self.pool_state.configuration.is_filtering:
             return announce
         public = tuple(address for address in announce.publisher.addresses if not multiaddr.is_private(address))
         return replace(announce, publisher=replace(announce.publisher, addresses=public))
 
     def _pass_on(self, announced: _Announced) -> None:
         """To those who follow the publisher: also the frozen ones, which still honour removals."""
-        if self.picture.configuration.is_resending:
-            self._tell(announced, self.picture.audience(announced.announce.publisher.id))
+        if self.pool_state.configuration.is_resending:
+            self._forward_to(announced, self.pool_state.audience(announced.announce.publisher.id))
 
-    def _tell(self, announced: _Announced, urls: Iterable[str]) -> None:
+    def _forward_to(self, announced: _Announced, urls: Iterable[str]) -> None:
         for url in urls:
             member = self._members.get(url)
             if member is not None and url not in announced.told:
@@ -222,25 +222,25 @@ class AssignerService:
         async with self._alone(publisher):
             await self._assign(publisher, announced)
             if self._waits_for_unanswered(publisher):
-                await self._ask_all(self.picture.unanswered())
+                await self._poll_all(self.pool_state.uncertain_indexers())
                 await self._assign(publisher, announced)
             self._pass_on(announced)
         self._short.pop(publisher, None)
-        if self.picture.is_short(publisher):
+        if self.pool_state.is_short(publisher):
             self._remember(publisher, announced)
 
     async def _assign(self, publisher: str, announced: _Announced) -> None:
         async for step in self._steps(publisher, is_announced=True):
-            self._tell(announced, [step.target])
+            self._forward_to(announced, [step.target])
 
     def _waits_for_unanswered(self, publisher: str) -> bool:
         """Somebody is missing, and whoever has not answered may be the one."""
-        is_stuck = self.picture.next_step(publisher, is_announced=True) is None
-        return is_stuck and self.picture.is_short(publisher) and bool(self.picture.unanswered())
+        is_stuck = self.pool_state.next_step(publisher, is_announced=True) is None
+        return is_stuck and self.pool_state.is_short(publisher) and bool(self.pool_state.uncertain_indexers())
 
     def _remember(self, publisher: str, announced: _Announced) -> None:
         """The same head may be announced again, and the poll will try by itself."""
-        self.teller.short(publisher)
+        self.telemetry.record_short(publisher)
         self._heads.remove(announced.announce.head)
         self._short[publisher] = announced
         if len(self._short) > SHORT_REMEMBERED_MAX:
@@ -248,11 +248,11 @@ class AssignerService:
 
     # -- requests to indexers -----------------------------------------------------------------------------------------
 
-    async def _hand_on(self, publisher: str, _: None) -> None:
+    async def _hand_off(self, publisher: str, _: None) -> None:
         async with self._alone(publisher):
             async for _step in self._steps(publisher, is_announced=False):
                 pass
-            latest = self._latest.get(publisher) if self.picture.has_moot(publisher) else None
+            latest = self._latest.get(publisher) if self.pool_state.has_moot(publisher) else None
             if latest is not None:
                 self._put_short(publisher, latest)
 
@@ -262,7 +262,7 @@ class AssignerService:
         The plan is made anew before each request, from what is known by then.
         """
         refused: set[str] = set()
-        while step := self.picture.next_step(publisher, refused, is_announced=is_announced):
+        while step := self.pool_state.next_step(publisher, refused, is_announced=is_announced):
             if await self._request(step):
                 yield step
             elif not self._is_moot(step):
@@ -270,27 +270,27 @@ class AssignerService:
 
     def _is_moot(self, step: AssignmentStep) -> bool:
         """Nothing was there to go on from: the same indexer may still begin anew."""
-        return step.source is not None and self.picture.is_moot(step)
+        return step.source is not None and self.pool_state.is_moot(step)
 
     async def _request(self, step: AssignmentStep) -> bool:
         """Whether the target holds the publisher now; after a refusal it is asked what else has changed."""
-        self.picture.began(step)
+        self.pool_state.on_request(step)
         try:
             await self._perform(step)
         except OutcomeUnknown as why:
-            self.picture.lost(step)
-            self.teller.lost(step, why)
+            self.pool_state.on_unknown_outcome(step)
+            self.telemetry.record_unknown_outcome(step, why)
         except ArgosyError as why:
-            self.picture.refused(step)
-            self.teller.refused(step, why)
+            self.pool_state.on_refusal(step)
+            self.telemetry.record_refusal(step, why)
         except BaseException:
-            self.picture.lost(step)
+            self.pool_state.on_unknown_outcome(step)
             raise
         else:
-            self.picture.accepted(step)
+            self.pool_state.on_accept(step)
             return step.source is None or await self._is_confirmed(step)
-        await self._ask(step.target)
-        return self.picture.holds(step.target, step.publisher)
+        await self._poll_indexer(step.target)
+        return self.pool_state.holds(step.target, step.publisher)
 
     async def _perform(self, step: AssignmentStep) -> None:
         member = self._members.get(step.target)
@@ -298,21 +298,21 @@ class AssignerService:
             raise Unavailable(f"{step.target} has left the pool")
         if step.source is None:
             await member.assign(step.publisher)
-            self.teller.accepted(step)
+            self.telemetry.record_accept(step)
             return
-        entry, answer = self.picture.entry(step.source), self.picture.answer(step.source)
-        if entry is None or answer is None:
+        entry, report = self.pool_state.entry(step.source), self.pool_state.report(step.source)
+        if entry is None or report is None:
             raise Unavailable(f"{step.source} has left the pool")
-        await member.hand_off(step.publisher, frozen_id=answer.id, frozen_url=entry.find_url)
+        await member.hand_off(step.publisher, frozen_id=report.id, frozen_url=entry.find_url)
 
     async def _is_confirmed(self, step: AssignmentStep) -> bool:
         """A handoff of a publisher that the frozen indexer no longer has is accepted, and nothing comes of it."""
-        await self._ask(step.target)
-        if self.picture.holds(step.target, step.publisher):
-            self.teller.accepted(step)
+        await self._poll_indexer(step.target)
+        if self.pool_state.holds(step.target, step.publisher):
+            self.telemetry.record_accept(step)
             return True
-        self.picture.came_to_nothing(step)
-        self.teller.came_to_nothing(step)
+        self.pool_state.on_moot_handoff(step)
+        self.telemetry.record_moot_handoff(step)
         return False
 
     @asynccontextmanager
@@ -332,58 +332,60 @@ class AssignerService:
 
     async def poll(self) -> None:
         """Asks every indexer, then sets about what is owed and what was short; `settled` waits for that."""
-        self._announced.check()
-        self._owing.check()
-        await self._ask_all(self.picture.urls())
-        for publisher in {publisher: None for owed in self.picture.owed().values() for publisher in owed}:
+        self._announce_queue.check()
+        self._handoff_queue.check()
+        await self._poll_all(self.pool_state.urls())
+        for publisher in {
+            publisher: None for owed in self.pool_state.pending_handoffs().values() for publisher in owed
+        }:
             self._put_owed(publisher)
         for publisher, announced in list(self._short.items()):
             self._put_short(publisher, announced)
         self._is_polled.set()
-        self.teller.polled(self.picture, len(self._short))
+        self.telemetry.record_poll(self.pool_state, len(self._short))
 
     def _put_owed(self, publisher: str) -> None:
         try:
-            self._owing.put(publisher, None)
+            self._handoff_queue.put(publisher, None)
         except Unavailable:
             pass  # it is owed at the next poll, too
 
     def _put_short(self, publisher: str, announced: _Announced) -> None:
         """Also when enough are found to hold it by now: they may not have heard of this announcement."""
-        if publisher in self._announced:
+        if publisher in self._announce_queue:
             return  # by a newer announcement
         try:
-            self._announced.put(publisher, announced)
+            self._announce_queue.put(publisher, announced)
         except Unavailable:
             pass  # it stays remembered
 
-    async def _ask_all(self, urls: Iterable[str]) -> None:
-        await asyncio.gather(*(self._ask(url) for url in urls))
+    async def _poll_all(self, urls: Iterable[str]) -> None:
+        await asyncio.gather(*(self._poll_indexer(url) for url in urls))
 
-    async def _ask(self, url: str) -> None:
+    async def _poll_indexer(self, url: str) -> None:
         """Returns when the indexer has been asked by a question that began after this call; many share one."""
-        if under_way := self._asking.get(url):
+        if under_way := self._polls.get(url):
             await asyncio.wait([under_way])
-        if url not in self._asking:
-            task = asyncio.ensure_future(self._ask_now(url))
-            self._asking[url] = task
-            task.add_done_callback(lambda _: self._asking.pop(url, None))
-        await asyncio.shield(self._asking[url])
+        if url not in self._polls:
+            task = asyncio.ensure_future(self._poll_now(url))
+            self._polls[url] = task
+            task.add_done_callback(lambda _: self._polls.pop(url, None))
+        await asyncio.shield(self._polls[url])
 
-    async def _ask_now(self, url: str) -> None:
+    async def _poll_now(self, url: str) -> None:
         member = self._members.get(url)
         if member is None:
             return
-        before, asked = self.picture.answer(url), self.picture.asked(url)
+        before, changes = self.pool_state.report(url), self.pool_state.change_count(url)
         try:
-            answer = await member.ask()
+            report = await member.report()
         except ArgosyError as why:
-            self.picture.missed(url, str(why))
-            self.teller.missed(url, why)
+            self.pool_state.on_poll_failure(url, str(why))
+            self.telemetry.record_poll_failure(url, why)
             return
-        self.picture.answered(url, answer, asked)
-        if before is None or before.is_frozen != answer.is_frozen:
-            self.teller.changed_state(url, is_frozen=answer.is_frozen)
+        self.pool_state.on_report(url, report, changes)
+        if before is None or before.is_frozen != report.is_frozen:
+            self.telemetry.record_state(url, is_frozen=report.is_frozen)
 
 
 async def _close_all(ends: Iterable[PoolMember | Outbox]) -> None:

@@ -33,67 +33,67 @@ class AssignerTelemetry:
         self._log = logs.get("ipni.assigner")
         self._shown: set[str] = set()
 
-    def announced(self, outcome: str, publisher: str) -> None:
+    def record_announcement(self, outcome: str, publisher: str) -> None:
         self.metrics.inc(ANNOUNCES, outcome=outcome)
         self._log.debug("announced", publisher=publisher, outcome=outcome)
 
-    def accepted(self, step: AssignmentStep) -> None:
+    def record_accept(self, step: AssignmentStep) -> None:
         self._count(step, "accepted")
         self._log.info("publisher taken", publisher=step.publisher, indexer=step.target, continues=step.source)
 
-    def refused(self, step: AssignmentStep, why: Exception) -> None:
+    def record_refusal(self, step: AssignmentStep, why: Exception) -> None:
         self._count(step, "refused")
         self._log.warning("publisher refused", publisher=step.publisher, indexer=step.target, why=str(why))
 
-    def lost(self, step: AssignmentStep, why: Exception) -> None:
+    def record_unknown_outcome(self, step: AssignmentStep, why: Exception) -> None:
         self._count(step, "lost")
         self._log.warning("no answer to request", publisher=step.publisher, indexer=step.target, why=str(why))
 
-    def came_to_nothing(self, step: AssignmentStep) -> None:
+    def record_moot_handoff(self, step: AssignmentStep) -> None:
         self._log.info("nothing to hand on", publisher=step.publisher, frozen=step.source, indexer=step.target)
 
-    def short(self, publisher: str) -> None:
+    def record_short(self, publisher: str) -> None:
         self._log.warning("too few indexers hold publisher", publisher=publisher)
 
-    def delivered(self) -> None:
+    def record_delivery(self) -> None:
         self.metrics.inc(DELIVERIES, outcome="sent")
 
-    def not_delivered(self, url: str, publisher: str, why: Exception) -> None:
+    def record_delivery_failure(self, url: str, publisher: str, why: Exception) -> None:
         self.metrics.inc(DELIVERIES, outcome="failed")
         self._log.warning("announcement not passed on", url=url, publisher=publisher, why=str(why))
 
-    def missed(self, url: str, why: Exception) -> None:
+    def record_poll_failure(self, url: str, why: Exception) -> None:
         self._log.warning("indexer does not answer", indexer=url, why=str(why))
 
-    def preferred_missed(self, url: str, why: Exception) -> None:
+    def record_preferred_failure(self, url: str, why: Exception) -> None:
         self._log.info("preferred publishers unknown", indexer=url, why=str(why))
 
-    def changed_state(self, url: str, *, is_frozen: bool) -> None:
+    def record_state(self, url: str, *, is_frozen: bool) -> None:
         self._log.info("indexer frozen" if is_frozen else "indexer active", indexer=url)
 
-    def reloaded(self, picture: PoolState) -> None:
+    def record_reload(self, pool_state: PoolState) -> None:
         self.metrics.inc(RELOADS, outcome="taken")
-        self._log.info("pool configured", indexers=len(picture.urls()))
+        self._log.info("pool configured", indexers=len(pool_state.urls()))
 
-    def reload_refused(self, why: Exception) -> None:
+    def record_reload_failure(self, why: Exception) -> None:
         self.metrics.inc(RELOADS, outcome="refused")
         self._log.error("pool file refused, the former configuration holds", why=str(why))
 
-    def polled(self, picture: PoolState, waiting: int) -> None:
+    def record_poll(self, pool_state: PoolState, waiting: int) -> None:
         self.metrics.inc(POLLS)
-        self.show(picture, waiting)
-        for url, first in picture.doubles().items():
+        self.set_gauges(pool_state, waiting)
+        for url, first in pool_state.doubles().items():
             self._log.error("indexer is in the pool twice", indexer=url, counted=first)
 
-    def show(self, picture: PoolState, waiting: int) -> None:
+    def set_gauges(self, pool_state: PoolState, waiting: int) -> None:
         """Sets the gauges; those of indexers that have left the pool are taken away."""
-        states = picture.pool()
+        states = pool_state.pool()
         frozen = sum(state.is_frozen for state in states)
         unknown = sum(not state.is_known for state in states)
         self.metrics.set(INDEXERS, len(states) - frozen - unknown, state="active")
         self.metrics.set(INDEXERS, frozen, state="frozen")
         self.metrics.set(INDEXERS, unknown, state="unknown")
-        self.metrics.set(OWED, sum(len(publishers) for publishers in picture.owed().values()))
+        self.metrics.set(OWED, sum(len(publishers) for publishers in pool_state.pending_handoffs().values()))
         self.metrics.set(WAITING, waiting)
         for state in states:
             self.metrics.set(ASSIGNMENTS, len(state.assigned), indexer=state.id)

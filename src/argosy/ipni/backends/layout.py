@@ -115,7 +115,7 @@ def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[MultihashSlice]:
     table = _usual_table(hashes)
     begins = _begins(hashes) if table is None else _table_begins(table)
     order = np.argsort(begins)
-    packed = _packed(begins[order] >> np.uint64(64 - 8 * BEGIN_BYTES))
+    packed = _pack_begins(begins[order] >> np.uint64(64 - 8 * BEGIN_BYTES))
     for at in range(0, len(hashes), size_max):
         part = order[at : at + size_max]
         yield MultihashSlice(
@@ -151,7 +151,7 @@ def _is_usual(multihash: bytes) -> bool:
     return len(multihash) == USUAL_BYTES and multihash.startswith(USUAL)
 
 
-def _packed(begins: Begins) -> bytes:
+def _pack_begins(begins: Begins) -> bytes:
     return begins.astype(">u8").view(np.uint8).reshape(-1, 8)[:, 8 - BEGIN_BYTES :].tobytes()
 
 
@@ -166,13 +166,13 @@ def begin_bytes(begin: int) -> bytes:
     return begin.to_bytes(BEGIN_BYTES, "big")
 
 
-def fixed(number: int) -> bytes:
+def number_key(number: int) -> bytes:
     """A number as the first part of a key."""
     return number.to_bytes(NUMBER_BYTES, "big")
 
 
 def inverse_key(number: int, sequence: int) -> bytes:
-    return fixed(number) + sequence.to_bytes(SEQUENCE_BYTES, "big")
+    return number_key(number) + sequence.to_bytes(SEQUENCE_BYTES, "big")
 
 
 class ValueRow(NamedTuple):
@@ -181,14 +181,14 @@ class ValueRow(NamedTuple):
 
 
 def value_row(entries: int, value: IndexValue) -> bytes:
-    named = varint.prefixed(value.provider.encode()) + varint.prefixed(value.context)
+    named = varint.encode_bytes(value.provider.encode()) + varint.encode_bytes(value.context)
     return varint.encode(entries) + named + value.metadata
 
 
 def read_value(row: bytes) -> ValueRow:
     entries, at = varint.decode(row)
-    provider, at = varint.take(row, at)
-    context, at = varint.take(row, at)
+    provider, at = varint.decode_bytes(row, at)
+    context, at = varint.decode_bytes(row, at)
     return ValueRow(entries, IndexValue(provider.decode(), context, row[at:]))
 
 
@@ -205,14 +205,14 @@ def context_key(key_hash: bytes) -> bytes:
     return b"c" + key_hash
 
 
-def owned_prefix(provider: str) -> bytes:
+def provider_prefix(provider: str) -> bytes:
     """‖ number → hash of the value key: all that a provider has."""
-    return b"p" + varint.prefixed(provider.encode())
+    return b"p" + varint.encode_bytes(provider.encode())
 
 
-def doomed_key(number: int) -> bytes:
+def sweep_key(number: int) -> bytes:
     """→ nothing: its entries are to be freed."""
-    return b"d" + fixed(number)
+    return b"d" + number_key(number)
 
 
 def floor_key(provider: str) -> bytes:

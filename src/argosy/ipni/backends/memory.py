@@ -36,7 +36,7 @@ class MemoryIndexStore:
         self._found: dict[bytes, list[MemoryContext]] = {}  # dead ones too, until they are swept
         self._by_hash: dict[bytes, MemoryContext] = {}
         self._seconds: dict[bytes, bytes] = {}
-        self._doomed: dict[int, MemoryContext] = {}
+        self._dead: dict[int, MemoryContext] = {}
         self._rows: dict[bytes, bytes] = {}
         self._numbers = count(1)
         self._is_closed = False
@@ -71,25 +71,25 @@ class MemoryIndexStore:
 
     async def remove_context(self, provider: str, context: bytes, rows: Rows | None = None) -> None:
         self._check_open()
-        self._doom(provider, context)
+        self._mark_dead(provider, context)
         self._change(rows)
 
     async def remove_provider(self, provider: str, rows: Rows | None = None) -> None:
         self._check_open()
         for owner, context in [key for key in self._contexts if key[0] == provider]:
-            self._doom(owner, context)
+            self._mark_dead(owner, context)
         self._change(rows)
 
     async def sweep(self, entries_max: int) -> int:
         self._check_open()
         freed = 0
-        while self._doomed and freed < entries_max:
-            number, context = next(iter(self._doomed.items()))
+        while self._dead and freed < entries_max:
+            number, context = next(iter(self._dead.items()))
             while context.multihashes and freed < entries_max:
                 self._free(context.multihashes.popitem()[0], context)
                 freed += 1
             if not context.multihashes:
-                del self._doomed[number]
+                del self._dead[number]
         return freed
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
@@ -131,7 +131,7 @@ class MemoryIndexStore:
             self._check_open()
             yield each
 
-    async def figures(self) -> StoreStats:
+    async def stats(self) -> StoreStats:
         self._check_open()
         return StoreStats(entries=sum(map(len, self._found.values())), values=len(self._contexts), disk_bytes=0)
 
@@ -145,7 +145,7 @@ class MemoryIndexStore:
     def _live(self, multihash: bytes) -> list[MemoryContext]:
         """Oldest first; Invalid if it is no multihash."""
         layout.place(multihash)
-        live = [each for each in self._found.get(multihash, ()) if each.number not in self._doomed]
+        live = [each for each in self._found.get(multihash, ()) if each.number not in self._dead]
         return sorted(live, key=lambda each: each.number)
 
     def _change(self, rows: Rows | None) -> None:
@@ -155,11 +155,11 @@ class MemoryIndexStore:
             else:
                 self._rows[key] = row
 
-    def _doom(self, provider: str, context: bytes) -> None:
+    def _mark_dead(self, provider: str, context: bytes) -> None:
         found = self._contexts.pop((provider, context), None)
         if found is not None:
             del self._by_hash[layout.value_key_hash(provider, context)]
-            self._doomed[found.number] = found
+            self._dead[found.number] = found
 
     def _free(self, multihash: bytes, context: MemoryContext) -> None:
         holders = self._found[multihash] = [each for each in self._found[multihash] if each is not context]

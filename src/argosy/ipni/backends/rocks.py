@@ -19,7 +19,7 @@ from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Unavailable
 from argosy.ipni.backends import layout
 from argosy.ipni.backends.layout import check_value
-from argosy.ipni.backends.rocks_database import RocksDatabase, told
+from argosy.ipni.backends.rocks_database import RocksDatabase, translate_errors
 from argosy.ipni.backends.rocks_reader import RocksReader, ValueTable, first_begins
 from argosy.ipni.backends.rocks_sweeper import RocksSweeper
 from argosy.ipni.formats import varint
@@ -37,13 +37,13 @@ BEHIND_S_MAX = 600.0  # compaction that is behind for so long has no disk or pro
 class RocksStore:
     """An IndexStore in a folder. One process at a time."""
 
-    def __init__(self, folder: RocksDatabase, *, is_double_hashed: bool, clock: Clock) -> None:
-        self._folder = folder
+    def __init__(self, database: RocksDatabase, *, is_double_hashed: bool, clock: Clock) -> None:
+        self._database = database
         self._clock = clock
         self._is_double_hashed = is_double_hashed
-        self._values = ValueTable(folder)
-        self._reads = RocksReader(folder, self._values)
-        self._sweep = RocksSweeper(folder, self._values, self._reads, is_double_hashed=is_double_hashed)
+        self._values = ValueTable(database)
+        self._reads = RocksReader(database, self._values)
+        self._sweep = RocksSweeper(database, self._values, self._reads, is_double_hashed=is_double_hashed)
         self._turn = asyncio.Lock()  # writers take turns, so that the batches of one lie together
         self._scans: set[_Scan] = set()
         self._is_closed = False
@@ -53,9 +53,9 @@ class RocksStore:
         cls, path: Path | str, *, is_double_hashed: bool = False, clock: Clock | None = None
     ) -> "RocksStore":
         """Invalid if the folder is something else or damaged; Unavailable if another process has it."""
-        folder = await asyncio.to_thread(RocksDatabase.open, Path(path), is_double_hashed=is_double_hashed)
-        with told(folder.path):
-            return cls(folder, is_double_hashed=is_double_hashed, clock=clock or SystemClock())
+        database = await asyncio.to_thread(RocksDatabase.open, Path(path), is_double_hashed=is_double_hashed)
+        with translate_errors(database.path):
+            return cls(database, is_double_hashed=is_double_hashed, clock=clock or SystemClock())
 
     # -- changing
 
@@ -71,22 +71,22 @@ class RocksStore:
         pieces = layout.slices(multihashes, PIECE // 2 if self._is_double_hashed else PIECE)
         piece = next(pieces, layout.NOTHING)  # Invalid, if one of them is no multihash, before anything changes
         async with self._turn:
-            with told(self._open().path):
-                held = self._values.held(value.provider, value.context)
+            with translate_errors(self._open().path):
+                held = self._values.find_context(value.provider, value.context)
                 number = self._number(held.number if held else None)
                 is_given = held is not None
                 for following in pieces:
-                    await _others_run()
-                    batch = self._folder.batch()
+                    await _yield_loop()
+                    batch = self._database.batch()
                     if not is_given:
-                        self._values.give(batch, number)
+                        self._values.allocate(batch, number)
                         is_given = True
                     self._add(batch, number, piece)
                     await self._write(batch)
                     piece = following
                 if len(multihashes) > PIECE:
-                    await _others_run()
-                batch = self._folder.batch()
+                    await _yield_loop()
+                batch = self._database.batch()
                 self._add(batch, number, piece)
                 entries = len(multihashes) + (held.entries if held else 0)
                 self._values.name(batch, number, entries, value, is_new=held is None, is_given=is_given)
@@ -94,13 +94,13 @@ class RocksStore:
                 await self._write(batch)
                 self._values.forget(number)
         if is_durable:
-            await asyncio.to_thread(self._folder.sync)
+            await asyncio.to_thread(self._database.sync)
 
     async def remove_context(self, provider: str, context: bytes, rows: Rows | None = None) -> None:
         async with self._turn:
-            with told(self._open().path):
-                batch = self._folder.batch()
-                held = self._values.held(provider, context)
+            with translate_errors(self._open().path):
+                batch = self._database.batch()
+                held = self._values.find_context(provider, context)
                 if held is not None:
                     self._values.remove(batch, held.number, provider, layout.value_key_hash(provider, context))
                 self._add_rows(batch, rows)
@@ -110,10 +110,10 @@ class RocksStore:
 
     async def remove_provider(self, provider: str, rows: Rows | None = None) -> None:
         async with self._turn:
-            with told(self._open().path):
-                batch = self._folder.batch()
+            with translate_errors(self._open().path):
+                batch = self._database.batch()
                 floor = self._values.next_number
-                batch.put(layout.floor_key(provider), layout.fixed(floor), self._folder.handles["marks"])
+                batch.put(layout.floor_key(provider), layout.number_key(floor), self._database.handles["marks"])
                 self._add_rows(batch, rows)
                 await self._write(batch)
                 self._values.floors[provider] = floor
@@ -122,7 +122,7 @@ class RocksStore:
         freed = 0
         while freed < entries_max:
             async with self._turn:
-                with told(self._open().path):
+                with translate_errors(self._open().path):
                     piece = self._sweep.piece(entries_max - freed)
                     if piece is None:
                         break
@@ -137,12 +137,12 @@ class RocksStore:
 
     async def write(self, rows: Rows, *, is_durable: bool = False) -> None:
         async with self._turn:
-            with told(self._open().path):
-                batch = self._folder.batch()
+            with translate_errors(self._open().path):
+                batch = self._database.batch()
                 self._add_rows(batch, rows)
                 await self._write(batch)
         if is_durable:
-            await asyncio.to_thread(self._folder.sync)
+            await asyncio.to_thread(self._database.sync)
 
     # -- reading
 
@@ -151,7 +151,7 @@ class RocksStore:
         for at in range(0, len(multihashes), READS_PER_TURN):
             if at:
                 await asyncio.sleep(0)
-            with told(self._open().path):
+            with translate_errors(self._open().path):
                 found += [self._reads.find(each) for each in multihashes[at : at + READS_PER_TURN]]
         return found
 
@@ -159,7 +159,7 @@ class RocksStore:
         return [await self._by_second(digest) for digest in digests]
 
     async def _by_second(self, digest: bytes) -> bytes | None:
-        with told(self._open().path):
+        with translate_errors(self._open().path):
             begins = self._reads.begins_by_second(digest)
         for begin in begins:
             async for _, entry in self._beginning(begin, begin):
@@ -168,13 +168,13 @@ class RocksStore:
         return None
 
     async def find_value(self, value_key_hash: bytes) -> IndexValue | None:
-        with told(self._open().path):
-            held = self._values.held_by_hash(value_key_hash)
+        with translate_errors(self._open().path):
+            held = self._values.find_by_hash(value_key_hash)
         return held.value if held else None
 
     async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
-        with told(self._open().path):
-            held = self._values.held(provider, context)
+        with translate_errors(self._open().path):
+            held = self._values.find_context(provider, context)
             rows = [row for _, row in self._reads.inverse(held.number)] if held else []
         found: list[bytes] = []
         at = int.from_bytes(start[: layout.BEGIN_BYTES].ljust(layout.BEGIN_BYTES, b"\0"), "big")
@@ -194,7 +194,7 @@ class RocksStore:
     async def _beginning(self, begin: bytes, start: bytes) -> AsyncIterator[tuple[bytes, layout.IndexEntry]]:
         """The entries whose place begins so, from `start` on, page by page."""
         while True:
-            with told(self._open().path):
+            with translate_errors(self._open().path):
                 page = self._reads.page(begin, start)
             for each in page.entries:
                 yield each
@@ -204,13 +204,13 @@ class RocksStore:
             await asyncio.sleep(0)
 
     async def context_size(self, provider: str, context: bytes) -> int:
-        with told(self._open().path):
-            held = self._values.held(provider, context)
+        with translate_errors(self._open().path):
+            held = self._values.find_context(provider, context)
         return held.entries if held else 0
 
     async def read(self, key: bytes) -> bytes | None:
-        with told(self._open().path):
-            row: bytes | None = self._folder.families["rows"].get(key)
+        with translate_errors(self._open().path):
+            row: bytes | None = self._database.families["rows"].get(key)
         return row
 
     async def scan(self, prefix: bytes) -> AsyncIterator[tuple[bytes, bytes]]:
@@ -224,13 +224,13 @@ class RocksStore:
         finally:
             self._scans.discard(scan)
 
-    async def figures(self) -> StoreStats:
+    async def stats(self) -> StoreStats:
         families = self._open().families
-        with told(self._folder.path):
+        with translate_errors(self._database.path):
             return StoreStats(
                 entries=families["entries"].property_int_value("rocksdb.estimate-num-keys") or 0,
                 values=families["values"].property_int_value("rocksdb.estimate-num-keys") or 0,
-                disk_bytes=self._folder.disk_bytes(),
+                disk_bytes=self._database.disk_bytes(),
             )
 
     # -- upkeep
@@ -247,13 +247,13 @@ class RocksStore:
             self._is_closed = True
             for scan in self._scans:
                 scan.stop()
-            await asyncio.to_thread(self._folder.flush)
-            await asyncio.to_thread(self._folder.close)
+            await asyncio.to_thread(self._database.flush)
+            await asyncio.to_thread(self._database.close)
 
     def _open(self) -> RocksDatabase:
         if self._is_closed:
-            raise Unavailable(f"the store {self._folder.path} is closed: open it again")
-        return self._folder
+            raise Unavailable(f"the store {self._database.path} is closed: open it again")
+        return self._database
 
     def _number(self, held: int | None) -> int:
         if held is not None:
@@ -265,20 +265,20 @@ class RocksStore:
         if not piece:
             return
         keys = piece.keys(varint.encode(number))
-        batch.set_default_column_family(self._folder.handles["entries"])
+        batch.set_default_column_family(self._database.handles["entries"])
         put = batch.put
         for key in keys:
             put(key, b"")
         if self._is_double_hashed:
-            batch.set_default_column_family(self._folder.handles["seconds"])
+            batch.set_default_column_family(self._database.handles["seconds"])
             for key in sorted(map(layout.second_key, piece.multihashes, keys)):
                 put(key, b"")
         # RocksDB's own count only grows, over restarts too: no list is ever written over another.
-        row = layout.inverse_key(number, self._folder.db.latest_sequence_number())
-        batch.put(row, piece.begins, self._folder.handles["inverse"])
+        row = layout.inverse_key(number, self._database.db.latest_sequence_number())
+        batch.put(row, piece.begins, self._database.handles["inverse"])
 
     def _add_rows(self, batch: WriteBatch, rows: Rows | None) -> None:
-        family = self._folder.handles["rows"]
+        family = self._database.handles["rows"]
         for key, row in (rows or {}).items():
             if row is None:
                 batch.delete(key, family)
@@ -287,19 +287,19 @@ class RocksStore:
 
     async def _write(self, batch: WriteBatch) -> None:
         """Waits while compaction is behind; RocksDB itself would wait with the interpreter in its hands."""
-        if self._folder.is_behind():
+        if self._database.is_behind():
             until = self._clock.now() + BEHIND_S_MAX
-            while self._folder.is_behind():
+            while self._database.is_behind():
                 if self._clock.now() > until:
                     raise Unavailable(
-                        f"compaction of the store {self._folder.path} is behind for {BEHIND_S_MAX:.0f} s: "
+                        f"compaction of the store {self._database.path} is behind for {BEHIND_S_MAX:.0f} s: "
                         "look at its disk, then try again"
                     )
                 await self._clock.sleep(BEHIND_PAUSE_S)
-        self._folder.db.write(batch)
+        self._database.db.write(batch)
 
 
-async def _others_run() -> None:
+async def _yield_loop() -> None:
     for _ in range(TURNS):
         await asyncio.sleep(0)
 
@@ -307,10 +307,10 @@ async def _others_run() -> None:
 class _Scan:
     """An iterator that can be let go of: RocksDB does not close while there is one."""
 
-    def __init__(self, folder: RocksDatabase, prefix: bytes) -> None:
-        self._path = folder.path
+    def __init__(self, database: RocksDatabase, prefix: bytes) -> None:
+        self._path = database.path
         self._prefix = prefix
-        self._found: RdictIter | None = folder.families["rows"].iter()
+        self._found: RdictIter | None = database.families["rows"].iter()
         self._found.seek(prefix)
 
     def page(self) -> list[tuple[bytes, bytes]]:
@@ -318,7 +318,7 @@ class _Scan:
         if found is None:
             raise Unavailable(f"the store {self._path} was closed during a scan: open it again")
         page: list[tuple[bytes, bytes]] = []
-        with told(self._path):
+        with translate_errors(self._path):
             while len(page) < READS_PER_TURN and found.valid():
                 key = found.key()
                 if not key.startswith(self._prefix):

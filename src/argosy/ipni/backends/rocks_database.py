@@ -29,7 +29,7 @@ _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _DAMAGED = ("Corruption", "CURRENT file does not end", "does not match any column", "Column families not opened")
 
 
-class told:
+class translate_errors:
     """Any error inside, in our own words. A class, since a generator would cost every find some microseconds."""
 
     __slots__ = ("_path",)
@@ -43,10 +43,10 @@ class told:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         # The binding raises plain Exception, with RocksDB's words in it.
         if kind is Exception or kind is DbClosedError:
-            raise _translated(self._path, str(error)) from error
+            raise _to_argosy_error(self._path, str(error)) from error
 
 
-def _translated(path: Path, said: str) -> ArgosyError:
+def _to_argosy_error(path: Path, said: str) -> ArgosyError:
     text = " ".join(said.split())  # RocksDB's words may have several lines
     if any(sign in text for sign in _LOCKED):
         return Unavailable(f"the store {path} is open elsewhere: stop the other process, or use another folder")
@@ -91,15 +91,15 @@ class RocksDatabase:
     @classmethod
     def open(cls, path: Path, *, is_double_hashed: bool) -> "RocksDatabase":
         is_new = _is_new(path)
-        with told(path):
+        with translate_errors(path):
             path.mkdir(parents=True, exist_ok=True)
-            folder = cls(path, Rdict(str(path), _database(), {name: _family(name) for name in FAMILIES}))
+            database = cls(path, Rdict(str(path), _database(), {name: _family(name) for name in FAMILIES}))
             try:
-                folder._check_layout(is_new, is_double_hashed)
+                database._check_layout(is_new, is_double_hashed)
             except BaseException:
-                folder.close()
+                database.close()
                 raise
-        return folder
+        return database
 
     def is_behind(self) -> bool:
         """Whether flushing or compaction has so much to do that a writer should wait for it."""
@@ -125,22 +125,22 @@ class RocksDatabase:
         return sum(each.stat().st_size for each in self.path.iterdir() if each.is_file())
 
     def flush(self) -> None:
-        with told(self.path):
+        with translate_errors(self.path):
             for family in self.families.values():
                 family.flush()
 
     def compact(self) -> None:
-        with told(self.path):
+        with translate_errors(self.path):
             for family in self.families.values():
                 family.flush()
                 family.compact_range(None, None)
 
     def sync(self) -> None:
-        with told(self.path):
+        with translate_errors(self.path):
             self.db.flush_wal(True)
 
     def close(self) -> None:
-        with told(self.path):
+        with translate_errors(self.path):
             self.handles.clear()
             for family in self.families.values():
                 family.close()

@@ -30,17 +30,17 @@ class ContextRow(NamedTuple):
 
 
 class ValueTable:
-    def __init__(self, folder: RocksDatabase) -> None:
-        self._folder = folder
-        self._values = folder.families["values"]
-        self._marks = folder.families["marks"]
+    def __init__(self, database: RocksDatabase) -> None:
+        self._database = database
+        self._values = database.families["values"]
+        self._marks = database.families["marks"]
         self._cached: dict[int, layout.ValueRow] = {}
         self.floors: dict[str, int] = {key[1:].decode(): int.from_bytes(row, "big") for key, row in self.marks(b"f")}
         self.next_number = int.from_bytes(self._marks.get(layout.NEXT_KEY) or b"\1", "big")
 
     def marks(self, prefix: bytes, start: bytes = b"", limit: int | None = None) -> list[tuple[bytes, bytes]]:
         """The marks that begin so, in order."""
-        return list(islice(self._folder.items("marks", prefix, start), limit))
+        return list(islice(self._database.items("marks", prefix, start), limit))
 
     # -- reading
 
@@ -49,10 +49,10 @@ class ValueTable:
         row = self._row(number)
         return None if row is None or self._is_below_floor(number, row.value.provider) else row.value
 
-    def held(self, provider: str, context: bytes) -> ContextRow | None:
-        return self.held_by_hash(layout.value_key_hash(provider, context))
+    def find_context(self, provider: str, context: bytes) -> ContextRow | None:
+        return self.find_by_hash(layout.value_key_hash(provider, context))
 
-    def held_by_hash(self, key_hash: bytes) -> ContextRow | None:
+    def find_by_hash(self, key_hash: bytes) -> ContextRow | None:
         found = self._marks.get(layout.context_key(key_hash))
         if found is None:
             return None
@@ -66,7 +66,7 @@ class ValueTable:
         cached = self._cached.get(number)
         if cached is not None:
             return cached
-        found = self._values.get(layout.fixed(number))
+        found = self._values.get(layout.number_key(number))
         if found is None:
             return None
         row = layout.read_value(found)
@@ -80,33 +80,33 @@ class ValueTable:
 
     # -- changing
 
-    def give(self, batch: WriteBatch, number: int) -> None:
+    def allocate(self, batch: WriteBatch, number: int) -> None:
         """Marks a new number as given, and as one whose entries are nobody's until `name` is written too."""
-        batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), self._folder.handles["marks"])
-        batch.put(layout.doomed_key(number), b"", self._folder.handles["marks"])
+        batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), self._database.handles["marks"])
+        batch.put(layout.sweep_key(number), b"", self._database.handles["marks"])
 
     def name(
         self, batch: WriteBatch, number: int, entries: int, value: IndexValue, *, is_new: bool, is_given: bool
     ) -> None:
         """Says what a number stands for; with `is_new` it is the context's from now on."""
-        batch.put(layout.fixed(number), layout.value_row(entries, value), self._folder.handles["values"])
+        batch.put(layout.number_key(number), layout.value_row(entries, value), self._database.handles["values"])
         if is_new:
-            marks = self._folder.handles["marks"]
+            marks = self._database.handles["marks"]
             key_hash = layout.value_key_hash(value.provider, value.context)
-            batch.put(layout.context_key(key_hash), layout.fixed(number), marks)
-            batch.put(layout.owned_prefix(value.provider) + layout.fixed(number), key_hash, marks)
+            batch.put(layout.context_key(key_hash), layout.number_key(number), marks)
+            batch.put(layout.provider_prefix(value.provider) + layout.number_key(number), key_hash, marks)
             if is_given:
-                batch.delete(layout.doomed_key(number), marks)
+                batch.delete(layout.sweep_key(number), marks)
             else:
                 batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), marks)
 
     def remove(self, batch: WriteBatch, number: int, provider: str, key_hash: bytes) -> None:
         """Dead at once, its entries to be swept. A newer number of the same context stays."""
-        batch.delete(layout.fixed(number), self._folder.handles["values"])
-        batch.delete(layout.owned_prefix(provider) + layout.fixed(number), self._folder.handles["marks"])
-        batch.put(layout.doomed_key(number), b"", self._folder.handles["marks"])
-        if self._marks.get(layout.context_key(key_hash)) == layout.fixed(number):
-            batch.delete(layout.context_key(key_hash), self._folder.handles["marks"])
+        batch.delete(layout.number_key(number), self._database.handles["values"])
+        batch.delete(layout.provider_prefix(provider) + layout.number_key(number), self._database.handles["marks"])
+        batch.put(layout.sweep_key(number), b"", self._database.handles["marks"])
+        if self._marks.get(layout.context_key(key_hash)) == layout.number_key(number):
+            batch.delete(layout.context_key(key_hash), self._database.handles["marks"])
 
     def forget(self, number: int) -> None:
         """After the batch that changed it."""
@@ -128,10 +128,10 @@ class PlacePage:
 
 
 class RocksReader:
-    def __init__(self, folder: RocksDatabase, values: ValueTable) -> None:
-        self._folder = folder
+    def __init__(self, database: RocksDatabase, values: ValueTable) -> None:
+        self._database = database
         self._values = values
-        self._entries = folder.families["entries"]
+        self._entries = database.families["entries"]
         self._same_place = ReadOptions()
         self._same_place.set_prefix_same_as_start(True)
         self._any_place = ReadOptions()
@@ -177,11 +177,11 @@ class RocksReader:
     def begins_by_second(self, digest: bytes) -> list[bytes]:
         """Where the multihash may lie."""
         wanted = digest[: layout.SECOND_BYTES]
-        return [key[len(wanted) :] for key, _ in islice(self._folder.items("seconds", wanted), PAGE_MAX)]
+        return [key[len(wanted) :] for key, _ in islice(self._database.items("seconds", wanted), PAGE_MAX)]
 
     def inverse(self, number: int) -> Iterator[tuple[bytes, bytes]]:
         """The rows of the inverse list, oldest first."""
-        return self._folder.items("inverse", layout.fixed(number))
+        return self._database.items("inverse", layout.number_key(number))
 
 
 def first_begins(rows: list[bytes], start: int, count_max: int) -> list[int]:

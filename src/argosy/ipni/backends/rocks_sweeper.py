@@ -26,7 +26,7 @@ class SweepBatch:
     batch: WriteBatch
     entries: int = 0
     numbers: list[int] = field(default_factory=list)  # whose values go with it
-    floor_done: str | None = None  # the provider all of whose removed contexts are doomed once this is written
+    floor_done: str | None = None  # the provider all of whose removed contexts are number once this is written
 
 
 @dataclass
@@ -40,43 +40,43 @@ class _SharedPrefix:
 
 class RocksSweeper:
     def __init__(
-        self, folder: RocksDatabase, values: ValueTable, reads: RocksReader, *, is_double_hashed: bool
+        self, database: RocksDatabase, values: ValueTable, reads: RocksReader, *, is_double_hashed: bool
     ) -> None:
-        self._folder = folder
+        self._database = database
         self._values = values
         self._reads = reads
         self._is_double_hashed = is_double_hashed
         self._crowd = _SharedPrefix(0)
         # Where the last ones were: what is swept leaves tombstones, and a search from the start would wade through all.
-        self._doomed_from = 0
+        self._sweep_from = 0
         self._owned_from: dict[str, int] = {}
 
     def piece(self, entries_max: int) -> SweepBatch | None:
         """The next to be written; None if nothing is left. Doomed contexts come before those of a removed provider."""
-        doomed = self._doomed()
-        if doomed is not None:
-            return self._entries(doomed, min(entries_max, ENTRIES_PER_PIECE_MAX))
+        number = self._dead()
+        if number is not None:
+            return self._entries(number, min(entries_max, ENTRIES_PER_PIECE_MAX))
         for provider, floor in self._values.floors.items():
             return self._contexts(provider, floor)
         return None
 
-    def _doomed(self) -> int | None:
-        for start in (self._doomed_from, 0):
-            for key, _ in self._values.marks(b"d", layout.doomed_key(start), 1):
-                self._doomed_from = int.from_bytes(key[1:], "big")
-                return self._doomed_from
-        self._doomed_from = 0
+    def _dead(self) -> int | None:
+        for start in (self._sweep_from, 0):
+            for key, _ in self._values.marks(b"d", layout.sweep_key(start), 1):
+                self._sweep_from = int.from_bytes(key[1:], "big")
+                return self._sweep_from
+        self._sweep_from = 0
         return None
 
     def _contexts(self, provider: str, floor: int) -> SweepBatch:
         """Dooms contexts of a removed provider."""
-        prefix = layout.owned_prefix(provider)
-        start = prefix + layout.fixed(self._owned_from.pop(provider, 0))
+        prefix = layout.provider_prefix(provider)
+        start = prefix + layout.number_key(self._owned_from.pop(provider, 0))
         owned = [
             (int.from_bytes(key[len(prefix) :], "big"), key_hash)
             for key, key_hash in self._values.marks(prefix, start, CONTEXTS_PER_PIECE_MAX)
         ]
-        piece = SweepBatch(self._folder.batch())
+        piece = SweepBatch(self._database.batch())
         for number, key_hash in owned:
             if number < floor:
                 self._values.remove(piece.batch, number, provider, key_hash)
@@ -84,17 +84,17 @@ class RocksSweeper:
         if len(piece.numbers) == CONTEXTS_PER_PIECE_MAX:
             self._owned_from[provider] = piece.numbers[-1]
         else:
-            piece.batch.delete(layout.floor_key(provider), self._folder.handles["marks"])
+            piece.batch.delete(layout.floor_key(provider), self._database.handles["marks"])
             piece.floor_done = provider
         return piece
 
     def _entries(self, number: int, entries_max: int) -> SweepBatch:
         if self._crowd.number != number:
             self._crowd = _SharedPrefix(number)
-        piece = SweepBatch(self._folder.batch())
+        piece = SweepBatch(self._database.batch())
         first = next(self._reads.inverse(number), None)
         if first is None:
-            piece.batch.delete(layout.doomed_key(number), self._folder.handles["marks"])
+            piece.batch.delete(layout.sweep_key(number), self._database.handles["marks"])
             return piece
         key, row = first
         taken = 0
@@ -105,9 +105,9 @@ class RocksSweeper:
             taken += layout.BEGIN_BYTES
         piece.entries = taken // layout.BEGIN_BYTES
         if row[taken:]:
-            piece.batch.put(key, row[taken:], self._folder.handles["inverse"])
+            piece.batch.put(key, row[taken:], self._database.handles["inverse"])
         else:
-            piece.batch.delete(key, self._folder.handles["inverse"])
+            piece.batch.delete(key, self._database.handles["inverse"])
         return piece
 
     def _free(self, batch: WriteBatch, begin: bytes) -> bool:
@@ -118,9 +118,9 @@ class RocksSweeper:
         page = self._reads.page(begin, crowd.rest)
         for key, entry in page.entries:
             if entry.number == crowd.number:
-                batch.delete(key, self._folder.handles["entries"])
+                batch.delete(key, self._database.handles["entries"])
                 if self._is_double_hashed and self._reads.numbers(entry.multihash) == [crowd.number]:
-                    batch.delete(layout.second_key(entry.multihash, begin), self._folder.handles["seconds"])
+                    batch.delete(layout.second_key(entry.multihash, begin), self._database.handles["seconds"])
         if crowd.rest and not page.rest:
             crowd.done.add(begin)
         crowd.rest = page.rest

@@ -58,23 +58,23 @@ class Advertisement:
     provider_text: str = ""  # the id as the block spells it, where that is not its normal form: it is signed so
 
 
-def encode(advert: Advertisement, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
+def encode(ad: Advertisement, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
     """The block and its name; Invalid for what no reader would take."""
     node: dict[str, Node] = {
-        "Provider": advert.provider_text or advert.provider,
-        "Addresses": list(advert.addresses),
-        "Entries": advert.entries,
-        "ContextID": advert.context,
-        "Metadata": advert.metadata,
-        "IsRm": advert.is_removal,
-        "Signature": advert.signature,
+        "Provider": ad.provider_text or ad.provider,
+        "Addresses": list(ad.addresses),
+        "Entries": ad.entries,
+        "ContextID": ad.context,
+        "Metadata": ad.metadata,
+        "IsRm": ad.is_removal,
+        "Signature": ad.signature,
     }
-    if advert.previous is not None:
-        node["PreviousID"] = advert.previous
-    if advert.extension is not None:
-        peers: list[Node] = [_peer_node(each) for each in advert.extension.peers]
-        node["ExtendedProvider"] = {"Providers": peers, "Override": advert.extension.is_override}
-    _advert(node)
+    if ad.previous is not None:
+        node["PreviousID"] = ad.previous
+    if ad.extension is not None:
+        peers: list[Node] = [_peer_node(each) for each in ad.extension.peers]
+        node["ExtendedProvider"] = {"Providers": peers, "Override": ad.extension.is_override}
+    _ad_from_node(node)
     return dag.encode(node, codec)
 
 
@@ -87,17 +87,17 @@ def _peer_node(each: AdvertisementPeer) -> Node:
     }
 
 
-def is_advert(node: Node) -> bool:
+def is_advertisement(node: Node) -> bool:
     """Whether a block of a chain is an advertisement, not entries."""
     return isinstance(node, dict) and "Signature" in node
 
 
 def decode(cid: Cid, data: bytes) -> Advertisement:
     """The fields; who signed it is another question (`signer`)."""
-    return _advert(dag.decode_map(cid, data))
+    return _ad_from_node(dag.decode_map(cid, data))
 
 
-def _advert(node: fields.Fields) -> Advertisement:
+def _ad_from_node(node: fields.Fields) -> Advertisement:
     text = fields.text(node, "Provider")
     id, id_text = _id(text)
     return Advertisement(
@@ -140,88 +140,90 @@ def _peer(value: Node) -> AdvertisementPeer:
     )
 
 
-def sign(advert: Advertisement, key: PrivateKey, extended_keys: Sequence[PrivateKey] = ()) -> Advertisement:
+def sign(ad: Advertisement, key: PrivateKey, extended_keys: Sequence[PrivateKey] = ()) -> Advertisement:
     """Signed by the key, and every extended provider's part by that provider's key, which must be among the keys."""
-    extension = advert.extension
+    extension = ad.extension
     if extension is not None:
-        _check_extension(advert)
+        _check_extension(ad)
         keys = {each.peer_id: each for each in (key, *extended_keys)}
         missing = [each.id for each in extension.peers if each.id not in keys]
         if missing:
             raise Invalid(f"the keys of extended providers are missing: {', '.join(missing)}")
-        peers = tuple(_signed_peer(advert, each, keys[each.id]) for each in extension.peers)
+        peers = tuple(_sign_peer(ad, each, keys[each.id]) for each in extension.peers)
         extension = replace(extension, peers=peers)
-    payload = _hashed(b"".join(_signable(advert)))
+    payload = _sha256_multihash(b"".join(_signable(ad)))
     signature = envelope.seal(payload, kind=SIGNATURE_KIND, domain=DOMAIN, key=key)
-    return replace(advert, extension=extension, signature=signature)
+    return replace(ad, extension=extension, signature=signature)
 
 
-def _signed_peer(advert: Advertisement, each: AdvertisementPeer, key: PrivateKey) -> AdvertisementPeer:
-    payload = _hashed(b"".join(_signable_peer(advert, each)))
+def _sign_peer(ad: Advertisement, each: AdvertisementPeer, key: PrivateKey) -> AdvertisementPeer:
+    payload = _sha256_multihash(b"".join(_signable_peer(ad, each)))
     return replace(each, signature=envelope.seal(payload, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN, key=key))
 
 
-def signer(advert: Advertisement) -> str:
+def signer(ad: Advertisement) -> str:
     """The peer that signed it; Invalid if any signature in it is wrong, or an extended provider's is another's.
 
     Whether this peer may speak for the provider is for the policy to say.
     """
-    opened = envelope.unseal(advert.signature, kind=SIGNATURE_KIND, domain=DOMAIN)
-    _check_payload(opened.payload, b"".join(_signable(advert)), f"the advertisement of {advert.provider}")
-    if advert.extension is not None:
-        _check_extension(advert)
-        for each in advert.extension.peers:
-            _check_peer(advert, each)
+    opened = envelope.unseal(ad.signature, kind=SIGNATURE_KIND, domain=DOMAIN)
+    _check_payload(opened.payload, b"".join(_signable(ad)), f"the advertisement of {ad.provider}")
+    if ad.extension is not None:
+        _check_extension(ad)
+        for each in ad.extension.peers:
+            _check_peer(ad, each)
     return opened.signer
 
 
-def _check_extension(advert: Advertisement) -> None:
-    assert advert.extension is not None
-    ids = {each.id for each in advert.extension.peers}
-    if ids and advert.provider not in ids:
-        raise Invalid(f"the provider {advert.provider} is not among its own extended providers")
+def _check_extension(ad: Advertisement) -> None:
+    assert ad.extension is not None
+    ids = {each.id for each in ad.extension.peers}
+    if ids and ad.provider not in ids:
+        raise Invalid(f"the provider {ad.provider} is not among its own extended providers")
 
 
-def _check_peer(advert: Advertisement, each: AdvertisementPeer) -> None:
+def _check_peer(ad: Advertisement, each: AdvertisementPeer) -> None:
     opened = envelope.unseal(each.signature, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN)
     if opened.signer != each.id:
         raise Invalid(f"the extended provider {each.id} is signed by {opened.signer}")
-    _check_payload(opened.payload, b"".join(_signable_peer(advert, each)), f"the extended provider {each.id}")
+    _check_payload(opened.payload, b"".join(_signable_peer(ad, each)), f"the extended provider {each.id}")
 
 
 def _check_payload(payload: bytes, signable: bytes, what: str) -> None:
     """The payload is a hash; in old chains it is the text itself in the clothes of one."""
-    hashed = _hashed(signable)
-    expected = hashed if len(payload) == len(hashed) else varint.encode(multihash.SHA2_256) + varint.prefixed(signable)
+    hashed = _sha256_multihash(signable)
+    expected = (
+        hashed if len(payload) == len(hashed) else varint.encode(multihash.SHA2_256) + varint.encode_bytes(signable)
+    )
     if payload != expected:
         raise Invalid(f"what was signed is not {what}")
 
 
-def _hashed(signable: bytes) -> bytes:
+def _sha256_multihash(signable: bytes) -> bytes:
     return multihash.wrap(multihash.SHA2_256, sha256(signable).digest())
 
 
-def _signable(advert: Advertisement) -> Iterator[bytes]:
-    if advert.previous is not None:
-        yield advert.previous.bytes
-    yield advert.entries.bytes
-    yield (advert.provider_text or advert.provider).encode()
-    yield from (address.encode() for address in advert.addresses)
-    yield advert.metadata
-    yield _flag(advert.is_removal)
+def _signable(ad: Advertisement) -> Iterator[bytes]:
+    if ad.previous is not None:
+        yield ad.previous.bytes
+    yield ad.entries.bytes
+    yield (ad.provider_text or ad.provider).encode()
+    yield from (address.encode() for address in ad.addresses)
+    yield ad.metadata
+    yield _flag(ad.is_removal)
 
 
-def _signable_peer(advert: Advertisement, each: AdvertisementPeer) -> Iterator[bytes]:
-    assert advert.extension is not None
-    if advert.previous is not None:
-        yield advert.previous.bytes
-    yield advert.entries.bytes
-    yield (advert.provider_text or advert.provider).encode()
-    yield advert.context
+def _signable_peer(ad: Advertisement, each: AdvertisementPeer) -> Iterator[bytes]:
+    assert ad.extension is not None
+    if ad.previous is not None:
+        yield ad.previous.bytes
+    yield ad.entries.bytes
+    yield (ad.provider_text or ad.provider).encode()
+    yield ad.context
     yield (each.id_text or each.id).encode()
     yield from (address.encode() for address in each.addresses)
     yield each.metadata
-    yield _flag(advert.extension.is_override)
+    yield _flag(ad.extension.is_override)
 
 
 def _flag(value: bool) -> bytes:

@@ -20,11 +20,11 @@ Read = Callable[[int], bytes]  # up to so many bytes; none at the end
 
 def header(roots: Sequence[Cid]) -> bytes:
     links: list[Node] = list(roots)
-    return varint.prefixed(dag_cbor.encode({"roots": links, "version": 1}))
+    return varint.encode_bytes(dag_cbor.encode({"roots": links, "version": 1}))
 
 
 def section(cid: Cid, data: bytes) -> bytes:
-    return varint.prefixed(cid.bytes + data)
+    return varint.encode_bytes(cid.bytes + data)
 
 
 def encode(roots: Sequence[Cid], blocks: Iterable[tuple[Cid, bytes]]) -> bytes:
@@ -36,20 +36,20 @@ class Reader:
 
     def __init__(self, read: Read) -> None:
         self._read = read
-        data = self._prefixed(HEADER_BYTES_MAX, "the header")
+        data = self._read_prefixed(HEADER_BYTES_MAX, "the header")
         if data is None:
             raise Invalid("the CAR is empty: it begins with a header")
         self.roots = _roots(data)
 
     def __iter__(self) -> Iterator[tuple[Cid, bytes]]:
         """Every block; its hash is checked."""
-        while (data := self._prefixed(SECTION_BYTES_MAX, "a section")) is not None:
-            cid, end = cids.take(data, 0)
+        while (data := self._read_prefixed(SECTION_BYTES_MAX, "a section")) is not None:
+            cid, end = cids.decode_at(data, 0)
             block = data[end:]
             dag.check(cid, block)
             yield cid, block
 
-    def _prefixed(self, size_max: int, what: str) -> bytes | None:
+    def _read_prefixed(self, size_max: int, what: str) -> bytes | None:
         prefix = b""
         while True:
             byte = self._read(1)

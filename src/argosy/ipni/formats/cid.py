@@ -46,13 +46,13 @@ def of(data: bytes, codec: int = RAW, code: int = multihash.SHA2_256) -> Cid:
 
 def decode(data: bytes) -> Cid:
     """From the binary form, whole."""
-    cid, end = take(data, 0)
+    cid, end = decode_at(data, 0)
     if end != len(data):
         raise Invalid(f"{len(data) - end} bytes follow the CID")
     return cid
 
 
-def take(data: bytes, at: int) -> tuple[Cid, int]:
+def decode_at(data: bytes, at: int) -> tuple[Cid, int]:
     """The CID that begins at `at`, and where it ends."""
     if data[at : at + 2] == b"\x12\x20" and at + 34 <= len(data):
         return Cid(DAG_PB, data[at : at + 34], 0), at + 34
@@ -61,7 +61,7 @@ def take(data: bytes, at: int) -> tuple[Cid, int]:
         raise Invalid(f"CID version {version} is not known: 0 and 1 are")
     codec, start = varint.decode(data, at)
     _, at = varint.decode(data, start)
-    _, end = varint.take(data, at)
+    _, end = varint.decode_bytes(data, at)
     multihash.split(data[start:end])
     return Cid(codec, data[start:end]), end
 

@@ -88,7 +88,7 @@ def _node(value: Any, depth: int) -> Node:
         raise Invalid(f"nesting is deeper than {DEPTH_MAX}")
     if isinstance(value, dict):
         if "/" in value:
-            return _marked(value)
+            return _bytes_or_link(value)
         return {check_text(key): _node(each, depth + 1) for key, each in value.items()}
     if isinstance(value, list):
         return [_node(each, depth + 1) for each in value]
@@ -98,7 +98,7 @@ def _node(value: Any, depth: int) -> Node:
     return value
 
 
-def _marked(value: dict[str, Any]) -> bytes | Cid:
+def _bytes_or_link(value: dict[str, Any]) -> bytes | Cid:
     match value:
         case {"/": str(text), **rest} if not rest:
             return cid.parse(text)

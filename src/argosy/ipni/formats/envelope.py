@@ -15,7 +15,7 @@ _KEY, _KIND, _PAYLOAD, _SIGNATURE = 1, 2, 3, 5
 
 
 @dataclass(frozen=True)
-class Opened:
+class UnsealedEnvelope:
     """What was in an envelope, its signature checked."""
 
     payload: bytes
@@ -23,12 +23,12 @@ class Opened:
 
 
 def seal(payload: bytes, *, kind: bytes, domain: str, key: PrivateKey) -> bytes:
-    signature = key.sign(_signed(domain, kind, payload))
+    signature = key.sign(_signable(domain, kind, payload))
     public = key.public.to_protobuf()
     return protobuf.encode([(_KEY, public), (_KIND, kind), (_PAYLOAD, payload), (_SIGNATURE, signature)])
 
 
-def unseal(envelope: bytes, *, kind: bytes, domain: str) -> Opened:
+def unseal(envelope: bytes, *, kind: bytes, domain: str) -> UnsealedEnvelope:
     """Invalid if it is of another kind, or not signed by the key in it."""
     if len(envelope) > ENVELOPE_BYTES_MAX:
         raise Invalid(f"an envelope of {len(envelope)} bytes is longer than {ENVELOPE_BYTES_MAX}")
@@ -38,10 +38,10 @@ def unseal(envelope: bytes, *, kind: bytes, domain: str) -> Opened:
         raise Invalid(f"the envelope is of kind {found_kind[:80]!r}, not {kind!r}")
     payload = protobuf.content(found, _PAYLOAD, "the payload of an envelope")
     signature = protobuf.content(found, _SIGNATURE, "the signature of an envelope")
-    if not public.verify(_signed(domain, kind, payload), signature):
+    if not public.verify(_signable(domain, kind, payload), signature):
         raise Invalid(f"the signature of {public.peer_id} in the envelope is wrong")
-    return Opened(payload, public.peer_id)
+    return UnsealedEnvelope(payload, public.peer_id)
 
 
-def _signed(domain: str, kind: bytes, payload: bytes) -> bytes:
-    return b"".join(varint.prefixed(part) for part in (domain.encode(), kind, payload))
+def _signable(domain: str, kind: bytes, payload: bytes) -> bytes:
+    return b"".join(varint.encode_bytes(part) for part in (domain.encode(), kind, payload))

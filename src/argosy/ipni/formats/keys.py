@@ -117,7 +117,7 @@ class PrivateKey:
         kind, raw = _split(data)
         try:
             if kind in ("rsa", "ecdsa"):
-                return PrivateKey(_checked_private(load_der_private_key(raw, None), kind))
+                return PrivateKey(_check_private(load_der_private_key(raw, None), kind))
             # An old form of Ed25519 keys repeats the public half at the end.
             return _private_of(kind, raw[:32] if kind == "ed25519" and len(raw) in (64, 96) else raw)
         except (ValueError, TypeError, UnsupportedAlgorithm):
@@ -208,7 +208,7 @@ def _public_key(data: bytes) -> PublicKey:
     return PublicKey(key)
 
 
-def _checked_private(key: object, kind: Kind) -> _Private:
+def _check_private(key: object, kind: Kind) -> _Private:
     if _kind(key) != kind:
         raise Invalid(f"the key says that it is of kind {kind} and is not")
     assert isinstance(key, Ed25519PrivateKey | rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey)

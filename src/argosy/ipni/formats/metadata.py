@@ -71,4 +71,4 @@ def _payload_end(code: int, metadata: bytes, at: int) -> int:
             return at
         case 0x0910:
             return dag_cbor.decode_at(metadata, at)[1]
-    return varint.take(metadata, at)[1]
+    return varint.decode_bytes(metadata, at)[1]

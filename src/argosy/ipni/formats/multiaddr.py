@@ -43,7 +43,7 @@ def to_bytes(text: str) -> bytes:
 
 def _component_bytes(protocol: Protocol, value: str) -> bytes:
     data = protocol.to_bytes(value)
-    return varint.encode(protocol.code) + (varint.prefixed(data) if protocol.size is None else data)
+    return varint.encode(protocol.code) + (varint.encode_bytes(data) if protocol.size is None else data)
 
 
 @lru_cache(CACHED_ADDRESSES)
@@ -52,19 +52,19 @@ def to_text(data: bytes) -> str:
         raise Invalid(f"an address of {len(data)} bytes is longer than {ADDRESS_CHARS_MAX}")
     if not data:
         raise Invalid("an address has one protocol at least")
-    return _joined(_components_of_bytes(data))
+    return _join(_components_of_bytes(data))
 
 
 def _components_of_bytes(data: bytes) -> Iterator[Component]:
     at = count = 0
     while at < len(data):
-        count = _counted(count)
+        count = _count(count)
         code, at = varint.decode(data, at)
         protocol = BY_CODE.get(code)
         if protocol is None:
             raise UnknownProtocol(f"the address protocol {code} is not known")
         if protocol.size is None:
-            value, at = varint.take(data, at)
+            value, at = varint.decode_bytes(data, at)
         else:
             value, at = data[at : at + protocol.size], at + protocol.size
             if at > len(data):
@@ -86,7 +86,7 @@ def _components(text: str) -> tuple[Component, ...]:
     parts = iter(text.rstrip("/").split("/")[1:])
     found: list[Component] = []
     for name in parts:
-        _counted(len(found))
+        _count(len(found))
         protocol = BY_NAME.get(name)
         if protocol is None:
             raise UnknownProtocol(f"the address protocol {name[:80]!r} is not known")
@@ -97,13 +97,13 @@ def _components(text: str) -> tuple[Component, ...]:
     return tuple(found)
 
 
-def _counted(count: int) -> int:
+def _count(count: int) -> int:
     if count == COMPONENTS_MAX:
         raise Invalid(f"an address has more than {COMPONENTS_MAX} protocols")
     return count + 1
 
 
-def _joined(components: Iterable[Component]) -> str:
+def _join(components: Iterable[Component]) -> str:
     return "".join(f"/{protocol.name}/{value}" if value else f"/{protocol.name}" for protocol, value in components)
 
 
@@ -121,7 +121,7 @@ def split_peer(text: str) -> tuple[str, str | None]:
     protocol, value = components[-1]
     if protocol.name != "p2p":
         return text, None
-    return _joined(components[:-1]), value
+    return _join(components[:-1]), value
 
 
 def url_of(text: str) -> str | None:
@@ -155,7 +155,7 @@ def from_url(url: str) -> str:
     path = unquote(parts.path)
     if path.strip("/"):
         text += f"/http-path/{quote(path, safe='')}"
-    return _joined(_components(text))
+    return _join(_components(text))
 
 
 def _host_address(host: str) -> str:

@@ -22,7 +22,7 @@ _MAKERS: dict[int, Callable[[bytes], bytes]] = {
 
 
 def wrap(code: int, digest: bytes) -> bytes:
-    return varint.encode(code) + varint.prefixed(digest)
+    return varint.encode(code) + varint.encode_bytes(digest)
 
 
 def of(data: bytes, code: int = SHA2_256) -> bytes:
@@ -33,7 +33,7 @@ def of(data: bytes, code: int = SHA2_256) -> bytes:
 def split(multihash: bytes) -> tuple[int, bytes]:
     """Code and digest; Invalid if it is not one whole multihash."""
     code, at = varint.decode(multihash)
-    digest, end = varint.take(multihash, at)
+    digest, end = varint.decode_bytes(multihash, at)
     if end != len(multihash):
         raise Invalid(f"{len(multihash) - end} bytes follow the multihash")
     if not digest or len(digest) > DIGEST_BYTES_MAX:

@@ -37,7 +37,7 @@ def value_key(provider: str, context: bytes) -> bytes:
 def split_value_key(key: bytes) -> tuple[str, bytes]:
     """Provider and context."""
     _, at = varint.decode(key)
-    _, end = varint.take(key, at)
+    _, end = varint.decode_bytes(key, at)
     return peer_of_bytes(key[:end]), key[end:]
 
 

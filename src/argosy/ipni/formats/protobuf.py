@@ -19,7 +19,7 @@ def encode(fields: Sequence[tuple[int, FieldValue]]) -> bytes:
 def _field(number: int, value: FieldValue) -> bytes:
     if isinstance(value, int):
         return varint.encode(number << 3 | _NUMBER) + varint.encode(value)
-    return varint.encode(number << 3 | _BYTES) + varint.prefixed(value)
+    return varint.encode(number << 3 | _BYTES) + varint.encode_bytes(value)
 
 
 def fields(data: bytes) -> Iterator[tuple[int, FieldValue]]:
@@ -32,7 +32,7 @@ def fields(data: bytes) -> Iterator[tuple[int, FieldValue]]:
             case 0:
                 value, at = varint.decode(data, at)
             case 2:
-                value, at = varint.take(data, at)
+                value, at = varint.decode_bytes(data, at)
             case kind:
                 raise Invalid(f"field {tag >> 3} has wire type {kind}: only 0 and 2 are used here")
         yield tag >> 3, value

@@ -29,12 +29,12 @@ def decode(data: bytes, at: int = 0) -> tuple[int, int]:
     raise Invalid(f"the number at byte {at} does not end within {VARINT_BYTES_MAX} bytes")
 
 
-def prefixed(data: bytes) -> bytes:
+def encode_bytes(data: bytes) -> bytes:
     """The data behind its length."""
     return encode(len(data)) + data
 
 
-def take(data: bytes, at: int) -> tuple[bytes, int]:
+def decode_bytes(data: bytes, at: int) -> tuple[bytes, int]:
     """What lies behind a length at `at`, and where it ends."""
     size, start = decode(data, at)
     if start + size > len(data):

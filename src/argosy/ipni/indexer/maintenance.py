@@ -139,9 +139,9 @@ class IndexerMaintenance:
             log.info("provider removed for its silence", provider=id)
 
     async def _measure(self) -> None:
-        figures = await self._store.figures()
-        self._metrics.set(counted.ENTRIES, figures.entries)
-        self._metrics.set(counted.DISK_BYTES, figures.disk_bytes)
+        stats = await self._store.stats()
+        self._metrics.set(counted.ENTRIES, stats.entries)
+        self._metrics.set(counted.DISK_BYTES, stats.disk_bytes)
         self._metrics.set(counted.PROVIDERS, len(self._provider_table))
         self._metrics.set(counted.ADS_LEFT, self._syncs.statuses.distance())
         self._metrics.set(counted.SYNCS_RUNNING, self._syncs.running())

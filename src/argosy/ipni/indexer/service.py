@@ -288,8 +288,8 @@ class IndexerService:
             raise NotFound(f"provider {id} is not shown here")
         return provider
 
-    async def figures(self) -> StoreStats:
-        return await self._store.figures()
+    async def stats(self) -> StoreStats:
+        return await self._store.stats()
 
     # -- admin --------------------------------------------------------------------------------------------------------
 
@@ -336,11 +336,11 @@ class IndexerService:
         if taken.cursor.publisher.addresses:
             self._syncs.submit(SyncRequest(taken.cursor.publisher))
 
-    def assigned(self) -> Sequence[Assignment]:
+    def assignments(self) -> Sequence[Assignment]:
         self._check_assigner()
         return self._assignments.all()
 
-    def preferred(self) -> Sequence[str]:
+    def preferred_publishers(self) -> Sequence[str]:
         self._check_assigner()
         return [publisher for publisher in self._indexed_publishers() if publisher not in self._assignments]
 

@@ -68,9 +68,11 @@ class NodeConnections:
         try:
             async with (
                 asyncio.timeout(self._call_s),
-                self._opened().post(url, data=_sent(body), headers=headers, allow_redirects=False) as answer,
+                self._open_session().post(
+                    url, data=_to_payload(body), headers=headers, allow_redirects=False
+                ) as answer,
             ):
-                data = await _bounded(answer)
+                data = await _read_bounded(answer)
         except TimeoutError:
             raise Unavailable(f"{url} did not answer within {self._call_s} s") from None
         except (aiohttp.ClientError, OSError) as why:
@@ -79,7 +81,7 @@ class NodeConnections:
             raise _error(url, answer.status, data)
         return data
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._is_closed:
             raise Unavailable("this client has been closed")
         if self._session is None:
@@ -105,7 +107,7 @@ class NodeClient:
         await self._call(wire.REMOVE, (version, provider, context, is_durable))
 
     async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
-        found = wire.spelled_out(await self._call(wire.FIND, (version, list(multihashes))))
+        found = wire.expand_values(await self._call(wire.FIND, (version, list(multihashes))))
         return _as_many(found, multihashes)
 
     async def find_second(self, version: int, digests: Sequence[bytes]) -> list[bytes | None]:
@@ -130,18 +132,18 @@ class NodeClient:
         return SlotExport([IndexValue(*row) for row in rows], entries, finished, rest)
 
     async def status(self, version: int) -> QueryNodeStatus:
-        name, own, held, left, is_cleared, figures = await self._call(wire.STATUS, (version,))
-        return QueryNodeStatus(name, own, held, left, is_cleared, StoreStats(*figures))
+        name, own, held, left, is_cleared, stats = await self._call(wire.STATUS, (version,))
+        return QueryNodeStatus(name, own, held, left, is_cleared, StoreStats(*stats))
 
     async def _call(self, call: wire.WireCall[Q, A], request: Q) -> A:
         return call.answer(await self._connections.post(URL(self._base + call.name), wire.pack(request)))
 
 
-def _sent(body: bytes) -> bytes | io.BytesIO:
+def _to_payload(body: bytes) -> bytes | io.BytesIO:
     return body if len(body) < WHOLE_BYTES_MAX else io.BytesIO(body)
 
 
-async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
     parts: list[bytes] = []
     size = 0
     async for part in answer.content.iter_any():

@@ -36,10 +36,10 @@ def keyspace_routes(node: QueryNodeService, *, token: str | None, call_s: float 
             check_token(request, token)
             try:
                 async with asyncio.timeout(call_s * PATIENCE):
-                    told = await answer(await read_body(request, bytes_max=wire.BODY_BYTES_MAX))
+                    reply = await answer(await read_body(request, bytes_max=wire.BODY_BYTES_MAX))
             except TimeoutError:
                 raise Unavailable(f"node {node.name} could not {name} within {call_s * PATIENCE:.1f} s") from None
-            return Response(wire.pack(told), media_type="application/msgpack")
+            return Response(wire.pack(reply), media_type="application/msgpack")
 
         return Route(wire.PREFIX + name, handle, methods=["POST"])
 
@@ -83,7 +83,7 @@ def answers(node: QueryNode) -> dict[str, Answering]:
         await node.remove(version, provider, context, is_durable=is_durable)
 
     async def find(body: bytes) -> object:
-        return wire.interned(await node.find(*wire.FIND.request(body)))
+        return wire.intern_values(await node.find(*wire.FIND.request(body)))
 
     async def second(body: bytes) -> object:
         return await node.find_second(*wire.SECOND.request(body))
@@ -105,15 +105,15 @@ def answers(node: QueryNode) -> dict[str, Answering]:
         return [wire.row(each) for each in page.values], page.entries, page.finished, page.cursor
 
     async def status(body: bytes) -> object:
-        told = await node.status(*wire.STATUS.request(body))
-        figures = told.figures
+        reply = await node.status(*wire.STATUS.request(body))
+        stats = reply.stats
         return (
-            told.name,
-            told.version,
-            told.held,
-            told.left,
-            told.is_cleared,
-            (figures.entries, figures.values, figures.disk_bytes),
+            reply.name,
+            reply.version,
+            reply.held,
+            reply.left,
+            reply.is_cleared,
+            (stats.entries, stats.values, stats.disk_bytes),
         )
 
     return {

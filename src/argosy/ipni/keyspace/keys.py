@@ -22,10 +22,12 @@ STATE = b"keyspace/state"
 REMOVED = b"keyspace/removed/"
 
 
-def removed_at(version: int) -> bytes:
+def removal_prefix(version: int) -> bytes:
     return REMOVED + version.to_bytes(8, "big")
 
 
-def removed(version: int, provider: str, context: bytes | None) -> bytes:
+def removal_key(version: int, provider: str, context: bytes | None) -> bytes:
     """With None, all of the provider's contexts: no context is as long as the text that stands for it."""
-    return removed_at(version) + varint.prefixed(provider.encode()) + (b"*" * 65 if context is None else context)
+    return (
+        removal_prefix(version) + varint.encode_bytes(provider.encode()) + (b"*" * 65 if context is None else context)
+    )

@@ -18,7 +18,7 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.base.hashing import hash64
-from argosy.ipni.indexer_wire import checked_url
+from argosy.ipni.indexer_wire import normalize_url
 from argosy.ipni.keyspace.slots import SLOTS
 from argosy.ownership.ring import Ring
 
@@ -199,19 +199,21 @@ class _Layout(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 def parse_layout(text: str, *, is_toml: bool = False) -> KeyspaceLayout:
     try:
-        told = msgspec.convert(tomllib.loads(text), _Layout) if is_toml else msgspec.json.decode(text, type=_Layout)
+        document = msgspec.convert(tomllib.loads(text), _Layout) if is_toml else msgspec.json.decode(text, type=_Layout)
     except (tomllib.TOMLDecodeError, msgspec.DecodeError) as why:
         raise Invalid(f"the layout file is not what it should be: {why}") from None
-    previous = _side(told.previous.nodes, told.previous.replicas) if told.previous else None
-    return KeyspaceLayout(told.version, _side(told.nodes, told.replicas), previous, frozenset(told.lost))
+    previous = _side(document.previous.nodes, document.previous.replicas) if document.previous else None
+    return KeyspaceLayout(
+        document.version, _side(document.nodes, document.replicas), previous, frozenset(document.lost)
+    )
 
 
 def format_layout(layout: KeyspaceLayout) -> str:
     """The file of a layout, as JSON."""
     previous = _Side(dict(layout.previous.nodes), layout.previous.replicas) if layout.previous else None
-    told = _Layout(layout.version, dict(layout.now.nodes), layout.now.replicas, previous, sorted(layout.lost))
-    return msgspec.json.format(msgspec.json.encode(told), indent=2).decode() + "\n"
+    document = _Layout(layout.version, dict(layout.now.nodes), layout.now.replicas, previous, sorted(layout.lost))
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def _side(nodes: dict[str, str], replicas: int) -> NodeSet:
-    return NodeSet({name: checked_url(url) for name, url in sorted(nodes.items())}, replicas)
+    return NodeSet({name: normalize_url(url) for name, url in sorted(nodes.items())}, replicas)

@@ -30,14 +30,14 @@ class KeyspaceMaintenance:
         self._failures = 0
         self._under_way: tuple[str, int, bytes] = ("", -1, b"")  # source, slot, where to go on in it
         self._safe_version = 0
-        self._told = ""
+        self._last_warning = ""
 
     async def run(self) -> None:
         while True:
             try:
                 is_more = await self.step()
             except ArgosyError as why:
-                self._tell(why)
+                self._warn_once(why)
                 is_more = False
             if not is_more:
                 await self._clock.sleep(self._settings.idle_s)
@@ -47,24 +47,24 @@ class KeyspaceMaintenance:
         try:
             await self._node.reload()
         except Invalid as why:
-            self._tell(why)
+            self._warn_once(why)
         return await self._pull() or await self._clear() or await self._sweep()
 
     async def _pull(self) -> bool:
         layout, node = self._node.layout, self._node
-        source, slots = next_pull(node.gains_left(), failures=self._failures, slots_max=PULL_SLOTS_MAX)
+        source, slots = next_pull(node.pending_moves(), failures=self._failures, slots_max=PULL_SLOTS_MAX)
         if not slots:
             self._failures = 0
             return False
         cursor = self._under_way[2] if self._under_way[:2] == (source, slots[0]) else b""
         self._under_way = ("", -1, b"")
         try:
-            away = self._connect(layout.urls[source])
-            page = await away.export(layout.version, slots, cursor, limit=self._settings.page_entries)
-            await node.take(layout.version, slots, page)
+            source_node = self._connect(layout.urls[source])
+            page = await source_node.export(layout.version, slots, cursor, limit=self._settings.page_entries)
+            await node.store_page(layout.version, slots, page)
         except (Unavailable, NotOwner, Conflict) as why:
             self._failures += 1  # and with it another source
-            self._tell(why)
+            self._warn_once(why)
             return False
         if page.finished < len(slots):
             self._under_way = (source, slots[page.finished], page.cursor)
@@ -86,7 +86,7 @@ class KeyspaceMaintenance:
                     try:
                         await self._connect(url).status(layout.version)
                     except (Unavailable, Conflict) as why:
-                        self._tell(why)
+                        self._warn_once(why)
                         return False
             self._safe_version = layout.version
         return True
@@ -94,8 +94,8 @@ class KeyspaceMaintenance:
     async def _sweep(self) -> bool:
         return await self._node.sweep(self._settings.clear_entries) > 0
 
-    def _tell(self, why: ArgosyError) -> None:
+    def _warn_once(self, why: ArgosyError) -> None:
         """Once, however often it is tried."""
-        if str(why) != self._told:
-            self._told = str(why)
-            _log.warning("query node waits", node=self._node.name, why=self._told)
+        if str(why) != self._last_warning:
+            self._last_warning = str(why)
+            _log.warning("query node waits", node=self._node.name, why=self._last_warning)

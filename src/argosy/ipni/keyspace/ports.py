@@ -47,7 +47,7 @@ class QueryNodeStatus:
     held: int
     left: int
     is_cleared: bool
-    figures: StoreStats
+    stats: StoreStats
 
 
 class QueryNode(Protocol):

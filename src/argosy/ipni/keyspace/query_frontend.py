@@ -1,7 +1,7 @@
 """The find side of the query layer: answers for all indexers that write to it, and ingests nothing.
 
 What a multihash leads to comes from the query nodes, who the providers are from the indexers that follow them. A
-provider that is met and not known makes it ask the indexers again, though not more often than `again_s`.
+provider that is met and not known makes it find the indexers again, though not more often than `again_s`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -40,7 +40,7 @@ class QueryFrontend:
         self._clock = clock
         self._again_s = again_s
         self._policy = PeerPolicy()  # of the indexers: what they do not allow they do not tell
-        self._told: dict[int, Sequence[Provider]] = {}
+        self._provider_lists: dict[int, Sequence[Provider]] = {}
         self._roster = ProviderTable()
         self._finder = Resolver(store, self._roster, self._policy)
         self._refreshed_at = -again_s
@@ -55,23 +55,26 @@ class QueryFrontend:
         self._refreshed_at = self._clock.now()
         for number, indexer in enumerate(self._indexers):
             try:
-                self._told[number] = await indexer.providers()
+                self._provider_lists[number] = await indexer.providers()
             except ArgosyError as why:
                 log.warning("indexer does not tell its providers", why=str(why))
         newest: dict[str, Provider] = {}
-        for each in sorted((each for told in self._told.values() for each in told), key=lambda each: each.last_ad_at):
+        for each in sorted(
+            (each for providers in self._provider_lists.values() for each in providers),
+            key=lambda each: each.last_ad_at,
+        ):
             newest[each.id] = each
         self._roster = ProviderTable(newest.values())
         self._finder = Resolver(self._store, self._roster, self._policy)
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
-        return await self._found(lambda finder: finder.find(multihashes))
+        return await self._find_fresh(lambda finder: finder.find(multihashes))
 
     async def find_encrypted(self, second_hashes: Sequence[bytes]) -> list[tuple[bytes, ...]]:
-        return await self._found(lambda finder: finder.find_encrypted(second_hashes))
+        return await self._find_fresh(lambda finder: finder.find_encrypted(second_hashes))
 
     async def encrypted_metadata(self, value_key_hash: bytes) -> bytes | None:
-        return await self._found(lambda finder: finder.encrypted_metadata(value_key_hash))
+        return await self._find_fresh(lambda finder: finder.encrypted_metadata(value_key_hash))
 
     async def sample(self, provider: str, context: bytes, *, beacon: bytes, multihashes_max: int) -> list[bytes]:
         self.provider(provider)
@@ -86,17 +89,17 @@ class QueryFrontend:
             raise NotFound(f"provider {id} is not shown here")
         return provider
 
-    async def figures(self) -> StoreStats:
-        return await self._store.figures()
+    async def stats(self) -> StoreStats:
+        return await self._store.stats()
 
     def status(self) -> IndexerStatus:
         return IndexerStatus(self._id, is_frozen=False, usage_percent=-1.0)
 
-    async def _found(self, ask: Callable[[Resolver], Awaitable[T]]) -> T:
+    async def _find_fresh(self, find: Callable[[Resolver], Awaitable[T]]) -> T:
         finder = self._finder
-        answer = await ask(finder)
+        answer = await find(finder)
         if finder.orphans and self._clock.now() >= self._refreshed_at + self._again_s:
             await self.refresh()
-            answer = await ask(self._finder)
+            answer = await find(self._finder)
         finder.orphans.clear()
         return answer

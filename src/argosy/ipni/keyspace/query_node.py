@@ -36,7 +36,7 @@ class ReadWriteLock:
         self._is_open.set()
 
     @asynccontextmanager
-    async def passing(self) -> AsyncIterator[None]:
+    async def shared(self) -> AsyncIterator[None]:
         while not self._is_open.is_set():
             await self._is_open.wait()
         self._inside += 1
@@ -48,7 +48,7 @@ class ReadWriteLock:
                 self._is_empty.set()
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
+    async def exclusive(self) -> AsyncIterator[None]:
         async with self._turn:
             self._is_open.clear()
             try:
@@ -67,12 +67,12 @@ class QueryNodeService:
         self.name = name
         self._store = store
         self._membership = membership
-        self._gate = ReadWriteLock()
+        self._lock = ReadWriteLock()
         self._changing = asyncio.Lock()  # a page looks at what is there before it writes
         self._state: states.NodeState | None = None
         self._layout: KeyspaceLayout | None = None
         self._readable: frozenset[int] = frozenset()
-        self._gains: list[SlotMove] = []
+        self._incoming: list[SlotMove] = []
 
     async def open(self) -> None:
         """Invalid if it must not follow the layout."""
@@ -81,7 +81,7 @@ class QueryNodeService:
         await self._adopt(self._membership.layout)
 
     async def close(self) -> None:
-        async with self._gate.alone():
+        async with self._lock.exclusive():
             await self._store.close()
 
     # -- the layout
@@ -103,19 +103,19 @@ class QueryNodeService:
             await self._adopt(newest)
 
     async def _adopt(self, layout: KeyspaceLayout) -> None:
-        async with self._gate.alone():
+        async with self._lock.exclusive():
             if self._layout is not None and layout.version <= self._layout.version:
                 return
             try:
-                following = states.adopted(self._state, layout, self.name)
+                following = states.adopt(self._state, layout, self.name)
             except Invalid as why:
                 raise Invalid(f"node {self.name} cannot follow layout {layout.version}: {why}") from None
             await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
             self._layout = layout
-            self._gains = gains(layout, self.name)
-            self._take(following)
+            self._incoming = gains(layout, self.name)
+            self._set_state(following)
 
-    def _take(self, following: states.NodeState) -> None:
+    def _set_state(self, following: states.NodeState) -> None:
         self._state = following
         self._readable = states.readable(following, self.layout, self.name)
 
@@ -127,7 +127,7 @@ class QueryNodeService:
                 await self.reload()
             except Invalid as why:  # the operator's to mend; the caller has done nothing wrong
                 raise Unavailable(str(why)) from None
-        async with self._gate.passing():
+        async with self._lock.shared():
             own = self.layout
             if version < own.version:
                 raise Conflict(f"layout {version} is out of date, node {self.name} has {own.version}: read it again")
@@ -148,7 +148,7 @@ class QueryNodeService:
 
     async def remove(self, version: int, provider: str, context: bytes | None, *, is_durable: bool) -> None:
         async with self._at(version) as layout, self._changing:
-            rows = {keys.removed(version, provider, context): b""} if layout.previous else {}
+            rows = {keys.removal_key(version, provider, context): b""} if layout.previous else {}
             if context is None:
                 await self._store.remove_provider(provider, rows)
             else:
@@ -184,9 +184,9 @@ class QueryNodeService:
     async def status(self, version: int) -> QueryNodeStatus:
         async with self._at(version):
             left = len(states.left(self.state, self.layout, self.name))
-            figures = await self._store.figures()
+            stats = await self._store.stats()
             return QueryNodeStatus(
-                self.name, self.state.version, len(self._readable), left, self.state.is_cleared, figures
+                self.name, self.state.version, len(self._readable), left, self.state.is_cleared, stats
             )
 
     # -- moving
@@ -206,11 +206,11 @@ class QueryNodeService:
                 cursor = b""
             return SlotExport(list(places), entries, len(slots), b"")
 
-    def gains_left(self) -> list[SlotMove]:
+    def pending_moves(self) -> list[SlotMove]:
         """What it has to gather still."""
-        return [each for each in self._gains if each.slot not in self.state.held]
+        return [each for each in self._incoming if each.slot not in self.state.held]
 
-    async def take(self, version: int, slots: Sequence[int], page: SlotExport) -> None:
+    async def store_page(self, version: int, slots: Sequence[int], page: SlotExport) -> None:
         """Writes a page of some slots of another node; those that it finishes are this node's from now on."""
         by_value: dict[int, list[bytes]] = {}
         for multihash, at in page.entries:
@@ -227,10 +227,10 @@ class QueryNodeService:
                 following = replace(self.state, held=held)
                 # On disk before anybody is told: others will delete theirs for it.
                 await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
-                self._take(following)
+                self._set_state(following)
 
     async def _is_removed(self, version: int, value: IndexValue) -> bool:
-        marks = [keys.removed(version, value.provider, context) for context in (None, value.context)]
+        marks = [keys.removal_key(version, value.provider, context) for context in (None, value.context)]
         return any([await self._store.read(mark) is not None for mark in marks])
 
     # -- clearing
@@ -260,7 +260,7 @@ class QueryNodeService:
 
     async def _write_state(self, following: states.NodeState) -> None:
         await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
-        self._take(following)
+        self._set_state(following)
 
     async def _forget_removals(self) -> None:
         gone = [key async for key, _ in self._store.scan(keys.REMOVED)]

@@ -1,4 +1,4 @@
-"""The query layer from its settings: the layout file, a query node, the store of an ingest node, and the front."""
+"""The query layer from its settings: the layout file, a query node, the store of an ingest node, and the frontend."""
 
 import asyncio
 from collections.abc import Sequence
@@ -53,11 +53,16 @@ class FileMembership:
 
 
 class KeyspaceNode:
-    """A query node with its store and its upkeep. `run` until cancelled, then `close`; serve `service` over HTTP."""
+    """A query node with its store and its maintenance: call `run` until it is cancelled, then `close`.
 
-    def __init__(self, service: QueryNodeService, upkeep: KeyspaceMaintenance, connections: NodeConnections) -> None:
+    Serve `service` over HTTP.
+    """
+
+    def __init__(
+        self, service: QueryNodeService, maintenance: KeyspaceMaintenance, connections: NodeConnections
+    ) -> None:
         self.service = service
-        self.upkeep = upkeep
+        self.maintenance = maintenance
         self._connections = connections
 
     @classmethod
@@ -67,7 +72,7 @@ class KeyspaceNode:
             raise Invalid("a query node needs keyspace.layout_file and keyspace.node")
         membership = await asyncio.to_thread(FileMembership, settings.layout_file)
         kept = store or await RangedRocksStore.open(
-            settings.folder, is_double_hashed=settings.is_double_hashed, clock=clock
+            settings.dir, is_double_hashed=settings.is_double_hashed, clock=clock
         )
         service = QueryNodeService(settings.node, kept, membership)
         try:
@@ -79,7 +84,7 @@ class KeyspaceNode:
         return cls(service, KeyspaceMaintenance(service, connections.node, clock=clock, settings=settings), connections)
 
     async def run(self) -> None:
-        await self.upkeep.run()
+        await self.maintenance.run()
 
     async def close(self) -> None:
         await self._connections.close()
@@ -100,7 +105,7 @@ class IngestStore(ShardedStore):
             clock=clock,
             random=random,
             backoff=_backoff(settings),
-            away_s=settings.away_s,
+            unreachable_s=settings.unreachable_s,
             is_own=self._is_known,
         )
 
@@ -125,14 +130,14 @@ class KeyspaceFrontend:
 
     def __init__(
         self,
-        front: QueryFrontend,
+        frontend: QueryFrontend,
         store: ShardedStore,
         connections: NodeConnections,
         clients: Sequence[IndexerClient],
         *,
         every_s: float,
     ) -> None:
-        self.front = front
+        self.frontend = frontend
         self._store = store
         self._connections = connections
         self._clients = clients
@@ -151,15 +156,15 @@ class KeyspaceFrontend:
             clock=clock,
             random=random,
             backoff=_backoff(settings),
-            away_s=settings.away_s,
+            unreachable_s=settings.unreachable_s,
         )
         clients = [IndexerClient(find_url=url, call_s=settings.call_s) for url in settings.indexer_urls]
-        front = QueryFrontend(id, store, clients, clock=clock)
-        await front.refresh()
-        return cls(front, store, connections, clients, every_s=settings.providers_s)
+        frontend = QueryFrontend(id, store, clients, clock=clock)
+        await frontend.refresh()
+        return cls(frontend, store, connections, clients, every_s=settings.providers_s)
 
     async def run(self) -> None:
-        await self.front.run(self._every_s)
+        await self.frontend.run(self._every_s)
 
     async def close(self) -> None:
         for client in self._clients:

@@ -17,13 +17,13 @@ class KeyspaceSettings:
         None, doc="JSON or TOML file with the nodes of the query layer; an indexer that has one keeps no entries itself"
     )
     node: str = setting("", doc="the name of this query node in the layout file")
-    folder: str = setting("{data}/keyspace", doc="where a query node keeps its part of the index")
+    dir: str = setting("{data}/keyspace", doc="where a query node keeps its part of the index")
     is_double_hashed: bool = setting(False, doc="keep second hashes too, as ipni.is_double_hashed")
     host: str = setting("127.0.0.1", doc="address a query node listens on")
     port: int = setting(3010, min=0, max=65535, doc="port to listen on; 0 takes a free one")
     token: str | None = setting(None, secret=True, doc="bearer token that query nodes demand and their callers show")
     call_s: float = setting(10.0, min=0.1, max=600, doc="a query node that is silent for this long is passed over")
-    away_s: float = setting(2.0, min=0, max=600, doc="one that did not answer is asked last for this long")
+    unreachable_s: float = setting(2.0, min=0, max=600, doc="one that did not answer is asked last for this long")
     attempts_max: int = setting(6, min=1, max=100, doc="how often a request is tried before the caller must wait")
     indexer_urls: tuple[str, ...] = setting(
         (), doc="find URLs of the indexers that write to the query layer; the front asks them who the providers are"

@@ -24,17 +24,17 @@ class NodeState:
     mark: int = field(default=0, compare=False)
 
 
-def adopted(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeState:
+def adopt(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeState:
     """The state in this layout, of a node with this state or with an empty store; Invalid if it must not follow."""
     if state is not None and state.version == layout.version:
         if state.mark not in (0, layout.mark):
             raise Invalid(f"it follows another layout of version {layout.version}: a change needs a new version")
         return state
-    return replace(_following(state, layout, name), mark=layout.mark)
+    return replace(_follow(state, layout, name), mark=layout.mark)
 
 
-def _following(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeState:
-    granted = _granted(layout, name)
+def _follow(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeState:
+    granted = _required_slots(layout, name)
     if state is None:
         return _first(layout, name, granted)
     if layout.version != state.version + 1:
@@ -50,10 +50,10 @@ def _following(state: NodeState | None, layout: KeyspaceLayout, name: str) -> No
         raise Invalid(f"{len(missing)} of its slots, such as {min(missing)}, are not moved yet: settle when they are")
     if layout.previous is None:
         return replace(state, version=layout.version, is_cleared=False)
-    return NodeState(layout.version, granted | _orphaned(layout, name), is_cleared=True)
+    return NodeState(layout.version, granted | _orphan_slots(layout, name), is_cleared=True)
 
 
-def _granted(layout: KeyspaceLayout, name: str) -> frozenset[int] | None:
+def _required_slots(layout: KeyspaceLayout, name: str) -> frozenset[int] | None:
     """What it must have already; None if it was no member before."""
     side = layout.previous or layout.now
     if name in layout.lost:
@@ -68,10 +68,10 @@ def _first(layout: KeyspaceLayout, name: str, granted: frozenset[int] | None) ->
         return NodeState(layout.version, granted)
     if name not in layout.now.nodes:
         raise Invalid(f"it is no member: name it in a new version of the layout (nodes: {', '.join(layout.urls)})")
-    return NodeState(layout.version, _orphaned(layout, name))
+    return NodeState(layout.version, _orphan_slots(layout, name))
 
 
-def _orphaned(layout: KeyspaceLayout, name: str) -> frozenset[int]:
+def _orphan_slots(layout: KeyspaceLayout, name: str) -> frozenset[int]:
     """Nobody has them: they begin here, and empty."""
     return orphans(layout) & layout.now.slots_of(name) if layout.lost else frozenset()
 

@@ -40,12 +40,12 @@ class WireCall(Generic[Q, A]):
         self._answer: msgspec.msgpack.Decoder[A] = msgspec.msgpack.Decoder(answer)
 
     def request(self, data: bytes) -> Q:
-        return self._decoded(self._request, data)
+        return self._decode(self._request, data)
 
     def answer(self, data: bytes) -> A:
-        return self._decoded(self._answer, data)
+        return self._decode(self._answer, data)
 
-    def _decoded(self, decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
+    def _decode(self, decoder: msgspec.msgpack.Decoder[T], data: bytes) -> T:
         try:
             return decoder.decode(data)
         except msgspec.DecodeError as why:
@@ -87,14 +87,14 @@ def row(value: IndexValue) -> Row:
     return value.provider, value.context, value.metadata
 
 
-def interned(found: list[tuple[IndexValue, ...]]) -> tuple[list[Row], list[list[int]]]:
+def intern_values(found: list[tuple[IndexValue, ...]]) -> tuple[list[Row], list[list[int]]]:
     """Each value once, and for each multihash the places of its own."""
     places: dict[IndexValue, int] = {}
     lists = [[places.setdefault(value, len(places)) for value in values] for values in found]
     return [row(value) for value in places], lists
 
 
-def spelled_out(answer: tuple[list[Row], list[list[int]]]) -> list[tuple[IndexValue, ...]]:
+def expand_values(answer: tuple[list[Row], list[list[int]]]) -> list[tuple[IndexValue, ...]]:
     rows, lists = answer
     values = [IndexValue(*each) for each in rows]
     try:

@@ -21,10 +21,10 @@ def context_of(name: str, version: str) -> bytes:
     """The context of one version; `beginning_of(name)` is common to all versions, and to no other name's."""
     if not version or "@" in version or not version.isascii():
         raise Invalid(f"a version is an ASCII text without @, not {version!r}")
-    return beginning_of(name) + version[:VERSION_CHARS_MAX].encode()
+    return context_prefix(name) + version[:VERSION_CHARS_MAX].encode()
 
 
-def beginning_of(name: str) -> bytes:
+def context_prefix(name: str) -> bytes:
     text = name.encode("utf-8", "surrogateescape")
     room = CONTEXT_BYTES_MAX - VERSION_CHARS_MAX - len(_SIGN)
     if not text:
@@ -57,14 +57,14 @@ def encode_label(label: Label) -> bytes:
     """The metadata of it, to be joined with that of other protocols."""
     name = label.name.encode("utf-8", "replace")[:LABEL_NAME_BYTES_MAX].decode("utf-8", "ignore")
     version = label.version.encode("ascii", "replace")[:LABEL_VERSION_CHARS_MAX].decode()
-    return varint.encode(LABEL_CODE) + varint.prefixed(dag_cbor.encode({"name": name, "version": version}))
+    return varint.encode(LABEL_CODE) + varint.encode_bytes(dag_cbor.encode({"name": name, "version": version}))
 
 
 def decode_label(data: bytes) -> Label | None:
     """The label in the metadata; None if there is none that can be read, for anybody may write anything."""
     try:
         payload = next((found for name, found in metadata.protocols(data) if name == _NAME), None)
-        node = None if payload is None else dag_cbor.decode(varint.take(payload, 0)[0])
+        node = None if payload is None else dag_cbor.decode(varint.decode_bytes(payload, 0)[0])
     except Invalid:
         return None
     match node:

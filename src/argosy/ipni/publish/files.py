@@ -14,47 +14,47 @@ from typing import TypeAlias
 from argosy.ipni.formats import metadata as metadatas
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.publish import contexts
-from argosy.ipni.publish.backends.file_hashes import Hashes, Note, hashed
-from argosy.ipni.publish.contexts import Label, beginning_of, context_of
+from argosy.ipni.publish.backends.file_hashes import Hashes, Note, hash_files
+from argosy.ipni.publish.contexts import Label, context_of, context_prefix
 from argosy.ipni.publish.publisher import Publisher
 
 MARK_CHARS = 8  # of the hash of the whole path: folders of the same name are kept apart
 
 
 @dataclass(frozen=True)
-class Withdrawn:
+class WithdrawnPath:
     """A path and what was taken back of it; without an advertisement nothing of it was published."""
 
     path: Path
     context: bytes = b""
-    advert: Cid | None = None
+    ad: Cid | None = None
     files: int = 0
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedPath:
     """A path and what it is published as; without an advertisement it had not changed, or holds no file."""
 
     path: Path
     context: bytes
-    advert: Cid | None
+    ad: Cid | None
     files: int
     size_bytes: int
 
 
-Event: TypeAlias = Note | Published
+Event: TypeAlias = Note | PublishedPath
 
 
 class _Stopped(Exception):
     """Nobody waits for the hashes any more: the thread ends with the file it is at."""
 
 
-def had_over_http(_: Path) -> bytes:
+def http_metadata(_: Path) -> bytes:
     """Metadata of files that the publisher's addresses give by their CIDs, as an HTTP gateway does."""
     return metadatas.http()
 
 
-def only_named(path: Path) -> bytes:
+def label_metadata(path: Path) -> bytes:
     """Metadata of files of which is only said who has them: no protocol, and the name of what they are part of."""
     return contexts.encode_label(Label(name_of(path)))
 
@@ -63,9 +63,9 @@ async def publish_paths(
     paths: Sequence[Path],
     publisher: Publisher,
     *,
-    metadata: Callable[[Path], bytes] = had_over_http,
+    metadata: Callable[[Path], bytes] = http_metadata,
     progress: Callable[[Event], None] = lambda _: None,
-) -> list[Published]:
+) -> list[PublishedPath]:
     """Hashes and publishes each path in turn; `progress` is told of every file."""
     done = []
     for path in paths:
@@ -75,14 +75,15 @@ async def publish_paths(
     return done
 
 
-async def withdraw_paths(paths: Sequence[Path], publisher: Publisher) -> list[Withdrawn]:
+async def withdraw_paths(paths: Sequence[Path], publisher: Publisher) -> list[WithdrawnPath]:
     """Takes back what is published of the paths, whatever is there now."""
     done = []
     for path in paths:
-        offers = await publisher.offers(beginning_of(name_of(path)))
+        published = await publisher.list_contexts(context_prefix(name_of(path)))
         done += [
-            Withdrawn(path, offer.context, await publisher.remove(offer.context), offer.multihashes) for offer in offers
-        ] or [Withdrawn(path)]
+            WithdrawnPath(path, published.context, await publisher.remove(published.context), published.multihashes)
+            for published in published
+        ] or [WithdrawnPath(path)]
     return done
 
 
@@ -93,7 +94,9 @@ def name_of(path: Path) -> str:
     return f"{whole.name or 'root'}-{mark}"
 
 
-async def _publish(path: Path, publisher: Publisher, metadata: bytes, progress: Callable[[Event], None]) -> Published:
+async def _publish(
+    path: Path, publisher: Publisher, metadata: bytes, progress: Callable[[Event], None]
+) -> PublishedPath:
     loop = asyncio.get_running_loop()
     is_stopped = False
 
@@ -102,7 +105,7 @@ async def _publish(path: Path, publisher: Publisher, metadata: bytes, progress: 
             raise _Stopped
         loop.call_soon_threadsafe(progress, event)
 
-    holder = hashed(path, note)
+    holder = hash_files(path, note)
     try:
         hashes = await asyncio.to_thread(holder.__enter__)
     except asyncio.CancelledError:
@@ -114,17 +117,19 @@ async def _publish(path: Path, publisher: Publisher, metadata: bytes, progress: 
         holder.__exit__(None, None, None)
 
 
-async def _publish_hashes(path: Path, hashes: Hashes, publisher: Publisher, metadata: bytes) -> Published:
+async def _publish_hashes(path: Path, hashes: Hashes, publisher: Publisher, metadata: bytes) -> PublishedPath:
     name = name_of(path)
     context = context_of(name, hashes.digest)
-    before = {offer.context: offer.metadata for offer in await publisher.offers(beginning_of(name))}
-    advert: Cid | None = None
+    before = {
+        published.context: published.metadata for published in await publisher.list_contexts(context_prefix(name))
+    }
+    ad: Cid | None = None
     if hashes.count == 0:
         for old in before:
-            advert = await publisher.remove(old)
+            ad = await publisher.remove(old)
     elif before.keys() != {context}:
         superseded = [old for old in before if old != context]
-        advert = await publisher.publish(context, metadata, hashes, supersedes=superseded)
+        ad = await publisher.publish(context, metadata, hashes, supersedes=superseded)
     elif before[context] != metadata:
-        advert = await publisher.update_metadata(context, metadata)
-    return Published(path, context, advert, hashes.count, hashes.size_bytes)
+        ad = await publisher.update_metadata(context, metadata)
+    return PublishedPath(path, context, ad, hashes.count, hashes.size_bytes)

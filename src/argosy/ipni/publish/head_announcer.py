@@ -1,7 +1,7 @@
-"""Keeps indexers informed: at the start, whenever the chain grows, and now and then besides.
+"""Announces new heads: at the start, whenever the chain grows, and periodically.
 
-An announcement is only a hint, so none is kept for later: each URL is always told the newest head, and one that is slow
-or away holds up no other. The repetition mends what was lost, and brings back an indexer that has forgotten us.
+An announcement is only a hint, so none is queued: each URL always receives the newest head, and a slow or unreachable
+one delays no other. The repetition covers lost announcements and indexers that have lost their state.
 """
 
 import asyncio
@@ -68,7 +68,7 @@ class AnnounceClient:
         self._backoff = backoff
         self._session: aiohttp.ClientSession | None = None
 
-    async def tell(self, url: str, announce: Announcement) -> AnnounceResult:
+    async def announce(self, url: str, announce: Announcement) -> AnnounceResult:
         """One URL, with its retries; never raises for what the other side does."""
         body = announces.encode_json(announce) if self._is_json else announces.encode(announce)
         try:
@@ -89,13 +89,13 @@ class AnnounceClient:
             async with self._session.put(
                 url, data=body, headers=_HEADERS[self._is_json], allow_redirects=False
             ) as answer:
-                said = (await answer.content.read(ANSWER_BYTES_MAX)).decode("utf-8", "replace").strip()
+                text = (await answer.content.read(ANSWER_BYTES_MAX)).decode("utf-8", "replace").strip()
                 status = answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"{redact(url)} cannot be reached ({type(error).__name__}): try again") from None
         if 200 <= status < 300:
             return
-        refusal = f"{redact(url)} answers {status} to the announcement: {said[:200]}"
+        refusal = f"{redact(url)} answers {status} to the announcement: {text[:200]}"
         if status in (401, 403):
             raise Forbidden(refusal)
         raise Unavailable(refusal) if status >= 500 or status in (408, 429) else Invalid(refusal)
@@ -115,7 +115,7 @@ class HeadAnnouncer:
         *,
         clock: Clock,
         repeat_s: float = REPEAT_S,
-        told: Callable[[AnnounceResult], None] = lambda _: None,
+        on_result: Callable[[AnnounceResult], None] = lambda _: None,
     ) -> None:
         if not addresses:
             raise Invalid("an announcement says where the chain can be read: give an address")
@@ -124,32 +124,32 @@ class HeadAnnouncer:
         self._peer = Peer(publisher.id, tuple(addresses))
         self._clock = clock
         self._repeat_s = repeat_s
-        self._told = told
-        self._taken: dict[str, Cid] = {}  # by URL: the head it was told last, and took
+        self._on_result = on_result
+        self._accepted: dict[str, Cid] = {}  # by URL: the head it was result last, and took
 
     async def announce(self) -> list[AnnounceResult]:
-        """Tells all of them the head once; nobody is told of an empty chain."""
+        """Tells all of them the head once; nobody is result of an empty chain."""
         head = self._publisher.head
         if head is None:
             return []
-        told = await asyncio.gather(*(self._tell(url, head) for url in self._announcer.urls))
-        return list(told)
+        result = await asyncio.gather(*(self._announce_to(url, head) for url in self._announcer.urls))
+        return list(result)
 
     async def run(self) -> None:
-        """Goes on from what `announce` has told: an indexer that takes no publisher here would refuse twice."""
+        """Goes on from what `announce` has result: an indexer that takes no publisher here would refuse twice."""
         async with asyncio.TaskGroup() as group:
             for url in self._announcer.urls:
-                group.create_task(self._keep(url))
+                group.create_task(self._announce_changes(url))
 
-    async def _keep(self, url: str) -> None:
-        seen = self._taken.get(url)
+    async def _announce_changes(self, url: str) -> None:
+        seen = self._accepted.get(url)
         while True:
-            seen = await self._news(seen)
-            await self._tell(url, seen)
+            seen = await self._next_head(seen)
+            await self._announce_to(url, seen)
 
-    async def _news(self, seen: Cid | None) -> Cid:
+    async def _next_head(self, seen: Cid | None) -> Cid:
         """Another head than was seen, or the same one when it is time to repeat it."""
-        grown = asyncio.ensure_future(self._publisher.grown(seen))
+        grown = asyncio.ensure_future(self._publisher.wait_new_head(seen))
         if seen is None:
             return await grown
         pause = asyncio.ensure_future(self._clock.sleep(self._repeat_s))
@@ -162,9 +162,9 @@ class HeadAnnouncer:
                 with suppress(asyncio.CancelledError):
                     await each
 
-    async def _tell(self, url: str, head: Cid) -> AnnounceResult:
-        told = await self._announcer.tell(url, Announcement(head, self._peer))
-        if told.error is None:
-            self._taken[url] = head
-        self._told(told)
-        return told
+    async def _announce_to(self, url: str, head: Cid) -> AnnounceResult:
+        result = await self._announcer.announce(url, Announcement(head, self._peer))
+        if result.error is None:
+            self._accepted[url] = head
+        self._on_result(result)
+        return result

@@ -14,7 +14,7 @@ class PublishedContext:
     provider: str
     context: bytes
     metadata: bytes
-    advert: Cid
+    ad: Cid
     multihashes: int = 0
 
 
@@ -24,9 +24,9 @@ class ChainLink:
 
     cid: Cid
     data: bytes
-    offer: PublishedContext | None = None
+    published: PublishedContext | None = None
     entries: tuple[Cid, ...] = ()  # staged blocks that it leads to
-    is_over: bool = False
+    is_removed: bool = False
 
 
 class PublisherChain(Protocol):
@@ -38,7 +38,7 @@ class PublisherChain(Protocol):
     @property
     def head(self) -> Cid | None: ...
 
-    async def grown(self, seen: Cid | None) -> Cid:
+    async def wait_new_head(self, seen: Cid | None) -> Cid:
         """The head, as soon as it is another one than was seen."""
         ...
 
@@ -66,9 +66,9 @@ class ChainStore(Protocol):
         """All of it, the last one being the new head, or none; on disk before it returns."""
         ...
 
-    async def offer(self, provider: str, context: bytes) -> PublishedContext | None: ...
+    async def find_context(self, provider: str, context: bytes) -> PublishedContext | None: ...
 
-    async def offers(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
+    async def list_contexts(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
         """Those whose context begins so, in order of their contexts."""
         ...
 

@@ -22,7 +22,7 @@ from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPeer, Peer
 from argosy.ipni.publish.ports import ChainLink, ChainStore, PublishedContext
 
-LOOK_S = 5.0  # how often is looked whether another process has published
+POLL_S = 5.0  # how often is looked whether another process has published
 
 
 class HeadSigner:
@@ -32,7 +32,7 @@ class HeadSigner:
         self._key = key
         self._signed: tuple[Cid, bytes] | None = None
 
-    def signed(self, head: Cid | None) -> bytes | None:
+    def sign(self, head: Cid | None) -> bytes | None:
         if head is None:
             return None
         if self._signed is None or self._signed[0] != head:
@@ -43,17 +43,17 @@ class HeadSigner:
 class ReadOnlyChain:
     """`Chain` over a store that is only read. Made by `open`."""
 
-    def __init__(self, key: PrivateKey, store: ChainStore, head: Cid | None, *, clock: Clock, look_s: float) -> None:
+    def __init__(self, key: PrivateKey, store: ChainStore, head: Cid | None, *, clock: Clock, poll_s: float) -> None:
         self._store = store
         self._head = head
         self._clock = clock
-        self._look_s = look_s
+        self._poll_s = poll_s
         self._id = key.peer_id
         self._signer = HeadSigner(key)
 
     @classmethod
-    async def open(cls, key: PrivateKey, store: ChainStore, *, clock: Clock, look_s: float = LOOK_S) -> "ReadOnlyChain":
-        return cls(key, store, await store.head(), clock=clock, look_s=look_s)
+    async def open(cls, key: PrivateKey, store: ChainStore, *, clock: Clock, poll_s: float = POLL_S) -> "ReadOnlyChain":
+        return cls(key, store, await store.head(), clock=clock, poll_s=poll_s)
 
     @property
     def id(self) -> str:
@@ -63,18 +63,18 @@ class ReadOnlyChain:
     def head(self) -> Cid | None:
         return self._head
 
-    async def grown(self, seen: Cid | None) -> Cid:
-        while (head := await self._looked()) is None or head == seen:
-            await self._clock.sleep(self._look_s)
+    async def wait_new_head(self, seen: Cid | None) -> Cid:
+        while (head := await self._refresh_head()) is None or head == seen:
+            await self._clock.sleep(self._poll_s)
         return head
 
     async def signed_head(self) -> bytes | None:
-        return self._signer.signed(await self._looked())
+        return self._signer.sign(await self._refresh_head())
 
     async def block(self, cid: Cid) -> bytes | None:
         return await self._store.block(cid)
 
-    async def _looked(self) -> Cid | None:
+    async def _refresh_head(self) -> Cid | None:
         self._head = await self._store.head()
         return self._head
 
@@ -120,7 +120,7 @@ class Publisher:
         self._chunk_multihashes = chunk_multihashes
         self._frees_removed = frees_removed
         self._turn = asyncio.Lock()
-        self._grown = asyncio.Event()
+        self._head_changed = asyncio.Event()
         self._signer = HeadSigner(key)
 
     @classmethod
@@ -163,24 +163,24 @@ class Publisher:
     def head(self) -> Cid | None:
         return self._head
 
-    async def grown(self, seen: Cid | None) -> Cid:
+    async def wait_new_head(self, seen: Cid | None) -> Cid:
         """The head, as soon as it is another one than was seen."""
         while self._head is None or self._head == seen:
-            await self._grown.wait()
+            await self._head_changed.wait()
         return self._head
 
     async def signed_head(self) -> bytes | None:
-        return self._signer.signed(self._head)
+        return self._signer.sign(self._head)
 
     async def block(self, cid: Cid) -> bytes | None:
         return await self._store.block(cid)
 
-    async def offer(self, context: bytes, *, provider: str | None = None) -> PublishedContext | None:
-        return await self._store.offer(provider or self.id, context)
+    async def find_context(self, context: bytes, *, provider: str | None = None) -> PublishedContext | None:
+        return await self._store.find_context(provider or self.id, context)
 
-    async def offers(self, beginning: bytes = b"", *, provider: str | None = None) -> list[PublishedContext]:
+    async def list_contexts(self, beginning: bytes = b"", *, provider: str | None = None) -> list[PublishedContext]:
         """What is published now, under contexts that begin so."""
-        return await self._store.offers(provider or self.id, beginning)
+        return await self._store.list_contexts(provider or self.id, beginning)
 
     async def publish(
         self,
@@ -200,23 +200,23 @@ class Publisher:
             raise Invalid("entries need metadata, which says how they can be had: give some")
         async with self._turn:
             peer = provider or self._self
-            growth = _Growth(self, peer, await self._store.offer(peer.id, context))
-            async for chunks in self._kept(multihashes):
-                growth.add(context, metadata, chunks)
-            if not growth.links:
-                growth.add(context, metadata, None)
+            change = _ChainChange(self, peer, await self._store.find_context(peer.id, context))
+            async for chunks in self._stage_chunks(multihashes):
+                change.add(context, metadata, chunks)
+            if not change.links:
+                change.add(context, metadata, None)
             for old in supersedes:
-                if old != context and await self._store.offer(peer.id, old) is not None:
-                    growth.remove(old)
-            return await self._append(growth.links)
+                if old != context and await self._store.find_context(peer.id, old) is not None:
+                    change.remove(old)
+            return await self._append(change.links)
 
     async def remove(self, context: bytes, *, provider: Peer | None = None) -> Cid:
         """Takes back everything under the context; NotFound if it is not published."""
         async with self._turn:
             peer = provider or self._self
-            growth = _Growth(self, peer, await self._known(peer, context))
-            growth.remove(context)
-            return await self._append(growth.links)
+            change = _ChainChange(self, peer, await self._require_context(peer, context))
+            change.remove(context)
+            return await self._append(change.links)
 
     async def update_metadata(self, context: bytes, metadata: bytes, *, provider: Peer | None = None) -> Cid:
         """New metadata for all that is already under the context; NotFound if it is not published."""
@@ -225,9 +225,9 @@ class Publisher:
             raise Invalid("empty metadata would change nothing: give some, or remove the context")
         async with self._turn:
             peer = provider or self._self
-            growth = _Growth(self, peer, await self._known(peer, context))
-            growth.add(context, metadata, None)
-            return await self._append(growth.links)
+            change = _ChainChange(self, peer, await self._require_context(peer, context))
+            change.add(context, metadata, None)
+            return await self._append(change.links)
 
     async def update_addresses(self, addresses: Sequence[str], *, provider: Peer | None = None) -> Cid:
         """Where the content can be had from now on."""
@@ -264,9 +264,9 @@ class Publisher:
         async with self._turn:
             link = self._link(draft, extended_keys=tuple(key for _, key in named))
             if context and metadata:
-                before = await self._store.offer(self.id, context)
-                offer = PublishedContext(self.id, context, metadata, link.cid, before.multihashes if before else 0)
-                link = replace(link, offer=offer)
+                before = await self._store.find_context(self.id, context)
+                published = PublishedContext(self.id, context, metadata, link.cid, before.multihashes if before else 0)
+                link = replace(link, published=published)
             return await self._append([link])
 
     def _link(
@@ -276,11 +276,11 @@ class Publisher:
         cid, data = adverts.encode(adverts.sign(linked, self._key, extended_keys), self._codec)
         return ChainLink(cid, data)
 
-    async def _known(self, peer: Peer, context: bytes) -> PublishedContext:
-        offer = await self._store.offer(peer.id, context)
-        if offer is None:
+    async def _require_context(self, peer: Peer, context: bytes) -> PublishedContext:
+        published = await self._store.find_context(peer.id, context)
+        if published is None:
             raise NotFound(f"nothing is published under context {context.hex()} of {peer.id}: list what is")
-        return offer
+        return published
 
     async def _append(self, links: Sequence[ChainLink]) -> Cid:
         """A change that has begun is finished, whoever has gone: else the head here and that on disk would differ."""
@@ -295,12 +295,12 @@ class Publisher:
     async def _append_whole(self, links: Sequence[ChainLink]) -> None:
         await self._store.append(links)
         self._head = links[-1].cid
-        self._grown.set()
-        self._grown = asyncio.Event()
-        if self._frees_removed and any(link.is_over for link in links):
+        self._head_changed.set()
+        self._head_changed = asyncio.Event()
+        if self._frees_removed and any(link.is_removed for link in links):
             await self._store.sweep(SWEEP_BLOCKS_MAX)
 
-    async def _kept(self, multihashes: Multihashes) -> AsyncIterator[_Chunks]:
+    async def _stage_chunks(self, multihashes: Multihashes) -> AsyncIterator[_Chunks]:
         """Stages chunk after chunk, and yields as many as one advertisement leads to."""
         cids: list[Cid] = []
         count = 0
@@ -317,14 +317,14 @@ class Publisher:
             yield _Chunks(cids[-1], tuple(cids), count)
 
 
-class _Growth:
+class _ChainChange:
     """The advertisements of one change, each linked to the one before."""
 
-    def __init__(self, publisher: Publisher, peer: Peer, offer: PublishedContext | None) -> None:
+    def __init__(self, publisher: Publisher, peer: Peer, published: PublishedContext | None) -> None:
         self.links: list[ChainLink] = []
         self._publisher = publisher
         self._peer = peer
-        self._multihashes = offer.multihashes if offer else 0
+        self._multihashes = published.multihashes if published else 0
 
     def add(self, context: bytes, metadata: bytes, chunks: _Chunks | None) -> None:
         link = self._next(
@@ -333,13 +333,13 @@ class _Growth:
             )
         )
         self._multihashes += chunks.multihashes if chunks else 0
-        offer = PublishedContext(self._peer.id, context, metadata, link.cid, self._multihashes)
-        self.links.append(replace(link, offer=offer, entries=chunks.cids if chunks else ()))
+        published = PublishedContext(self._peer.id, context, metadata, link.cid, self._multihashes)
+        self.links.append(replace(link, published=published, entries=chunks.cids if chunks else ()))
 
     def remove(self, context: bytes) -> None:
         link = self._next(Advertisement(self._peer.id, self._peer.addresses, NO_ENTRIES, context, b"", is_removal=True))
-        offer = PublishedContext(self._peer.id, context, b"", link.cid)
-        self.links.append(replace(link, offer=offer, is_over=True))
+        published = PublishedContext(self._peer.id, context, b"", link.cid)
+        self.links.append(replace(link, published=published, is_removed=True))
 
     def _next(self, draft: Advertisement) -> ChainLink:
         return self._publisher._link(draft, previous=self.links[-1].cid if self.links else None)

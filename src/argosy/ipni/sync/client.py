@@ -58,7 +58,7 @@ class HttpSource:
         self._prefix: dict[str, str] = {}
 
     async def head(self) -> SignedHead | None:
-        found = await self._ask("head", self._settings.head_bytes_max, {})
+        found = await self._fetch("head", self._settings.head_bytes_max, {})
         if found.status == _NO_CONTENT:
             return None
         signed = heads.decode(found.body)
@@ -68,18 +68,18 @@ class HttpSource:
 
     async def block(self, cid: Cid, *, is_entries: bool) -> bytes:
         kind = "EntryChunk" if is_entries else "Advertisement"
-        bytes_max = self._settings.entries_bytes_max if is_entries else self._settings.advert_bytes_max
-        found = await self._ask(str(cid), bytes_max, {SCHEMA_HEADER: kind})
+        bytes_max = self._settings.entries_bytes_max if is_entries else self._settings.ad_bytes_max
+        found = await self._fetch(str(cid), bytes_max, {SCHEMA_HEADER: kind})
         if found.status == _NO_CONTENT or not multihash.is_of(cid.multihash, found.body):
             raise Invalid(f"publisher {self._publisher} served something else for {cid}: its hash differs")
         return found.body
 
-    async def _ask(self, name: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
+    async def _fetch(self, name: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
         """From the first address that answers, which is then the first to be asked."""
         failure: Unavailable | None = None
         for base in tuple(self._bases):
             try:
-                found = await self._ask_base(base, name, bytes_max, headers)
+                found = await self._fetch_from(base, name, bytes_max, headers)
             except Unavailable as error:
                 failure = failure or error
                 continue
@@ -90,7 +90,7 @@ class HttpSource:
         assert failure is not None  # there is at least one base
         raise failure
 
-    async def _ask_base(self, base: str, name: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
+    async def _fetch_from(self, base: str, name: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
         """In the form of paths that this address is known to have, or in both: the older one has no prefix."""
         known = self._prefix.get(base)
         forms = (PREFIX, "") if known is None else (known,)

@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.networks import is_private
 from argosy.ipni.settings import SyncSettings
-from argosy.ipni.sync.url_policy import AddressCheck, check_url, judged, redirected
+from argosy.ipni.sync.url_policy import AddressCheck, check_resolved, check_url, redirect_target
 
 REDIRECTS_MAX = 3
 PIECE_BYTES = 64 << 10
@@ -81,22 +81,22 @@ class HttpFetcher:
         here = url
         for _ in range(REDIRECTS_MAX + 1):
             target = check_url(here, self.judge)
-            async with self._opened().get(target, headers=headers, allow_redirects=False) as answer:
+            async with self._open_session().get(target, headers=headers, allow_redirects=False) as answer:
                 location = answer.headers.get("location", "") if answer.status in _REDIRECTS else ""
                 if not location:
                     is_success = answer.status == 200
                     return HttpReply(answer.status, await body.read(answer) if is_success else b"")
-            here = redirected(here, location, self.judge)
+            here = redirect_target(here, location, self.judge)
         raise Invalid(f"{url} redirects more than {REDIRECTS_MAX} times: announce the address it leads to")
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 limit=self._settings.connections_max,
                 limit_per_host=self._settings.connections_per_host_max,
                 keepalive_timeout=KEEP_ALIVE_S,
                 use_dns_cache=False,  # it would keep every name that was ever announced
-                resolver=_Names(self.judge),
+                resolver=_CheckedResolver(self.judge),
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -163,7 +163,7 @@ class _Gzip:
             raise ConnectionReset(f"{self._url} ended in the middle of its gzip: it will be tried again")
 
 
-class _Names(AbstractResolver):
+class _CheckedResolver(AbstractResolver):
     """The machine's name service, judged: the addresses that were checked are those that are connected to."""
 
     def __init__(self, judge: AddressCheck | None) -> None:
@@ -182,7 +182,7 @@ class _Names(AbstractResolver):
                 proto=0,
                 flags=socket.AI_NUMERICHOST,
             )
-            for number in judged((str(place[0]) for *_, place in found), host, self._judge)
+            for number in check_resolved((str(place[0]) for *_, place in found), host, self._judge)
         ]
 
     async def close(self) -> None:

@@ -74,7 +74,7 @@ def _url(address: str) -> str:
     return url.rstrip("/")
 
 
-def redirected(url: str, location: str, judge: AddressCheck | None) -> str:
+def redirect_target(url: str, location: str, judge: AddressCheck | None) -> str:
     """Where a redirect leads; Invalid if one does not go there."""
     try:
         target = urljoin(url, location)
@@ -87,7 +87,7 @@ def redirected(url: str, location: str, judge: AddressCheck | None) -> str:
     return target
 
 
-def judged(numbers: Iterable[str], host: str, judge: AddressCheck | None) -> tuple[str, ...]:
+def check_resolved(numbers: Iterable[str], host: str, judge: AddressCheck | None) -> tuple[str, ...]:
     """The network addresses of a name, if it may be connected to: one private one among them spoils all."""
     kept = tuple(dict.fromkeys(numbers))
     if judge is not None and any(judge(number) for number in kept):

@@ -127,33 +127,33 @@ def admin_routes(
         if not is_private_network:
             check_admin(request, admin_token)
 
-    def guarded(path: str, **handlers: Handler) -> BaseRoute:
+    def guarded_route(path: str, **handlers: Handler) -> BaseRoute:
         return Route(path, Verbs(handlers, guard=guard))
 
     admin = _Admin(indexer, metrics)
     return [
-        guarded("/freeze", PUT=admin.freeze),
-        guarded("/status", GET=admin.status),
-        guarded("/healthcheck", GET=admin.check_health),
-        guarded("/removeprovider/{peer}", DELETE=admin.remove_provider),
-        guarded("/importproviders", POST=admin.import_providers),
-        guarded("/reloadconfig", POST=admin.reload),
-        guarded("/markadprocessed/{peer}", PUT=admin.mark_processed),
-        guarded("/ingest/allow/{peer}", PUT=admin.allow),
-        guarded("/ingest/block/{peer}", PUT=admin.block),
-        guarded("/ingest/sync", GET=admin.syncs),
-        guarded("/ingest/sync/", GET=admin.syncs),
-        guarded("/ingest/sync/{peer}", POST=admin.sync),
-        guarded("/ingest/assigned", GET=admin.assigned),
-        guarded("/ingest/preferred", GET=admin.preferred),
-        guarded("/ingest/assign/{peer}", POST=admin.assign),
-        guarded("/ingest/unassign/{peer}", PUT=admin.unassign),
-        guarded("/ingest/handoff/{peer}", POST=admin.handoff),
-        guarded("/telemetry/providers", GET=admin.telemetry),
-        guarded("/telemetry/providers/{peer}", GET=admin.telemetry_of),
-        guarded("/config/log/level", POST=admin.log_level),
-        guarded("/config/log/subsystems", GET=admin.log_subsystems),
-        guarded("/metrics/", GET=admin.exposition),
+        guarded_route("/freeze", PUT=admin.freeze),
+        guarded_route("/status", GET=admin.status),
+        guarded_route("/healthcheck", GET=admin.check_health),
+        guarded_route("/removeprovider/{peer}", DELETE=admin.remove_provider),
+        guarded_route("/importproviders", POST=admin.import_providers),
+        guarded_route("/reloadconfig", POST=admin.reload),
+        guarded_route("/markadprocessed/{peer}", PUT=admin.mark_processed),
+        guarded_route("/ingest/allow/{peer}", PUT=admin.allow),
+        guarded_route("/ingest/block/{peer}", PUT=admin.block),
+        guarded_route("/ingest/sync", GET=admin.syncs),
+        guarded_route("/ingest/sync/", GET=admin.syncs),
+        guarded_route("/ingest/sync/{peer}", POST=admin.sync),
+        guarded_route("/ingest/assigned", GET=admin.assignments),
+        guarded_route("/ingest/preferred", GET=admin.preferred_publishers),
+        guarded_route("/ingest/assign/{peer}", POST=admin.assign),
+        guarded_route("/ingest/unassign/{peer}", PUT=admin.unassign),
+        guarded_route("/ingest/handoff/{peer}", POST=admin.handoff),
+        guarded_route("/telemetry/providers", GET=admin.telemetry),
+        guarded_route("/telemetry/providers/{peer}", GET=admin.telemetry_of),
+        guarded_route("/config/log/level", POST=admin.log_level),
+        guarded_route("/config/log/subsystems", GET=admin.log_subsystems),
+        guarded_route("/metrics/", GET=admin.exposition),
     ]
 
 
@@ -212,15 +212,15 @@ class _Admin:
     async def syncs(self, _: Request) -> Response:
         return json_response(list(self._indexer.syncs()))
 
-    async def assigned(self, _: Request) -> Response:
-        told = [
+    async def assignments(self, _: Request) -> Response:
+        rows = [
             {"Publisher": each.publisher, **({"Continued": each.continued} if each.continued else {})}
-            for each in self._indexer.assigned()
+            for each in self._indexer.assignments()
         ]
-        return _told(told)
+        return _json_or_no_content(rows)
 
-    async def preferred(self, _: Request) -> Response:
-        return _told(list(self._indexer.preferred()))
+    async def preferred_publishers(self, _: Request) -> Response:
+        return _json_or_no_content(list(self._indexer.preferred_publishers()))
 
     async def assign(self, request: Request) -> Response:
         await self._indexer.assign(peer_in(request))
@@ -238,19 +238,21 @@ class _Admin:
 
     async def telemetry(self, _: Request) -> Response:
         self._unread.add(self._indexer.telemetry())
-        return _told({provider: _counted(counts) for provider, counts in self._unread.take_all().items()})
+        return _json_or_no_content(
+            {provider: _counts_json(counts) for provider, counts in self._unread.take_all().items()}
+        )
 
     async def telemetry_of(self, request: Request) -> Response:
         self._unread.add(self._indexer.telemetry())
         counts = self._unread.take(peer_in(request))
-        return _told(counts and _counted(counts))
+        return _json_or_no_content(counts and _counts_json(counts))
 
     async def log_level(self, request: Request) -> Response:
         """`?<pattern>=<level>`, as often as wished; nothing is changed if one of them is wrong."""
-        wishes = [(_pattern(pattern), _level(level)) for pattern, level in request.query_params.multi_items()]
-        if not wishes:
+        changes = [(_pattern(pattern), _level(level)) for pattern, level in request.query_params.multi_items()]
+        if not changes:
             raise Invalid("say which logs and at what level, as in ?ipni.*=debug")
-        for pattern, level in wishes:
+        for pattern, level in changes:
             named = [name for name in _subsystems() if pattern.search(name)]
             if not named:
                 raise NotFound(f"no log is named like {pattern.pattern!r}")
@@ -269,11 +271,11 @@ async def _body(request: Request) -> bytes:
     return await read_body(request, bytes_max=BODY_BYTES_MAX)
 
 
-def _told(value: object) -> Response:
+def _json_or_no_content(value: object) -> Response:
     return json_response(value) if value else Response(status_code=204)
 
 
-def _counted(counts: Counts) -> dict[str, int]:
+def _counts_json(counts: Counts) -> dict[str, int]:
     multihashes, seconds, samples = counts
     return {"Count": multihashes, "Elapsed": round(seconds * 1e9), "Samples": samples}
 

@@ -70,8 +70,8 @@ async def handle_no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if wants_page(request):
         message = f"{request.url.path[:PATH_CHARS_MAX]} not found; check the path"
-        shown = page.render_error(error.status_code, message)
-        return HTMLResponse(shown, error.status_code, {**NO_CACHE, **page.SECURITY_HEADERS, "vary": "accept"})
+        html = page.render_error(error.status_code, message)
+        return HTMLResponse(html, error.status_code, {**NO_CACHE, **page.SECURITY_HEADERS, "vary": "accept"})
     return PlainTextResponse(error.detail, error.status_code, {**(error.headers or {}), "vary": "accept"})
 
 

@@ -51,16 +51,16 @@ class _Ingest:
         return Response()
 
     async def statuses(self, _: Request) -> Response:
-        return _told(self._indexer.sync_status())
+        return _json_or_no_content(self._indexer.sync_status())
 
     async def status(self, request: Request) -> Response:
         peer = peer_in(request)
-        return _told(self._indexer.sync_status(peer).get(peer))
+        return _json_or_no_content(self._indexer.sync_status(peer).get(peer))
 
     async def advert(self, request: Request) -> Response:
         ad = cid.parse(request.path_params["cid"])
         return json_response({"Ad": str(ad), "Indexed": await self._indexer.is_indexed(ad)}, headers=_FRESH)
 
 
-def _told(status: object) -> Response:
+def _json_or_no_content(status: object) -> Response:
     return json_response(status, headers=_FRESH) if status else Response(status_code=204, headers=_FRESH)

@@ -52,7 +52,7 @@ _ROUTES = (
 
 @dataclass(frozen=True)
 class FindForm:
-    """What the form asked for, and what came of it; `total` may be more than `found` shows."""
+    """What the form form for, and what came of it; `total` may be more than `found` shows."""
 
     text: str
     found: Sequence[ProviderResult] = ()
@@ -60,21 +60,21 @@ class FindForm:
     problem: str = ""
 
 
-def render(status: IndexerStatus, figures: StoreStats, providers: int, asked: FindForm | None = None) -> str:
-    told = "" if asked is None else _answer(asked)
+def render(status: IndexerStatus, stats: StoreStats, providers: int, form: FindForm | None = None) -> str:
+    document = "" if form is None else _answer(form)
     return _document(f"""\
 <p class="faint">This node knows which providers have which content, by its hash. It speaks IPNI.</p>
 <dl>
-<div><dt>entries</dt><dd>{figures.entries:,}</dd></div>
+<div><dt>entries</dt><dd>{stats.entries:,}</dd></div>
 <div><dt>providers</dt><dd>{providers:,}</dd></div>
-<div><dt>on disk</dt><dd>{_size(figures.disk_bytes)}</dd></div>
+<div><dt>on disk</dt><dd>{_size(stats.disk_bytes)}</dd></div>
 <div><dt>state</dt><dd>{"frozen" if status.is_frozen else "ingesting"}</dd></div>
 </dl>
 <form action="/" method="get" role="search">
-<input name="q" aria-label="CID or multihash" placeholder="a CID or a multihash" value="{_text(asked)}" required>
+<input name="q" aria-label="CID or multihash" placeholder="a CID or a multihash" value="{_text(form)}" required>
 <button>Find</button>
 </form>
-{told}
+{document}
 {_routes("What to ask")}
 <p class="faint">Answers are JSON, or lines of it for <code>accept: application/x-ndjson</code>.
 The protocol is described at <a href="https://docs.ipni.io/" rel="noreferrer">docs.ipni.io</a>.</p>
@@ -110,32 +110,32 @@ def _routes(title: str) -> str:
     return f"<h2>{title}</h2>\n<table>{''.join(_route(*each) for each in _ROUTES)}</table>"
 
 
-def _text(asked: FindForm | None) -> str:
-    return "" if asked is None else escape(asked.text)
+def _text(form: FindForm | None) -> str:
+    return "" if form is None else escape(form.text)
 
 
-def _answer(asked: FindForm) -> str:
-    if asked.problem:
-        return f'<p role="alert">{escape(asked.problem)}</p>'
-    if not asked.found:
+def _answer(form: FindForm) -> str:
+    if form.problem:
+        return f'<p role="alert">{escape(form.problem)}</p>'
+    if not form.found:
         return '<p role="status">Nobody known to this node has it.</p>'
-    more = f", the first {len(asked.found)} of them" if asked.total > len(asked.found) else ""
-    noun = "result" if asked.total == 1 else "results"
-    rows = "".join(_row(result) for result in asked.found)
+    more = f", the first {len(form.found)} of them" if form.total > len(form.found) else ""
+    noun = "result" if form.total == 1 else "results"
+    rows = "".join(_row(result) for result in form.found)
     return (
-        f'<p role="status">{asked.total:,} {noun}{more}</p>'
+        f'<p role="status">{form.total:,} {noun}{more}</p>'
         f"<table><tr><th>provider</th><th>addresses</th><th>context</th></tr>{rows}</table>"
     )
 
 
 def _row(result: ProviderResult) -> str:
-    shown = [escape(address) for address in result.provider.addresses[:ADDRESSES_SHOWN_MAX]]
+    addresses = [escape(address) for address in result.provider.addresses[:ADDRESSES_SHOWN_MAX]]
     if len(result.provider.addresses) > ADDRESSES_SHOWN_MAX:
-        shown.append("…")
+        addresses.append("…")
     context = result.context.decode(errors="replace")
     context = context if context.isprintable() and "\ufffd" not in context else result.context.hex()
     id = escape(result.provider.id)
-    cells = (f'<a href="/providers/{id}">{id}</a>', "<br>".join(shown), escape(context))
+    cells = (f'<a href="/providers/{id}">{id}</a>', "<br>".join(addresses), escape(context))
     return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 

@@ -18,40 +18,40 @@ from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer,
 
 
 def encode_provider(provider: Provider) -> bytes:
-    return msgspec.json.encode(shown(provider))
+    return msgspec.json.encode(provider_json(provider))
 
 
 def encode_providers(providers: Iterable[Provider]) -> bytes:
-    return msgspec.json.encode([shown(provider) for provider in providers])
+    return msgspec.json.encode([provider_json(provider) for provider in providers])
 
 
 def decode_provider(data: bytes) -> Provider:
     """Invalid if it is not one provider's JSON."""
-    return _read(_parsed(data))
+    return _read(_decode_json(data))
 
 
 def decode_providers(data: bytes) -> list[Provider]:
-    document = _parsed(data)
+    document = _decode_json(data)
     return [_read(each) for each in _list(document, "providers")]
 
 
-def shown(provider: Provider) -> dict[str, object]:
+def provider_json(provider: Provider) -> dict[str, object]:
     """Zero values are left out, but for the two links, which are null."""
-    told: dict[str, object] = {
+    document: dict[str, object] = {
         "AddrInfo": _peer(provider.id, provider.addresses),
         "LastAdvertisement": _link(provider.last_ad),
         "LastAdvertisementTime": _time(provider.last_ad_at),
         "Lag": provider.lag,
         # Without an address too: whoever takes the publisher over finds its providers by this.
         "Publisher": provider.publisher and _peer(provider.publisher.id, provider.publisher.addresses),
-        "ExtendedProviders": _extended(provider.extended),
+        "ExtendedProviders": _extended_json(provider.extended),
         "FrozenAt": _link(provider.frozen_at),
         "FrozenAtTime": _time(provider.frozen_at_time),
         "Inactive": provider.is_inactive,
         "LastError": provider.last_error,
         "LastErrorTime": _time(provider.last_error_at),
     }
-    return {key: value for key, value in told.items() if value or key in ("LastAdvertisement", "FrozenAt")}
+    return {key: value for key, value in document.items() if value or key in ("LastAdvertisement", "FrozenAt")}
 
 
 def _peer(id: str, addresses: Sequence[str]) -> dict[str, object]:
@@ -66,8 +66,8 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z") if at else ""
 
 
-def _extended(extended: ExtendedProviders) -> dict[str, object]:
-    told: dict[str, object] = _set(extended.chain) if extended.chain else {}
+def _extended_json(extended: ExtendedProviders) -> dict[str, object]:
+    document: dict[str, object] = _set(extended.chain) if extended.chain else {}
     contexts = [
         {
             "Override": each.is_override,
@@ -77,7 +77,7 @@ def _extended(extended: ExtendedProviders) -> dict[str, object]:
         }
         for context, each in extended.contexts.items()
     ]
-    return {**told, "Contextual": contexts} if contexts else told
+    return {**document, "Contextual": contexts} if contexts else document
 
 
 def _set(peers: Sequence[ExtendedPeer]) -> dict[str, object]:
@@ -88,7 +88,7 @@ def _set(peers: Sequence[ExtendedPeer]) -> dict[str, object]:
     }
 
 
-def _parsed(data: bytes) -> object:
+def _decode_json(data: bytes) -> object:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
@@ -96,22 +96,22 @@ def _parsed(data: bytes) -> object:
 
 
 def _read(document: object) -> Provider:
-    told = _JsonObject(document, "provider")
-    peer = _read_peer(told.get("addrinfo"))
-    publisher = told.get("publisher")
+    document = _JsonObject(document, "provider")
+    peer = _read_peer(document.get("addrinfo"))
+    publisher = document.get("publisher")
     return Provider(
         id=peer.id,
         addresses=peer.addresses,
         publisher=None if publisher is None else _read_peer(publisher),
-        last_ad=_read_link(told.get("lastadvertisement")),
-        last_ad_at=_read_time(told.text("lastadvertisementtime")),
-        lag=told.number("lag"),
-        extended=_read_extended(told.get("extendedproviders")),
-        frozen_at=_read_link(told.get("frozenat")),
-        frozen_at_time=_read_time(told.text("frozenattime")),
-        is_inactive=told.get("inactive") is True,
-        last_error=told.text("lasterror"),
-        last_error_at=_read_time(told.text("lasterrortime")),
+        last_ad=_read_link(document.get("lastadvertisement")),
+        last_ad_at=_read_time(document.text("lastadvertisementtime")),
+        lag=document.number("lag"),
+        extended=_read_extended(document.get("extendedproviders")),
+        frozen_at=_read_link(document.get("frozenat")),
+        frozen_at_time=_read_time(document.text("frozenattime")),
+        is_inactive=document.get("inactive") is True,
+        last_error=document.text("lasterror"),
+        last_error_at=_read_time(document.text("lasterrortime")),
     )
 
 
@@ -147,11 +147,11 @@ def _list(value: object, what: str) -> Sequence[Any]:
 
 
 def _read_peer(document: object) -> Peer:
-    told = _JsonObject(document, "peer")
-    id = told.text("id")
+    document = _JsonObject(document, "peer")
+    id = document.text("id")
     if not id:
         raise Invalid(f"a peer without an id cannot be used: {str(document)[:80]!r}")
-    return Peer(id, tuple(str(address) for address in _list(told.get("addrs"), "addresses")))
+    return Peer(id, tuple(str(address) for address in _list(document.get("addrs"), "addresses")))
 
 
 def _read_link(document: object) -> Cid | None:
@@ -172,19 +172,19 @@ def _read_time(text: str) -> float:
 def _read_extended(document: object) -> ExtendedProviders:
     if document is None:
         return ExtendedProviders()
-    told = _JsonObject(document, "set of extended providers")
+    document = _JsonObject(document, "set of extended providers")
     contexts = {}
-    for each in _list(told.get("contextual"), "contextual sets"):
+    for each in _list(document.get("contextual"), "contextual sets"):
         inner = _JsonObject(each, "contextual set")
         twin = inner.get("contextidbytes")
         context = inner.text("contextid").encode() if twin is None else _read_bytes(twin)
         contexts[context] = ContextSet(_read_set(inner), inner.get("override") is True)
-    return ExtendedProviders(_read_set(told), contexts)
+    return ExtendedProviders(_read_set(document), contexts)
 
 
-def _read_set(told: _JsonObject) -> tuple[ExtendedPeer, ...]:
-    peers = [_read_peer(each) for each in _list(told.get("providers"), "extended providers")]
-    metadata = [_read_bytes(each) for each in _list(told.get("metadatas"), "their metadata")]
+def _read_set(document: _JsonObject) -> tuple[ExtendedPeer, ...]:
+    peers = [_read_peer(each) for each in _list(document.get("providers"), "extended providers")]
+    metadata = [_read_bytes(each) for each in _list(document.get("metadatas"), "their metadata")]
     metadata += [b""] * (len(peers) - len(metadata))
     return tuple(ExtendedPeer(peer.id, peer.addresses, own) for peer, own in zip(peers, metadata, strict=False))
 

@@ -84,16 +84,16 @@ def records(results: Iterable[ProviderResult], filters: Filters | None = None) -
 
 
 def encode_record(record: RoutingRecord) -> bytes:
-    told: dict[str, object] = {"Schema": "peer", "ID": record.id, "Addrs": record.addresses}
+    document: dict[str, object] = {"Schema": "peer", "ID": record.id, "Addrs": record.addresses}
     if record.protocols:
-        told["Protocols"] = [name for name, _ in record.protocols]
-    told |= {name: b64encode(part).decode() for name, part in record.protocols}
-    return msgspec.json.encode(told)
+        document["Protocols"] = [name for name, _ in record.protocols]
+    document |= {name: b64encode(part).decode() for name, part in record.protocols}
+    return msgspec.json.encode(document)
 
 
-def encode_records(told: Iterable[RoutingRecord]) -> bytes:
+def encode_records(document: Iterable[RoutingRecord]) -> bytes:
     """The document; no records are an empty list, never null, on which clients have stumbled."""
-    return b'{"Providers":[' + b",".join([encode_record(record) for record in told]) + b"]}"
+    return b'{"Providers":[' + b",".join([encode_record(record) for record in document]) + b"]}"
 
 
 def _names(text: str) -> frozenset[str]:

@@ -11,7 +11,7 @@ FILE_CHARS_MAX = 64
 
 
 def usage_of(settings: IndexerSettings) -> Usage:
-    return FileUsage(settings.usage_file) if settings.usage_file else DiskUsage([settings.folder])
+    return FileUsage(settings.usage_file) if settings.usage_file else DiskUsage([settings.dir])
 
 
 class DiskUsage:
@@ -25,7 +25,7 @@ class DiskUsage:
             by_device = {os.stat(folder).st_dev: os.statvfs(folder) for folder in self._folders}
         except OSError:
             return UNREADABLE
-        return max((_percent(figures) for figures in by_device.values()), default=0.0)
+        return max((_percent(stats) for stats in by_device.values()), default=0.0)
 
 
 class FileUsage:
@@ -43,8 +43,8 @@ class FileUsage:
         return percent if 0.0 <= percent <= 100.0 else UNREADABLE
 
 
-def _percent(figures: os.statvfs_result) -> float:
+def _percent(stats: os.statvfs_result) -> float:
     """Used, of what may be used by others than the super-user."""
-    used = figures.f_blocks - figures.f_bfree
-    usable = used + figures.f_bavail
+    used = stats.f_blocks - stats.f_bfree
+    usable = used + stats.f_bavail
     return 100.0 * used / usable if usable else 0.0

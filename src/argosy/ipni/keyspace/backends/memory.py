@@ -32,7 +32,7 @@ class RangedMemoryStore(MemoryIndexStore):
 
     async def entries(self, start: bytes, end: bytes, *, limit: int) -> EntryPage:
         found = list(islice(self._between(start, end), limit + 1))
-        live = [(each, context.value) for _, each, context in found[:limit] if context.number not in self._doomed]
+        live = [(each, context.value) for _, each, context in found[:limit] if context.number not in self._dead]
         return EntryPage(live, found[limit][0] if found[limit:] else b"")
 
     async def drop(self, start: bytes, end: bytes, *, limit: int) -> int:
@@ -54,6 +54,6 @@ class RangedMemoryStore(MemoryIndexStore):
         upto = (end, b"") if end else None
         for place, multihash in self._places.irange((start[: layout.PLACE_BYTES], b""), upto, (True, False)):
             for context in sorted(self._found[multihash], key=lambda each: each.number):
-                key = place + multihash + layout.fixed(context.number)
+                key = place + multihash + layout.number_key(context.number)
                 if key >= start:
                     yield key, multihash, context

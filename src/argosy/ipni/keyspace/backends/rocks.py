@@ -12,7 +12,7 @@ from rocksdict import ReadOptions
 from argosy.base.clock import Clock
 from argosy.ipni.backends import layout
 from argosy.ipni.backends.rocks import READS_PER_TURN, RocksStore
-from argosy.ipni.backends.rocks_database import told
+from argosy.ipni.backends.rocks_database import translate_errors
 from argosy.ipni.keyspace.ports import EntryPage
 from argosy.ipni.model import IndexValue
 
@@ -34,7 +34,7 @@ class RangedRocksStore(RocksStore):
         found: list[tuple[bytes, IndexValue]] = []
         rest, seen = start, 0
         while seen < limit:
-            with told(self._open().path):
+            with translate_errors(self._open().path):
                 count = min(READS_PER_TURN, limit - seen)
                 keys = self._keys(rest, end, count)
                 for number, multihash in map(layout.entry, keys):
@@ -52,16 +52,16 @@ class RangedRocksStore(RocksStore):
         dropped = 0
         while dropped < limit:
             async with self._turn:
-                with told(self._open().path):
+                with translate_errors(self._open().path):
                     keys = self._keys(start, end, min(DROPS_PER_PIECE, limit - dropped))
                     if not keys:
                         break
-                    batch = self._folder.batch()
+                    batch = self._database.batch()
                     for key in keys:
-                        batch.delete(key, self._folder.handles["entries"])
+                        batch.delete(key, self._database.handles["entries"])
                         if self._is_double_hashed:
                             second = layout.second_key(layout.entry(key).multihash, key)
-                            batch.delete(second, self._folder.handles["seconds"])
+                            batch.delete(second, self._database.handles["seconds"])
                     await self._write(batch)
             start = keys[-1] + b"\0"  # a search from the first start would wade through the tombstones
             dropped += len(keys)
@@ -71,7 +71,7 @@ class RangedRocksStore(RocksStore):
     def _keys(self, start: bytes, end: bytes, limit: int) -> list[bytes]:
         options = ReadOptions()
         options.set_total_order_seek(True)
-        found = self._folder.families["entries"].iter(options)
+        found = self._database.families["entries"].iter(options)
         found.seek(start)
         keys: list[bytes] = []
         while len(keys) < limit and found.valid():

@@ -4,7 +4,7 @@ Rows are written after every owner has acknowledged the data on its disk, so the
 sent before a failure is sent again, and changes nothing. Every node learns of every value, for a change of metadata or
 a removal concerns all multihashes of a context, wherever they lie.
 
-Several indexers write to the same nodes. One that is told which providers are its own finds those only: what it does
+Several indexers write to the same nodes. One that is answers which providers are its own finds those only: what it does
 not know it would take for left over from a provider that was removed, and have it deleted.
 """
 
@@ -25,7 +25,7 @@ from argosy.ipni.model import IndexValue, StoreStats
 from argosy.ipni.ports import IndexStore, Rows
 
 BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0, attempts_max=6)
-AWAY_S = 2.0  # one that did not answer is asked last for so long
+UNREACHABLE_S = 2.0  # one that did not answer is asked last for so long
 
 T = TypeVar("T")
 Connect = Callable[[str], QueryNode]
@@ -44,7 +44,7 @@ class ShardedStore:
         clock: Clock,
         random: Random,
         backoff: Backoff = BACKOFF,
-        away_s: float = AWAY_S,
+        unreachable_s: float = UNREACHABLE_S,
         is_own: IsOwn | None = None,
     ) -> None:
         self._local = local
@@ -53,11 +53,11 @@ class ShardedStore:
         self._clock = clock
         self._random = random
         self._backoff = backoff
-        self._away_s = away_s
+        self._unreachable_s = unreachable_s
         self._is_own = is_own
         self._is_closed = False
         self._nodes: dict[str, QueryNode] = {}
-        self._away: dict[str, float] = {}  # by URL, until when it is asked last
+        self._unreachable_until: dict[str, float] = {}  # by URL, until when it is asked last
 
     # -- changing
 
@@ -72,14 +72,14 @@ class ShardedStore:
         is_synced = is_durable or bool(rows)
         slots = by_slot(multihashes)
 
-        async def tell(layout: KeyspaceLayout, name: str) -> None:
+        async def send(layout: KeyspaceLayout, name: str) -> None:
             own = [each for slot, hashes in slots.items() if name in layout.owners[slot] for each in hashes]
             for at in range(0, max(len(own), 1), wire.PUT_MAX):
                 share = own[at : at + wire.PUT_MAX]
                 is_last = at + wire.PUT_MAX >= len(own)
                 await self._node(layout, name).put(layout.version, value, share, is_durable=is_synced and is_last)
 
-        await self._everywhere(tell)
+        await self._write_everywhere(send)
         await self._write(rows, is_durable=is_durable)
 
     async def remove_context(self, provider: str, context: bytes, rows: Rows | None = None) -> None:
@@ -89,10 +89,10 @@ class ShardedStore:
         await self._remove(provider, None, rows)
 
     async def _remove(self, provider: str, context: bytes | None, rows: Rows | None) -> None:
-        async def tell(layout: KeyspaceLayout, name: str) -> None:
+        async def send(layout: KeyspaceLayout, name: str) -> None:
             await self._node(layout, name).remove(layout.version, provider, context, is_durable=bool(rows))
 
-        await self._everywhere(tell)
+        await self._write_everywhere(send)
         await self._write(rows)
 
     async def _write(self, rows: Rows | None, *, is_durable: bool = False) -> None:
@@ -107,7 +107,7 @@ class ShardedStore:
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         asked = by_slot(list(dict.fromkeys(multihashes)))
-        found = await self._tried(lambda layout: self._find(layout, asked))
+        found = await self._retry(lambda layout: self._find(layout, asked))
         own = await self._own({value.provider for values in found.values() for value in values})
         return [tuple([value for value in found[each] if value.provider in own]) for each in multihashes]
 
@@ -124,7 +124,7 @@ class ShardedStore:
         while pending:
             batches = self._batches(layout, pending, declined)
             got = await asyncio.gather(
-                *(self._ask(layout, name, hashes) for name, hashes in batches), return_exceptions=True
+                *(self._query_node(layout, name, hashes) for name, hashes in batches), return_exceptions=True
             )
             check_passing(got)
             for (name, hashes), answer in zip(batches, got, strict=True):
@@ -144,7 +144,7 @@ class ShardedStore:
             names = [name for name in layout.owners[slot] if (name, slot) not in declined]
             if not names:
                 raise Unavailable(f"no owner of slot {slot} answers ({', '.join(layout.owners[slot])}): try again")
-            name = min(names, key=lambda name: self._is_away(layout.urls[name]))  # the first of the best
+            name = min(names, key=lambda name: self._is_unreachable(layout.urls[name]))  # the first of the best
             # A new owner may have one slot and not yet another: asked for each alone, it declines no more than it must.
             is_new = layout.previous is not None and name not in layout.previous.owners[slot]
             shares.setdefault((name, slot if is_new else -1), []).extend(hashes)
@@ -154,41 +154,43 @@ class ShardedStore:
             for at in range(0, len(hashes), wire.FIND_MAX)
         ]
 
-    async def _ask(self, layout: KeyspaceLayout, name: str, hashes: list[bytes]) -> list[tuple[IndexValue, ...]]:
-        return await self._watched(layout, name, lambda: self._node(layout, name).find(layout.version, hashes))
+    async def _query_node(self, layout: KeyspaceLayout, name: str, hashes: list[bytes]) -> list[tuple[IndexValue, ...]]:
+        return await self._track_reachability(
+            layout, name, lambda: self._node(layout, name).find(layout.version, hashes)
+        )
 
     async def find_second(self, digests: Sequence[bytes]) -> list[bytes | None]:
         found: list[bytes | None] = []
         for at in range(0, len(digests), wire.FIND_MAX):
             part = digests[at : at + wire.FIND_MAX]
-            told = await self._gathered(lambda node, version, part=part: node.find_second(version, part))  # type: ignore[misc]
-            found += [next((each for each in every if each is not None), None) for every in zip(*told, strict=True)]
+            answers = await self._query_all(lambda node, version, part=part: node.find_second(version, part))  # type: ignore[misc]
+            found += [next((each for each in every if each is not None), None) for every in zip(*answers, strict=True)]
         return found
 
     async def find_value(self, value_key_hash: bytes) -> IndexValue | None:
-        told = await self._gathered(lambda node, version: node.find_value(version, value_key_hash))
-        found = next((each for each in told if each is not None), None)
+        answers = await self._query_all(lambda node, version: node.find_value(version, value_key_hash))
+        found = next((each for each in answers if each is not None), None)
         return found if found and await self._own({found.provider}) else None
 
     async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
         limit = min(limit, wire.LIST_MAX)
-        told = await self._gathered(
+        answers = await self._query_all(
             lambda node, version: node.multihashes(version, provider, context, start=start, limit=limit)
         )
-        return sorted({each for every in told for each in every}, key=place)[:limit]
+        return sorted({each for every in answers for each in every}, key=place)[:limit]
 
     async def context_size(self, provider: str, context: bytes) -> int:
         """About: each node counts its own, and what has moved may be counted where it was."""
-        told = await self._gathered(lambda node, version: node.context_size(version, provider, context))
-        return -(-sum(told) // self._copies())
+        answers = await self._query_all(lambda node, version: node.context_size(version, provider, context))
+        return -(-sum(answers) // self._copies())
 
-    async def figures(self) -> StoreStats:
-        told = await self._gathered(lambda node, version: node.status(version))
-        local = await self._local.figures()
+    async def stats(self) -> StoreStats:
+        answers = await self._query_all(lambda node, version: node.status(version))
+        local = await self._local.stats()
         return StoreStats(
-            entries=sum(each.figures.entries for each in told) // self._copies(),
-            values=max(each.figures.values for each in told),
-            disk_bytes=sum(each.figures.disk_bytes for each in told) + local.disk_bytes,
+            entries=sum(each.stats.entries for each in answers) // self._copies(),
+            values=max(each.stats.values for each in answers),
+            disk_bytes=sum(each.stats.disk_bytes for each in answers) + local.disk_bytes,
         )
 
     # -- rows
@@ -208,14 +210,15 @@ class ShardedStore:
 
     # -- asking nodes
 
-    async def _everywhere(self, tell: Callable[[KeyspaceLayout, str], Awaitable[None]]) -> None:
-        """Until every member has it by the same layout; who has it by that one is not told again."""
+    async def _write_everywhere(self, send: Callable[[KeyspaceLayout, str], Awaitable[None]]) -> None:
+        """Until every member has it by the same layout; who has it by that one is not answers again."""
         done: set[tuple[int, str]] = set()
 
         async def attempt(layout: KeyspaceLayout) -> None:
             left = [name for name in layout.urls if (layout.version, name) not in done]
             got = await asyncio.gather(
-                *(self._watched(layout, name, partial(tell, layout, name)) for name in left), return_exceptions=True
+                *(self._track_reachability(layout, name, partial(send, layout, name)) for name in left),
+                return_exceptions=True,
             )
             done.update((layout.version, name) for name, why in zip(left, got, strict=True) if why is None)
             check_passing(got)
@@ -223,26 +226,26 @@ class ShardedStore:
                 if isinstance(why, BaseException):
                     raise why
 
-        await self._tried(attempt)
+        await self._retry(attempt)
 
-    async def _gathered(self, ask: Callable[[QueryNode, int], Awaitable[T]]) -> list[T]:
-        """What all members say; some may be away, as long as every slot has an owner among those that answer."""
+    async def _query_all(self, ask: Callable[[QueryNode, int], Awaitable[T]]) -> list[T]:
+        """What all members say; some may be unreachable, as long as every slot has an owner among those that answer."""
 
         async def attempt(layout: KeyspaceLayout) -> list[T]:
             names = list(layout.urls)
             asking = [partial(ask, self._node(layout, name), layout.version) for name in names]
             got = await asyncio.gather(
-                *(self._watched(layout, name, each) for name, each in zip(names, asking, strict=True)),
+                *(self._track_reachability(layout, name, each) for name, each in zip(names, asking, strict=True)),
                 return_exceptions=True,
             )
             check_passing(got)
-            away = {name for name, each in zip(names, got, strict=True) if isinstance(each, BaseException)}
-            check_covered(layout, away)
+            unreachable = {name for name, each in zip(names, got, strict=True) if isinstance(each, BaseException)}
+            check_covered(layout, unreachable)
             return [each for each in got if not isinstance(each, BaseException)]
 
-        return await self._tried(attempt)
+        return await self._retry(attempt)
 
-    async def _tried(self, attempt: Callable[[KeyspaceLayout], Awaitable[T]]) -> T:
+    async def _retry(self, attempt: Callable[[KeyspaceLayout], Awaitable[T]]) -> T:
         """By the newest layout, a few times."""
         if self._is_closed:
             raise Unavailable("the sharded store is closed: open it again")
@@ -261,19 +264,19 @@ class ShardedStore:
         except Conflict as why:
             raise Unavailable(f"the layout file here is older than that of the query nodes ({why})") from None
 
-    async def _watched(self, layout: KeyspaceLayout, name: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Remembers who is away."""
+    async def _track_reachability(self, layout: KeyspaceLayout, name: str, ask: Callable[[], Awaitable[T]]) -> T:
+        """Remembers who is unreachable."""
         url = layout.urls[name]
         try:
             answer = await ask()
         except Unavailable:
-            self._away[url] = self._clock.now() + self._away_s
+            self._unreachable_until[url] = self._clock.now() + self._unreachable_s
             raise
-        self._away.pop(url, None)
+        self._unreachable_until.pop(url, None)
         return answer
 
-    def _is_away(self, url: str) -> bool:
-        return self._away.get(url, 0.0) > self._clock.now()
+    def _is_unreachable(self, url: str) -> bool:
+        return self._unreachable_until.get(url, 0.0) > self._clock.now()
 
     def _node(self, layout: KeyspaceLayout, name: str) -> QueryNode:
         url = layout.urls[name]
@@ -297,12 +300,12 @@ def check_passing(got: Iterable[object]) -> None:
             raise why
 
 
-def check_covered(layout: KeyspaceLayout, away: set[str]) -> None:
+def check_covered(layout: KeyspaceLayout, unreachable: set[str]) -> None:
     """Unavailable if some slot has no owner left that surely has all of it."""
-    if not away:
+    if not unreachable:
         return
     side = layout.previous or layout.now
     for slot, owners in enumerate(side.owners):
         having = set(owners) - layout.lost
-        if having and having <= away:
+        if having and having <= unreachable:
             raise Unavailable(f"no owner of slot {slot} answers ({', '.join(sorted(having))}): try again")

@@ -24,7 +24,7 @@ READ_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Hashed:
+class FileHashed:
     """A file that will be published."""
 
     path: Path
@@ -32,14 +32,14 @@ class Hashed:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class FileSkipped:
     """Something that is not published, and why."""
 
     path: Path
     reason: str
 
 
-Note: TypeAlias = Hashed | Skipped
+Note: TypeAlias = FileHashed | FileSkipped
 
 
 class Hashes:
@@ -58,7 +58,7 @@ class Hashes:
 
 
 @contextmanager
-def hashed(path: Path, note: Callable[[Note], None]) -> Iterator[Hashes]:
+def hash_files(path: Path, note: Callable[[Note], None]) -> Iterator[Hashes]:
     """Hashes everything beneath the path; NotFound if there is nothing there."""
     if not path.exists():
         raise NotFound(f"there is no file or folder {path}")
@@ -69,14 +69,14 @@ def hashed(path: Path, note: Callable[[Note], None]) -> Iterator[Hashes]:
             try:
                 content, size = _hash(file)
             except OSError as error:
-                note(Skipped(file, f"it cannot be read: {error.strerror}"))
+                note(FileSkipped(file, f"it cannot be read: {error.strerror}"))
                 continue
             multihash = wrap(SHA2_256, content)
             digest.update(multihash)
             spool.write(multihash)
             count += 1
             size_bytes += size
-            note(Hashed(file, size))
+            note(FileHashed(file, size))
         yield Hashes(spool, digest.hexdigest(), count, size_bytes)  # type: ignore[arg-type]
 
 
@@ -86,7 +86,7 @@ def _files(path: Path, note: Callable[[Note], None]) -> Iterator[Path]:
         if path.is_file():
             yield path
         else:
-            note(Skipped(path, "it is no regular file"))
+            note(FileSkipped(path, "it is no regular file"))
         return
     root = path.resolve()
     waiting = [path]
@@ -96,19 +96,19 @@ def _files(path: Path, note: Callable[[Note], None]) -> Iterator[Path]:
             with os.scandir(folder) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError as error:
-            note(Skipped(folder, f"it cannot be read: {error.strerror}"))
+            note(FileSkipped(folder, f"it cannot be read: {error.strerror}"))
             continue
         for entry in entries:
             here = folder / entry.name
             if entry.is_symlink():
                 if reason := _refusal(here, root):
-                    note(Skipped(here, reason))
+                    note(FileSkipped(here, reason))
                 else:
                     yield here
             elif entry.is_file():
                 yield here
             elif not entry.is_dir():
-                note(Skipped(here, "it is no regular file"))
+                note(FileSkipped(here, "it is no regular file"))
         waiting.extend(folder / entry.name for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
 
 

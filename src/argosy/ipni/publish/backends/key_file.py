@@ -16,7 +16,7 @@ def open_key(path: Path) -> PrivateKey:
     try:
         return read_key(path)
     except FileNotFoundError:
-        return _made(path)
+        return _create_key(path)
 
 
 def read_key(path: Path) -> PrivateKey:
@@ -28,7 +28,7 @@ def read_key(path: Path) -> PrivateKey:
         raise Invalid(f"{path} holds no private key: it is one line of base64, as libp2p writes it") from None
 
 
-def _made(path: Path) -> PrivateKey:
+def _create_key(path: Path) -> PrivateKey:
     """Written whole under another name first, and linked: of two that begin at once, both go on with one key."""
     key = PrivateKey.generate()
     path.parent.mkdir(parents=True, exist_ok=True)

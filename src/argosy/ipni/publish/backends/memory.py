@@ -36,22 +36,22 @@ class MemoryChain:
         for link in links:
             self._adverts[link.cid] = link.data
             self._head = link.cid
-            if link.offer is None:
+            if link.published is None:
                 continue
-            key = (link.offer.provider, link.offer.context)
-            if link.is_over:
+            key = (link.published.provider, link.published.context)
+            if link.is_removed:
                 self._offers.pop(key, None)
                 self._needed.pop(key, None)
             else:
-                self._offers[key] = link.offer
+                self._offers[key] = link.published
                 self._needed.setdefault(key, set()).update(link.entries)
 
-    async def offer(self, provider: str, context: bytes) -> PublishedContext | None:
+    async def find_context(self, provider: str, context: bytes) -> PublishedContext | None:
         return self._offers.get((provider, context))
 
-    async def offers(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
-        found = [offer for (who, context), offer in self._offers.items() if who == provider]
-        return sorted((o for o in found if o.context.startswith(beginning)), key=lambda offer: offer.context)
+    async def list_contexts(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
+        found = [published for (who, context), published in self._offers.items() if who == provider]
+        return sorted((o for o in found if o.context.startswith(beginning)), key=lambda published: published.context)
 
     async def sweep(self, blocks_max: int) -> int:
         needed = set().union(*self._needed.values())

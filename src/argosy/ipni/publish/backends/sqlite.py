@@ -23,7 +23,7 @@ SCHEMA = (Path(__file__).parent / "sql" / "chain.sql").read_text(encoding="utf-8
 PAGE_BYTES = 16384  # blocks of entries are large
 VACUUM_PAGES_MAX = 1 << 16  # given back to the disk at a time: 1 GiB
 BUSY_S = 2.0  # how long a process that ends may still hold the lock
-LOOK_S = 0.05
+LOCK_RETRY_S = 0.05
 
 _T = TypeVar("_T")
 
@@ -64,17 +64,15 @@ class SqliteChain:
     @classmethod
     async def open(cls, path: Path) -> "SqliteChain":
         """To publish. Makes the file if there is none. Conflict if another process publishes."""
-        return await cls._opened(path, _connect_to_publish)
+        return await cls._open(path, _connect_to_publish)
 
     @classmethod
     async def read(cls, path: Path) -> "SqliteChain":
         """To serve what is there, and what others publish; every change is refused."""
-        return await cls._opened(path, _connect_to_read)
+        return await cls._open(path, _connect_to_read)
 
     @classmethod
-    async def _opened(
-        cls, path: Path, connect: Callable[[Path], tuple[sqlite3.Connection, int | None]]
-    ) -> "SqliteChain":
+    async def _open(cls, path: Path, connect: Callable[[Path], tuple[sqlite3.Connection, int | None]]) -> "SqliteChain":
         thread = ThreadPoolExecutor(1, thread_name_prefix="ipni-chain")
         try:
             connection, lock = await asyncio.get_running_loop().run_in_executor(thread, connect, path)
@@ -97,7 +95,7 @@ class SqliteChain:
         return bytes(row[0]) if row else None
 
     async def stage(self, cid: Cid, data: bytes) -> None:
-        await self._run(lambda db: _put_block(db, cid, data, is_advert=False))
+        await self._run(lambda db: _put_block(db, cid, data, is_ad=False))
 
     async def append(self, links: Sequence[ChainLink]) -> None:
         def change(db: sqlite3.Connection) -> None:
@@ -106,12 +104,12 @@ class SqliteChain:
 
         await self._run(change, is_durable=True)
 
-    async def offer(self, provider: str, context: bytes) -> PublishedContext | None:
+    async def find_context(self, provider: str, context: bytes) -> PublishedContext | None:
         query = f"{_OFFER} AND context = ?"
         row = await self._run(lambda db: db.execute(query, (provider, context)).fetchone())
         return _offer(row) if row else None
 
-    async def offers(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
+    async def list_contexts(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
         query = f"{_OFFER} AND context >= ? AND (? OR context < ?) ORDER BY context"
         end = _after(beginning)
         values = (provider, beginning, end is None, end)
@@ -149,9 +147,9 @@ class SqliteChain:
 
 
 def _connect_to_publish(path: Path) -> tuple[sqlite3.Connection, int]:
-    lock = _locked(path)
+    lock = _lock_file(path)
     try:
-        return _connected(path, _PUBLISHING), lock
+        return _connect(path, _PUBLISHING), lock
     except BaseException:
         os.close(lock)
         raise
@@ -160,10 +158,10 @@ def _connect_to_publish(path: Path) -> tuple[sqlite3.Connection, int]:
 def _connect_to_read(path: Path) -> tuple[sqlite3.Connection, None]:
     if not path.exists():
         raise NotFound(f"there is no chain in {path}: publish something first")
-    return _connected(path, _READING), None
+    return _connect(path, _READING), None
 
 
-def _connected(path: Path, script: str) -> sqlite3.Connection:
+def _connect(path: Path, script: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_S)
     try:
         connection.executescript(script)
@@ -176,7 +174,7 @@ def _connected(path: Path, script: str) -> sqlite3.Connection:
     return connection
 
 
-def _locked(path: Path) -> int:
+def _lock_file(path: Path) -> int:
     """The lock, held until the file it is on is closed, also by the end of the process."""
     try:
         lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -194,7 +192,7 @@ def _locked(path: Path) -> int:
                     f"another process publishes the chain in {path}: wait until it is done, or stop it if it is "
                     "another `argosy up` or node with the same data folder"
                 ) from None
-            time.sleep(LOOK_S)
+            time.sleep(LOCK_RETRY_S)
 
 
 def _claim(db: sqlite3.Connection, publisher: str) -> str:
@@ -208,24 +206,24 @@ def _after(beginning: bytes) -> bytes | None:
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
-def _put_block(db: sqlite3.Connection, cid: Cid, data: bytes, *, is_advert: bool) -> None:
-    db.execute("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", (cid.bytes, is_advert, data))
+def _put_block(db: sqlite3.Connection, cid: Cid, data: bytes, *, is_ad: bool) -> None:
+    db.execute("INSERT OR IGNORE INTO blocks VALUES (?, ?, ?)", (cid.bytes, is_ad, data))
 
 
 def _append(db: sqlite3.Connection, link: ChainLink) -> None:
-    _put_block(db, link.cid, link.data, is_advert=True)
+    _put_block(db, link.cid, link.data, is_ad=True)
     db.execute("INSERT OR REPLACE INTO state VALUES ('head', ?)", (link.cid.bytes,))
-    offer = link.offer
-    if offer is None:
+    published = link.published
+    if published is None:
         return
-    if link.is_over:
-        db.execute("DELETE FROM offers WHERE provider = ? AND context = ?", (offer.provider, offer.context))
+    if link.is_removed:
+        db.execute("DELETE FROM offers WHERE provider = ? AND context = ?", (published.provider, published.context))
         return
-    row = (offer.provider, offer.context, offer.metadata, offer.advert.bytes, offer.multihashes)
+    row = (published.provider, published.context, published.metadata, published.ad.bytes, published.multihashes)
     (number,) = db.execute(_PUT_OFFER, row).fetchone()
     db.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", [(cid.bytes, number) for cid in link.entries])
 
 
 def _offer(row: tuple[str, bytes, bytes, bytes, int]) -> PublishedContext:
-    provider, context, metadata, advert, multihashes = row
-    return PublishedContext(provider, context, metadata, cids.decode(advert), multihashes)
+    provider, context, metadata, ad, multihashes = row
+    return PublishedContext(provider, context, metadata, cids.decode(ad), multihashes)

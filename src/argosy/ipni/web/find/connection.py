@@ -42,7 +42,7 @@ class FindConnection(HttpToolsProtocol):
             super().on_headers_complete()
             return
         self._is_turn_taken = True
-        self.transport.write(written(reply, self.server_state.default_headers))
+        self.transport.write(encode_reply(reply, self.server_state.default_headers))
         self.on_response_complete()
 
     def on_message_complete(self) -> None:
@@ -88,7 +88,7 @@ class FindConnection(HttpToolsProtocol):
         return accept
 
 
-def written(reply: FindReply, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def encode_reply(reply: FindReply, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     """A whole answer as it goes over the wire, its headers in the order that uvicorn gives them."""
     defaults = b"".join([b"%b: %b\r\n" % header for header in default_headers])
     length = b"content-length: %d\r\n\r\n" % len(reply.body)

@@ -102,29 +102,29 @@ class FindFastPath:
             if is_second_hash(multihash):
                 keys = await self._finder.find_encrypted(multihash)
                 if keys or is_encrypted:
-                    return _encrypted(form, multihash, keys)
+                    return _encrypted_reply(form, multihash, keys)
             [found] = await self._finder.find((multihash,), "find")
         except ArgosyError as error:
             return FindReply(error.status, _REFUSED, redact(str(error)).encode() + b"\n")
-        return _found(form, multihash, found)
+        return _find_reply(form, multihash, found)
 
 
-def _found(form: ResponseFormat, multihash: bytes, found: Sequence[ProviderResult]) -> FindReply:
+def _find_reply(form: ResponseFormat, multihash: bytes, found: Sequence[ProviderResult]) -> FindReply:
     if not found:
         return _NOTHING
-    told = found[:RESULTS_MAX]
+    kept = found[:RESULTS_MAX]
     if form is ResponseFormat.JSON:
-        return FindReply(200, _cut(_JSON, found), results.encode_json([(multihash, told)]))
-    return FindReply(200, _cut(_LINES, found), b"", (results.encode_line(result) for result in told))
+        return FindReply(200, _cut(_JSON, found), results.encode_json([(multihash, kept)]))
+    return FindReply(200, _cut(_LINES, found), b"", (results.encode_line(result) for result in kept))
 
 
-def _encrypted(form: ResponseFormat, multihash: bytes, keys: Sequence[bytes]) -> FindReply:
+def _encrypted_reply(form: ResponseFormat, multihash: bytes, keys: Sequence[bytes]) -> FindReply:
     if not keys:
         return _NOTHING
-    told = keys[:RESULTS_MAX]
+    kept = keys[:RESULTS_MAX]
     if form is ResponseFormat.JSON:
-        return FindReply(200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, told)]))
-    return FindReply(200, _cut(_LINES, keys), b"", (results.encode_encrypted_line(key) for key in told))
+        return FindReply(200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, kept)]))
+    return FindReply(200, _cut(_LINES, keys), b"", (results.encode_encrypted_line(key) for key in kept))
 
 
 def _cut(headers: Headers, found: Sequence[object]) -> Headers:

@@ -1,4 +1,4 @@
-"""The routes of the find surface, but for the one that is asked most (see hot.py)."""
+"""The routes of the find surface, but for the one that is form most (see hot.py)."""
 
 import asyncio
 from base64 import b64decode
@@ -82,22 +82,22 @@ class _Find:
         self._indexer = indexer
         self._finder = finder
         self._clock = clock
-        self._figures: tuple[float, StoreStats] | None = None
+        self._stats: tuple[float, StoreStats] | None = None
 
     async def page(self, request: Request) -> Response:
         """What this node is, and a form to try it by."""
         text = request.query_params.get("q", "").strip()
-        asked: page.FindForm | None = None
+        form: page.FindForm | None = None
         status = 200
         if text:
             try:
                 [found] = await self._finder.find([_content_named(text)], "page")
-                asked = page.FindForm(text, found[:SHOWN_MAX], len(found))
+                form = page.FindForm(text, found[:SHOWN_MAX], len(found))
             except Invalid as why:
-                asked, status = page.FindForm(text, problem=str(why)), 400
-        figures = await self._read_figures()
-        shown = page.render(self._indexer.status(), figures, len(self._indexer.providers()), asked)
-        return HTMLResponse(shown, status, {**NO_CACHE, **page.SECURITY_HEADERS})
+                form, status = page.FindForm(text, problem=str(why)), 400
+        stats = await self._read_stats()
+        html = page.render(self._indexer.status(), stats, len(self._indexer.providers()), form)
+        return HTMLResponse(html, status, {**NO_CACHE, **page.SECURITY_HEADERS})
 
     async def batch(self, request: Request) -> Response:
         accept = _accept(request)
@@ -105,30 +105,30 @@ class _Find:
             kind in accept for kind in (b"application/json", b"*/*")
         ):
             raise NotAcceptable("lines do not say which multihash they belong to: accept application/json for a batch")
-        asked = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
-        if len(asked) > BATCH_MULTIHASHES_MAX:
-            raise Invalid(f"a batch may have {BATCH_MULTIHASHES_MAX} multihashes, not {len(asked)}: send more batches")
-        asked = list(dict.fromkeys(asked))
-        for each in asked:
+        hashes = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
+        if len(hashes) > BATCH_MULTIHASHES_MAX:
+            raise Invalid(f"a batch may have {BATCH_MULTIHASHES_MAX} multihashes, not {len(hashes)}: send more batches")
+        hashes = list(dict.fromkeys(hashes))
+        for each in hashes:
             multihash.split(each)
-        found = await self._finder.find(asked, "batch")
+        found = await self._finder.find(hashes, "batch")
         if not any(found):
             return _nothing()
-        return _batch_answer(asked, found)
+        return _batch_answer(hashes, found)
 
     async def providers(self, _: Request) -> Response:
-        return StreamingResponse(_listed(self._indexer.providers()), 200, NO_CACHE, "application/json")
+        return StreamingResponse(_stream_providers(self._indexer.providers()), 200, NO_CACHE, "application/json")
 
     async def provider(self, request: Request) -> Response:
-        shown = providers_json.encode_provider(self._indexer.provider(peer_in(request)))
-        return Response(shown, headers=NO_CACHE, media_type="application/json")
+        provider_json = providers_json.encode_provider(self._indexer.provider(peer_in(request)))
+        return Response(provider_json, headers=NO_CACHE, media_type="application/json")
 
     async def stats(self, _: Request) -> Response:
-        figures = await self._read_figures()
-        if not figures.entries and not figures.disk_bytes:
+        stats = await self._read_stats()
+        if not stats.entries and not stats.disk_bytes:
             return PlainTextResponse("processing", 418, NO_CACHE)
-        estimate = figures.disk_bytes // ESTIMATE_BYTES_PER_ENTRY
-        return json_response({"EntriesEstimate": estimate, "EntriesCount": figures.entries}, headers=NO_CACHE)
+        estimate = stats.disk_bytes // ESTIMATE_BYTES_PER_ENTRY
+        return json_response({"EntriesEstimate": estimate, "EntriesCount": stats.entries}, headers=NO_CACHE)
 
     async def metadata(self, request: Request) -> Response:
         key = from_base58(request.path_params["key"])
@@ -165,41 +165,43 @@ class _Find:
         records = routing.records(found[:RESULTS_MAX], filters)
         if form is ResponseFormat.LINES:
             lines = (routing.encode_record(record) + b"\n" for record in records)
-            return StreamingResponse(_paced(pieces(lines)), 200 if found else 404, headers, ResponseFormat.LINES.value)
+            return StreamingResponse(
+                _as_async(pieces(lines)), 200 if found else 404, headers, ResponseFormat.LINES.value
+            )
         first = [record for record, _ in zip(records, range(routing.RECORDS_JSON_MAX), strict=False)]
         return Response(routing.encode_records(first), 200 if found else 404, headers, ResponseFormat.JSON.value)
 
     async def routing_encrypted(self, request: Request) -> Response:
         form = form_of(_accept(request))
-        asked = second_hash(multihash_of_cid(request.path_params["cid"]))
-        keys = (await self._finder.find_encrypted(asked))[:RESULTS_MAX]
+        requested = second_hash(multihash_of_cid(request.path_params["cid"]))
+        keys = (await self._finder.find_encrypted(requested))[:RESULTS_MAX]
         if not keys:
             return _nothing()
         headers = {"cache-control": HIT_CACHE}
         if form is ResponseFormat.LINES:
             lines = (results.encode_encrypted_line(key) for key in keys)
-            return StreamingResponse(_paced(pieces(lines)), 200, headers, ResponseFormat.LINES.value)
-        return Response(results.encode_encrypted_json([(asked, keys)]), 200, headers, ResponseFormat.JSON.value)
+            return StreamingResponse(_as_async(pieces(lines)), 200, headers, ResponseFormat.LINES.value)
+        return Response(results.encode_encrypted_json([(requested, keys)]), 200, headers, ResponseFormat.JSON.value)
 
-    async def _read_figures(self) -> StoreStats:
+    async def _read_stats(self) -> StoreStats:
         now = self._clock.now()
-        if self._figures is None or now - self._figures[0] > STATS_TTL_S:
-            self._figures = (now, await self._indexer.figures())
-        return self._figures[1]
+        if self._stats is None or now - self._stats[0] > STATS_TTL_S:
+            self._stats = (now, await self._indexer.stats())
+        return self._stats[1]
 
 
-def _batch_answer(asked: Sequence[bytes], found: Sequence[Sequence[ProviderResult]]) -> Response:
-    """As many results as an answer may have, those asked for first before the others."""
-    room = RESULTS_MAX
-    told: list[results.Found] = []
-    for each, its in zip(asked, found, strict=True):
-        told.append((each, its[:room]))
-        room -= len(told[-1][1])
+def _batch_answer(hashes: Sequence[bytes], found: Sequence[Sequence[ProviderResult]]) -> Response:
+    """As many results as an answer may have, the first ones asked for before the others."""
+    left = RESULTS_MAX
+    document: list[results.Found] = []
+    for each, its in zip(hashes, found, strict=True):
+        document.append((each, its[:left]))
+        left -= len(document[-1][1])
     headers = _cut([result for its in found for result in its])
-    return Response(results.encode_json(told), headers=headers, media_type="application/json; charset=utf-8")
+    return Response(results.encode_json(document), headers=headers, media_type="application/json; charset=utf-8")
 
 
-async def _listed(providers: Sequence[Provider]) -> AsyncIterator[bytes]:
+async def _stream_providers(providers: Sequence[Provider]) -> AsyncIterator[bytes]:
     """A JSON list that is made piece by piece, so that finds are answered in between."""
     yield b"["
     for at in range(0, len(providers), PROVIDERS_PER_TURN):
@@ -209,7 +211,7 @@ async def _listed(providers: Sequence[Provider]) -> AsyncIterator[bytes]:
     yield b"]"
 
 
-async def _paced(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+async def _as_async(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
     """No part is made before the last one was taken."""
     for part in parts:
         yield part
