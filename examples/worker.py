@@ -9,7 +9,7 @@ place of `JobsClient.embedded(…)` it is one of many.
 import asyncio
 import tempfile
 
-from argosy.jobs.sdk import JobsClient, Worker
+from argosy.jobs import JobsClient, Worker
 
 
 async def main(folder: str) -> None:

@@ -17,7 +17,7 @@ from argosy.bench.jobs.contenders.counting import Count
 from argosy.bench.jobs.enqueueing import as_fast_as_they_go
 from argosy.bench.jobs.racing import Contender
 from argosy.bench.jobs.run import FULL, QUICK, Plan, jobs
-from argosy.jobs.sdk import JobsClient
+from argosy.jobs import JobsClient
 from argosy.jobs.sdk.calls import SILO, RpcMethod
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.silo import silo_pb2 as silo

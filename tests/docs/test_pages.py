@@ -20,7 +20,7 @@ import pytest
 from starlette.applications import Starlette
 
 from argosy.ipni.keyspace import layout
-from argosy.jobs.sdk import JobsClient
+from argosy.jobs import JobsClient
 from tests.architecture.tree import ROOT, location
 from tests.docs.blocks import COMMAND_LANGUAGES, Block, Command, pages, read_blocks
 from tests.docs.tables import (

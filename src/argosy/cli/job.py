@@ -17,7 +17,7 @@ from argosy.cli.output import print_json, print_table, status
 from argosy.cli.param_types import Seconds
 
 if TYPE_CHECKING:
-    from argosy.jobs.sdk import JobInfo, JobsClient, NewJob
+    from argosy.jobs import JobInfo, JobsClient, NewJob
 
 STATUSES = ("scheduled", "running", "succeeded", "failed", "cancelled")
 POLL_S = 0.25  # between two reads of a watched job
@@ -280,7 +280,7 @@ def watch(broker: BrokerOptions, id: str, timeout_s: float, as_json: bool) -> No
 
 
 async def _watch(client: "JobsClient", id: str, timeout_s: float, on_change: "Callable[[JobInfo], None]") -> None:
-    from argosy.jobs.sdk import NotDone
+    from argosy.jobs import NotDone
 
     seen: tuple[object, ...] = ()
     try:
@@ -299,7 +299,7 @@ async def _watch(client: "JobsClient", id: str, timeout_s: float, on_change: "Ca
 
 
 def _new_job(client: "JobsClient", group: str, payload: Any, options: dict[str, Any]) -> "NewJob":
-    from argosy.jobs.sdk import RetryPolicy, new_job
+    from argosy.jobs import RetryPolicy, new_job
 
     start_at_ms = int((client.router.clock.wall() + options["delay_s"]) * 1000) if options["delay_s"] else 0
     first_ms = int(options["interval_s"] * 1000)

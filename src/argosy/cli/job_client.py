@@ -16,7 +16,7 @@ from argosy.cli.output import json_option, status
 from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
-    from argosy.jobs.sdk import JobsClient
+    from argosy.jobs import JobsClient
     from argosy.jobs.settings import JobsSettings
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -40,7 +40,6 @@ class BrokerOptions:
     def client(self) -> "AbstractAsyncContextManager[JobsClient]":
         """Options that are not given default to the settings. A URL as the address runs a broker in this process."""
         from argosy.jobs.model import NO_TENANT
-        from argosy.jobs.sdk import JobsClient
 
         tenant = self.tenant or NO_TENANT
         settings = _settings(self.config)

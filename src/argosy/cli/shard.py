@@ -14,8 +14,8 @@ from argosy.cli.output import print_json, print_table, status
 from argosy.cli.param_types import Seconds
 
 if TYPE_CHECKING:
+    from argosy.jobs import JobsClient
     from argosy.jobs.broker import ShardInfo, SplitStatus
-    from argosy.jobs.sdk import JobsClient
 
 POLL_S = 0.2
 

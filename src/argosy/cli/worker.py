@@ -38,7 +38,7 @@ def run(broker: BrokerOptions, target: str, concurrency: int, name: str, stop_s:
     """
     import asyncio
 
-    from argosy.jobs.sdk import Worker
+    from argosy.jobs import Worker
 
     logs.configure(level="info", format="json" if as_json else "text")
     handlers = load_handlers(target)

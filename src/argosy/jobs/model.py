@@ -24,6 +24,8 @@ METADATA_KEY_CHARS_MAX = 63
 METADATA_VALUE_BYTES_MAX = 65_534
 PAYLOAD_BYTES_MAX = 16 << 20  # a value of SlateDB; larger things belong into an object store of their own
 LIMITS_MAX = 32  # of one job
+FIND_DEFAULT = 100  # jobs in one page
+FIND_MAX = 1_000
 LEASE_MS = 10_000  # a worker's hold, unless it heartbeats
 
 

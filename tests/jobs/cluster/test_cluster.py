@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Unavailable
-from argosy.jobs import telemetry as m
+from argosy.jobs import telemetry
 from argosy.jobs.backends.memory import DiskKV
 from argosy.jobs.cluster.backends.memory import MemoryShardStore
 from argosy.jobs.model import JobStatus, NewJob
@@ -267,20 +267,20 @@ async def test_a_node_counts_what_it_does(world: World) -> None:
     await node.lease("g", "w", 1)
     await node.lease("g", "w", 1)
     await world.call("a", node.split(shard_id, ""))
-    await world.until(lambda: metrics.value(m.SHARDS_OPEN) == 3, "the children are open, and the parent is not")
+    await world.until(lambda: metrics.value(telemetry.SHARDS_OPEN) == 3, "the children are open, and the parent is not")
     await world.shards.shard(node.shard_of("t"))
     with pytest.raises((NotOwner, Unavailable)):
         await node.shard(node.shard_of("t")).cancel("t", "j")
     await world.until(world.all_served, "all are served again")
     await world.clock.sleep(1.0)
-    assert metrics.value(m.SHARDS_KNOWN) == 3
-    assert metrics.value(m.SHARDS_UNOWNED) == 0
-    assert metrics.value(m.OPEN_SECONDS) == 2 + 2 + 1
-    assert metrics.value(m.SPLITS, outcome="done") == 1
-    assert metrics.value(m.SHARDS_LOST, reason="fenced") == 1
-    assert metrics.value(m.CLEANED_ROWS) > 0
-    assert (metrics.value(m.POLLS, outcome="tasks"), metrics.value(m.POLLS, outcome="none")) == (1, 1)
-    assert metrics.value(m.TASKS_LEASED) == 1
+    assert metrics.value(telemetry.SHARDS_KNOWN) == 3
+    assert metrics.value(telemetry.SHARDS_UNOWNED) == 0
+    assert metrics.value(telemetry.OPEN_SECONDS) == 2 + 2 + 1
+    assert metrics.value(telemetry.SPLITS, outcome="done") == 1
+    assert metrics.value(telemetry.SHARDS_LOST, reason="fenced") == 1
+    assert metrics.value(telemetry.CLEANED_ROWS) > 0
+    assert (metrics.value(telemetry.POLLS, outcome="tasks"), metrics.value(telemetry.POLLS, outcome="none")) == (1, 1)
+    assert metrics.value(telemetry.TASKS_LEASED) == 1
 
 
 class SlowOpening(MemoryShardStore):

@@ -11,7 +11,7 @@ import pytest
 from argosy.base.errors import Conflict, NotFound
 from argosy.base.kv import Batch
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.embedded import embedded
+from argosy.jobs.cluster.backends.embedded import open_broker
 from argosy.jobs.cluster.backends.tables import SlateShardStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.model import NO_TENANT, JobStatus, NewJob, Success
@@ -31,12 +31,12 @@ async def put(broker: JobsNode, *ids: str) -> None:
 
 
 async def test_jobs_and_shard_ids_outlive_the_process_that_took_them(tmp_path: Path) -> None:
-    async with embedded(f"file://{tmp_path}", stored=FAST) as broker:
+    async with open_broker(f"file://{tmp_path}", stored=FAST) as broker:
         places = broker.topology().shards
         await put(broker, "a", "b")
         (given,) = await broker.lease("g", "w", 1)
         await broker.shard(given.shard_id).report([(given.tasks[0].task.id, Success(b"done"))])
-    async with embedded(f"file://{tmp_path}", stored=FAST) as broker:
+    async with open_broker(f"file://{tmp_path}", stored=FAST) as broker:
         assert broker.topology().shards == places
         shard = broker.shard(broker.shard_of(NO_TENANT))
         statuses = [(await shard.get(NO_TENANT, each)).state.status for each in ("a", "b")]
@@ -44,7 +44,7 @@ async def test_jobs_and_shard_ids_outlive_the_process_that_took_them(tmp_path: P
 
 
 async def test_a_split_on_slatedb_keeps_every_job_and_every_lease(tmp_path: Path) -> None:
-    async with embedded(f"file://{tmp_path}", stored=FAST) as broker:
+    async with open_broker(f"file://{tmp_path}", stored=FAST) as broker:
         ids = [f"j{number}" for number in range(20)]
         await put(broker, *ids)
         (running,) = await broker.lease("g", "w", 5)
@@ -59,7 +59,7 @@ async def test_a_split_on_slatedb_keeps_every_job_and_every_lease(tmp_path: Path
         assert sorted([*given, *(task.job.id for task in running.tasks)]) == sorted(ids)
         assert (await broker.stats(home)).total_jobs == 20
         await broker.flush(home)
-    async with embedded(f"file://{tmp_path}", stored=FAST) as broker:
+    async with open_broker(f"file://{tmp_path}", stored=FAST) as broker:
         assert {place.id for place in broker.topology().shards} == {split.left, split.right}
 
 
@@ -72,14 +72,14 @@ async def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) ->
         "    with lock_dir(sys.argv[1]): pass\n"
         "except Conflict as why: sys.exit(str(why))\n"
     )
-    async with embedded(f"file://{tmp_path}", stored=FAST):
+    async with open_broker(f"file://{tmp_path}", stored=FAST):
         with pytest.raises(Conflict, match="another process has the jobs"):
-            async with embedded(f"file://{tmp_path}", stored=FAST):
+            async with open_broker(f"file://{tmp_path}", stored=FAST):
                 pass
         command = [sys.executable, "-c", code, f"file://{tmp_path}"]
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False)
         assert "another process has the jobs" in done.stderr
-    async with embedded(f"file://{tmp_path}", stored=FAST) as broker:
+    async with open_broker(f"file://{tmp_path}", stored=FAST) as broker:
         assert broker.is_ready()
 
 

@@ -29,7 +29,7 @@ from argosy.jobs.broker import (
 from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.model import LeasedRefresh, LeasedTask
 from argosy.jobs.ports import ShardCalls
-from argosy.jobs.shard import ShardService
+from argosy.jobs.shard.shard import ShardService
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 

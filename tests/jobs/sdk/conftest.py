@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from argosy.jobs.sdk import JobsClient
+from argosy.jobs import JobsClient
 from tests.jobs.rpc.stage import Stage, staged
 
 

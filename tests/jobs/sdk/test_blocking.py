@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
-from argosy.jobs.sdk import BlockingClient, JobStatus, NotDone, new_job
+from argosy.jobs import BlockingClient, JobStatus, NotDone, new_job
 from tests.jobs.sdk.serving import served
 
 

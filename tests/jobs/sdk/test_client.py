@@ -9,10 +9,10 @@ import pytest
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound, NotOwner, Unauthorized, Unavailable
 from argosy.base.retry import Backoff
+from argosy.jobs import JobCancelled, JobFailed, JobHandle, JobsClient, NotDone, new_job
 from argosy.jobs.model import Failure, JobStatus, RetryPolicy, Success
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.rpc.server import REQUESTS, server_credentials
-from argosy.jobs.sdk import JobCancelled, JobFailed, JobHandle, JobsClient, NotDone, new_job
 from argosy.jobs.sdk.backends.router import ShardRouter, SharedRouting
 from argosy.jobs.sdk.grpc import GrpcLinks, channel_credentials
 from tests.jobs.rpc.stage import ACQUIRING, HERE, Stage, staged

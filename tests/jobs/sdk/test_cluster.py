@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.jobs.sdk import JobsClient, RetryPolicy, Worker
+from argosy.jobs import JobsClient, RetryPolicy, Worker
 from tests.journeys.jobs_node import Node
 from tests.servers.etcd import Etcd
 

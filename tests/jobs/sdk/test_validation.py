@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
+from argosy.jobs import JobsClient, new_job
 from argosy.jobs.api import codec
 from argosy.jobs.model import ConcurrencyLimit, FloatingLimit, NewJob, RateLimit, RateLimitRetry, RetryPolicy
-from argosy.jobs.sdk import JobsClient, new_job
 from argosy.jobs.sdk.validation import DELAY_S_MAX, check, start_at_ms
 from argosy.jobs.shard.validation import TIME_MS_MAX
 

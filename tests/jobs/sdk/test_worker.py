@@ -10,9 +10,9 @@ import pytest
 
 from argosy.base.errors import Invalid, NotFound, NotOwner, Unauthorized, Unavailable
 from argosy.base.tracing import NO_TRACER, Attribute, Span
+from argosy.jobs import JobCancelled, JobFailed, JobsClient, TaskContext, Worker, job, new_job
 from argosy.jobs.model import FloatingLimit, JobStatus, RetryPolicy
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.sdk import JobCancelled, JobFailed, JobsClient, TaskContext, Worker, job, new_job
 from argosy.jobs.sdk import worker as worker_module
 from tests.jobs.rpc.stage import HERE, Stage, staged
 from tests.jobs.sdk.serving import PATIENCE_S, until

@@ -10,7 +10,9 @@ from argosy.base.clock import seeded_random
 from argosy.base.errors import ArgosyError
 from argosy.base.kv import Batch
 from argosy.jobs.model import JobStatus, JobView, LeasedTask, NewJob
-from argosy.jobs.shard import Shard, ShardOptions, ShardService, audit
+from argosy.jobs.shard.audit import audit
+from argosy.jobs.shard.options import ShardOptions
+from argosy.jobs.shard.shard import Shard, ShardService
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
 
 NOW = 1_700_000_000_000

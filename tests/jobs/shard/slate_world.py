@@ -5,7 +5,7 @@ from itertools import count
 
 from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.group_commit.store import GroupCommitStore
-from argosy.jobs.shard import Shard
+from argosy.jobs.shard.shard import Shard
 from tests.jobs.shard.builders import World
 
 _names = count(1)

@@ -28,7 +28,7 @@ from argosy.jobs.model import (
     Success,
     TaskOutcome,
 )
-from argosy.jobs.shard import audit
+from argosy.jobs.shard.audit import audit
 from argosy.throttle.limits.model import RateLimitResponse, Status
 from tests.jobs.shard.builders import World, new_job
 from tests.jobs.shard.oracle import CHECK, READY, TICKET, OneJob, Oracle

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from argosy.jobs import keys
 from argosy.jobs.model import ConcurrencyLimit, JobState, JobStatus
-from argosy.jobs.shard import audit
+from argosy.jobs.shard.audit import audit
 from argosy.jobs.shard.rows import decode_state, encode
 from tests.jobs.shard.builders import StagedStore, T, World
 

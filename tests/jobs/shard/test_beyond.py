@@ -14,7 +14,7 @@ from argosy.jobs.model import (
     Schedule,
     Success,
 )
-from argosy.jobs.shard import ShardOptions
+from argosy.jobs.shard.options import ShardOptions
 from tests.jobs.shard.builders import NOW, T, World, new_job
 
 MINUTE_MS = 60_000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from argosy.base.errors import Conflict, Fenced, Unavailable
 from argosy.jobs.model import Cancelled, ConcurrencyLimit, Failure, JobStatus, RetryPolicy, Success
-from argosy.jobs.shard import audit
+from argosy.jobs.shard.audit import audit
 from tests.jobs.shard.builders import T, World, new_job, turns
 
 

@@ -11,8 +11,8 @@ import pytest
 from starlette.applications import Starlette
 
 from argosy.base.errors import NotOwner, Unavailable
+from argosy.jobs import JobsClient
 from argosy.jobs.rpc.access import Access
-from argosy.jobs.sdk import JobsClient
 from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
 from argosy.jobs.sdk.backends.router import ShardRouter
 from argosy.jobs.sdk.grpc import GrpcLinks

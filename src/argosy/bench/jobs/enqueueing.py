@@ -10,8 +10,8 @@ from argosy.bench.fleet.asking import percentile
 from argosy.bench.harness import Bench, Values
 from argosy.bench.jobs import figures
 from argosy.bench.jobs.broker import broker_in
+from argosy.jobs import JobsClient
 from argosy.jobs.model import NewJob
-from argosy.jobs.sdk import JobsClient
 from argosy.jobs.sdk.calls import SILO, RpcMethod
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.silo import silo_pb2 as silo

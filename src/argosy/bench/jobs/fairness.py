@@ -8,8 +8,8 @@ from pathlib import Path
 from argosy.bench.harness import Bench
 from argosy.bench.jobs import figures
 from argosy.bench.jobs.broker import broker_in
+from argosy.jobs import JobsClient, TaskContext, Worker
 from argosy.jobs.model import NewJob
-from argosy.jobs.sdk import JobsClient, TaskContext, Worker
 
 GROUP = "shared"
 BATCH = 500

@@ -9,9 +9,9 @@ from argosy.bench.fleet.asking import percentile
 from argosy.bench.harness import Bench, Values
 from argosy.bench.jobs import figures
 from argosy.bench.jobs.broker import broker_in
+from argosy.jobs import JobsClient
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.model import NewJob
-from argosy.jobs.sdk import JobsClient
 from argosy.jobs.sdk.calls import LEASE
 
 GROUP = "due"

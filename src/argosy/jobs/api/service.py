@@ -11,7 +11,7 @@ from argosy.base.errors import ArgosyError, Conflict, Invalid
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api import codec
 from argosy.jobs.broker import Broker
-from argosy.jobs.model import JobStatus, JobView, LeasedRefresh, LeasedTask
+from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, JobStatus, JobView, LeasedRefresh, LeasedTask
 from argosy.jobs.ports import ShardCalls
 from argosy.jobs.rpc.call_context import CallContext, Tenancy
 from argosy.jobs.rpc.status import Code
@@ -22,8 +22,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 BATCH_MAX = 10_000  # items of one call
-FOUND_DEFAULT = 100
-FOUND_MAX = 1_000
 WAIT_S_MAX = 60.0  # of one poll
 BESIDE_MAX = 256  # calls of one batch that are asked side by side
 ANSWER_S = 0.25  # left of a caller's deadline, for the answer to reach it
@@ -251,7 +249,7 @@ def _beaten(answer: int | ArgosyError) -> pb.HeartbeatResult:
 
 
 def _limit(asked_for: int) -> int:
-    return min(asked_for or FOUND_DEFAULT, FOUND_MAX)
+    return min(asked_for or FIND_DEFAULT, FIND_MAX)
 
 
 def _check_dead(view: JobView) -> None:

@@ -19,12 +19,11 @@ from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.metrics import Metrics, counter, histogram
 from argosy.jobs.rpc.access import Access
 from argosy.jobs.rpc.call_context import CallContext, traceparent
-from argosy.jobs.rpc.status import CallError, Code, call_error
+from argosy.jobs.rpc.status import MESSAGE_BYTES_MAX, CallError, Code, call_error
 
 REQUESTS = counter("argosy_jobs_grpc_requests", "gRPC calls by how they ended", ("service", "method", "status"))
 SECONDS = histogram("argosy_jobs_grpc_seconds", "how long gRPC calls took", labels=("service", "method"))
 
-MESSAGE_BYTES_MAX = 128 << 20
 CALLS_MAX = 20_000  # under way at once, those that wait included; more are RESOURCE_EXHAUSTED
 STOP_GRACE_S = 2.0
 PING_MS_MIN = 1_000  # clients of this wire ping every 5 s, even when idle

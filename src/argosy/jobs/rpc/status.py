@@ -23,6 +23,7 @@ from argosy.base.redact import redact
 OWNER_ADDRESS = "x-silo-shard-owner-addr"
 OWNER_NODE = "x-silo-shard-owner-node"
 SHARD_NOT_FOUND = "shard not found"
+MESSAGE_BYTES_MAX = 128 << 20  # of one gRPC message, either way
 DETAILS_CHARS_MAX = 2_000  # a text travels in a header, and headers are short
 
 

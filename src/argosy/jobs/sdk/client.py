@@ -25,14 +25,11 @@ from argosy.base.retry import Backoff
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api import codec
-from argosy.jobs.api.service import FOUND_DEFAULT, FOUND_MAX
 from argosy.jobs.broker import ShardInfo, SplitStatus
-from argosy.jobs.cluster.backends.embedded import embedded
-from argosy.jobs.model import NO_TENANT, JobStatus, Limit, NewJob, RetryPolicy, Schedule
+from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, NO_TENANT, JobStatus, Limit, NewJob, RetryPolicy, Schedule
 from argosy.jobs.sdk import calls
 from argosy.jobs.sdk.backends.batching import Batcher
 from argosy.jobs.sdk.backends.leases import ITEM_BYTES
-from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
 from argosy.jobs.sdk.backends.router import TIMEOUT_S, ShardRouter, SharedRouting
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, error_from_item, with_job_id
 from argosy.jobs.sdk.grpc import GrpcLinks
@@ -151,7 +148,10 @@ class JobsClient:
         cls, folder: str | Path, *, tenant: str = NO_TENANT, tracer: Tracer = NO_TRACER
     ) -> AsyncIterator["JobsClient"]:
         """The whole broker in this process, its jobs in a folder (or at a URL); Conflict if another process has it."""
-        async with embedded(url_of(folder)) as node:
+        from argosy.jobs.cluster.backends.embedded import open_broker  # a client of a server loads no broker
+        from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
+
+        async with open_broker(url_of(folder)) as node:
             yield cls.over(LocalLinks(LocalLink(node, with_tenants=tenant != NO_TENANT)), tenant=tenant, tracer=tracer)
 
     def caller(self, headers: Mapping[str, str], *, tenant: str = NO_TENANT) -> "JobsClient":
@@ -256,10 +256,10 @@ class JobsClient:
         metadata: tuple[str, str] | None = None,
         is_dead: bool = False,
         after: str = "",
-        limit: int = FOUND_DEFAULT,
+        limit: int = FIND_DEFAULT,
     ) -> list[JobInfo]:
         """Jobs, latest change first; `after` is the id at which the page before ended."""
-        check_number("limit", limit, FOUND_MAX, least=1)
+        check_number("limit", limit, FIND_MAX, least=1)
         tenant = tenant or self.tenant
         key, value = metadata or ("", "")
         request = pb.FindJobsRequest(
@@ -300,10 +300,10 @@ class JobsClient:
             )
 
     async def requeue(
-        self, ids: Sequence[str] = (), *, tenant: str | None = None, limit: int = FOUND_DEFAULT
+        self, ids: Sequence[str] = (), *, tenant: str | None = None, limit: int = FIND_DEFAULT
     ) -> dict[str, ArgosyError | None]:
         """Starts dead letters anew: those named, or the latest; says of each what was wrong, if anything."""
-        check_number("limit", limit, FOUND_MAX, least=1)
+        check_number("limit", limit, FIND_MAX, least=1)
         tenant = tenant or self.tenant
         request = pb.RequeueDeadRequest(tenant=_wire_tenant(tenant), ids=ids, limit=limit)
         response = await self._of(tenant, calls.REQUEUE, request)

@@ -7,8 +7,7 @@ from typing import Any
 import grpc  # type: ignore[import-untyped, unused-ignore]
 
 from argosy.base.errors import ArgosyError, Unavailable
-from argosy.jobs.rpc.server import MESSAGE_BYTES_MAX
-from argosy.jobs.rpc.status import OWNER_ADDRESS
+from argosy.jobs.rpc.status import MESSAGE_BYTES_MAX, OWNER_ADDRESS
 from argosy.jobs.sdk.calls import RpcMethod
 from argosy.jobs.sdk.errors import error_from_status
 

@@ -1,13 +1,8 @@
-"""The shard: the queue is in memory, the truth is in rows, and every change is one step of both.
+"""A shard: the jobs of some tenants. Its queue is in memory, its rows in a store; each transaction changes both.
 
-Reading order: `queue`, `slots`, `leases` (what is in memory), `memory`, `step` (how both change), `chain` (limits),
-`core` (commit), then the calls: `enqueueing`, `leasing`, `reporting`, `controlling`, `limiting`, `refreshing`,
-`settling`, `scheduling`, `retention`, `finding`, `importing`; then `opening`, `ticking`, `shard`, `service`; `checking`
-audits it all.
+Reading order: `queue`, `slots`, `lease_table` (parts of the queue state), `queue_state`, `txn` (how state and rows
+change together), `limit_chain` (limits), `core` (commit); then the calls: `validation`, `enqueue`, `lease_tasks`,
+`report`, `completion`, `job_control`, `job_queries`, `job_reader`, `import_jobs`, `limit_checks`, `limit_refresh`,
+`dependencies`, `cron_schedules`, `retention`; then `recovery` (opening) and `shard` (all of it, served). `audit` checks
+the invariants JOB-1 to JOB-3 in tests and simulations.
 """
-
-from argosy.jobs.shard.audit import audit
-from argosy.jobs.shard.options import ShardOptions
-from argosy.jobs.shard.shard import Shard, ShardService
-
-__all__ = ["Shard", "ShardOptions", "ShardService", "audit"]

@@ -36,7 +36,6 @@ from argosy.jobs.shard.rows import (
     decode_unique,
     status_at,
 )
-from argosy.jobs.shard.shard import Shard
 
 
 class ShardRows(NamedTuple):
@@ -50,9 +49,8 @@ class ShardRows(NamedTuple):
     twice: list[JobKey]  # jobs with a live and a done state
 
 
-async def audit(shard: Shard) -> list[str]:
+async def audit(core: Core) -> list[str]:
     """What is wrong with the shard between two calls."""
-    core = shard
     rows = await _read(core)
     found = [
         *_check_jobs(rows),

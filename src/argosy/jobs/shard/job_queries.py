@@ -4,13 +4,12 @@ from collections.abc import Sequence
 
 from argosy.base.errors import Gone, Invalid, NotFound
 from argosy.jobs import keys
-from argosy.jobs.model import Job, JobState, JobStatus, JobView
+from argosy.jobs.model import FIND_MAX, Job, JobState, JobStatus, JobView
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.job_reader import attempts, read, too_many_changes
 from argosy.jobs.shard.rows import decode_job, decode_state, index_value, status_at
 from argosy.jobs.shard.validation import check_number
 
-FIND_MAX = 1_000  # jobs in one answer
 SCAN_CHUNK = 256
 SCANNED_MAX = 100_000  # index rows looked at for one answer
 

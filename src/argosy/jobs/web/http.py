@@ -11,8 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import error_response, json_response, read_body
-from argosy.jobs.api.service import FOUND_DEFAULT, FOUND_MAX
-from argosy.jobs.model import NO_TENANT, PAYLOAD_BYTES_MAX, JobStatus
+from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, NO_TENANT, PAYLOAD_BYTES_MAX, JobStatus
 from argosy.jobs.sdk.backends.leases import HeldTask, TaskLeases
 from argosy.jobs.sdk.client import JobHandle, JobsClient
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
@@ -233,9 +232,9 @@ def _limit(request: Request) -> int:
     """Its bounds are for the client to check."""
     text = request.query_params.get("limit")
     try:
-        return FOUND_DEFAULT if text is None else int(text)
+        return FIND_DEFAULT if text is None else int(text)
     except ValueError:
-        raise Invalid(f"limit must be a whole number between 1 and {FOUND_MAX}; got {text!r}") from None
+        raise Invalid(f"limit must be a whole number between 1 and {FIND_MAX}; got {text!r}") from None
 
 
 def _status(text: str | None) -> JobStatus | None:

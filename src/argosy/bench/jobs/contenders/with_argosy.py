@@ -3,7 +3,7 @@
 import asyncio
 
 from argosy.bench.jobs.contenders.counting import BEGAN, COUNT, GROUP, PAYLOAD, main, say
-from argosy.jobs.sdk import JobsClient, Worker
+from argosy.jobs import JobsClient, Worker
 from argosy.jobs.sdk.client import new_job
 
 CONCURRENCY = 256

@@ -1,6 +1,6 @@
 """The whole broker in one process, with no server: for one machine, for tests of applications, for a laptop.
 
-async with embedded("file:///var/lib/app/jobs") as broker:
+async with open_broker("file:///var/lib/app/jobs") as broker:
     await broker.shard(broker.shard_of("-")).enqueue([NewJob("mail")])
 """
 
@@ -32,7 +32,7 @@ POLL_S = 0.01
 
 
 @asynccontextmanager
-async def embedded(
+async def open_broker(
     url: str,
     settings: JobsSettings | None = None,
     stored: ShardStoreSettings | None = None,
