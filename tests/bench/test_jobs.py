@@ -18,8 +18,8 @@ from argosy.bench.jobs.enqueueing import as_fast_as_they_go
 from argosy.bench.jobs.racing import Contender
 from argosy.bench.jobs.run import FULL, QUICK, Plan, jobs
 from argosy.jobs import JobsClient
-from argosy.jobs.sdk.calls import SILO, RpcMethod
 from argosy.jobs.sdk.grpc import GrpcLinks
+from argosy.jobs.sdk.ports import SILO, RpcMethod
 from argosy.jobs.silo import silo_pb2 as silo
 
 TINY = Plan(

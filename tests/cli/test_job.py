@@ -17,11 +17,11 @@ from click.testing import CliRunner, Result
 from argosy.base.errors import Conflict, Unavailable
 from argosy.cli import root
 from argosy.jobs import JobsClient
+from argosy.jobs.backends.shard_map_store import DirShardMapStore
 from argosy.jobs.broker import SplitStatus
-from argosy.jobs.cluster.backends.shard_map_store import DirShardMapStore
 from argosy.jobs.cluster.shardmap import SplitRequest
-from argosy.jobs.rpc.access import Access
-from argosy.jobs.sdk.backends.router import ShardRouter
+from argosy.jobs.rpc.call_context import Access
+from argosy.jobs.sdk.router import ShardRouter
 from tests.jobs.rpc.stage import HERE, NOWHERE, Stage
 from tests.jobs.sdk.serving import served
 

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argosy.cli.root import cli
-from argosy.jobs.sdk.backends.router import ShardRouter
+from argosy.jobs.sdk.router import ShardRouter
 from tests.jobs.rpc.stage import Stage
 from tests.jobs.sdk.serving import served
 

@@ -13,7 +13,7 @@ import pytest
 
 from argosy.base.key_docs import KeyDoc
 from argosy.jobs import keys
-from argosy.jobs.cluster.ranges import HashRange
+from argosy.jobs.cluster.shardmap import HashRange
 from argosy.jobs.model import (
     LEASE_MS,
     WORKER_CRASHED,

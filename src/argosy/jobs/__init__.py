@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from argosy.base.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from argosy.jobs.cluster.backends.embedded import open_broker
     from argosy.jobs.cluster.service import JobsNode
+    from argosy.jobs.embedded import open_broker
     from argosy.jobs.model import (
         AttemptStatus,
         ConcurrencyLimit,
@@ -34,11 +34,10 @@ if TYPE_CHECKING:
         RetryPolicy,
         Schedule,
     )
-    from argosy.jobs.sdk.backends.blocking import BlockingClient
+    from argosy.jobs.sdk.blocking import BlockingClient
     from argosy.jobs.sdk.client import JobHandle, JobsClient, new_job
-    from argosy.jobs.sdk.context import TaskContext, TaskStopped
     from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
-    from argosy.jobs.sdk.handlers import job
+    from argosy.jobs.sdk.handlers import TaskContext, TaskStopped, job
     from argosy.jobs.sdk.info import AttemptInfo, JobInfo
     from argosy.jobs.sdk.worker import Worker
     from argosy.jobs.settings import JobsSettings
@@ -73,7 +72,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "argosy.jobs.cluster.backends.embedded": ("open_broker",),
+        "argosy.jobs.embedded": ("open_broker",),
         "argosy.jobs.cluster.service": ("JobsNode",),
         "argosy.jobs.model": (
             "AttemptStatus",
@@ -85,22 +84,18 @@ __getattr__, __dir__ = lazy_exports(
             "RetryPolicy",
             "Schedule",
         ),
-        "argosy.jobs.sdk.backends.blocking": ("BlockingClient",),
+        "argosy.jobs.sdk.blocking": ("BlockingClient",),
         "argosy.jobs.sdk.client": (
             "JobHandle",
             "JobsClient",
             "new_job",
-        ),
-        "argosy.jobs.sdk.context": (
-            "TaskContext",
-            "TaskStopped",
         ),
         "argosy.jobs.sdk.errors": (
             "JobCancelled",
             "JobFailed",
             "NotDone",
         ),
-        "argosy.jobs.sdk.handlers": ("job",),
+        "argosy.jobs.sdk.handlers": ("TaskContext", "TaskStopped", "job"),
         "argosy.jobs.sdk.info": (
             "AttemptInfo",
             "JobInfo",

@@ -8,6 +8,7 @@ These are msgspec structs, stored as they are: a field is only ever added, at th
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -30,7 +31,7 @@ LEASE_MS = 10_000  # a worker's hold, unless it heartbeats
 
 
 class JobStatus(IntEnum):
-    """The numbers are those of the wire."""
+    """The numbers are those of `silo.v1`."""
 
     SCHEDULED = 0
     RUNNING = 1
@@ -44,6 +45,8 @@ class JobStatus(IntEnum):
 
 
 class AttemptStatus(IntEnum):
+    """The numbers are those of `silo.v1`."""
+
     RUNNING = 0
     SUCCEEDED = 1
     FAILED = 2
@@ -337,3 +340,11 @@ WORKER_STOPPED = "WORKER_STOPPED"  # the code of an attempt that was given back
 WORKER_CRASHED = "WORKER_CRASHED"  # the code of an attempt whose lease ran out
 RATE_LIMITED = "RATE_LIMITED"  # of a job that gave up waiting for its rate
 AFTER_FAILED = "AFTER_FAILED"  # of a job that was to run after one that did not succeed
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """Settings of a shard that apply where a job or a task does not set its own."""
+
+    lease_ms: int = LEASE_MS
+    retention_ms: int = 0  # how long a finished job is kept; 0: without end

@@ -10,7 +10,7 @@ from argosy.jobs.model import LEASE_MS
 from argosy.ownership.settings import OwnershipSettings
 
 if TYPE_CHECKING:
-    from argosy.jobs.shard.options import ShardOptions
+    from argosy.jobs.model import ShardOptions
 
 SPACE = "shards"  # of ownership: the units are shards
 EMBEDDED = "embedded"
@@ -88,6 +88,6 @@ class JobsSettings:
         )
 
     def options(self) -> "ShardOptions":
-        from argosy.jobs.shard.options import ShardOptions  # with the whole shard, which commands need not load
+        from argosy.jobs.model import ShardOptions  # with the whole shard, which commands need not load
 
         return ShardOptions(lease_ms=self.lease_ms, retention_ms=self.retention_ms)

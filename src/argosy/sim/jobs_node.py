@@ -8,9 +8,8 @@ from typing import TypeVar
 from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.kv import Batch
-from argosy.jobs.backends.memory import DiskKV, MemoryDisk
-from argosy.jobs.cluster.backends.memory import MemoryShardStore
-from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
+from argosy.jobs.backends.memory import DiskKV, MemoryDisk, MemoryShardStore
+from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.node_service import OwnershipNode

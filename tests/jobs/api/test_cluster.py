@@ -13,8 +13,8 @@ import msgpack
 from argosy.base.clock import SystemClock, system_random
 from argosy.jobs.api import argosy_jobs_pb2 as api
 from argosy.jobs.api.grpc import serve
-from argosy.jobs.cluster.backends.memory import MemoryShardStore
-from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
+from argosy.jobs.backends.memory import MemoryShardStore
+from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.silo import silo_pb2 as pb

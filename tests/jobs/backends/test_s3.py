@@ -14,8 +14,8 @@ from argosy.base.kv import Batch
 from argosy.jobs.backends import s3
 from argosy.jobs.backends.s3 import REGION_DEFAULT, S3Bucket, S3Keys, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.backends.shard_map_store import open_shard_map_store
 from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.cluster.backends.shard_map_store import open_shard_map_store
 from tests.servers.aws_credentials import METADATA_TOKEN, CredentialsServer, serve_credentials
 from tests.servers.s3 import BUCKET, S3, GuardedS3
 

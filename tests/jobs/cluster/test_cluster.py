@@ -7,8 +7,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Unavailable
 from argosy.jobs import telemetry
-from argosy.jobs.backends.memory import DiskKV
-from argosy.jobs.cluster.backends.memory import MemoryShardStore
+from argosy.jobs.backends.memory import DiskKV, MemoryShardStore
 from argosy.jobs.model import JobStatus, NewJob
 from tests.jobs.cluster.world import World, in_virtual_time
 

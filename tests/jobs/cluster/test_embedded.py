@@ -11,9 +11,9 @@ import pytest
 from argosy.base.errors import Conflict, NotFound
 from argosy.base.kv import Batch
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.embedded import open_broker
-from argosy.jobs.cluster.backends.tables import SlateShardStore
+from argosy.jobs.backends.shard_store import SlateShardStore
 from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.embedded import open_broker
 from argosy.jobs.model import NO_TENANT, JobStatus, NewJob, Success
 
 RECONCILE_S = 0.05
@@ -67,7 +67,7 @@ async def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) ->
     code = (
         "import asyncio, sys\n"
         "from argosy.base.errors import Conflict\n"
-        "from argosy.jobs.cluster.backends.embedded import lock_dir\n"
+        "from argosy.jobs.embedded import lock_dir\n"
         "try:\n"
         "    with lock_dir(sys.argv[1]): pass\n"
         "except Conflict as why: sys.exit(str(why))\n"

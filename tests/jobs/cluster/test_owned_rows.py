@@ -8,7 +8,7 @@ from argosy.jobs.backends.memory import MemoryDisk
 from argosy.jobs.cluster import split_cleanup
 from argosy.jobs.cluster.model import Cleanup
 from argosy.jobs.cluster.owned_rows import OwnedRowsView, RowOwnership, tenant_of
-from argosy.jobs.cluster.ranges import HashRange
+from argosy.jobs.cluster.shardmap import HashRange
 from argosy.jobs.cluster.split_cleanup import ORDER, CleanupProgress, clean_chunk, read_progress
 from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.model import RunAttempt, TaskLease

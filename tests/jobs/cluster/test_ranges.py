@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.jobs.cluster.ranges import HashRange, check_tenant_name, evenly, hash_of
+from argosy.jobs.cluster.shardmap import HashRange, check_tenant_name, evenly, hash_of
 
 tenants = st.text(min_size=1, max_size=64)
 

@@ -11,7 +11,7 @@ import pytest
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, Unavailable
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.shard_map_store import open_shard_map_store
+from argosy.jobs.backends.shard_map_store import open_shard_map_store
 from argosy.jobs.cluster.ports import ShardMapStore
 from argosy.jobs.cluster.shard_map_cache import ShardMapCache
 from argosy.jobs.cluster.shardmap import ShardMap, first_map

@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from argosy.base.errors import Invalid, NotFound
-from argosy.jobs.cluster.ranges import HashRange
-from argosy.jobs.cluster.shardmap import SHARDS_MAX, ShardMap, SplitRequest, decode_map, encode_map, first_map, validate
+from argosy.jobs.cluster.shardmap import (
+    SHARDS_MAX,
+    HashRange,
+    ShardMap,
+    SplitRequest,
+    decode_map,
+    encode_map,
+    first_map,
+    validate,
+)
 
 
 def new_map(shards: int = 2) -> ShardMap:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from argosy.base.errors import Conflict, NotFound, Unavailable
-from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
+from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.seal import TRIES_MAX
 from argosy.jobs.cluster.shardmap import ShardMap, SplitRequest, first_map
 from argosy.jobs.cluster.splitter import set_split_request

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound, NotOwner, Unavailable
+from argosy.jobs.backends.memory import MemoryShardStore
+from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.broker import SplitStatus
-from argosy.jobs.cluster.backends.memory import MemoryShardStore
-from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.owned_rows import RowOwnership
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.cluster.shardmap import ShardMap

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.jobs.backends.memory import after
-from argosy.jobs.cluster.backends.memory import MemoryShardStore
-from argosy.jobs.cluster.backends.shard_map_store import MemoryShardMapStore
+from argosy.jobs.backends.memory import MemoryShardStore, after
+from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.model import JobView, NewJob
 from argosy.jobs.ports import ShardCalls

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Forbidden, Invalid, Unauthorized
-from argosy.jobs.rpc.access import ANYBODY, Access, Caller
+from argosy.jobs.rpc.call_context import ANYBODY, Access, Caller
 
 TOKEN, OTHER_TOKEN, KEY = "token-of-all", "token-too-of-all", "key-of-acme"
 

@@ -11,7 +11,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from argosy.base.clock import SystemClock
 from argosy.base.errors import ArgosyError, Fenced, Forbidden, Gone, Invalid, NotOwner, Throttled, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.jobs.rpc.access import Access
+from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.rpc.server import (
     MESSAGE_BYTES_MAX,
     REQUESTS,
@@ -19,7 +19,7 @@ from argosy.jobs.rpc.server import (
     CallInterceptor,
     Method,
     RpcServer,
-    Service,
+    RpcService,
     server_credentials,
 )
 from argosy.jobs.rpc.status import Code, call_error
@@ -155,7 +155,7 @@ async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
     async def fail(_: Any, __: Any) -> Any:
         raise RuntimeError("password=hunter2")
 
-    services = [Service("test.Service", {"Fail": Method(fail, pb.QueryNull)})]
+    services = [RpcService("test.Service", {"Fail": Method(fail, pb.QueryNull)})]
     metrics = Metrics()
     server = await RpcServer.start(services, f"{HOST}:0", interceptor=CallInterceptor(Access(), metrics, SystemClock()))
     async with grpc.aio.insecure_channel(f"{HOST}:{server.port}") as channel:

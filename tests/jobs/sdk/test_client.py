@@ -11,10 +11,10 @@ from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound, NotOwne
 from argosy.base.retry import Backoff
 from argosy.jobs import JobCancelled, JobFailed, JobHandle, JobsClient, NotDone, new_job
 from argosy.jobs.model import Failure, JobStatus, RetryPolicy, Success
-from argosy.jobs.rpc.access import Access
+from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.rpc.server import REQUESTS, server_credentials
-from argosy.jobs.sdk.backends.router import ShardRouter, SharedRouting
 from argosy.jobs.sdk.grpc import GrpcLinks, channel_credentials
+from argosy.jobs.sdk.router import ShardRouter, SharedRouting
 from tests.jobs.rpc.stage import ACQUIRING, HERE, Stage, staged
 from tests.jobs.sdk.serving import until
 from tests.throttle.limits.test_tls import Authority

@@ -9,8 +9,7 @@ import pytest
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Throttled, Unauthorized, Unavailable
 from argosy.jobs.broker import ClusterMember, ShardInfo
 from argosy.jobs.model import PAYLOAD_BYTES_MAX
-from argosy.jobs.sdk.backends.batching import TOGETHER_MAX, UNDER_WAY_MAX, Batcher
-from argosy.jobs.sdk.backends.slots import WorkerSlots
+from argosy.jobs.sdk.batcher import TOGETHER_MAX, UNDER_WAY_MAX, Batcher
 from argosy.jobs.sdk.client import middle, url_of
 from argosy.jobs.sdk.errors import error_from_status, is_passing
 from argosy.jobs.sdk.handlers import (
@@ -24,6 +23,7 @@ from argosy.jobs.sdk.handlers import (
 )
 from argosy.jobs.sdk.payload_codec import pack, unpack
 from argosy.jobs.sdk.shard_map import ShardMap
+from argosy.jobs.sdk.worker import WorkerSlots
 
 HALF = "8" + "0" * 15
 

@@ -12,7 +12,7 @@ from argosy.base.errors import Invalid, NotFound, NotOwner, Unauthorized, Unavai
 from argosy.base.tracing import NO_TRACER, Attribute, Span
 from argosy.jobs import JobCancelled, JobFailed, JobsClient, TaskContext, Worker, job, new_job
 from argosy.jobs.model import FloatingLimit, JobStatus, RetryPolicy
-from argosy.jobs.rpc.access import Access
+from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.sdk import worker as worker_module
 from tests.jobs.rpc.stage import HERE, Stage, staged
 from tests.jobs.sdk.serving import PATIENCE_S, until

@@ -9,9 +9,8 @@ from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 from argosy.base.clock import seeded_random
 from argosy.base.errors import ArgosyError
 from argosy.base.kv import Batch
-from argosy.jobs.model import JobStatus, JobView, LeasedTask, NewJob
+from argosy.jobs.model import JobStatus, JobView, LeasedTask, NewJob, ShardOptions
 from argosy.jobs.shard.audit import audit
-from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.shard import Shard, ShardService
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
 

@@ -12,9 +12,9 @@ from argosy.jobs.model import (
     JobStatus,
     NewJob,
     Schedule,
+    ShardOptions,
     Success,
 )
-from argosy.jobs.shard.options import ShardOptions
 from tests.jobs.shard.builders import NOW, T, World, new_job
 
 MINUTE_MS = 60_000

@@ -7,9 +7,8 @@ import pytest
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
-from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Schedule, Success
+from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Schedule, ShardOptions, Success
 from argosy.jobs.shard import shard as shard_module
-from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.shard import ShardService
 from tests.jobs.shard.builders import Limiter, StagedStore, T, new_job
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from argosy.jobs.sql.model import Value
 from argosy.jobs.sql.pushdown import NOTHING, Pushdown, extract_pushdown
+from argosy.jobs.sql.tables import Value
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from argosy.base.clock import Random, SystemClock, seeded_random
 from argosy.base.errors import Invalid, Throttled
 from argosy.jobs.model import ConcurrencyLimit, Failure, FloatingLimit, NewJob, RateLimit
-from argosy.jobs.sql.model import SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
 from argosy.jobs.sql.service import SqlEngine, _Statement
+from argosy.jobs.sql.tables import SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
 from tests.jobs.rpc.stage import HERE, NOW, Node
 
 

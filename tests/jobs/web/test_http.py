@@ -12,10 +12,10 @@ from starlette.applications import Starlette
 
 from argosy.base.errors import NotOwner, Unavailable
 from argosy.jobs import JobsClient
-from argosy.jobs.rpc.access import Access
-from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
-from argosy.jobs.sdk.backends.router import ShardRouter
+from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.sdk.grpc import GrpcLinks
+from argosy.jobs.sdk.local_links import LocalLink, LocalLinks
+from argosy.jobs.sdk.router import ShardRouter
 from argosy.jobs.web import http
 from argosy.jobs.web.http import jobs_routes
 from tests.jobs.rpc.stage import HERE, Node, staged

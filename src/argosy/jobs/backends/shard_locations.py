@@ -20,7 +20,7 @@ from argosy.base.errors import Invalid, Unavailable
 from argosy.jobs.backends.fsync import FolderSync, remove_empty_manifests
 from argosy.jobs.backends.s3 import REQUEST_S_MAX, S3Bucket, bucket_of
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.slatedb_errors import SlateError, error_from_slatedb
+from argosy.jobs.backends.slatedb import SlateError, error_from_slatedb
 
 SCHEMES = ("memory", "file", "s3")
 

@@ -18,7 +18,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from slatedb.uniffi import (  # type: ignore[import-untyped]
+    CloseReason,
     DurabilityLevel,
+    Error,
     FlushOptions,
     FlushType,
     IterationOrder,
@@ -28,13 +30,31 @@ from slatedb.uniffi import (  # type: ignore[import-untyped]
 )
 
 from argosy.base import logs
-from argosy.base.errors import ArgosyError, Fenced, Unavailable
+from argosy.base.errors import ArgosyError, Fenced, Invalid, Unavailable
 from argosy.base.kv import Batch, check_key, check_keys, check_limit
 from argosy.jobs.backends.fsync import FolderSync
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.slatedb_errors import SlateError, error_from_slatedb
 from argosy.jobs.backends.slatedb_fastcopy import copier
 from argosy.jobs.ports import Changes
+
+SlateError: type[Exception] = Error
+
+
+def error_from_slatedb(error: Exception, *, store: str) -> ArgosyError:
+    """The error to raise in place of one of SlateDB's; `store` is the shard's place in its store."""
+    text = str(getattr(error, "message", error))
+    match error:
+        case Error.Closed(reason=CloseReason.FENCED):
+            return Fenced(f"another writer has opened {store}: this one must stop")
+        case Error.Closed():
+            return Unavailable(f"{store} is closed: open it anew ({text})")
+        case Error.Invalid():
+            return Invalid(f"{store} refuses this: {text}")
+        case Error.Data():
+            return Unavailable(f"{store} cannot be read, its files are damaged or of another version: {text}")
+        case _:
+            return Unavailable(f"{store} does not answer: open it anew once its storage is back ({text})")
+
 
 if TYPE_CHECKING:
     from slatedb.uniffi import Db

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from argosy.base.errors import ArgosyError, Conflict, Fenced, NotOwner
-from argosy.jobs.cluster.ranges import HashRange, check_tenant_name
+from argosy.jobs.cluster.shardmap import HashRange, check_tenant_name
 from argosy.jobs.model import ImportedJob, NewJob, Schedule
 from argosy.jobs.ports import ShardCalls
 

@@ -10,7 +10,7 @@ import msgspec
 
 from argosy.base.kv import Batch
 from argosy.jobs import keys
-from argosy.jobs.cluster.ranges import HashRange
+from argosy.jobs.cluster.shardmap import HashRange
 from argosy.jobs.model import TaskLease
 from argosy.jobs.ports import StagedStore
 

@@ -29,9 +29,9 @@ from argosy.jobs.broker import ClusterMember, RowReader, ShardInfo, ShardStats, 
 from argosy.jobs.cluster.model import ShardLeases, Split
 from argosy.jobs.cluster.poller import Poller
 from argosy.jobs.cluster.ports import ShardMapStore, ShardStore
-from argosy.jobs.cluster.ranges import check_tenant_name
 from argosy.jobs.cluster.shard_host import OpenShard, ShardHost
 from argosy.jobs.cluster.shard_map_cache import ShardMapCache
+from argosy.jobs.cluster.shardmap import check_tenant_name
 from argosy.jobs.cluster.splitter import Splitter
 from argosy.jobs.ports import ShardCalls, StagedStore
 from argosy.jobs.settings import JobsSettings

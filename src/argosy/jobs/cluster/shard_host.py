@@ -20,8 +20,8 @@ from argosy.jobs.cluster.shard_map_cache import ShardMapCache
 from argosy.jobs.cluster.shardmap import ShardSpec
 from argosy.jobs.cluster.split_cleanup import CleanupProgress, clean_chunk, read_progress
 from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.model import ShardOptions
 from argosy.jobs.ports import PipelinedKV
-from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.shard import ShardService
 from argosy.jobs.telemetry import JobsTelemetry
 from argosy.ownership.model import Lease, Unit

@@ -4,13 +4,68 @@ Ids are made once and kept for ever, so the rows of a shard are found again afte
 do not overlap; a map that breaks this is refused, whoever wrote it.
 """
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable
+from itertools import pairwise
 
 import msgspec
 
 from argosy.base.errors import Conflict, Invalid, NotFound
-from argosy.jobs.cluster.ranges import HashRange, evenly, hash_of
+from argosy.base.hashing import hash64
+from argosy.jobs.model import TENANT_CHARS_MAX
+
+SPACE = 1 << 64
+_POINT = re.compile(r"[0-9a-f]{16}")
+
+
+def hash_of(tenant: str) -> str:
+    return f"{hash64(tenant):016x}"
+
+
+def check_tenant_name(tenant: str) -> None:
+    if not tenant or len(tenant) > TENANT_CHARS_MAX:
+        raise Invalid(f"a tenant's id has 1 to {TENANT_CHARS_MAX} characters; got {len(tenant)}")
+
+
+class HashRange(msgspec.Struct, frozen=True, order=True):
+    """The hashes from `start` to just before `end`."""
+
+    start: str = ""
+    end: str = ""
+
+    def has(self, tenant: str) -> bool:
+        return self.has_hash(hash_of(tenant))
+
+    def has_hash(self, point: str) -> bool:
+        return self.start <= point and (not self.end or point < self.end)
+
+    def middle(self) -> str:
+        """The hash that halves the range."""
+        first = int(self.start or "0", 16)
+        return f"{(first + (int(self.end, 16) if self.end else SPACE)) // 2:016x}"
+
+    def split(self, point: str) -> "tuple[HashRange, HashRange]":
+        """The parts before and from `point`; Invalid unless both have something in them."""
+        check_point(point)
+        if not self.has_hash(point) or point == (self.start or f"{0:016x}"):
+            raise Invalid(f"{point} does not lie within {self}: name a hash inside the shard's range, not its start")
+        return HashRange(self.start, point), HashRange(point, self.end)
+
+    def __str__(self) -> str:
+        return f"[{self.start or '-'}, {self.end or '-'})"
+
+
+def check_point(point: str) -> None:
+    if not _POINT.fullmatch(point):
+        raise Invalid(f"{point[:40]!r} is no hash: write sixteen hexadecimal digits in lower case")
+
+
+def evenly(count: int) -> list[HashRange]:
+    """The whole space in `count` parts: the boundaries are those of the original, so clients may compute them."""
+    bounds = ["", *(f"{number * SPACE // count:016x}" for number in range(1, count)), ""]
+    return [HashRange(start, end) for start, end in pairwise(bounds)]
+
 
 SHARDS_MAX = 4096  # of one map; each is a database with threads and memory of its own
 FORMAT = 2  # 1 named a requested split `wish`

@@ -17,8 +17,7 @@ from argosy.base import logs
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.metrics import Metrics, counter, histogram
-from argosy.jobs.rpc.access import Access
-from argosy.jobs.rpc.call_context import CallContext, traceparent
+from argosy.jobs.rpc.call_context import Access, CallContext, traceparent
 from argosy.jobs.rpc.status import MESSAGE_BYTES_MAX, CallError, Code, call_error
 
 REQUESTS = counter("argosy_jobs_grpc_requests", "gRPC calls by how they ended", ("service", "method", "status"))
@@ -52,7 +51,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Service:
+class RpcService:
     """A service by its full name, and its methods by theirs."""
 
     name: str
@@ -67,7 +66,7 @@ class CallInterceptor:
         self._metrics = metrics
         self._clock = clock
 
-    def handlers(self, service: Service) -> Any:
+    def handlers(self, service: RpcService) -> Any:
         """The service, to add to a server. Messages are read and written here, so that bad ones get our answer."""
         handlers = {}
         for name, method in service.methods.items():
@@ -163,7 +162,7 @@ class RpcServer:
     @classmethod
     async def start(
         cls,
-        services: Sequence[Service],
+        services: Sequence[RpcService],
         address: str,
         *,
         interceptor: CallInterceptor,

@@ -27,15 +27,15 @@ from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api import codec
 from argosy.jobs.broker import ShardInfo, SplitStatus
 from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, NO_TENANT, JobStatus, Limit, NewJob, RetryPolicy, Schedule
-from argosy.jobs.sdk import calls
-from argosy.jobs.sdk.backends.batching import Batcher
-from argosy.jobs.sdk.backends.leases import ITEM_BYTES
-from argosy.jobs.sdk.backends.router import TIMEOUT_S, ShardRouter, SharedRouting
+from argosy.jobs.sdk import ports
+from argosy.jobs.sdk.batcher import Batcher
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, error_from_item, with_job_id
 from argosy.jobs.sdk.grpc import GrpcLinks
 from argosy.jobs.sdk.info import JobInfo, read_job
 from argosy.jobs.sdk.payload_codec import pack, unpack
 from argosy.jobs.sdk.ports import NodeLinks
+from argosy.jobs.sdk.router import TIMEOUT_S, ShardRouter, SharedRouting
+from argosy.jobs.sdk.task_leases import ITEM_BYTES
 from argosy.jobs.sdk.validation import check, complaint, start_at_ms
 from argosy.jobs.shard.validation import check_number
 from argosy.jobs.silo import silo_pb2 as silo
@@ -148,8 +148,8 @@ class JobsClient:
         cls, folder: str | Path, *, tenant: str = NO_TENANT, tracer: Tracer = NO_TRACER
     ) -> AsyncIterator["JobsClient"]:
         """The whole broker in this process, its jobs in a folder (or at a URL); Conflict if another process has it."""
-        from argosy.jobs.cluster.backends.embedded import open_broker  # a client of a server loads no broker
-        from argosy.jobs.sdk.backends.local import LocalLink, LocalLinks
+        from argosy.jobs.embedded import open_broker  # a client of a server loads no broker
+        from argosy.jobs.sdk.local_links import LocalLink, LocalLinks
 
         async with open_broker(url_of(folder)) as node:
             yield cls.over(LocalLinks(LocalLink(node, with_tenants=tenant != NO_TENANT)), tenant=tenant, tracer=tracer)
@@ -209,7 +209,7 @@ class JobsClient:
 
         async def send(address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardInfo]]) -> list[str | ArgosyError]:
             request = pb.EnqueueBatchRequest(jobs=[codec.to_new_job(job) for (job, _), _ in batch])
-            response = await self.router.call(address, calls.ENQUEUE, request)
+            response = await self.router.call(address, ports.ENQUEUE, request)
             return [
                 _to_enqueue_result(job, is_ours, result)
                 for ((job, is_ours), _), result in zip(batch, response.results, strict=True)
@@ -223,7 +223,7 @@ class JobsClient:
         tenant = tenant or self.tenant
         request = pb.GetJobRequest(tenant=_wire_tenant(tenant), id=id, with_attempts=with_attempts)
         with about(id):
-            return read_job(await self._of(tenant, calls.GET, request))
+            return read_job(await self._of(tenant, ports.GET, request))
 
     async def result(self, id: str, *, tenant: str | None = None, timeout_s: float | None = None) -> Any:
         """What the job came to, as soon as it is done: JobFailed, JobCancelled, or NotDone when the time is over."""
@@ -272,25 +272,25 @@ class JobsClient:
         )
         if status is not None:
             request.status = to_status(status)
-        return [read_job(job) for job in (await self._of(tenant, calls.FIND, request)).jobs]
+        return [read_job(job) for job in (await self._of(tenant, ports.FIND, request)).jobs]
 
     async def cancel(self, id: str, *, tenant: str | None = None) -> None:
         """A job that waits is cancelled at once; one that runs is told to stop."""
-        await self._control(calls.CANCEL, silo.CancelJobRequest, id, tenant)
+        await self._control(ports.CANCEL, silo.CancelJobRequest, id, tenant)
 
     async def restart(self, id: str, *, tenant: str | None = None) -> None:
         """A job that has failed or was cancelled begins anew."""
-        await self._control(calls.RESTART, silo.RestartJobRequest, id, tenant)
+        await self._control(ports.RESTART, silo.RestartJobRequest, id, tenant)
 
     async def expedite(self, id: str, *, tenant: str | None = None) -> None:
         """A job that waits for its time need not."""
-        await self._control(calls.EXPEDITE, silo.ExpediteJobRequest, id, tenant)
+        await self._control(ports.EXPEDITE, silo.ExpediteJobRequest, id, tenant)
 
     async def delete(self, id: str, *, tenant: str | None = None) -> None:
         """Forgets a job that is done; one that is not there is no error."""
-        await self._control(calls.DELETE, silo.DeleteJobRequest, id, tenant)
+        await self._control(ports.DELETE, silo.DeleteJobRequest, id, tenant)
 
-    async def _control(self, call: calls.RpcMethod, request: Any, id: str, tenant: str | None) -> None:
+    async def _control(self, call: ports.RpcMethod, request: Any, id: str, tenant: str | None) -> None:
         tenant = tenant or self.tenant
         with about(id):
             await self.router.call_shard(
@@ -306,7 +306,7 @@ class JobsClient:
         check_number("limit", limit, FIND_MAX, least=1)
         tenant = tenant or self.tenant
         request = pb.RequeueDeadRequest(tenant=_wire_tenant(tenant), ids=ids, limit=limit)
-        response = await self._of(tenant, calls.REQUEUE, request)
+        response = await self._of(tenant, ports.REQUEUE, request)
         return {
             each.id: with_job_id(error_from_item(each.error), each.id) if each.HasField("error") else None
             for each in response.results
@@ -335,17 +335,17 @@ class JobsClient:
         check(job)
         tenant = job.tenant
         schedule = Schedule(name, tenant, cron, timezone, job, next_at=0, is_paused=is_paused)
-        await self._of(tenant, calls.PUT_SCHEDULE, pb.PutScheduleRequest(schedule=codec.to_schedule(schedule)))
+        await self._of(tenant, ports.PUT_SCHEDULE, pb.PutScheduleRequest(schedule=codec.to_schedule(schedule)))
 
     async def schedules(self, *, tenant: str | None = None) -> list[Schedule]:
         tenant = tenant or self.tenant
-        response = await self._of(tenant, calls.SCHEDULES, pb.ListSchedulesRequest(tenant=_wire_tenant(tenant)))
+        response = await self._of(tenant, ports.SCHEDULES, pb.ListSchedulesRequest(tenant=_wire_tenant(tenant)))
         found = [(each, codec.from_schedule(each, tenant)) for each in response.schedules]
         return [msgspec.structs.replace(schedule, next_at=each.next_at_ms) for each, schedule in found]
 
     async def delete_schedule(self, name: str, *, tenant: str | None = None) -> None:
         tenant = tenant or self.tenant
-        await self._of(tenant, calls.DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_wire_tenant(tenant), name=name))
+        await self._of(tenant, ports.DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_wire_tenant(tenant), name=name))
 
     async def shards(self) -> list[ShardInfo]:
         """All shards as the cluster knows them now, in the order of their ranges."""
@@ -356,7 +356,7 @@ class JobsClient:
         place = (await self.router.refresh()).by_id(shard_id)
         point = point or middle(place)
         request = silo.RequestSplitRequest(shard_id=shard_id, split_point=point)
-        response = await self.router.call(place.address, calls.SPLIT, request)
+        response = await self.router.call(place.address, ports.SPLIT, request)
         return SplitStatus(response.phase, response.left_child_id, response.right_child_id, point)
 
     async def split_status(self, shard_id: str) -> SplitStatus:
@@ -364,7 +364,7 @@ class JobsClient:
         shards = await self.router.refresh()
         served = [place.address for place in shards.shards if place.id == shard_id]
         response = await self.router.call(
-            (served or shards.addresses())[0], calls.SPLIT_STATUS, silo.GetSplitStatusRequest(shard_id=shard_id)
+            (served or shards.addresses())[0], ports.SPLIT_STATUS, silo.GetSplitStatusRequest(shard_id=shard_id)
         )
         return SplitStatus(
             response.phase,
@@ -375,7 +375,7 @@ class JobsClient:
             response.requested_at_ms,
         )
 
-    async def _of(self, tenant: str, call: calls.RpcMethod, request: Any) -> Any:
+    async def _of(self, tenant: str, call: ports.RpcMethod, request: Any) -> Any:
         return await self.router.call_shard(lambda shards: shards.shard_of(tenant), call, lambda _: request)
 
 

@@ -8,8 +8,8 @@ import grpc  # type: ignore[import-untyped, unused-ignore]
 
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.jobs.rpc.status import MESSAGE_BYTES_MAX, OWNER_ADDRESS
-from argosy.jobs.sdk.calls import RpcMethod
 from argosy.jobs.sdk.errors import error_from_status
+from argosy.jobs.sdk.ports import RpcMethod
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),

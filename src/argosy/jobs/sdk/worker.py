@@ -15,6 +15,7 @@ import asyncio
 import os
 import signal
 import socket
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -26,18 +27,68 @@ from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.broker import ShardInfo
 from argosy.jobs.model import LEASE_MS, NO_TENANT, TaskOutcome
-from argosy.jobs.sdk import calls
-from argosy.jobs.sdk.backends.batching import Batcher
-from argosy.jobs.sdk.backends.leases import ANSWER_S, ITEM_BYTES, HeldTask, TaskLeases
-from argosy.jobs.sdk.backends.router import BACKOFF
-from argosy.jobs.sdk.backends.slots import WorkerSlots
-from argosy.jobs.sdk.backends.tasks import RunningTask
-from argosy.jobs.sdk.backends.threads import in_thread
+from argosy.jobs.sdk import ports
+from argosy.jobs.sdk.batcher import Batcher
 from argosy.jobs.sdk.client import JobsClient
-from argosy.jobs.sdk.context import TaskContext
 from argosy.jobs.sdk.errors import is_passing
-from argosy.jobs.sdk.handlers import Handler, find_marked, handler_of
+from argosy.jobs.sdk.handlers import Handler, TaskContext, find_marked, handler_of
+from argosy.jobs.sdk.router import BACKOFF
+from argosy.jobs.sdk.task_leases import ANSWER_S, ITEM_BYTES, HeldTask, TaskLeases
+from argosy.jobs.sdk.task_runner import RunningTask, in_thread
 from argosy.jobs.silo import silo_pb2 as silo
+
+
+class WorkerSlots:
+    """A poll takes slots before it asks, so that no task is leased which could not begin at once.
+
+    Slots that become free are handed to whoever has waited longest, so that a busy group cannot starve another.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = self.count = count
+        self._is_closed = False
+        self._waiting: deque[tuple[asyncio.Future[int], int]] = deque()
+
+    @property
+    def in_use(self) -> int:
+        return self.count - self._free
+
+    async def acquire(self, most: int) -> int:
+        """At least one, and up to `most` of those that are free; none once no more are handed out."""
+        if self._is_closed:
+            return 0
+        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, most))
+        self._hand_out()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release(turn.result())
+            raise
+
+    def close(self) -> None:
+        """Sends everybody away who waits."""
+        self._is_closed = True
+        for turn, _ in self._waiting:
+            if not turn.done():
+                turn.set_result(0)
+        self._waiting.clear()
+
+    def release(self, count: int) -> None:
+        self._free += count
+        assert self._free <= self.count, "more slots were given back than there are"
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._free and self._waiting:
+            turn, most = self._waiting.popleft()
+            if turn.done():
+                continue  # its poll was given up
+            taken = min(self._free, most)
+            self._free -= taken
+            turn.set_result(taken)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 Refresher = Callable[[str, int, Mapping[str, str]], int | Awaitable[int]]
@@ -321,7 +372,7 @@ class Worker:
 
         try:
             tenant = task.tenant_id or NO_TENANT
-            await self._router.call_shard(lambda shards: shards.shard_of(tenant), calls.REPORT_REFRESH, for_shard)
+            await self._router.call_shard(lambda shards: shards.shard_of(tenant), ports.REPORT_REFRESH, for_shard)
         except ArgosyError as error:
             _log.warning("height of a limit not taken", key=task.queue_key, why=str(error))
 

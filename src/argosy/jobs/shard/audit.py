@@ -22,8 +22,8 @@ from argosy.jobs.model import (
     TaskLease,
 )
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.lease_table import JobKey
 from argosy.jobs.shard.queue import entry_of
+from argosy.jobs.shard.queue_state import JobKey
 from argosy.jobs.shard.rows import (
     decode_attempt,
     decode_floating,

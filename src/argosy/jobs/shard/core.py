@@ -12,12 +12,11 @@ from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs import keys
+from argosy.jobs.model import ShardOptions
 from argosy.jobs.ports import StagedStore
-from argosy.jobs.shard.change_tracker import ChangeTracker
 from argosy.jobs.shard.limit_chain import grant
-from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.queue_state import QueueState
-from argosy.jobs.shard.txn import ShardTxn
+from argosy.jobs.shard.txn import ChangeTracker, ShardTxn
 from argosy.throttle.limits.ports import RateLimiter
 
 READS_MAX = 16  # how often a call reads anew because its job changed meanwhile

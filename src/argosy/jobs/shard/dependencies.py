@@ -10,8 +10,8 @@ from argosy.jobs.model import AFTER_FAILED, JobStatus
 from argosy.jobs.shard.completion import cancel_dependencies, fail
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.job_reader import StoredJob, read
-from argosy.jobs.shard.lease_table import JobKey
 from argosy.jobs.shard.limit_chain import begin
+from argosy.jobs.shard.queue_state import JobKey
 from argosy.jobs.shard.rows import decode_state
 from argosy.jobs.shard.txn import ShardTxn
 

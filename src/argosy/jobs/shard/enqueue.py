@@ -13,8 +13,8 @@ from argosy.jobs.model import AFTER_FAILED, Job, JobState, JobStatus, NewJob
 from argosy.jobs.shard.completion import claim, fail
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.job_reader import too_many_changes
-from argosy.jobs.shard.lease_table import JobKey
 from argosy.jobs.shard.limit_chain import begin
+from argosy.jobs.shard.queue_state import JobKey
 from argosy.jobs.shard.rows import decode_state, index_value
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_job

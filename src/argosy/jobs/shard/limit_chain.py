@@ -22,7 +22,7 @@ from argosy.jobs.model import (
     RunAttempt,
     SlotRequest,
 )
-from argosy.jobs.shard.slots import Slot
+from argosy.jobs.shard.queue_state import Slot
 from argosy.jobs.shard.txn import ShardTxn
 
 GRANTS_MAX = 500  # in one step: a limit raised by a million is granted in several

@@ -1,11 +1,146 @@
 """All that a shard keeps in memory: what is still to do. Everything else is read from the rows when it is asked for."""
 
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
-from argosy.jobs.model import CheckRateLimit, FloatingState, QueuedTask, RequestTicket, Schedule
-from argosy.jobs.shard.lease_table import JobKey, LeaseTable
+from argosy.jobs.model import (
+    CheckRateLimit,
+    FloatingState,
+    Job,
+    QueuedTask,
+    RequestTicket,
+    Schedule,
+    SlotRequest,
+    TaskLease,
+)
 from argosy.jobs.shard.queue import DelayQueue, TaskQueue
-from argosy.jobs.shard.slots import LimitSlots, Slot
+
+JobKey = tuple[str, str]  # tenant and job
+
+
+@dataclass(slots=True)
+class RunningLease:
+    """A lease, and of the job it runs what reporting needs; `job` is None for the refresh of a limit."""
+
+    lease: TaskLease
+    expires_at: int  # not always what the row says: a shard that moved gives every lease time anew
+    job: Job | None = None
+    cancelled_at: int = 0
+    progress: bytes = b""
+
+
+class LeaseTable:
+    def __init__(self) -> None:
+        self.by_task: dict[str, RunningLease] = {}
+        self.by_job: dict[JobKey, str] = {}
+        self._expiring: list[tuple[int, str]] = []  # may be too early: a heartbeat moves only the lease itself
+
+    def add(self, task_id: str, running: RunningLease) -> None:
+        assert task_id not in self.by_task, f"task {task_id} has a live lease already"  # JOB-2
+        self.by_task[task_id] = running
+        if running.job is not None:
+            self.by_job[running.job.tenant, running.job.id] = task_id
+        heappush(self._expiring, (running.expires_at, task_id))
+
+    def remove(self, task_id: str) -> RunningLease:
+        running = self.by_task.pop(task_id)
+        if running.job is not None:
+            del self.by_job[running.job.tenant, running.job.id]
+        return running
+
+    def of_job(self, tenant: str, job: str) -> RunningLease | None:
+        task_id = self.by_job.get((tenant, job))
+        return self.by_task[task_id] if task_id is not None else None
+
+    def pop_expired(self, now: int) -> tuple[str, RunningLease] | None:
+        """One lease whose time is up."""
+        at = self.next_at()
+        if at is None or at > now:
+            return None
+        task_id = self._expiring[0][1]
+        return task_id, self.by_task[task_id]
+
+    def next_at(self) -> int | None:
+        """When the first lease runs out."""
+        while self._expiring:
+            at, task_id = self._expiring[0]
+            running = self.by_task.get(task_id)
+            if running is not None and running.expires_at == at:
+                return at
+            heappop(self._expiring)
+            if running is not None and running.expires_at > at:
+                heappush(self._expiring, (running.expires_at, task_id))
+        return None
+
+
+Slot = tuple[str, str]  # tenant and key
+GrantOrder = tuple[int, int, str, int]  # start, priority, job, attempt
+
+
+class SlotQueue:
+    """Requests for one slot, in order."""
+
+    def __init__(self) -> None:
+        self.requests: dict[tuple[str, int], SlotRequest] = {}  # by job and attempt
+        self._heap: list[GrantOrder] = []
+
+    def add(self, request: SlotRequest) -> None:
+        self.requests[request.job, request.attempt] = request
+        heappush(self._heap, (request.start_at, request.priority, request.job, request.attempt))
+
+    def first(self) -> SlotRequest | None:
+        while self._heap:
+            start_at, _, job, attempt = self._heap[0]
+            request = self.requests.get((job, attempt))
+            if request is not None and request.start_at == start_at:
+                return request
+            heappop(self._heap)
+        return None
+
+    def remove(self, job: str, attempt: int) -> SlotRequest | None:
+        return self.requests.pop((job, attempt), None)
+
+
+class LimitSlots:
+    def __init__(self) -> None:
+        self.holders: dict[Slot, dict[str, int]] = {}  # task id -> when it was granted
+        self.waiting: dict[Slot, SlotQueue] = {}
+        self.to_grant: dict[Slot, None] = {}  # where a slot may have come free, in that order
+
+    def count(self, slot: Slot) -> int:
+        return len(self.holders.get(slot, ()))
+
+    def hold(self, slot: Slot, task_id: str, now: int) -> None:
+        self.holders.setdefault(slot, {})[task_id] = now
+
+    def release(self, slot: Slot, task_id: str) -> bool:
+        """Whether the task held it."""
+        holders = self.holders.get(slot, {})
+        if holders.pop(task_id, None) is None:
+            return False
+        if not holders:
+            del self.holders[slot]
+        self.to_grant[slot] = None
+        return True
+
+    def park(self, request: SlotRequest) -> None:
+        self.waiting.setdefault((request.tenant, request.key), SlotQueue()).add(request)
+
+    def unpark(self, slot: Slot, job: str, attempt: int) -> SlotRequest | None:
+        waiting = self.waiting.get(slot)
+        request = waiting.remove(job, attempt) if waiting is not None else None
+        if waiting is not None and not waiting.requests:
+            del self.waiting[slot]
+        if request is not None:
+            self.to_grant[slot] = None  # who stood behind it may fit where it did not
+        return request
+
+    def is_wanted(self, slot: Slot) -> bool:
+        return slot in self.waiting
+
+    def first(self, slot: Slot) -> SlotRequest | None:
+        waiting = self.waiting.get(slot)
+        return waiting.first() if waiting is not None else None
 
 
 @dataclass(slots=True)

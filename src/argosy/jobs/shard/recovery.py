@@ -13,9 +13,8 @@ from argosy.jobs.model import RefreshLimit, RunAttempt, TaskLease
 from argosy.jobs.shard.completion import claim_id
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.cron_schedules import schedule_id
-from argosy.jobs.shard.lease_table import JobKey, RunningLease
 from argosy.jobs.shard.queue import GroupQueue
-from argosy.jobs.shard.queue_state import UniqueClaim
+from argosy.jobs.shard.queue_state import JobKey, RunningLease, UniqueClaim
 from argosy.jobs.shard.rows import (
     decode_floating,
     decode_job,

@@ -28,9 +28,8 @@ from argosy.jobs.model import (
 )
 from argosy.jobs.shard.completion import end, to_rescheduled
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.lease_table import RunningLease
 from argosy.jobs.shard.limit_chain import begin, refresh_if_wanted
-from argosy.jobs.shard.queue_state import QueueState
+from argosy.jobs.shard.queue_state import QueueState, RunningLease
 from argosy.jobs.shard.retries import delay_ms
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_text

@@ -17,15 +17,15 @@ from contextlib import suppress
 from argosy.base.clock import Random
 from argosy.base.coalescer import Coalescer
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
-from argosy.jobs.model import NewJob
+from argosy.jobs.model import NewJob, ShardOptions
 from argosy.jobs.ports import StagedStore
-from argosy.jobs.shard import cron_schedules, job_control, job_queries, lease_tasks, limit_checks, limit_refresh
+from argosy.jobs.shard import cron_schedules, job_control, job_queries, lease_tasks, limit_checks
+from argosy.jobs.shard import limit_checks as limit_refresh
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.dependencies import settle_dependents
 from argosy.jobs.shard.enqueue import enqueue as enqueue_jobs
 from argosy.jobs.shard.import_jobs import import_jobs as import_all
 from argosy.jobs.shard.lease_tasks import Leased
-from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.recovery import load
 from argosy.jobs.shard.report import expire
 from argosy.jobs.shard.report import report as report_outcomes

@@ -3,7 +3,8 @@
 Every row of a job is written through here, so whoever is reading about that job learns that it has changed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from argosy.base.kv import Batch
 from argosy.jobs import keys
@@ -16,15 +17,46 @@ from argosy.jobs.model import (
     QueuedTask,
     RefreshLimit,
     RunAttempt,
+    ShardOptions,
     SlotRequest,
     TaskLease,
 )
-from argosy.jobs.shard.change_tracker import ChangeTracker
-from argosy.jobs.shard.options import ShardOptions
 from argosy.jobs.shard.queue import entry_of
-from argosy.jobs.shard.queue_state import QueueState
+from argosy.jobs.shard.queue_state import QueueState, Slot
 from argosy.jobs.shard.rows import encode, request_key, status_at, status_key, task_key
-from argosy.jobs.shard.slots import Slot
+
+JobKey = tuple[str, str]  # tenant and job
+
+
+class ChangeTracker:
+    def __init__(self) -> None:
+        self._readers: dict[JobKey, list[set[JobKey]]] = {}
+
+    @contextmanager
+    def on(self, jobs: Iterable[JobKey]) -> Iterator[set[JobKey]]:
+        """The set fills with those of the jobs that change while the block runs."""
+        changed: set[JobKey] = set()
+        watched = list(dict.fromkeys(jobs))
+        for job in watched:
+            self._readers.setdefault(job, []).append(changed)
+        try:
+            yield changed
+        finally:
+            for job in watched:
+                self._leave(job, changed)
+
+    def touch(self, tenant: str, job: str) -> None:
+        if self._readers:
+            for changed in self._readers.get((tenant, job), ()):
+                changed.add((tenant, job))
+
+    def _leave(self, job: JobKey, changed: set[JobKey]) -> None:
+        readers = self._readers[job]
+        # By identity: two readers' sets may be equal.
+        del readers[next(at for at, each in enumerate(readers) if each is changed)]
+        if not readers:
+            del self._readers[job]
+
 
 StatusIndexKey = tuple[JobStatus, int]  # where a job stands in the status index
 

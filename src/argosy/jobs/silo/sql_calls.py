@@ -12,7 +12,7 @@ from argosy.jobs.rpc.call_context import CallContext, Tenancy
 from argosy.jobs.rpc.status import CallError, Code
 from argosy.jobs.silo import codec
 from argosy.jobs.silo import silo_pb2 as pb
-from argosy.jobs.sql.model import SqlResult, StatementTimeout, StatementTooLarge, Value
+from argosy.jobs.sql.tables import SqlResult, StatementTimeout, StatementTooLarge, Value
 
 NO_ARROW = "the broker cannot encode Arrow, because it lacks the package pyarrow: use Query instead"
 INT64_MAX = (1 << 63) - 1

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from argosy.jobs.sql.model import Value
+from argosy.jobs.sql.tables import Value
 
 
 def element_at(container: Value, key: Value) -> str | None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from argosy.jobs.sql.model import Value
+from argosy.jobs.sql.tables import Value
 
 _TOKEN = re.compile(
     r"""\s+|--[^\n]*|/\*.*?(?:\*/|$)        # blanks and comments

@@ -18,10 +18,9 @@ from argosy.base.clock import Clock
 from argosy.base.errors import Invalid, Throttled
 from argosy.jobs.broker import RowReader
 from argosy.jobs.sql.functions import BUILT_IN, FUNCTIONS
-from argosy.jobs.sql.model import Cell, SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
 from argosy.jobs.sql.pushdown import extract_pushdown
 from argosy.jobs.sql.table_loader import TableLoader
-from argosy.jobs.sql.tables import MAP, TABLES
+from argosy.jobs.sql.tables import MAP, TABLES, Cell, SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
 
 PROGRESS_STEPS = 10_000  # of SQLite's machine: some tenths of a millisecond
 FETCHED_AT_ONCE = 500

@@ -32,8 +32,8 @@ from argosy.jobs.shard.rows import (
     decode_time,
     index_value,
 )
-from argosy.jobs.sql.model import StatementTooLarge, Value
 from argosy.jobs.sql.pushdown import Pushdown
+from argosy.jobs.sql.tables import StatementTooLarge, Value
 
 Row = tuple[Value, ...]
 

@@ -12,10 +12,10 @@ from starlette.routing import BaseRoute, Route
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import error_response, json_response, read_body
 from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, NO_TENANT, PAYLOAD_BYTES_MAX, JobStatus
-from argosy.jobs.sdk.backends.leases import HeldTask, TaskLeases
 from argosy.jobs.sdk.client import JobHandle, JobsClient
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
 from argosy.jobs.sdk.payload_codec import pack
+from argosy.jobs.sdk.task_leases import HeldTask, TaskLeases
 from argosy.jobs.web import bodies, json_views
 
 BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX  # one payload of the largest size fits, in base64 and with the rest

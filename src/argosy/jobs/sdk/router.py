@@ -13,9 +13,8 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled, Unavailable
 from argosy.base.retry import Backoff
 from argosy.jobs.broker import ShardInfo
-from argosy.jobs.sdk.calls import CLUSTER, RpcMethod
 from argosy.jobs.sdk.errors import is_passing
-from argosy.jobs.sdk.ports import NodeLinks
+from argosy.jobs.sdk.ports import CLUSTER, NodeLinks, RpcMethod
 from argosy.jobs.sdk.shard_map import ShardMap
 from argosy.jobs.silo import silo_pb2 as silo
 

@@ -17,8 +17,8 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.backends.shard_map_store import open_shard_map_store
-from argosy.jobs.cluster.backends.tables import SlateShardStore
+from argosy.jobs.backends.shard_map_store import open_shard_map_store
+from argosy.jobs.backends.shard_store import SlateShardStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import EMBEDDED, SPACE, JobsSettings
 from argosy.ownership.backends.memory import MemoryStore

@@ -4,16 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from argosy.base.clock import SystemClock
-from argosy.jobs.api.grpc import api_service
+from argosy.jobs.api.grpc import api_service, silo_service
 from argosy.jobs.broker import Broker
-from argosy.jobs.rpc.access import Access
-from argosy.jobs.rpc.call_context import CallContext, Tenancy, traceparent
+from argosy.jobs.rpc.call_context import Access, CallContext, Tenancy, traceparent
 from argosy.jobs.rpc.status import OWNER_ADDRESS, CallError
-from argosy.jobs.sdk.calls import RpcMethod
 from argosy.jobs.sdk.errors import error_from_status
-from argosy.jobs.sdk.ports import NodeLink, NodeLinks
-from argosy.jobs.silo.backends.diagnostics import ProcessDiagnostics
-from argosy.jobs.silo.grpc import silo_service
+from argosy.jobs.sdk.ports import NodeLink, NodeLinks, RpcMethod
+from argosy.jobs.silo.diagnostics import ProcessDiagnostics
 from argosy.jobs.sql.service import SqlEngine
 
 

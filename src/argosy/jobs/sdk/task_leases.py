@@ -10,9 +10,9 @@ from argosy.base.errors import ArgosyError, Unavailable
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.broker import ShardInfo
 from argosy.jobs.model import Failure, Released, Success, TaskOutcome
-from argosy.jobs.sdk import calls
-from argosy.jobs.sdk.backends.router import BATCH_BYTES_MAX, ShardRouter
+from argosy.jobs.sdk import ports
 from argosy.jobs.sdk.errors import error_from_item
+from argosy.jobs.sdk.router import BATCH_BYTES_MAX, ShardRouter
 
 ITEM_BYTES = 512  # of an item on the wire besides its data, at a guess
 ANSWER_S = 10.0  # for the answer to a poll, beyond its wait; and to heartbeats
@@ -41,7 +41,7 @@ class TaskLeases:
             worker_id=self._worker, task_group=group, max_tasks=tasks_max, wait_ms=int(wait_s * 1000)
         )
         response: pb.LeaseTasksResponse = await self._router.call(
-            address, calls.LEASE, request, timeout_s=wait_s + ANSWER_S
+            address, ports.LEASE, request, timeout_s=wait_s + ANSWER_S
         )
         return response
 
@@ -79,7 +79,7 @@ class TaskLeases:
                 for (each, progress), place in batch
             ]
             request = pb.HeartbeatsRequest(worker_id=self._worker, heartbeats=beats)
-            response = await self._router.call(address, calls.HEARTBEATS, request, timeout_s=ANSWER_S)
+            response = await self._router.call(address, ports.HEARTBEATS, request, timeout_s=ANSWER_S)
             return [
                 error_from_item(each.error) if each.HasField("error") else each.cancelled_at_ms
                 for each in response.results
@@ -95,7 +95,7 @@ class TaskLeases:
         ) -> list[ArgosyError | None]:
             items = [to_outcome(outcome, held.task_id, place.id) for (held, outcome), place in batch]
             request = pb.ReportOutcomesRequest(worker_id=self._worker, outcomes=items)
-            response = await self._router.call(address, calls.REPORT, request)
+            response = await self._router.call(address, ports.REPORT, request)
             return [error_from_item(result.error) if result.HasField("error") else None for result in response.results]
 
         return await self._router.spread(

@@ -3,8 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from argosy.jobs.sql.model import SqlResult
-from argosy.jobs.sql.tables import MAP
+from argosy.jobs.sql.tables import MAP, SqlResult
 
 ROWS_IN_BATCH = 8_192
 

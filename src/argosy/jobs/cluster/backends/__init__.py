@@ -1,1 +1,0 @@
-"""Where the map of shards is kept, and shards in memory."""

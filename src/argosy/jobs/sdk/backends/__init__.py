@@ -1,1 +1,0 @@
-"""What moves the SDK's questions: links, batches, threads."""

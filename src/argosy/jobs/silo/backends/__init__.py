@@ -1,1 +1,0 @@
-"""What `silo.v1.Silo` asks of the process it runs in."""

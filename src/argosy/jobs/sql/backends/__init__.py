@@ -1,1 +1,0 @@
-"""Encoders of results that need a library of their own."""
