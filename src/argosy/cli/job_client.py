@@ -39,6 +39,7 @@ class BrokerOptions:
 
     def client(self) -> "AbstractAsyncContextManager[JobsClient]":
         """Options that are not given default to the settings. A URL as the address runs a broker in this process."""
+        from argosy.jobs import JobsClient
         from argosy.jobs.model import NO_TENANT
 
         tenant = self.tenant or NO_TENANT
