@@ -11,13 +11,13 @@ from argosy.base import metrics
 from argosy.base.metrics import Metric
 from argosy.gateway import telemetry as _gateway
 from argosy.ownership import telemetry as _ownership
-from argosy.search.fleet import metrics as _search
+from argosy.search.fleet import telemetry as _search
 
 RULES = Path(__file__).resolve().parents[2] / "deploy" / "alerts" / "argosy.rules.yaml"
 GROUPS = yaml.safe_load(RULES.read_text())["groups"]
 ALERTS = [rule for group in GROUPS for rule in group["rules"]]
 OF_PROMETHEUS = {"instance", "job", "le"}
-ROOMS = (_gateway, _ownership, _search)
+PACKAGES = (_gateway, _ownership, _search)
 
 
 def shown() -> dict[str, Metric]:

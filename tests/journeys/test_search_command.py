@@ -222,7 +222,7 @@ def test_an_answer_that_cannot_be_written_is_an_error() -> None:
     with Path("/dev/full").open("w") as full:
         answer = subprocess.run([*COMMAND, "IndexSet", "src"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
     assert answer.returncode == 2
-    assert answer.stderr.startswith("error: the answer could not be written (No space left on device)")
+    assert answer.stderr.startswith("error: cannot write to stdout: No space left on device")
     assert len(answer.stderr.splitlines()) == 1
 
 
