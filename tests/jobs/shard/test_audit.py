@@ -76,4 +76,4 @@ async def test_a_planted_fault_is_named(plant: Callable[[World], None], name: st
     await world.put(id="c-waits")
     assert await audit(world.shard) == []
     plant(world)
-    assert any(line.startswith(f"{name}:") for line in await audit(world.shard))
+    assert any(heap.startswith(f"{name}:") for heap in await audit(world.shard))

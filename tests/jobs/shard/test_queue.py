@@ -69,7 +69,7 @@ def test_removed_tasks_do_not_linger() -> None:
         queue.push("g", "t", entry(number, f"{number}"))
     for number in range(4 * SWEEP_MIN - 1):
         queue.remove(f"task-{number}", number)
-    assert sum(len(line) for line in queue.groups["g"].lines.values()) <= SWEEP_MIN + 1
+    assert sum(len(heap) for heap in queue.groups["g"].heaps.values()) <= SWEEP_MIN + 1
     assert drain(queue, "g", 10**9) == [f"{4 * SWEEP_MIN - 1}"]
 
 

@@ -1,7 +1,7 @@
-"""An audit of a shard: memory against rows, and the invariants of jobs by their names.
+"""Audit of a shard: queue state against rows, and the invariants JOB-2 and JOB-3.
 
-It reads every row, so it is for tests and simulations. The answer is a list of what is wrong, each line beginning with
-the invariant's name; an empty one is what everybody hopes for.
+It reads every row, so it is for tests and simulations. The result lists violations, each line starting with the name
+of the invariant.
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +50,7 @@ class ShardRows(NamedTuple):
 
 
 async def audit(core: Core) -> list[str]:
-    """What is wrong with the shard between two calls."""
+    """Violations in the shard, between two calls."""
     rows = await _read(core)
     found = [
         *_check_jobs(rows),
@@ -94,7 +94,7 @@ async def _by_job(core: Core, kind: int, decode: Callable[[bytes], Any]) -> dict
 
 
 def _waiting(rows: ShardRows) -> Iterator[tuple[JobKey, int, str]]:
-    """Every place where a job waits: job, attempt and task id."""
+    """Every entry in which a job waits: job, attempt and task id."""
     for queued in rows.tasks:
         if not isinstance(queued.task, RefreshLimit):
             yield (queued.task.tenant, queued.task.job), queued.task.attempt, queued.task.id
@@ -189,7 +189,7 @@ def _check_slots(rows: ShardRows) -> Iterator[str]:
                 for limit in (job.limits if job is not None else ())
                 if isinstance(limit, ConcurrencyLimit) and limit.key == key
             ]
-        # Who was granted last saw all of the others, so the highest limit among them bounds them all.
+        # The job granted last counted all others against its own maximum, so the highest maximum bounds them all.
         if limits and len(limits) == len(task_ids) and len(task_ids) > max(limits):
             yield f"queueLimitEnforced: {len(task_ids)} hold {key} of {tenant}, {max(limits)} may"  # JOB-3
     for request in rows.requests:

@@ -1,7 +1,4 @@
-"""What follows when a job is done: its state, how long it is kept, its unique key, those who wait for it.
-
-Also how a job that has not run is taken back from wherever it waits.
-"""
+"""Completion of a job: its final state, expiry, unique key and dependents; and removal of a job that has not run."""
 
 from msgspec.structs import replace
 
@@ -23,7 +20,7 @@ from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 
 
 def end(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState) -> None:
-    """Makes the final state true."""
+    """Writes the final state and what follows from it."""
     assert state.status.is_final, f"{state.status.name} is not final"
     txn.put_state(job.tenant, job.id, was, state)
     schedule_expiry(txn, job, state)
@@ -33,7 +30,7 @@ def end(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState) ->
 
 
 def fail(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState, code: str) -> None:
-    """Ends a job that could not even be tried; an attempt that began and ended now says why."""
+    """Fails a job that was never run; an attempt without duration records the reason."""
     txn.put_attempt(
         job.tenant,
         job.id,
@@ -49,14 +46,14 @@ def schedule_expiry(txn: ShardTxn, job: Job, state: JobState) -> None:
         txn.queues.expiry_at = when if txn.queues.expiry_at is None else min(when, txn.queues.expiry_at)
 
 
-def keep(txn: ShardTxn, job: Job, state: JobState) -> None:
-    """A job that was done is not forgotten: it is to be done again."""
+def cancel_expiry(txn: ShardTxn, job: Job, state: JobState) -> None:
+    """Cancels the expiry of a finished job that is to run again."""
     if when := expiry_at(job, state.changed_at, txn.options.retention_ms):
         txn.batch.delete(keys.key(keys.EXPIRY, when, job.tenant, job.id))
 
 
 def claim(txn: ShardTxn, job: Job, until: int) -> None:
-    """Takes the job's unique key for it."""
+    """Claims the job's unique key."""
     place = (job.tenant, job.unique_key)
     txn.queues.claims[place] = UniqueClaim(job.id, until)
     txn.queues.stale_claims.remove(claim_id(place))
@@ -70,9 +67,9 @@ def drop_claim(txn: ShardTxn, place: tuple[str, str]) -> None:
 
 
 def dequeue(txn: ShardTxn, job: Job, state: JobState, queued: QueuedTask | None) -> bool:
-    """Removes a scheduled job from wherever it waits and frees its slots; `queued` is its task, if it has one.
+    """Removes a scheduled job from the queue it waits in and releases its slots; `queued` is its task, if it has one.
 
-    Whether there was anything to remove.
+    Returns whether there was anything to remove.
     """
     cancel_dependencies(txn, job, state)
     if queued is not None:
@@ -99,7 +96,7 @@ def find_parked(txn: ShardTxn, job: Job, state: JobState) -> SlotRequest | None:
 
 
 def cancel_dependencies(txn: ShardTxn, job: Job, state: JobState) -> None:
-    """Strikes a job from the lists of those it was to run after."""
+    """Removes a job from the waiters of its dependencies."""
     for before in state.waiting_for:
         txn.batch.delete(keys.key(keys.AFTER, job.tenant, before, job.id))
         waiters = txn.queues.waiters.get((job.tenant, before))
@@ -111,7 +108,7 @@ def cancel_dependencies(txn: ShardTxn, job: Job, state: JobState) -> None:
 
 
 def _release_claim(txn: ShardTxn, job: Job) -> None:
-    """A job that is done keeps its unique key only for the rest of the time it asked for."""
+    """Keeps the unique key of a finished job only until `unique_for_ms` has passed."""
     place = (job.tenant, job.unique_key)
     claim = txn.queues.claims.get(place) if job.unique_key else None
     if claim is None or claim.job != job.id:
@@ -125,12 +122,12 @@ def _release_claim(txn: ShardTxn, job: Job) -> None:
 
 
 def claim_id(place: tuple[str, str]) -> str:
-    """One text for tenant and unique key; the length keeps two pairs from reading alike."""
+    """An id for tenant and unique key; the length prefix keeps two pairs from having the same id."""
     return f"{len(place[0])}:{place[0]}{place[1]}"
 
 
 def to_rescheduled(state: JobState, *, now: int, start_at: int, attempt: int, relative_attempt: int) -> JobState:
-    """The state of a job that is to be tried again."""
+    """The state of a job that runs again."""
     return replace(
         state,
         status=JobStatus.SCHEDULED,

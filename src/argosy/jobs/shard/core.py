@@ -19,7 +19,7 @@ from argosy.jobs.shard.queue_state import QueueState
 from argosy.jobs.shard.txn import ChangeTracker, ShardTxn
 from argosy.throttle.limits.ports import RateLimiter
 
-READS_MAX = 16  # how often a call reads anew because its job changed meanwhile
+READS_MAX = 16  # reads of one call, if its job keeps changing in between
 
 
 class Core:
@@ -41,8 +41,8 @@ class Core:
         self.options = options or ShardOptions()
         self.queues = QueueState()
         self.changes = ChangeTracker()
-        self.on_change: Callable[[], None] = lambda: None  # told after every step
-        self.over: ArgosyError | None = None  # why the shard can serve no more
+        self.on_change: Callable[[], None] = lambda: None  # called after every transaction
+        self.over: ArgosyError | None = None  # why the shard has stopped
         self._staged = 0
         self._durable = 0
 
@@ -51,13 +51,13 @@ class Core:
             raise self.over
 
     async def wait_capacity(self) -> None:
-        """Waits until the ledger takes more: asked by calls that bring much, before they read anything."""
+        """Waits until the store accepts more. Large calls wait before they read anything."""
         self.check_open()
         await self.store.wait_capacity()
 
     @contextmanager
     def begin_txn(self) -> Iterator[ShardTxn]:
-        """A step that fails half-way leaves memory and rows apart, so it ends the shard; check first, then change."""
+        """A transaction. If one raises after its first change, state and rows differ and the shard stops: check first."""
         self.check_open()
         txn = ShardTxn(self.queues, self.changes, self.options, self.new_id, self.now_ms())
         try:
@@ -69,7 +69,7 @@ class Core:
             raise
 
     def stage(self, txn: ShardTxn) -> Awaitable[None]:
-        """Takes the step's rows in; to be awaited at once."""
+        """Stages the transaction's rows; the result must be awaited at once."""
         self._staged += 1
         try:
             durable = self.store.stage(txn.batch)
@@ -85,7 +85,7 @@ class Core:
             await durable
 
     async def wait_staged_durable(self) -> None:
-        """Returns when all that was staged so far is durable: nobody is told of what a crash could still undo."""
+        """Returns when all staged changes are durable: a response must not report what a crash could undo."""
         if self._durable < self._staged:
             self.check_open()
             self._staged += 1

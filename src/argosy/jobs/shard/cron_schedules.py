@@ -1,7 +1,7 @@
-"""Cron schedules: each time one comes round, a job like its own is enqueued.
+"""Cron schedules: at each due time a job like the schedule's is enqueued.
 
-The job's id is made of the schedule's name and the time, so a round is never enqueued twice. Rounds that were missed
-while the shard was away are made up for once, not one by one.
+The job's id consists of the schedule's name and the time, so one time is never enqueued twice. Times missed while the
+shard was not served are made up by one job, not by one each.
 """
 
 from msgspec.structs import replace
@@ -18,11 +18,11 @@ from argosy.jobs.shard.validation import check_job, check_text
 
 NAME_CHARS_MAX = 200  # leaves room in a job's id for the time
 SCHEDULES_MAX = 10_000  # of one tenant
-DUE_SCHEDULES_MAX = 100  # in one tick
+DUE_SCHEDULES_MAX = 100  # per tick
 
 
 async def put_schedule(core: Core, schedule: Schedule) -> None:
-    """Makes or replaces a schedule; when it comes round next is reckoned here."""
+    """Creates or replaces a schedule and computes its next time."""
     check_text("tenant", schedule.tenant, TENANT_CHARS_MAX)
     check_text("a schedule's name", schedule.name, NAME_CHARS_MAX)
     check_job(_job(schedule))
@@ -48,7 +48,7 @@ async def schedules(core: Core, tenant: str) -> list[Schedule]:
 
 
 async def run_due_schedules(core: Core) -> int:
-    """Enqueues the jobs of schedules whose time has come; how many schedules."""
+    """Enqueues the jobs of due schedules; returns how many schedules."""
     now = core.now_ms()
     for done in range(DUE_SCHEDULES_MAX):
         if (taken := core.queues.cron_queue.pop_due(now)) is None:
@@ -63,19 +63,19 @@ async def run_due_schedules(core: Core) -> int:
 async def _run_schedule(core: Core, id: str, place: tuple[str, str]) -> None:
     schedule = core.queues.schedules[place]
     new = replace(_job(schedule), id=f"{schedule.name}@{schedule.next_at}")
-    with core.changes.on(mentioned_jobs(new)) as changed:
+    with core.changes.track(mentioned_jobs(new)) as changed:
         related = await read_related(core, [new])
         if changed or core.queues.schedules.get(place) is not schedule:
-            return  # somebody changed it while we read: it is still due, or due at another time
+            return  # changed while its rows were read: still due, or due at another time
         with core.begin_txn() as txn:
-            # An id or unique key that is taken means that this round's job is there already.
+            # An id or unique key that is taken means that the job for this time exists.
             put(txn, new, related, schedule=schedule.name)
             _put(txn, replace(schedule, next_at=parse(schedule.cron, schedule.timezone).next_after(txn.now)))
     await core.commit(txn)
 
 
 def _job(schedule: Schedule) -> NewJob:
-    """A schedule's jobs are its tenant's, and start when it comes round."""
+    """The schedule's job belongs to its tenant and starts at once."""
     return replace(schedule.job, tenant=schedule.tenant, id="", start_at_ms=0)
 
 

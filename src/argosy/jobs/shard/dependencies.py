@@ -1,6 +1,6 @@
-"""Jobs that run after others: when one that was waited for is done, each that waits goes on, or fails with it.
+"""Dependencies: when a job is done, each job that runs after it continues, or fails with it.
 
-The rows that say who waits stay until that has happened, so a crash in between only means that it is done again.
+The rows that list the dependents are deleted only afterwards, so a crash in between repeats the step.
 """
 
 from msgspec.structs import replace
@@ -15,24 +15,24 @@ from argosy.jobs.shard.queue_state import JobKey
 from argosy.jobs.shard.rows import decode_state
 from argosy.jobs.shard.txn import ShardTxn
 
-DEPENDENCIES_PER_TICK_MAX = 100  # jobs told on in one tick
+DEPENDENCIES_PER_TICK_MAX = 100  # finished jobs handled in one tick
 
 
 async def settle_dependents(core: Core) -> None:
-    """Goes on with those who wait for jobs that are done."""
+    """Handles the dependents of finished jobs."""
     for ended in list(core.queues.ended)[:DEPENDENCIES_PER_TICK_MAX]:
         await settle_dependents_of(core, ended)
 
 
 async def settle_dependents_of(core: Core, ended: JobKey) -> None:
-    """All who wait for one job, if it is done."""
+    """Handles all dependents of one job, if it is done."""
     if ended not in core.queues.ended:
         return
     tenant, before = ended
     row = await core.store.get(keys.key(keys.DONE, tenant, before))
     has_succeeded = row is not None and decode_state(row).status == JobStatus.SUCCEEDED
     if row is None and await core.store.get(keys.key(keys.LIVE, tenant, before)) is not None:
-        core.queues.ended.pop(ended, None)  # it was restarted: they wait on
+        core.queues.ended.pop(ended, None)  # it was restarted: the dependents wait on
         return
     for job in list(core.queues.waiters.get(ended, ())):
         await _settle_dependent(core, (tenant, job), before, has_succeeded=has_succeeded)
@@ -42,7 +42,7 @@ async def settle_dependents_of(core: Core, ended: JobKey) -> None:
 
 async def _settle_dependent(core: Core, waiting: JobKey, before: str, *, has_succeeded: bool) -> None:
     for _ in range(READS_MAX):
-        with core.changes.on([waiting]) as changed:
+        with core.changes.track([waiting]) as changed:
             known = await read(core, *waiting)
             if changed:
                 continue

@@ -1,8 +1,8 @@
-"""Taking jobs in: one batch per call, each job whole or refused in its place.
+"""Enqueueing: one batch per call; each job is enqueued whole or rejected, with an answer in its place.
 
-An id that is taken is a Conflict. A unique key that is taken is not an error: the answer is the id of the job that has
-it. A job to run after others waits without a task; if one of those has already ended without success, it fails at once
-with AFTER_FAILED, as it would have a moment later.
+An id that exists is a Conflict. A unique key that is taken is not an error: the answer is the id of the job that has
+it. A job with dependencies waits without a task; if one of them has already ended without success, the job fails at
+once with AFTER_FAILED, as it would when that dependency ended later.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_job
 
 ENQUEUE_MAX = 1_000  # jobs in one call
-STEP_BYTES_MAX = 16 << 20  # of one step; a call with more takes several
-STEP_ROWS_MAX = 50_000
+TXN_BYTES_MAX = 16 << 20  # of one transaction; a larger call takes several
+TXN_ROWS_MAX = 50_000
 
 Answer = str | ArgosyError
 
 
 class RelatedJobs:
-    """What is known of the rows that new jobs meet: which ids are taken, and how those they run after stand."""
+    """Rows that new jobs depend on: ids that exist, and the status of their dependencies."""
 
     def __init__(self) -> None:
         self.taken: set[JobKey] = set()
@@ -48,22 +48,22 @@ async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
 
 
 async def _enqueue_some(core: Core, some: list[tuple[int, NewJob]], answers: list[Answer | None]) -> None:
-    """Answers those whose surroundings did not change while they were read."""
+    """Enqueues the jobs whose related rows did not change while they were read."""
     asked = {key for _, new in some for key in mentioned_jobs(new)}
-    with core.changes.on(asked) as changed:
+    with core.changes.track(asked) as changed:
         related = await read_related(core, [new for _, new in some])
         core.check_open()
         is_all_new = True
         with core.begin_txn() as txn:
             for at, new in some:
-                # Past the bounds the rest is read anew: others may be let in meanwhile.
-                is_full = txn.batch.size_bytes >= STEP_BYTES_MAX or len(txn.batch) >= STEP_ROWS_MAX
+                # Past the bounds, the remaining jobs are read again: other calls run between two transactions.
+                is_full = txn.batch.size_bytes >= TXN_BYTES_MAX or len(txn.batch) >= TXN_ROWS_MAX
                 if not is_full and not changed.intersection(mentioned_jobs(new)):
                     answers[at], is_new = put(txn, new, related)
                     is_all_new = is_all_new and is_new
     await core.commit(txn)
     if not is_all_new:
-        await core.wait_staged_durable()  # somebody is told of a job that must not be undone by a crash
+        await core.wait_staged_durable()  # an answer that names an existing job must not be undone by a crash
 
 
 def _complaint(new: NewJob) -> ArgosyError | None:
@@ -97,10 +97,10 @@ async def read_related(core: Core, jobs: Sequence[NewJob]) -> RelatedJobs:
 
 
 def put(txn: ShardTxn, new: NewJob, related: RelatedJobs, *, schedule: str = "") -> tuple[Answer, bool]:
-    """Takes one job in, or says why not; and whether there is a new job."""
+    """Enqueues one job; returns its id or an error, and whether the job is new."""
     if new.id and (new.tenant, new.id) in related.taken:
         return Conflict(f"job {new.id} exists already"), False
-    if new.unique_key and (held := _claimed_by(txn, new)) is not None:
+    if new.unique_key and (held := _job_with_key(txn, new)) is not None:
         return held, False
     missing = [before for before in new.after if (new.tenant, before) not in related.statuses]
     if missing:
@@ -141,7 +141,7 @@ def put_index(txn: ShardTxn, job: Job) -> None:
         txn.batch.put(keys.key(keys.METADATA, job.tenant, key, index_value(value), job.id), b"")
 
 
-def _claimed_by(txn: ShardTxn, new: NewJob) -> str | None:
+def _job_with_key(txn: ShardTxn, new: NewJob) -> str | None:
     held = txn.queues.claims.get((new.tenant, new.unique_key))
     if held is None or (held.is_done and held.until <= txn.now):
         return None

@@ -1,4 +1,4 @@
-"""Jobs brought from another system, with what was tried there; the same job may be brought again with more attempts."""
+"""Import of jobs from another system with their attempts; a job may be imported again with further attempts."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from argosy.base.errors import ArgosyError, Conflict, Invalid
 from argosy.jobs import keys
 from argosy.jobs.model import PAYLOAD_BYTES_MAX, Attempt, AttemptStatus, ImportedJob, Job, JobState, JobStatus
-from argosy.jobs.shard.completion import dequeue, end, keep
+from argosy.jobs.shard.completion import cancel_expiry, dequeue, end
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.enqueue import ENQUEUE_MAX, job_of, put_index
 from argosy.jobs.shard.job_reader import ATTEMPTS_SHOWN_MAX, StoredJob, attempts, read, too_many_changes
@@ -21,7 +21,7 @@ Answer = JobStatus | ArgosyError
 
 
 async def import_jobs(core: Core, jobs: Sequence[ImportedJob]) -> list[Answer]:
-    """Each in its place; but a job that runs here refuses the whole call, because its sender is badly out of date."""
+    """Answers each job in its place. A job that runs here rejects the whole call: its sender's data is out of date."""
     if len(jobs) > ENQUEUE_MAX:
         raise Invalid(f"at most {ENQUEUE_MAX} jobs may be imported in one call; got {len(jobs)}")
     for imported in jobs:
@@ -47,7 +47,7 @@ async def _import(core: Core, imported: ImportedJob) -> Answer:
 async def _import_one(core: Core, imported: ImportedJob) -> JobStatus:
     place = (imported.job.tenant, imported.job.id)
     for _ in range(READS_MAX):
-        with core.changes.on([place]) as changed:
+        with core.changes.track([place]) as changed:
             known = await read(core, *place)
             tried = await attempts(core, *place)
             if changed:
@@ -123,7 +123,7 @@ def _take_away(txn: ShardTxn, known: StoredJob) -> None:
     if known.state.status == JobStatus.SCHEDULED:
         dequeue(txn, known.job, known.state, known.queued)
     else:
-        keep(txn, known.job, known.state)
+        cancel_expiry(txn, known.job, known.state)
     for key, value in known.job.metadata.items():
         txn.batch.delete(keys.key(keys.METADATA, known.job.tenant, key, index_value(value), known.job.id))
 

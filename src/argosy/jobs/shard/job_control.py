@@ -1,11 +1,11 @@
-"""What a tenant does to a job of its own: cancel, restart, expedite, delete; and freeing slots in an emergency."""
+"""Control of single jobs by their tenant: cancel, restart, expedite, delete; and the emergency release of slots."""
 
 from msgspec.structs import replace
 
 from argosy.base.errors import Conflict
 from argosy.jobs import keys
 from argosy.jobs.model import TENANT_CHARS_MAX, JobState, JobStatus, RefreshLimit
-from argosy.jobs.shard.completion import claim, dequeue, drop_claim, end, keep, to_rescheduled
+from argosy.jobs.shard.completion import cancel_expiry, claim, dequeue, drop_claim, end, to_rescheduled
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.dependencies import settle_dependents_of
 from argosy.jobs.shard.job_reader import StoredJob, change, read, too_many_changes
@@ -15,11 +15,11 @@ from argosy.jobs.shard.rows import expiry_at, index_value, status_key
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_text
 
-DELETED_ROWS_MAX = 10_000  # attempts or holders deleted in one step
+DELETED_ROWS_MAX = 10_000  # attempts or holders deleted in one transaction
 
 
 async def cancel(core: Core, tenant: str, job: str) -> None:
-    """A job that waits is Cancelled now; one that runs is marked, and its worker is told at its next heartbeat."""
+    """Cancels a job that waits at once; marks a running one, whose worker learns it with its next heartbeat."""
 
     def act(txn: ShardTxn, known: StoredJob) -> None:
         state = known.state
@@ -34,7 +34,7 @@ async def cancel(core: Core, tenant: str, job: str) -> None:
             return
         is_found = dequeue(txn, known.job, state, known.queued)
         assert is_found, f"scheduled job {job} has neither a task nor a request"
-        # The attempt it waited for was never made, so its number is free for a restart.
+        # The attempt it waited for never started, so a restart may use its number.
         end(
             txn,
             known.job,
@@ -46,14 +46,14 @@ async def cancel(core: Core, tenant: str, job: str) -> None:
 
 
 async def restart(core: Core, tenant: str, job: str) -> None:
-    """Tries a failed or cancelled job again, through its limits; what it was to run after no longer matters."""
+    """Schedules a failed or cancelled job again, through its limits; its dependencies no longer matter."""
 
     def act(txn: ShardTxn, known: StoredJob) -> None:
         state = known.state
         if state.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
             raise Conflict(f"job cannot be restarted: it is {state.status.name.lower()}")
         _claim_again(txn, known)
-        keep(txn, known.job, state)
+        cancel_expiry(txn, known.job, state)
         again = to_rescheduled(
             state,
             now=txn.now,
@@ -78,7 +78,7 @@ def _claim_again(txn: ShardTxn, known: StoredJob) -> None:
 
 
 async def expedite(core: Core, tenant: str, job: str) -> None:
-    """Starts now what was to start later."""
+    """Moves the start of a job to now."""
 
     def act(txn: ShardTxn, known: StoredJob) -> None:
         state, queued = known.state, known.queued
@@ -99,11 +99,11 @@ async def expedite(core: Core, tenant: str, job: str) -> None:
 
 
 async def delete(core: Core, tenant: str, job: str) -> None:
-    """Forgets a job that is done, its attempts too; one that is not there is forgotten already."""
+    """Deletes a finished job with its attempts; succeeds if there is no such job."""
     for _ in range(READS_MAX):
         core.check_open()
-        await settle_dependents_of(core, (tenant, job))  # those who wait for it must learn how it ended
-        with core.changes.on([(tenant, job)]) as changed:
+        await settle_dependents_of(core, (tenant, job))  # jobs that depend on it must first learn how it ended
+        with core.changes.track([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             if known is not None and not known.state.status.is_final:
                 await core.wait_staged_durable()
@@ -118,7 +118,7 @@ async def delete(core: Core, tenant: str, job: str) -> None:
                     txn.batch.delete(key)
                 is_all = len(attempts) < DELETED_ROWS_MAX
                 if is_all and known is not None:
-                    forget(txn, known)
+                    delete_rows(txn, known)
         await core.commit(txn)
         if is_all:
             await core.wait_staged_durable()
@@ -126,8 +126,8 @@ async def delete(core: Core, tenant: str, job: str) -> None:
     raise too_many_changes(job)
 
 
-def forget(txn: ShardTxn, known: StoredJob) -> None:
-    """Deletes all rows of a done job but its attempts."""
+def delete_rows(txn: ShardTxn, known: StoredJob) -> None:
+    """Deletes all rows of a finished job except its attempts."""
     job, state = known.job, known.state
     for kind in (keys.JOB, keys.DONE):
         txn.batch.delete(keys.key(kind, job.tenant, job.id))
@@ -143,7 +143,7 @@ def forget(txn: ShardTxn, known: StoredJob) -> None:
 
 
 async def drop_holders(core: Core, tenant: str) -> int:
-    """Frees every slot of a tenant. Jobs that run go on; others may now run beside them, which is what it is for."""
+    """Releases every slot of a tenant. Its running jobs continue, so a limit may be exceeded: that is the purpose."""
     check_text("tenant", tenant, TENANT_CHARS_MAX)
     held = [
         (slot[1], task_id)
@@ -151,7 +151,7 @@ async def drop_holders(core: Core, tenant: str) -> int:
         if slot[0] == tenant
         for task_id in holders
     ]
-    # Those who are granted a slot meanwhile keep it: they are not what is stuck.
+    # Jobs that are granted a slot meanwhile keep it: they are not stuck.
     for at in range(0, len(held), DELETED_ROWS_MAX):
         with core.begin_txn() as txn:
             for key, task_id in held[at : at + DELETED_ROWS_MAX]:

@@ -1,4 +1,4 @@
-"""Looking jobs up: one by its id, many by status or metadata."""
+"""Job queries: one job by id, many by status or metadata."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,15 @@ from argosy.jobs.shard.rows import decode_job, decode_state, index_value, status
 from argosy.jobs.shard.validation import check_number
 
 SCAN_CHUNK = 256
-SCANNED_MAX = 100_000  # index rows looked at for one answer
+SCANNED_MAX = 100_000  # index rows read for one response
 
-IndexPosition = tuple[int, str]  # newest first: what the index goes by, and the job
+IndexPosition = tuple[int, str]  # position in the status index: newest first, then the job
 
 
 async def get(core: Core, tenant: str, job: str, *, with_attempts: bool = False) -> JobView:
     for _ in range(READS_MAX):
         core.check_open()
-        with core.changes.on([(tenant, job)]) as changed:
+        with core.changes.track([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             tried = await attempts(core, tenant, job) if with_attempts else ()
             if changed:
@@ -41,7 +41,7 @@ async def find(
     after: str = "",
     limit: int = 100,
 ) -> list[JobView]:
-    """By metadata in the order of ids; else newest first by what the status index goes by."""
+    """Jobs with the metadata in the order of their ids; otherwise newest first in the status index."""
     core.check_open()
     check_number("limit", limit, FIND_MAX, least=1)
     if is_dead and status not in (None, JobStatus.FAILED):
@@ -58,7 +58,7 @@ async def find(
 async def _find_by_status(
     core: Core, tenant: str, statuses: Sequence[JobStatus], is_dead: bool, after: str, limit: int
 ) -> list[JobView]:
-    place = await _place(core, tenant, after) if after else None
+    place = await _index_position(core, tenant, after) if after else None
     found: list[JobView] = []
     for _ in range(SCANNED_MAX // SCAN_CHUNK):
         rows: list[IndexPosition] = []
@@ -73,7 +73,7 @@ async def _find_by_status(
     return found[:limit]
 
 
-async def _place(core: Core, tenant: str, job: str) -> IndexPosition:
+async def _index_position(core: Core, tenant: str, job: str) -> IndexPosition:
     known = await read(core, tenant, job)
     if known is None:
         raise Gone(f"job {job}, at which the page before ended, is no longer kept: list again")
@@ -120,7 +120,7 @@ async def _find_by_metadata(
 
 
 async def _views(core: Core, tenant: str, jobs: Sequence[str]) -> list[JobView]:
-    """Those of the jobs that are still there."""
+    """Those of the jobs that still exist."""
     kinds = (keys.JOB, keys.LIVE, keys.DONE)
     rows = await core.store.get_many([keys.key(kind, tenant, job) for job in jobs for kind in kinds])
     views: list[JobView] = []

@@ -1,4 +1,4 @@
-"""Reading jobs from the rows, and doing something about one job that nobody else has changed meanwhile."""
+"""Reads jobs from their rows, and changes one job without a race."""
 
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
@@ -16,7 +16,7 @@ ATTEMPTS_SHOWN_MAX = 1_000  # the latest
 
 
 class StoredJob(NamedTuple):
-    """A job as the rows have it; `queued` is the task with which it waits, unless it is parked, running or done."""
+    """A job as stored; `queued` is its task while it waits, unless it is parked, running or done."""
 
     job: Job
     state: JobState
@@ -42,10 +42,10 @@ async def read(core: Core, tenant: str, job: str) -> StoredJob | None:
 
 
 async def change(core: Core, tenant: str, job: str, act: Callable[[ShardTxn, StoredJob], T]) -> T:
-    """Reads a job, lets `act` change it in one step, and answers when that is durable. NotFound if there is none."""
+    """Reads a job, lets `act` change it in one transaction; returns when that is durable. NotFound if there is none."""
     for _ in range(READS_MAX):
         core.check_open()
-        with core.changes.on([(tenant, job)]) as changed:
+        with core.changes.track([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             if changed:
                 continue
@@ -55,7 +55,7 @@ async def change(core: Core, tenant: str, job: str, act: Callable[[ShardTxn, Sto
                 with core.begin_txn() as txn:
                     answer = act(txn, known)
             except (Conflict, NotFound):
-                await core.wait_staged_durable()  # the refusal is about something that must not be undone by a crash
+                await core.wait_staged_durable()  # the refusal may rest on a change that a crash could undo
                 raise
         await core.commit(txn)
         return answer
@@ -67,7 +67,7 @@ def too_many_changes(job: str) -> Unavailable:
 
 
 async def attempts(core: Core, tenant: str, job: str) -> tuple[Attempt, ...]:
-    """Oldest first; of very many the latest."""
+    """Oldest first; if there are too many, the latest."""
     scan = core.store.scan(*keys.under(keys.ATTEMPT, tenant, job), limit=ATTEMPTS_SHOWN_MAX, reverse=True)
     latest_first = [decode_attempt(value) async for _, value in scan]
     return tuple(reversed(latest_first))

@@ -1,4 +1,4 @@
-"""Handing tasks to workers: taken from memory, their jobs read, and leased in one step before anybody is answered."""
+"""Leasing: due tasks are popped, their jobs read, and all leased in one transaction before the response."""
 
 from msgspec.structs import replace
 
@@ -30,11 +30,11 @@ from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 from argosy.jobs.shard.validation import check_number, check_text
 
 LEASE_TASKS_MAX = 1_000  # in one call
-LEASE_BYTES_MAX = 32 << 20  # of payloads in one answer
-REFRESHES_MAX = 16  # that ride along in one answer
+LEASE_BYTES_MAX = 32 << 20  # of payloads in one response
+REFRESHES_MAX = 16  # refreshes in one response, beside the tasks
 WORKER_CHARS_MAX = 256
 PROGRESS_BYTES_MAX = 64 << 10
-READ_CHUNK = 64  # jobs read at once, so that large payloads cannot pile up
+READ_CHUNK = 64  # jobs read at once: bounds the memory of large payloads
 
 Leased = tuple[list[LeasedTask], list[LeasedRefresh]]
 
@@ -57,7 +57,7 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int, *, wai
             refreshes = _lease_refreshes(txn, task_group, worker)
     except BaseException:
         _requeue(core, taken)
-        core.on_change()  # others may be waiting for them
+        core.on_change()  # wakes other workers, which may lease what was requeued
         raise
     _requeue(core, taken)
     await core.commit(txn)
@@ -65,13 +65,13 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int, *, wai
 
 
 def _requeue(core: Core, taken: list[str]) -> None:
-    """What was taken and not leased waits again."""
+    """Requeues tasks that were popped and not leased."""
     for task_id in taken:
         core.queues.tasks.requeue(task_id)
 
 
 async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -> dict[str, Job]:
-    """Takes due tasks in hand and reads their jobs."""
+    """Pops due tasks and reads their jobs."""
     jobs: dict[str, Job] = {}
     size_bytes = 0
     hand = core.queues.tasks.hand
@@ -96,7 +96,7 @@ async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -
 
 
 def lease_entry(txn: ShardTxn, worker: str, taken: tuple[str, str, Entry], job: Job) -> LeasedTask:
-    """Leases a task that is in hand."""
+    """Leases a task that was popped."""
     group, tenant, (start_at, priority, _, attempt, task_id, relative_attempt, held) = taken
     txn.queues.tasks.remove(task_id, start_at)
     txn.batch.delete(keys.key(keys.TASK, group, start_at, priority, job.id, attempt, tenant))
@@ -105,7 +105,7 @@ def lease_entry(txn: ShardTxn, worker: str, taken: tuple[str, str, Entry], job: 
 
 
 def run(txn: ShardTxn, worker: str, task: RunAttempt, job: Job, was: StatusIndexKey) -> LeasedTask:
-    """The lease, the attempt and the state that say that a worker has it."""
+    """Writes the lease, the attempt and the running state."""
     lease_ms = txn.options.lease_ms
     lease = TaskLease(worker, task, job.task_group, txn.now, txn.now + lease_ms, lease_ms)
     txn.put_lease(lease)
@@ -125,7 +125,7 @@ def _lease_refreshes(txn: ShardTxn, task_group: str, worker: str) -> list[Leased
         slot = (task.tenant, task.key)
         txn.unqueue(queued)
         if not txn.queues.slots.is_wanted(slot):
-            # Those who waited were served before the question came due.
+            # The jobs that waited were granted slots before this refresh became due.
             txn.put_floating(slot, replace(txn.queues.floating[slot], is_refreshing=False))
             continue
         lease_ms = txn.options.lease_ms
@@ -139,7 +139,7 @@ def _lease_refreshes(txn: ShardTxn, task_group: str, worker: str) -> list[Leased
 
 
 async def lease_job(core: Core, tenant: str, job: str, worker: str) -> LeasedTask:
-    """One job by name. It holds no slots: those it had on the way are free again, and its limits are not asked."""
+    """Leases one job by name. It takes no slots: those it held are released, and its limits are not checked."""
     check_text("worker", worker, WORKER_CHARS_MAX)
 
     def act(txn: ShardTxn, known: StoredJob) -> LeasedTask:
@@ -157,7 +157,7 @@ async def lease_job(core: Core, tenant: str, job: str, worker: str) -> LeasedTas
 
 
 async def heartbeat(core: Core, worker: str, task_id: str, *, progress: bytes | None = None) -> Heartbeat:
-    """The worker still works: its lease runs anew, even for a job that was cancelled."""
+    """Extends the lease, also of a cancelled job: its worker needs time to stop."""
     if progress is not None:
         check_number("the length of progress", len(progress), PROGRESS_BYTES_MAX)
     try:
@@ -179,7 +179,7 @@ async def heartbeat(core: Core, worker: str, task_id: str, *, progress: bytes | 
 
 
 def put_running(txn: ShardTxn, running: RunningLease) -> None:
-    """The state row of a job that runs, after something about it has changed."""
+    """Writes the state row of a running job after a change."""
     lease, job = running.lease, running.job
     assert job is not None
     assert isinstance(lease.task, RunAttempt)

@@ -25,12 +25,12 @@ from argosy.jobs.model import (
 from argosy.jobs.shard.queue_state import Slot
 from argosy.jobs.shard.txn import ShardTxn
 
-GRANTS_MAX = 500  # in one step: a limit raised by a million is granted in several
+GRANTS_MAX = 500  # in one transaction: a limit raised by a million is granted in several
 REFRESH_PRIORITY = 0
 
 
 def begin(txn: ShardTxn, job: Job, state: JobState) -> None:
-    """Sends a scheduled job to its first limit."""
+    """Starts a scheduled job on its limit chain."""
     advance(
         txn,
         SlotRequest(
@@ -49,7 +49,7 @@ def begin(txn: ShardTxn, job: Job, state: JobState) -> None:
 
 
 def advance(txn: ShardTxn, request: SlotRequest) -> None:
-    """Goes on until something has to be waited for, and queues or parks that."""
+    """Advances until a limit makes the job wait; queues or parks it there."""
     while request.rest:
         limit = request.rest[0]
         if isinstance(limit, RateLimit):
@@ -73,17 +73,17 @@ def _task_fields(request: SlotRequest) -> tuple[str, str, str, int, int]:
 
 
 def without_first_limit(request: SlotRequest) -> SlotRequest:
-    """The same with its first limit behind it."""
+    """The same request past its first limit."""
     return replace(request, key="", rest=request.rest[1:])
 
 
 def grant_order(request: SlotRequest) -> tuple[int, int, str, int]:
-    """What slots are granted by."""
+    """The order in which waiting requests are granted slots."""
     return request.start_at, request.priority, request.job, request.attempt
 
 
 def request_of(queued: QueuedTask) -> SlotRequest:
-    """What walks on from a task of the broker's own."""
+    """The request that continues from a task of the broker."""
     task = queued.task
     assert isinstance(task, RequestTicket | CheckRateLimit)
     return SlotRequest(
@@ -102,7 +102,7 @@ def request_of(queued: QueuedTask) -> SlotRequest:
 
 
 def grant(txn: ShardTxn) -> None:
-    """Gives slots that have come free to those who wait first. What does not fit into one step stays for the next."""
+    """Grants released slots to the first waiting requests. What exceeds one transaction remains for the next."""
     slots = txn.queues.slots
     granted = 0
     while slots.to_grant and granted < GRANTS_MAX:
@@ -117,9 +117,9 @@ def grant(txn: ShardTxn) -> None:
 
 
 def refresh_if_wanted(txn: ShardTxn, slot: Slot, task_group: str) -> None:
-    """Queues the question how high a floating limit is for when it is stale, if somebody waits and none is under way.
+    """Queues a refresh of a stale floating limit if a job waits for it and no refresh is in progress.
 
-    The question may become due when nobody waits any more; whoever leases it looks again.
+    When the refresh becomes due no job may wait any more; leasing it checks again.
     """
     state = txn.queues.floating[slot]
     if state.is_refreshing or not txn.queues.slots.is_wanted(slot):
@@ -131,7 +131,7 @@ def refresh_if_wanted(txn: ShardTxn, slot: Slot, task_group: str) -> None:
 
 
 def _has_room(txn: ShardTxn, tenant: str, limit: ConcurrencyLimit | FloatingLimit) -> bool:
-    """Room, and nobody who came first."""
+    """Whether a slot is free and no earlier request waits for it."""
     slot = (tenant, limit.key)
     height = _max_concurrency(txn, slot, limit)
     return not txn.queues.slots.is_wanted(slot) and txn.queues.slots.count(slot) < height
@@ -164,7 +164,7 @@ def _take_slot(txn: ShardTxn, request: SlotRequest, key: str) -> SlotRequest:
 def _park(txn: ShardTxn, request: SlotRequest, limit: ConcurrencyLimit | FloatingLimit) -> None:
     txn.park(request)
     slot = (request.tenant, request.key)
-    # It may stand before all others, and its own limit may have room where theirs have none.
+    # It may come first in grant order, and its own limit may admit it where the limits of others do not.
     txn.queues.slots.to_grant[slot] = None
     if isinstance(limit, FloatingLimit):
         refresh_if_wanted(txn, slot, request.task_group)

@@ -1,8 +1,8 @@
-"""The broker's own tasks: queueing for a slot when a job's time has come, and asking the rate limiter.
+"""Limit checks by the broker: queueing for a slot when a job starts, rate checks, and refreshes of floating limits.
 
-A job is over its rate, or the limiter does not answer: it is asked again later, and the job's state names the new
-start, so that the job can be cancelled or expedited meanwhile. Only a refusal makes a job give up, never an error.
-A check is done at least once: a crash after the hit was counted and before that is durable counts it again.
+A job over its rate, or whose check failed, is checked again later. Its state names the new start, so the job can be
+cancelled or expedited meanwhile. Only an answer of the limiter makes a job fail, never an error.
+A check is made at least once: a crash between counting the hit and committing counts it again.
 """
 
 from msgspec.structs import replace
@@ -18,27 +18,27 @@ from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import RETRIES_MAX, check_number
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status
 
-TICKETS_MAX = 500  # in one step
-CHECKS_MAX = 100  # in one call of the limiter
-WIRE_DRAIN_OVER_LIMIT = 16  # the flag as clients send it; the limiter knows it by Gubernator's number
+TICKETS_MAX = 500  # in one transaction
+CHECKS_MAX = 100  # in one call to the limiter
+WIRE_DRAIN_OVER_LIMIT = 16  # the flag in silo.v1; Gubernator's own number differs
 
 
 def queue_due(txn: ShardTxn) -> int:
-    """Sends jobs whose start has come to queue for their slots; how many."""
+    """Advances jobs whose start has come; returns how many."""
     due: list[QueuedTask] = []
     while len(due) < TICKETS_MAX and (taken := txn.queues.tickets.pop_due(txn.now)) is not None:
         due.append(taken[1])
     requests = [request_of(queued) for queued in due]
     for queued in due:
         txn.unqueue(queued)
-    # Those who come together queue in the order in which slots are granted.
+    # Jobs that start together queue in grant order.
     for request in sorted(requests, key=grant_order):
         advance(txn, request)
     return len(due)
 
 
 async def check_rates(core: Core) -> int:
-    """Asks about jobs whose checks are due, all in one call; how many."""
+    """Sends due rate checks to the limiter in one call; returns how many."""
     taken: list[str] = []
     checks: list[QueuedTask] = []
     now = core.now_ms()
@@ -48,7 +48,7 @@ async def check_rates(core: Core) -> int:
     if not checks:
         return 0
     try:
-        answers = await _ask(core, checks)
+        answers = await _check_limits(core, checks)
         knowns = [await read(core, queued.task.tenant, _check(queued).job) for queued in checks]
         with core.begin_txn() as txn:
             for queued, answer, known in zip(checks, answers, knowns, strict=True):
@@ -60,7 +60,7 @@ async def check_rates(core: Core) -> int:
     return len(checks)
 
 
-async def _ask(core: Core, checks: list[QueuedTask]) -> list[RateLimitResponse]:
+async def _check_limits(core: Core, checks: list[QueuedTask]) -> list[RateLimitResponse]:
     requests = [_request(limit_of(queued)) for queued in checks]
     try:
         return await core.limiter.check(requests)
@@ -71,7 +71,7 @@ async def _ask(core: Core, checks: list[QueuedTask]) -> list[RateLimitResponse]:
 
 
 def _apply_decisions(txn: ShardTxn, queued: QueuedTask, answer: RateLimitResponse, known: StoredJob | None) -> None:
-    """Acts on one answer, unless the job was taken back while the limiter was asked."""
+    """Applies one answer, unless the job was dequeued while the limiter was called."""
     task = _check(queued)
     if task.id not in txn.queues.checks.hand:
         return
@@ -124,11 +124,11 @@ def _request(limit: RateLimit) -> RateLimitRequest:
 
 FAILURE_FIRST_MS = 1_000
 FAILURE_MS_MAX = 60_000
-DOUBLINGS_MAX = 16  # past the longest wait
+DOUBLINGS_MAX = 16  # further doublings exceed the longest wait
 
 
 async def report_refresh(core: Core, task_id: str, max_concurrency: int | None, *, why: str = "") -> None:
-    """A new height lets those who wait go on; without one it is asked again, later each time."""
+    """Sets a new maximum, which may admit waiting jobs; without one, the refresh is retried with growing delay."""
     if max_concurrency is not None:
         check_number("max_concurrency", max_concurrency, RETRIES_MAX)
     running = core.queues.leases.by_task.get(task_id)

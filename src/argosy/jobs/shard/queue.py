@@ -1,8 +1,8 @@
-"""Tasks that wait for their time, in memory: attempts for workers by group, and timed things by their start.
+"""Tasks that wait for their time: attempts for workers by group, and other items by their start.
 
-Within a tenant the order is start, priority, job, attempt. Among tenants with something due it goes round, one task
-each, so a tenant with a hundred thousand jobs delays another's by one task at most. No call looks at more than it
-takes: a removed task is only marked, and skipped when its turn comes.
+Within a tenant the order is start, priority, job, attempt. Tenants with due tasks take turns, one task each, so a
+tenant with a hundred thousand jobs delays another's by one task at most. Removal only marks a task, which is skipped
+when it is popped: no call examines more entries than it returns.
 """
 
 from collections import deque
@@ -11,37 +11,37 @@ from typing import Generic, TypeVar
 
 from argosy.jobs.model import QueuedTask, RunAttempt
 
-# start, priority, job, attempt, task id, relative attempt, held: a flat tuple, because a million of them may wait.
+# start, priority, job, attempt, task id, relative attempt, held. A flat tuple: a million of them may wait.
 Entry = tuple[int, int, str, int, str, int, tuple[str, ...]]
 
-SWEEP_MIN = 1024  # so many removed tasks may linger, whatever else waits
+SWEEP_MIN = 1024  # removed entries kept at least, before the heaps are rebuilt
 
 T = TypeVar("T")
 
 
 class GroupQueue:
-    """What waits for the workers of one group."""
+    """Tasks of one group."""
 
     def __init__(self) -> None:
-        self.lines: dict[str, list[Entry]] = {}  # by tenant, each a heap
-        self._ready: deque[str] = deque()  # tenants whose turn comes round
+        self.heaps: dict[str, list[Entry]] = {}  # by tenant, each a heap
+        self._ready: deque[str] = deque()  # tenants with due tasks, in turn
         self._is_ready: set[str] = set()
-        self._later: list[tuple[int, str]] = []  # tenants by when their first task is due; may be too early
+        self._later: list[tuple[int, str]] = []  # tenants by the start of their first task; may be too early
 
     def push(self, tenant: str, entry: Entry) -> None:
-        line = self.lines.setdefault(tenant, [])
-        heappush(line, entry)
-        if line[0] is entry and tenant not in self._is_ready:
+        heap = self.heaps.setdefault(tenant, [])
+        heappush(heap, entry)
+        if heap[0] is entry and tenant not in self._is_ready:
             heappush(self._later, (entry[0], tenant))
 
     def pop_due(self, now: int, gone: set[tuple[str, int]]) -> tuple[str, Entry] | None:
-        """The next due task; those in `gone` are dropped on the way."""
+        """Pops the next due task; drops those in `gone` on the way."""
         self._promote(now, gone)
         while self._ready:
             tenant = self._ready.popleft()
-            line = self.lines[tenant]
-            if self._is_first_due(tenant, line, now, gone):
-                entry = heappop(line)
+            heap = self.heaps[tenant]
+            if self._is_first_due(tenant, heap, now, gone):
+                entry = heappop(heap)
                 self._ready.append(tenant)
                 return tenant, entry
             self._is_ready.discard(tenant)
@@ -54,51 +54,51 @@ class GroupQueue:
         return self._later[0][0] if self._later else None
 
     def rebuild(self, gone: set[tuple[str, int]]) -> None:
-        """Lets go of all that was removed."""
-        for tenant, line in list(self.lines.items()):
-            kept = [entry for entry in line if (entry[4], entry[0]) not in gone]
+        """Drops all removed entries."""
+        for tenant, heap in list(self.heaps.items()):
+            kept = [entry for entry in heap if (entry[4], entry[0]) not in gone]
             heapify(kept)
             if kept:
-                self.lines[tenant] = kept
+                self.heaps[tenant] = kept
             else:
-                del self.lines[tenant]
-        self._ready = deque(tenant for tenant in self._ready if tenant in self.lines)
+                del self.heaps[tenant]
+        self._ready = deque(tenant for tenant in self._ready if tenant in self.heaps)
         self._is_ready = set(self._ready)
         self.seal()
 
     def seal(self) -> None:
-        """Sets the times anew after lines were filled from outside."""
-        self._later = [(line[0][0], tenant) for tenant, line in self.lines.items() if tenant not in self._is_ready]
+        """Recomputes the start times after `lines` was filled directly."""
+        self._later = [(heap[0][0], tenant) for tenant, heap in self.heaps.items() if tenant not in self._is_ready]
         heapify(self._later)
 
     def _promote(self, now: int, gone: set[tuple[str, int]]) -> None:
         while self._later and self._later[0][0] <= now:
             tenant = heappop(self._later)[1]
-            line = self.lines.get(tenant)
-            if line is not None and tenant not in self._is_ready and self._is_first_due(tenant, line, now, gone):
+            heap = self.heaps.get(tenant)
+            if heap is not None and tenant not in self._is_ready and self._is_first_due(tenant, heap, now, gone):
                 self._is_ready.add(tenant)
                 self._ready.append(tenant)
 
-    def _is_first_due(self, tenant: str, line: list[Entry], now: int, gone: set[tuple[str, int]]) -> bool:
-        while line and gone and (mark := (line[0][4], line[0][0])) in gone:
+    def _is_first_due(self, tenant: str, heap: list[Entry], now: int, gone: set[tuple[str, int]]) -> bool:
+        while heap and gone and (mark := (heap[0][4], heap[0][0])) in gone:
             gone.remove(mark)
-            heappop(line)
-        if not line:
-            self.lines.pop(tenant, None)
+            heappop(heap)
+        if not heap:
+            self.heaps.pop(tenant, None)
             return False
-        if line[0][0] > now:
-            heappush(self._later, (line[0][0], tenant))
+        if heap[0][0] > now:
+            heappush(self._later, (heap[0][0], tenant))
             return False
         return True
 
 
 class TaskQueue:
-    """Attempts that wait for a worker. A task that was taken is *in hand* until it is leased, put back or removed."""
+    """Attempts that wait for a worker. A popped task is *in hand* until it is leased, requeued or removed."""
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupQueue] = {}
         self.hand: dict[str, tuple[str, str, Entry]] = {}  # task id -> group, tenant, entry
-        self.fresh: dict[str, int] = {}  # groups that changed since somebody looked: tasks come
+        self.fresh: dict[str, int] = {}  # groups changed since waiters were last woken, with the number of new tasks
         self.waiting = 0
         self._gone: set[tuple[str, int]] = set()  # task id and start of what was removed
 
@@ -111,12 +111,12 @@ class TaskQueue:
         self.fresh[group] = self.fresh.get(group, 0) + 1
 
     def pop_due(self, group: str, now: int) -> str | None:
-        """Takes the next due task in hand and answers with its id."""
+        """Pops the next due task and returns its id."""
         queue = self.groups.get(group)
         taken = queue.pop_due(now, self._gone) if queue is not None else None
         if taken is None:
-            if queue is not None and not queue.lines:
-                del self.groups[group]  # groups come and go
+            if queue is not None and not queue.heaps:
+                del self.groups[group]  # group names are arbitrary: empty queues must not accumulate
             return None
         tenant, entry = taken
         self.waiting -= 1
@@ -125,12 +125,12 @@ class TaskQueue:
         return entry[4]
 
     def requeue(self, task_id: str) -> None:
-        """What was taken waits again, unless it was removed meanwhile."""
+        """Queues a popped task again, unless it was removed meanwhile."""
         if (held := self.hand.pop(task_id, None)) is not None:
             self.push(*held)
 
     def remove(self, task_id: str, start_at: int) -> None:
-        """A task that waits or is in hand is there no more."""
+        """Removes a task that waits or is in hand."""
         if self.hand.pop(task_id, None) is not None:
             return
         self._gone.add((task_id, start_at))
@@ -138,7 +138,7 @@ class TaskQueue:
         if len(self._gone) > max(SWEEP_MIN, self.waiting):
             for queue in self.groups.values():
                 queue.rebuild(self._gone)
-            self.groups = {group: queue for group, queue in self.groups.items() if queue.lines}
+            self.groups = {group: queue for group, queue in self.groups.items() if queue.heaps}
             self._gone.clear()
 
     def next_at(self, group: str) -> int | None:
@@ -146,23 +146,23 @@ class TaskQueue:
         return queue.next_at() if queue is not None else None
 
     def entries(self) -> list[tuple[str, str, Entry]]:
-        """All that waits or is in hand, in no order: for audits."""
+        """All tasks that wait or are in hand, unordered: for audits."""
         waiting = [
             (group, tenant, entry)
             for group, queue in self.groups.items()
-            for tenant, line in queue.lines.items()
-            for entry in line
+            for tenant, heap in queue.heaps.items()
+            for entry in heap
             if (entry[4], entry[0]) not in self._gone
         ]
         return waiting + list(self.hand.values())
 
 
 class DelayQueue(Generic[T]):
-    """Things with an id that come due one after the other; an id has one time."""
+    """Items that become due one by one; each id has one time."""
 
     def __init__(self) -> None:
         self.items: dict[str, tuple[int, T]] = {}
-        self.hand: dict[str, tuple[int, T]] = {}  # taken and not yet dealt with
+        self.hand: dict[str, tuple[int, T]] = {}  # popped and not yet handled
         self._heap: list[tuple[int, str]] = []
 
     def push(self, at: int, id: str, item: T) -> None:
@@ -178,7 +178,7 @@ class DelayQueue(Generic[T]):
         return found[1] if found is not None else None
 
     def pop_due(self, now: int) -> tuple[str, T] | None:
-        """Takes the next due thing in hand."""
+        """Pops the next due item."""
         at = self.next_at()
         if at is None or at > now:
             return None

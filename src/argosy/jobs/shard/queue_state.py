@@ -1,4 +1,4 @@
-"""All that a shard keeps in memory: what is still to do. Everything else is read from the rows when it is asked for."""
+"""The state that a shard keeps in memory: unfinished work. Finished jobs are read from their rows."""
 
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -20,10 +20,10 @@ JobKey = tuple[str, str]  # tenant and job
 
 @dataclass(slots=True)
 class RunningLease:
-    """A lease, and of the job it runs what reporting needs; `job` is None for the refresh of a limit."""
+    """A lease and the part of its job that reporting needs; `job` is None for the refresh of a limit."""
 
     lease: TaskLease
-    expires_at: int  # not always what the row says: a shard that moved gives every lease time anew
+    expires_at: int  # may differ from the row: leases restart when a shard moves
     job: Job | None = None
     cancelled_at: int = 0
     progress: bytes = b""
@@ -33,7 +33,7 @@ class LeaseTable:
     def __init__(self) -> None:
         self.by_task: dict[str, RunningLease] = {}
         self.by_job: dict[JobKey, str] = {}
-        self._expiring: list[tuple[int, str]] = []  # may be too early: a heartbeat moves only the lease itself
+        self._expiring: list[tuple[int, str]] = []  # may be too early: a heartbeat updates only the lease
 
     def add(self, task_id: str, running: RunningLease) -> None:
         assert task_id not in self.by_task, f"task {task_id} has a live lease already"  # JOB-2
@@ -53,7 +53,7 @@ class LeaseTable:
         return self.by_task[task_id] if task_id is not None else None
 
     def pop_expired(self, now: int) -> tuple[str, RunningLease] | None:
-        """One lease whose time is up."""
+        """One expired lease."""
         at = self.next_at()
         if at is None or at > now:
             return None
@@ -61,7 +61,7 @@ class LeaseTable:
         return task_id, self.by_task[task_id]
 
     def next_at(self) -> int | None:
-        """When the first lease runs out."""
+        """When the first lease expires."""
         while self._expiring:
             at, task_id = self._expiring[0]
             running = self.by_task.get(task_id)
@@ -78,7 +78,7 @@ GrantOrder = tuple[int, int, str, int]  # start, priority, job, attempt
 
 
 class SlotQueue:
-    """Requests for one slot, in order."""
+    """Requests for one slot, in grant order."""
 
     def __init__(self) -> None:
         self.requests: dict[tuple[str, int], SlotRequest] = {}  # by job and attempt
@@ -105,7 +105,7 @@ class LimitSlots:
     def __init__(self) -> None:
         self.holders: dict[Slot, dict[str, int]] = {}  # task id -> when it was granted
         self.waiting: dict[Slot, SlotQueue] = {}
-        self.to_grant: dict[Slot, None] = {}  # where a slot may have come free, in that order
+        self.to_grant: dict[Slot, None] = {}  # slots that may be free, in the order in which they were released
 
     def count(self, slot: Slot) -> int:
         return len(self.holders.get(slot, ()))
@@ -114,7 +114,7 @@ class LimitSlots:
         self.holders.setdefault(slot, {})[task_id] = now
 
     def release(self, slot: Slot, task_id: str) -> bool:
-        """Whether the task held it."""
+        """Whether the task held the slot."""
         holders = self.holders.get(slot, {})
         if holders.pop(task_id, None) is None:
             return False
@@ -132,7 +132,7 @@ class LimitSlots:
         if waiting is not None and not waiting.requests:
             del self.waiting[slot]
         if request is not None:
-            self.to_grant[slot] = None  # who stood behind it may fit where it did not
+            self.to_grant[slot] = None  # a request behind it may fit where it did not
         return request
 
     def is_wanted(self, slot: Slot) -> bool:
@@ -164,15 +164,15 @@ class QueueState:
     claims: dict[tuple[str, str], UniqueClaim] = field(default_factory=dict)  # by tenant and unique key
     stale_claims: DelayQueue[tuple[str, str]] = field(
         default_factory=DelayQueue
-    )  # claims of done jobs by when they lapse
-    waiters: dict[JobKey, dict[str, None]] = field(default_factory=dict)  # job waited for -> jobs that wait
-    ended: dict[JobKey, None] = field(default_factory=dict)  # jobs waited for that are done, to be told on
+    )  # claims of finished jobs by when they end
+    waiters: dict[JobKey, dict[str, None]] = field(default_factory=dict)  # job -> jobs that run after it
+    ended: dict[JobKey, None] = field(default_factory=dict)  # finished jobs whose dependents are to be handled
     schedules: dict[tuple[str, str], Schedule] = field(default_factory=dict)
-    cron_queue: DelayQueue[tuple[str, str]] = field(default_factory=DelayQueue)  # schedules by when they come round
-    expiry_at: int | None = None  # when the first done job may be forgotten
+    cron_queue: DelayQueue[tuple[str, str]] = field(default_factory=DelayQueue)  # schedules by next time
+    expiry_at: int | None = None  # when the first finished job may be deleted
 
     def delay_queue_of(self, queued: QueuedTask) -> DelayQueue[QueuedTask]:
-        """Where a task that is not an attempt waits."""
+        """The queue of a task that is not an attempt."""
         if isinstance(queued.task, RequestTicket):
             return self.tickets
         if isinstance(queued.task, CheckRateLimit):

@@ -1,7 +1,8 @@
-"""Memory from rows: what a shard reads before it serves.
+"""Recovery: the queue state is rebuilt from the rows before a shard serves.
 
-Only rows of what is still to do are read, however many jobs are done; and of each as little as possible is made,
-because a million may wait. Leases get their full time anew: while the shard was away their workers could not be heard.
+Only rows of unfinished work are read, so opening does not depend on the number of finished jobs, and each entry is
+kept small because a million tasks may wait. Leases restart with their full time: while the shard was not served, the
+heartbeats of their workers had no receiver.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 async def load(core: Core) -> None:
-    """Fills the memory of a shard that has none yet."""
+    """Fills the queue state of a new shard."""
     await _load_tasks(core)
     await _load_slots(core)
     await _load_leases(core)
@@ -64,11 +65,11 @@ async def _load_tasks(core: Core) -> None:
         queue = groups.get(queued.task_group)
         if queue is None:
             queue = groups[queued.task_group] = GroupQueue()
-        line = queue.lines.get(task.tenant)
-        if line is None:
-            line = queue.lines[task.tenant] = []
-        # RowReader come in the order of the line, and a sorted list is a heap.
-        line.append(
+        heap = queue.heaps.get(task.tenant)
+        if heap is None:
+            heap = queue.heaps[task.tenant] = []
+        # Rows arrive in queue order, and a sorted list is a heap.
+        heap.append(
             (queued.start_at, queued.priority, task.job, task.attempt, task.id, task.relative_attempt, task.held)
         )
         waiting += 1
@@ -91,7 +92,7 @@ async def _load_slots(core: Core) -> None:
 
 
 async def _load_leases(core: Core) -> None:
-    """Each runs anew from now on: when it would have ended was told by the clock of the node that had the shard."""
+    """Each lease restarts now: its expiry was measured by the clock of the node that had the shard."""
     leases = [decode_lease(value) async for _, value in _rows(core, keys.LEASE)]
     now = core.now_ms()
     for chunk in _chunks(leases):
@@ -125,7 +126,7 @@ async def _load_claims(core: Core) -> None:
 
 
 async def _load_waiters(core: Core) -> None:
-    """Also finds those who wait for a job that was done just before the shard was closed."""
+    """Also finds dependents of jobs that finished just before the shard was closed."""
     waiters = core.queues.waiters
     async for key, _ in _rows(core, keys.AFTER):
         tenant, before, job = map(str, keys.items(key))

@@ -1,7 +1,7 @@
-"""How a task lease ends: a worker reports, or it is heard of no more.
+"""The end of a task lease: the worker reports an outcome, or the lease expires.
 
-A job that was cancelled while it ran and then failed, or whose worker is gone, is Cancelled and not tried again; one
-that succeeded all the same has Succeeded, because its result is there.
+A job that was cancelled while it ran is Cancelled and not retried if its attempt fails or its lease expires. If it
+succeeded nevertheless it is Succeeded, because its result exists.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_text
 
 REPORT_MAX = 1_000  # outcomes in one call
-OUTCOME_BYTES_MAX = 16 << 20  # what a value of the store may hold
-REPORT_BYTES_MAX = 24 << 20  # of all outcomes in one call: what follows must fit into the batch, too
+OUTCOME_BYTES_MAX = 16 << 20  # the largest value that the store accepts
+REPORT_BYTES_MAX = 24 << 20  # of all outcomes in one call; their rows must fit into one batch
 ERROR_CODE_CHARS_MAX = 1_024
-EXPIRED_MAX = 500  # leases ended in one step
+EXPIRED_MAX = 500  # leases ended in one transaction
 
 
 async def report(
@@ -61,7 +61,7 @@ def _report_one(core: Core, txn: ShardTxn, task_id: str, outcome: TaskOutcome, w
     try:
         running = require_lease(core.queues, task_id, worker)
         if running.job is None:
-            raise NotFound("lease not found")  # the refresh of a limit is reported elsewhere
+            raise NotFound("lease not found")  # refreshes of limits are reported by `report_refresh`
         _check(outcome)
     except ArgosyError as error:
         return error
@@ -70,7 +70,7 @@ def _report_one(core: Core, txn: ShardTxn, task_id: str, outcome: TaskOutcome, w
 
 
 def require_lease(queues: QueueState, task_id: str, worker: str) -> RunningLease:
-    """The lease, if it is the worker's; anybody's if no worker is named. The texts are those that clients match."""
+    """The lease, checked to be the worker's if one is given. Clients of silo.v1 match on these messages."""
     running = queues.leases.by_task.get(task_id)
     if running is None:
         raise NotFound("lease not found")
@@ -80,7 +80,7 @@ def require_lease(queues: QueueState, task_id: str, worker: str) -> RunningLease
 
 
 def finish(txn: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) -> None:
-    """Ends the lease of an attempt, and with it perhaps the job."""
+    """Ends the lease of an attempt; the job is done, or is scheduled again."""
     running = txn.queues.leases.remove(task_id)
     task, job = running.lease.task, running.job
     assert isinstance(task, RunAttempt)
@@ -122,7 +122,7 @@ def finish(txn: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) ->
 
 
 def expire(txn: ShardTxn, random: Random) -> int:
-    """Ends leases whose time is up, as failures of their workers; how many there were."""
+    """Ends leases that have expired as failures of their workers; returns how many."""
     for ended in range(EXPIRED_MAX):
         if (found := txn.queues.leases.pop_expired(txn.now)) is None:
             return ended
@@ -138,7 +138,7 @@ def expire(txn: ShardTxn, random: Random) -> int:
 
 
 def _expire_refresh(txn: ShardTxn, task_id: str) -> None:
-    """Nobody is asking any more: it is asked again, if somebody still waits."""
+    """Drops a refresh whose worker is gone; it is queued again if a job still waits for the limit."""
     task = txn.queues.leases.remove(task_id).lease.task
     assert isinstance(task, RefreshLimit)
     txn.delete_lease(task_id)

@@ -1,17 +1,17 @@
-"""How long a job waits before it is tried again.
+"""Delays before retries.
 
-The wait after the first failure is already `initial_interval_ms` times the factor, not the initial interval itself, and
-a longest interval of 0 means no wait at all: users of the wire see it so and have tuned their policies to it.
+The delay after the first failure is already `initial_interval_ms` times the factor, and a longest interval of 0 means
+no delay at all: clients of silo.v1 observe it so and have tuned their policies to it.
 """
 
 from argosy.base.clock import Random
 from argosy.jobs.model import RateLimitRetry, RetryPolicy
 
-DELAY_MS_MAX = 10 * 365 * 86_400_000  # ten years: more than any policy means, and no number overflows
+DELAY_MS_MAX = 10 * 365 * 86_400_000  # ten years: longer than any policy, and no number overflows
 
 
 def delay_ms(policy: RetryPolicy | None, failed: int, random: Random) -> int | None:
-    """The wait after the failed attempt (1 is the first since the latest restart); None: it was the last."""
+    """The delay after the failed attempt (1 is the first since the last restart); None if it was the last."""
     if policy is None or failed > policy.retry_count:
         return None
     delay = _backoff_ms(policy.initial_interval_ms, policy.backoff_factor, failed)
@@ -21,7 +21,7 @@ def delay_ms(policy: RetryPolicy | None, failed: int, random: Random) -> int | N
 
 
 def rate_delay_ms(retry: RateLimitRetry, tries: int) -> int:
-    """The wait of a job over its rate that was checked so often before."""
+    """The delay of a job over its rate that was checked `tries` times before."""
     delay = int(_backoff_ms(retry.initial_backoff_ms, retry.backoff_multiplier, tries) + 0.5)
     return max(1, min(delay, retry.max_backoff_ms))
 

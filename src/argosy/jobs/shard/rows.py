@@ -1,4 +1,4 @@
-"""Values of rows as bytes, and what a job says about its rows: one place, so that no two modules spell it twice."""
+"""Encoding of row values, and the keys and times derived from a job."""
 
 import msgspec
 
@@ -16,7 +16,7 @@ from argosy.jobs.model import (
     TaskLease,
 )
 
-METADATA_INDEXED_CHARS_MAX = 256  # a longer value is indexed by its beginning and its hash: keys are short
+METADATA_INDEXED_CHARS_MAX = 256  # a longer value is indexed by its prefix and hash, because keys must be short
 
 encode = msgspec.msgpack.Encoder().encode
 
@@ -37,7 +37,7 @@ def status_key(tenant: str, status: JobStatus, at: int, job: str) -> bytes:
 
 
 def status_at(state: JobState) -> int:
-    """What the status index goes by: the start of a job that is scheduled, the latest change of any other."""
+    """The time in the status index: the start of a scheduled job, the latest change of any other."""
     return state.next_start_at if state.status == JobStatus.SCHEDULED else state.changed_at
 
 
@@ -46,7 +46,7 @@ def task_key(queued: QueuedTask, *, job: str, attempt: int) -> bytes:
 
 
 def scheduled_task_key(job: Job, state: JobState) -> bytes:
-    """Where the task of a scheduled job lies, if it is not parked for a slot."""
+    """The key of a scheduled job's task, unless the job is parked for a slot."""
     return keys.key(keys.TASK, job.task_group, state.next_start_at, job.priority, job.id, state.attempt, job.tenant)
 
 
@@ -57,18 +57,18 @@ def request_key(request: SlotRequest) -> bytes:
 
 
 def index_value(value: str) -> str:
-    """A metadata value as its index spells it."""
+    """A metadata value as it appears in index keys."""
     if len(value) <= METADATA_INDEXED_CHARS_MAX:
         return value
     return f"{value[:METADATA_INDEXED_CHARS_MAX]}#{hash64(value):016x}"
 
 
 def expiry_at(job: Job, changed_at: int, retention_ms: int) -> int:
-    """When a job that is done is forgotten; 0: never. `retention_ms` is the broker's setting."""
+    """When a finished job is deleted; 0: never. `retention_ms` is the broker's setting."""
     kept_ms = job.retention_ms or retention_ms
     return changed_at + kept_ms if kept_ms else 0
 
 
 def without_payload(job: Job) -> Job:
-    """What the shard keeps of a job in memory while it runs."""
+    """The part of a running job that the shard keeps in memory."""
     return msgspec.structs.replace(job, payload=b"", metadata={}, trace="")

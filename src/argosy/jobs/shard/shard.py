@@ -35,8 +35,8 @@ from argosy.throttle.limits.ports import RateLimiter
 WAITERS_MAX = 10_000  # workers that wait at a time
 WAIT_S_MAX = 300.0  # of one call
 SLEEP_S_MAX = 1.0
-SLEEP_S_MIN = 0.001  # what cannot be done at once does not take the processor for itself
-PAUSE_S = 0.25  # after a store or limiter failed us for a moment
+SLEEP_S_MIN = 0.001  # work that cannot be done at once must not spin
+PAUSE_S = 0.25  # after an error of the store or the limiter
 
 
 class Shard(Core):
@@ -121,19 +121,19 @@ class ShardService(Shard):
         return self._waiting
 
     async def start(self) -> None:
-        """Opens the shard and begins to tick."""
+        """Opens the shard and starts its tasks."""
         await self.open()
         self._tasks = [asyncio.create_task(self._run_until_failed(step)) for step in (self._tick, self._check)]
 
     async def close(self) -> None:
-        """Stops at once; closing again does nothing."""
+        """Stops at once; a second call does nothing."""
         self.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def wait_over(self) -> None:
-        """Returns when the shard can serve no more; `core.over` says why."""
+        """Returns when the shard has stopped; `over` says why."""
         if self._tasks:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
 
@@ -143,7 +143,7 @@ class ShardService(Shard):
         return await super().enqueue(jobs)
 
     async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> Leased:
-        """Due tasks; if there are none, the first to become due within `wait_s`."""
+        """Leases due tasks; if there are none, waits up to `wait_s` for the first."""
         if not 0 <= wait_s <= WAIT_S_MAX:
             raise Invalid(f"wait_s must lie between 0 and {WAIT_S_MAX}; got {wait_s}")
         loop = asyncio.get_running_loop()
@@ -157,7 +157,7 @@ class ShardService(Shard):
     # -- waiting for tasks --------------------------------------------------------------------------------------------
 
     async def wait_due(self, task_group: str, until: float) -> None:
-        """Returns when a task of the group may be due, or the time is up."""
+        """Returns when a task of the group may be due, or at `until` on the event loop's clock."""
         if self._waiting >= WAITERS_MAX:
             raise Throttled(f"{WAITERS_MAX} workers wait here already", retry_after_s=SLEEP_S_MAX)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -171,11 +171,11 @@ class ShardService(Shard):
                     await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self._wake(task_group)  # it was meant for us; somebody else shall have it
+                self._wake(task_group)  # the wake-up was for this waiter; another one must get it
             raise
         finally:
             self._waiting -= 1
-            if waiter.cancelled() or not waiter.done():  # else whoever woke it has taken it out
+            if waiter.cancelled() or not waiter.done():  # else `_wake` has removed it
                 with suppress(ValueError):
                     waiters.remove(waiter)
             if not waiters and self._waiters.get(task_group) is waiters:
@@ -190,7 +190,7 @@ class ShardService(Shard):
                 tasks -= 1
 
     def _wake_due(self, group: str, tasks: int = 1) -> None:
-        """Wakes waiters of a group if it has something due; else sees that the clock does."""
+        """Wakes waiters of a group that has something due; otherwise sets the alarm."""
         at = self._next_at(group)
         if at is not None and at <= self.now_ms():
             self._wake(group, tasks)
@@ -205,7 +205,7 @@ class ShardService(Shard):
     # -- time ---------------------------------------------------------------------------------------------------------
 
     def _reschedule(self) -> None:
-        """After a step: somebody may have something to do earlier than thought."""
+        """After a transaction: work may have become due earlier than scheduled."""
         if self.over is not None:
             for group, waiters in list(self._waiters.items()):
                 self._wake(group, len(waiters))
@@ -239,14 +239,14 @@ class ShardService(Shard):
                 await step()
             except ArgosyError:
                 if self.over is None:
-                    await asyncio.sleep(PAUSE_S)  # a read that failed; what is due stays due
+                    await asyncio.sleep(PAUSE_S)  # a read failed; what is due stays due
             except Exception as bug:
                 self.fail(Unavailable(f"the shard failed at its own work ({bug!r}): open it anew"))
                 raise
 
 
 class Alarm:
-    """Sleeps until a time of the records' clock that may be moved nearer meanwhile."""
+    """Sleeps until a time of the rows' clock, which may be moved earlier meanwhile."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
@@ -266,4 +266,4 @@ class Alarm:
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._rung.wait()
-        self._at = 0  # awake: nothing is nearer than now
+        self._at = 0  # awake: no time is earlier

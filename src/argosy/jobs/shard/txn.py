@@ -1,6 +1,7 @@
-"""One synchronous step of a shard: memory and one batch of rows change together, and nothing awaits in between.
+"""One transaction of a shard: queue state and one batch of rows change together, without an await in between.
 
-Every row of a job is written through here, so whoever is reading about that job learns that it has changed.
+All rows of a job are written here, and `ChangeTracker` records which jobs changed. A call that reads rows (which
+awaits) and then acts on them finds out whether its jobs changed in the meantime, and reads again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,8 +34,8 @@ class ChangeTracker:
         self._readers: dict[JobKey, list[set[JobKey]]] = {}
 
     @contextmanager
-    def on(self, jobs: Iterable[JobKey]) -> Iterator[set[JobKey]]:
-        """The set fills with those of the jobs that change while the block runs."""
+    def track(self, jobs: Iterable[JobKey]) -> Iterator[set[JobKey]]:
+        """Yields a set that collects those of the jobs that change while the block runs."""
         changed: set[JobKey] = set()
         watched = list(dict.fromkeys(jobs))
         for job in watched:
@@ -52,13 +53,13 @@ class ChangeTracker:
 
     def _leave(self, job: JobKey, changed: set[JobKey]) -> None:
         readers = self._readers[job]
-        # By identity: two readers' sets may be equal.
+        # By identity: the sets of two readers may be equal.
         del readers[next(at for at, each in enumerate(readers) if each is changed)]
         if not readers:
             del self._readers[job]
 
 
-StatusIndexKey = tuple[JobStatus, int]  # where a job stands in the status index
+StatusIndexKey = tuple[JobStatus, int]  # key of a job in the status index
 
 
 class ShardTxn:
@@ -79,7 +80,7 @@ class ShardTxn:
         self._watches.touch(job.tenant, job.id)
 
     def put_state(self, tenant: str, job: str, was: StatusIndexKey | None, state: JobState) -> None:
-        """The state row and its place in the index; `was` is where the job stood."""
+        """Writes the state row and its index entry; `was` is the previous index key."""
         is_final = state.status.is_final
         self.batch.put(keys.key(keys.DONE if is_final else keys.LIVE, tenant, job), encode(state))
         stands = (state.status, status_at(state))
@@ -92,7 +93,7 @@ class ShardTxn:
         self._watches.touch(tenant, job)
 
     def touch(self, tenant: str, job: str) -> None:
-        """Says that rows of the job change which are not written through here."""
+        """Records a change to rows of the job that are not written here."""
         self._watches.touch(tenant, job)
 
     def put_attempt(self, tenant: str, job: str, attempt: Attempt) -> None:
@@ -102,7 +103,7 @@ class ShardTxn:
 
     def queue(self, queued: QueuedTask) -> None:
         task = queued.task
-        self.batch.put(_place(queued), encode(queued))
+        self.batch.put(_row_key(queued), encode(queued))
         if isinstance(task, RunAttempt):
             self.queues.tasks.push(queued.task_group, task.tenant, entry_of(queued, task))
         else:
@@ -114,7 +115,7 @@ class ShardTxn:
 
     def unqueue(self, queued: QueuedTask) -> None:
         task = queued.task
-        self.batch.delete(_place(queued))
+        self.batch.delete(_row_key(queued))
         if isinstance(task, RunAttempt):
             self.queues.tasks.remove(task.id, queued.start_at)
         else:
@@ -156,8 +157,8 @@ class ShardTxn:
         self.batch.put(keys.key(keys.FLOATING, *slot), encode(state))
 
 
-def _place(queued: QueuedTask) -> bytes:
+def _row_key(queued: QueuedTask) -> bytes:
     task = queued.task
     if isinstance(task, RefreshLimit):
-        return task_key(queued, job=task.key, attempt=0)  # attempts of jobs begin with 1, so the two never meet
+        return task_key(queued, job=task.key, attempt=0)  # attempts of jobs start at 1, so the keys never collide
     return task_key(queued, job=task.job, attempt=task.attempt)

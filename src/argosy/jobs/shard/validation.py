@@ -1,4 +1,4 @@
-"""Whether what a client asks for can be done at all: every bound on a job is checked here, before anything changes."""
+"""Validation of what clients send: every bound on a job is checked here, before anything changes."""
 
 from collections.abc import Mapping
 
@@ -25,16 +25,16 @@ from argosy.throttle.limits.model import NUMBER_MAX
 
 LIMIT_KEY_CHARS_MAX = 256
 UNIQUE_KEY_CHARS_MAX = 256
-LIMITS_BYTES_MAX = 16 << 10  # of all limits of a job: they are written anew at every turn of the chain
-AFTER_MAX = 100  # jobs that one job may wait for
-TIME_MS_MAX = 1 << 53  # all times are exact in every language of a client
+LIMITS_BYTES_MAX = 16 << 10  # of all limits of a job: each step of the limit chain writes them again
+AFTER_MAX = 100  # dependencies of one job
+TIME_MS_MAX = 1 << 53  # 2^53: every client language represents such times exactly
 RETRIES_MAX = 1 << 32
 TRACE_CHARS_MAX = 256
 SMALL_TEXT_CHARS_MAX = 4096
 
 
 def check_job(new: NewJob) -> None:
-    """Raises Invalid with what to mend."""
+    """Raises Invalid with the field and its bounds."""
     check_text("tenant", new.tenant, TENANT_CHARS_MAX)
     check_text("task_group", new.task_group, GROUP_CHARS_MAX)
     check_text("job id", new.id, JOB_ID_CHARS_MAX, may_be_empty=True)
@@ -86,7 +86,7 @@ def _check_retry(retry: RetryPolicy) -> None:
     check_number("retry_count", retry.retry_count, RETRIES_MAX)
     check_number("initial_interval_ms", retry.initial_interval_ms, TIME_MS_MAX)
     check_number("max_interval_ms", retry.max_interval_ms, TIME_MS_MAX)
-    if not 0 <= retry.backoff_factor < 1e6:  # shuts out NaN, too
+    if not 0 <= retry.backoff_factor < 1e6:  # also rejects NaN
         raise Invalid(f"backoff_factor must lie between 0 and a million; got {retry.backoff_factor}")
 
 
