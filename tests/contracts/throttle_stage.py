@@ -8,8 +8,8 @@ import pytest
 
 from argosy.base.clock import SystemClock
 from argosy.throttle import Config, RowStore
-from argosy.throttle.backends.factory import open_row_store
 from argosy.throttle.backends.memory import MemoryRowServer
+from argosy.throttle.factory import open_row_store
 from argosy.throttle.ports import RowId, RowPull, RowPush, RowRestore, RowState, RowVersion, RowWrite, SyncBatch
 from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings

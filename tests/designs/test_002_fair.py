@@ -28,8 +28,8 @@ from argosy.throttle import (
     RespBucket,
     StorageService,
     Update,
+    telemetry,
 )
-from argosy.throttle import metrics as m
 from argosy.throttle.backends.redis import RedisRowStore
 from argosy.throttle.exchange import ExchangeFailed, ExchangeReplied, StoreExchange
 from argosy.throttle.ports import RowId, RowPush, SyncBatch, SyncReply
@@ -425,7 +425,9 @@ def test_the_store_can_be_secured() -> None:
             assert sharing.storage.standing(0).has_heard
 
 
-@pytest.mark.parametrize("metric", [m.STORE_CONNECTED, m.STORE_ERRORS, m.UPDATE_LATENCY, m.QUEUE_DEPTH])
+@pytest.mark.parametrize(
+    "metric", [telemetry.STORE_CONNECTED, telemetry.STORE_ERRORS, telemetry.UPDATE_LATENCY, telemetry.QUEUE_DEPTH]
+)
 def test_what_operators_watch(metric: object) -> None:
     """**Redis Connectivity**: Monitor connection status and errors. **Update Latency**: Track the time taken to commit
     batches to Redis. **Queue Depth**: Monitor the size of the pending update queue in the Storage Service."""

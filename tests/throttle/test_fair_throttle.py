@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
-from argosy.throttle import Config, FairThrottle, Outcome, mean
-from argosy.throttle import metrics as m
+from argosy.throttle import Config, FairThrottle, Outcome, fair_throttle, mean
 from argosy.throttle.model import ADMITTED, COST_MAX, ClientId
 from argosy.throttle.ports import BucketDelta, OverwriteBucket, RespBucket, RowId
 
@@ -353,8 +352,8 @@ def test_what_is_decided_is_counted_whether_or_not_it_is_shared() -> None:
     made = throttle(metrics=metrics)
     blame(made, "a", 20)
     made.register("a")
-    assert metrics.value(m.FAILURES_REPORTED) == 20
-    assert metrics.value(m.REQUESTS_THROTTLED) == 1
+    assert metrics.value(fair_throttle.FAILURES_REPORTED) == 20
+    assert metrics.value(fair_throttle.REQUESTS_THROTTLED) == 1
 
 
 def test_a_throttle_that_is_measured_later_tells_all_and_tells_one_only() -> None:
@@ -365,8 +364,8 @@ def test_a_throttle_that_is_measured_later_tells_all_and_tells_one_only() -> Non
     made.measure(early)
     made.measure(late)
     made.register("a")
-    assert (early.value(m.FAILURES_REPORTED), early.value(m.REQUESTS_SHADOWED)) == (20, 2)
-    assert (late.value(m.FAILURES_REPORTED), late.value(m.REQUESTS_SHADOWED)) == (0, 0)
+    assert (early.value(fair_throttle.FAILURES_REPORTED), early.value(fair_throttle.REQUESTS_SHADOWED)) == (20, 2)
+    assert (late.value(fair_throttle.FAILURES_REPORTED), late.value(fair_throttle.REQUESTS_SHADOWED)) == (0, 0)
 
 
 # -- sharing ----------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """How many instances share the load."""
 
-from argosy.throttle.peers import LIVE_S, PEERS_MAX, Peers
+from argosy.throttle.exchange import LIVE_S, PEERS_MAX, Peers
 
 
 def test_one_that_hears_nobody_is_alone() -> None:

@@ -14,10 +14,9 @@ from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.throttle import Config, FairThrottle, Outcome
-from argosy.throttle import metrics as m
-from argosy.throttle.backends.factory import open_row_store
+from argosy.throttle import Config, FairThrottle, Outcome, telemetry
 from argosy.throttle.backends.redis_keys import RowKeys
+from argosy.throttle.factory import open_row_store
 from argosy.throttle.ports import RowId, RowPush, SyncBatch
 from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
@@ -115,8 +114,8 @@ def test_a_server_that_is_killed_and_comes_back_empty(server: Valkey) -> None:
             until(newcomer.knows("noisy", 0.8), one)  # the server was told what it had forgotten
         two.blame("noisy", 2)
         until(lambda: abs(one.probability("noisy") - 0.88) < 1e-9, one)
-        assert one.metrics.value(m.STORE_ERRORS) > 0
-        assert one.metrics.value(m.STORE_CONNECTED) == 1
+        assert one.metrics.value(telemetry.STORE_ERRORS) > 0
+        assert one.metrics.value(telemetry.STORE_CONNECTED) == 1
 
 
 def test_a_server_that_forgets_without_going_away(server: Valkey) -> None:
@@ -124,7 +123,7 @@ def test_a_server_that_forgets_without_going_away(server: Valkey) -> None:
         one.blame("noisy", 20)
         until(two.knows("noisy", 0.8))
         client.flushall()
-        until(lambda: one.metrics.value(m.ROWS_LOST) > 0, one)
+        until(lambda: one.metrics.value(telemetry.ROWS_LOST) > 0, one)
         assert two.probability("noisy") == pytest.approx(0.8)
         client.script_flush()  # the scripts are told again, too
         with fronts(pace(server.url)) as (newcomer,):
@@ -154,7 +153,7 @@ def test_a_server_that_is_slow_is_waited_for_by_nobody(server: Valkey) -> None:
         quick.blame("noisy", 2)
         until(slow.knows("noisy", 0.88), slow)
         assert not slow.is_away
-        assert slow.metrics.value(m.UPDATE_LATENCY) > 0
+        assert slow.metrics.value(telemetry.UPDATE_LATENCY) > 0
 
 
 def test_a_server_slower_than_the_timeout_is_away_and_counts_nothing_twice(server: Valkey) -> None:
@@ -178,7 +177,7 @@ def test_a_failover_to_a_replica(server: Valkey) -> None:
             until(lambda: bool(replica.keys()))
             name.switch(second.port)  # still a replica: writes are refused
             one.blame("noisy", 2)
-            until(lambda: one.metrics.value(m.STORE_ERRORS) > 0, one)
+            until(lambda: one.metrics.value(telemetry.STORE_ERRORS) > 0, one)
             server.kill()
             replica.execute_command("REPLICAOF", "NO", "ONE")
             until(lambda: not one.is_away and not two.is_away, one, two)
@@ -221,7 +220,7 @@ def test_a_start_without_the_server(server: Valkey) -> None:
 def test_a_newcomer_knows_what_the_others_know_before_it_serves(server: Valkey) -> None:
     with fronts(pace(server.url)) as (old,):
         old.blame("noisy", 20)
-        until(lambda: old.metrics.value(m.UPDATE_LATENCY) > 0)
+        until(lambda: old.metrics.value(telemetry.UPDATE_LATENCY) > 0)
         with fronts(pace(server.url, cold_start_s=30)) as (new,):
             assert new.probability("noisy") == pytest.approx(0.8)
 
@@ -325,7 +324,7 @@ def test_a_probability_from_outside_the_bounds_is_brought_back(server: Valkey) -
 def test_two_throttles_of_different_kinds_in_one_place_are_told_so(server: Valkey) -> None:
     with fronts(pace(server.url)) as (front,):
         front.blame("noisy", 1)
-        until(lambda: front.metrics.value(m.UPDATE_LATENCY) > 0)
+        until(lambda: front.metrics.value(telemetry.UPDATE_LATENCY) > 0)
         other = open_row_store(server.url, row_rules(Config(buckets=99)), instance="x", settings=pace(server.url))
         with pytest.raises(Conflict, match="namespace"):
             other.exchange(SyncBatch(pushes=(RowPush(RowId(front.throttle.seeds[0], 0), 1, ((1, 0.1, 0),)),)))

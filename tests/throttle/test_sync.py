@@ -8,8 +8,7 @@ import pytest
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Conflict, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.throttle import Config, FairThrottle, Outcome, RowStore
-from argosy.throttle import metrics as m
+from argosy.throttle import Config, FairThrottle, Outcome, RowStore, fair_throttle, telemetry
 from argosy.throttle.backends.memory import MemoryRowServer
 from argosy.throttle.ports import RowId, SyncBatch, SyncReply
 from argosy.throttle.rows import row_rules
@@ -94,7 +93,7 @@ def test_a_bug_ends_neither_the_worker_nor_a_request(stage: Stage, caplog: pytes
         until(lambda: "exchange failed" in caplog.text)
         assert not stage.throttle.register("a").throttled
         stage.rows.why = None
-        until(lambda: stage.metrics.value(m.STORE_CONNECTED) == 1)
+        until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 1)
 
 
 def test_a_bug_elsewhere_in_a_turn_is_logged_and_tried_again(
@@ -105,17 +104,17 @@ def test_a_bug_elsewhere_in_a_turn_is_logged_and_tried_again(
         until(lambda: "turn failed" in caplog.text)
         assert stage.rows.calls == 0
         monkeypatch.undo()
-        until(lambda: stage.metrics.value(m.STORE_CONNECTED) == 1)
+        until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 1)
 
 
 def test_an_outage_is_told_once_and_so_is_its_end(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="argosy")
     with stage.sharing:
-        until(lambda: stage.metrics.value(m.STORE_CONNECTED) == 1)
+        until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 1)
         stage.rows.why = Unavailable("redis at redis://:hush@host is away")
-        until(lambda: stage.metrics.value(m.STORE_CONNECTED) == 0)
+        until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 0)
         stage.rows.why = None
-        until(lambda: stage.metrics.value(m.STORE_CONNECTED) == 1)
+        until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 1)
     messages = [str(record.msg) for record in caplog.records]
     assert sum("store away" in message for message in messages) == 1
     assert sum("store back" in message for message in messages) == 1
@@ -136,14 +135,14 @@ def test_figures_are_told(stage: Stage) -> None:
         for _ in range(25):
             stage.throttle.report("a", Outcome.FAILURE)
         stage.throttle.register("a")
-        until(lambda: stage.metrics.value(m.REQUESTS_THROTTLED) == 1)
-        until(lambda: stage.metrics.value(m.UPDATE_LATENCY) > 0)
+        until(lambda: stage.metrics.value(fair_throttle.REQUESTS_THROTTLED) == 1)
+        until(lambda: stage.metrics.value(telemetry.UPDATE_LATENCY) > 0)
         stage.store.forget()
-        until(lambda: stage.metrics.value(m.ROWS_LOST) == 6)
-        assert stage.metrics.value(m.FAILURES_REPORTED) == 25
-        assert stage.metrics.value(m.BUCKETS_BLAMED) == 3
-        assert (stage.metrics.value(m.PEERS), stage.metrics.value(m.GAIN)) == (1, 1)
-        assert stage.metrics.value(m.QUEUE_DEPTH) == 0
+        until(lambda: stage.metrics.value(telemetry.ROWS_LOST) == 6)
+        assert stage.metrics.value(fair_throttle.FAILURES_REPORTED) == 25
+        assert stage.metrics.value(telemetry.BUCKETS_BLAMED) == 3
+        assert (stage.metrics.value(telemetry.PEERS), stage.metrics.value(telemetry.GAIN)) == (1, 1)
+        assert stage.metrics.value(telemetry.QUEUE_DEPTH) == 0
 
 
 def test_without_anybody_who_answers_the_start_does_not_wait_long(stage: Stage) -> None:

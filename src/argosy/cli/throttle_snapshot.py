@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.throttle import BucketStats, ThrottleSettings
-from argosy.throttle.backends.factory import open_row_store
 from argosy.throttle.blue import decay
+from argosy.throttle.factory import open_row_store
 from argosy.throttle.levels import levels_of
 from argosy.throttle.ports import RowId, RowPull, RowState, RowVersion, SyncBatch
 from argosy.throttle.rows import row_rules

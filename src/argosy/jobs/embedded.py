@@ -23,7 +23,7 @@ from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import EMBEDDED, SPACE, JobsSettings
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.model import Space
-from argosy.throttle.limits.backends.factory import open_limiter
+from argosy.throttle.limits.factory import open_limiter
 from argosy.throttle.limits.ports import RateLimiter
 
 SHARDS = 1  # of a broker that begins embedded: one process gains nothing from more

@@ -14,7 +14,7 @@ after an outage with less than the instances have learnt meanwhile. Such an answ
 holds the buckets is asked to restore the row first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from argosy.base.clock import Random
@@ -22,7 +22,6 @@ from argosy.base.retry import Backoff
 from argosy.throttle.blue import decay
 from argosy.throttle.delta_buffer import PUSHED_BUCKETS_MAX, DeltaBuffer
 from argosy.throttle.model import Config
-from argosy.throttle.peers import Peers
 from argosy.throttle.ports import (
     BucketState,
     OverwriteBucket,
@@ -43,6 +42,8 @@ RETRY_FIRST_S, RETRY_CEILING_S = 0.05, 0.4
 PROBE = Backoff(first_s=1.0, ceiling_s=5.0)
 SEEDS_MAX = 4  # windows that are kept account of; two are in use, the others are just over
 OFFSET_STEP_MS = 50  # a clock this close to the store's is right: correcting it would only make it jump
+LIVE_S = 60.0  # an instance that pushes nothing for this long has no failures to speak of
+PEERS_MAX = 10_000  # remembered; instances that restart take new names
 
 
 @dataclass(frozen=True)
@@ -296,3 +297,28 @@ class StoreExchange:
 
     def _jittered(self, seconds: float) -> float:
         return seconds * self._random.uniform(1 - JITTER, 1 + JITTER)
+
+
+class Peers:
+    """The instances heard of, and when each last said something new."""
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+        self._heard: dict[str, tuple[int, float]] = {}
+        self._heard_at = 0.0
+
+    def hear(self, writers: Mapping[str, int], now: float) -> None:
+        self._heard_at = now
+        for instance, number in writers.items():
+            known = self._heard.get(instance)
+            if known is None or number > known[0]:
+                self._heard[instance] = (number, now)
+        if len(self._heard) > PEERS_MAX:
+            newest = sorted(self._heard.items(), key=lambda each: each[1][1])[-PEERS_MAX:]
+            self._heard = dict(newest)
+
+    def count(self, now: float) -> int:
+        """Live instances, this one included. Nobody ages while nothing can be heard."""
+        since = min(now, self._heard_at) - LIVE_S
+        others = {name for name, (_, at) in self._heard.items() if at >= since}
+        return len(others | {self._instance})

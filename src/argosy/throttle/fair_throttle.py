@@ -20,8 +20,7 @@ from math import exp, inf
 
 from argosy.base.clock import Clock, Random, system_random
 from argosy.base.errors import Invalid
-from argosy.base.metrics import Metric, Metrics
-from argosy.throttle import metrics as m
+from argosy.base.metrics import Metric, Metrics, counter
 from argosy.throttle.blue import Bucket, clamp, decay, least, move, move_shared, probabilities
 from argosy.throttle.levels import Levels, levels_of
 from argosy.throttle.model import (
@@ -43,6 +42,10 @@ from argosy.throttle.windows import Entry, Windows
 
 LOCKED_BUCKETS_MAX = 64  # buckets the worker handles per lock, about 50 µs; requests pass in between
 ROUNDING = 1e-9  # a fetched value this close to ours is the same, but for the order of additions
+
+REQUESTS_THROTTLED = counter("argosy_throttle_requests_throttled", "requests turned away")
+REQUESTS_SHADOWED = counter("argosy_throttle_requests_shadowed", "requests that shadow mode let pass")
+FAILURES_REPORTED = counter("argosy_throttle_failures_reported", "requests that failed for want of the resource")
 
 _WHOLE = 2.0**52  # added and taken away again, it leaves a whole number: the quickest way to round
 _SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
@@ -109,7 +112,7 @@ class FairThrottle:
                     return
         elif outcome is _FAILURE:
             self._failures += 1  # as all figures here without the lock: threads may lose one now and then
-            self._count(m.FAILURES_REPORTED)
+            self._count(FAILURES_REPORTED)
             self._learn(client_id, self._failure_step, cost)
         else:
             raise Invalid(f"an outcome is Outcome.SUCCESS or Outcome.FAILURE, not {outcome!r}")
@@ -137,10 +140,10 @@ class FairThrottle:
             return Decision(False, chance, False, explanation)
         if self.config.is_shadow:
             self._shadowed += 1
-            self._count(m.REQUESTS_SHADOWED)
+            self._count(REQUESTS_SHADOWED)
             return Decision(False, chance, True, explanation)
         self._throttled += 1
-        self._count(m.REQUESTS_THROTTLED)
+        self._count(REQUESTS_THROTTLED)
         return Decision(True, chance, False, explanation, burden)
 
     def _learn(self, client_id: ClientId, step: float, cost: float) -> None:
@@ -231,9 +234,9 @@ class FairThrottle:
     def measure(self, metrics: Metrics) -> None:
         """From now on counts in these metrics, unless it has some; what it has counted so far goes along."""
         if self._metrics is None:
-            metrics.inc(m.REQUESTS_THROTTLED, by=self._throttled)
-            metrics.inc(m.REQUESTS_SHADOWED, by=self._shadowed)
-            metrics.inc(m.FAILURES_REPORTED, by=self._failures)
+            metrics.inc(REQUESTS_THROTTLED, by=self._throttled)
+            metrics.inc(REQUESTS_SHADOWED, by=self._shadowed)
+            metrics.inc(FAILURES_REPORTED, by=self._failures)
             self._metrics = metrics
 
     def _count(self, counter: Metric) -> None:

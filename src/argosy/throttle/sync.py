@@ -22,8 +22,8 @@ from argosy.base import logs
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.throttle.backends.factory import open_row_store
 from argosy.throttle.exchange import JITTER, ExchangeFailed, ExchangeReplied, StoreExchange, SyncStatus
+from argosy.throttle.factory import open_row_store
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.ports import QueueFull, RowStore, SyncBatch
 from argosy.throttle.rows import row_rules

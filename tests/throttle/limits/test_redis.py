@@ -17,9 +17,9 @@ from redis.asyncio import Redis
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.metrics import Metrics
+from argosy.throttle.limits.backends.bucket_file import decode_bucket
 from argosy.throttle.limits.backends.redis import RedisLimiter, limit_script
 from argosy.throttle.limits.backends.redis_keys import KEY_DOCS
-from argosy.throttle.limits.codec import read
 from argosy.throttle.limits.metrics import CHECKS
 from argosy.throttle.limits.model import NUMBER_MAX, Behavior, RateLimitRequest
 from argosy.throttle.limits.table import BucketTable
@@ -108,7 +108,7 @@ class Twins:
                 found.append((asked, given, wanted))
         for key, bucket in table._buckets.items():
             line = await self._admin.get(f"twins:limit:{key}")
-            if bucket.expire_at >= self._clock.ms and (line is None or read(line) != bucket):
+            if bucket.expire_at >= self._clock.ms and (line is None or decode_bucket(line) != bucket):
                 found.append((key, line, bucket))
         return found
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.throttle.limits.backends.factory import open_limits
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from argosy.throttle.limits.backends.sqlite import SqliteLimiter
+from argosy.throttle.limits.factory import open_limits
 from argosy.throttle.limits.settings import LimitSettings
 from tests.throttle.limits.stage import HandClock, request
 

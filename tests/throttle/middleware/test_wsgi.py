@@ -13,8 +13,8 @@ from argosy.base.clock import SystemClock
 from argosy.base.errors import Invalid, Unavailable
 from argosy.throttle import FairThrottle, Outcome
 from argosy.throttle.limits import RateLimitRequest
-from argosy.throttle.limits.backends.factory import open_limiter
 from argosy.throttle.limits.backends.memory import MemoryLimiter
+from argosy.throttle.limits.factory import open_limiter
 from argosy.throttle.limits.ports import RateLimiter
 from argosy.throttle.middleware import OutcomeRules, Quota
 from argosy.throttle.middleware.wsgi import BlockingLimiter, WsgiFairAdmission, WsgiLimitAdmission

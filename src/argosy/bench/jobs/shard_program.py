@@ -22,7 +22,7 @@ from argosy.jobs.backends.shard_store import ShardStore
 from argosy.jobs.group_commit.store import GroupCommitStore
 from argosy.jobs.model import NewJob, Schedule
 from argosy.jobs.shard.shard import ShardService
-from argosy.throttle.limits.backends.factory import open_limiter
+from argosy.throttle.limits.factory import open_limiter
 
 SHARD = "bench"
 GROUP = "bench"

@@ -11,7 +11,7 @@ from argosy.base.backends.servers import Valkey
 from argosy.sim.throttle_eval import Setup, run_once, still
 from argosy.sim.throttle_load import Allocation, Scenario, arrivals
 from argosy.throttle import RowStore, ThrottleSettings
-from argosy.throttle.backends.factory import open_row_store
+from argosy.throttle.factory import open_row_store
 from argosy.throttle.rows import row_rules
 
 TIMEOUT_S = 10.0  # the machine may be busy, and the world's time stands still meanwhile

@@ -7,7 +7,9 @@ to outlive the process.
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, tzinfo
+from math import floor
 
+from argosy.base.clock import Clock
 from argosy.base.errors import Invalid
 from argosy.throttle.limits import gregorian
 from argosy.throttle.limits.buckets import Bucket, decide
@@ -104,3 +106,11 @@ def check_batch(requests: Sequence[RateLimitRequest]) -> None:
     """Every limiter refuses the same batches, in the same words."""
     if len(requests) > BATCH_MAX:
         raise Invalid(BATCH_TOO_LARGE)
+
+
+def now_ms(clock: Clock) -> int:
+    """The milliseconds that have passed in full.
+
+    A float of seconds cannot hold every millisecond: without the rounding to microseconds, 0.123 s may come out as 122.
+    """
+    return floor(round(clock.wall() * 1000, 3))

@@ -7,6 +7,7 @@ Reading order: `calls` (a request, of either kind of server), `extract` (who is 
 decisions), then `http` for ASGI and `wsgi/` for WSGI.
 """
 
+from argosy.throttle.middleware.admitters import Quota
 from argosy.throttle.middleware.asgi import FairAdmission, LimitAdmission
 from argosy.throttle.middleware.extractors import (
     Extractor,
@@ -18,7 +19,6 @@ from argosy.throttle.middleware.extractors import (
     first_of,
 )
 from argosy.throttle.middleware.outcomes import OutcomeRules
-from argosy.throttle.middleware.quota import Quota
 from argosy.throttle.middleware.requests import HttpRequest
 
 __all__ = [

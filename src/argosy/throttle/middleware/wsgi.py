@@ -22,10 +22,9 @@ from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
 from argosy.throttle.limits.ports import RateLimiter
 from argosy.throttle.middleware import headers
-from argosy.throttle.middleware.admitters import FairAdmitter, QuotaAdmitter
+from argosy.throttle.middleware.admitters import FairAdmitter, Quota, QuotaAdmitter
 from argosy.throttle.middleware.extractors import Extractor
 from argosy.throttle.middleware.outcomes import OutcomeRules, OutcomeTracker
-from argosy.throttle.middleware.quota import Quota
 from argosy.throttle.middleware.requests import WsgiRequest
 from argosy.throttle.middleware.rules import AdmissionRequest, CostOf, RequestRules
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from argosy.base.errors import Conflict, Invalid, Unavailable
-from argosy.throttle.limits.buckets import Bucket
-from argosy.throttle.limits.codec import read, written
+from argosy.throttle.limits.buckets import Bucket, LeakyBucket, TokenBucket
+from argosy.throttle.limits.model import Status
 
 LOCK_WAIT_S = 5.0  # as long as a predecessor may take to end
 FILE_VERSION = 1
@@ -38,12 +38,12 @@ class BucketFile:
             found = self._connection.execute("SELECT key, line FROM bucket ORDER BY rowid").fetchall()
         except sqlite3.DatabaseError as error:
             raise _damaged(self.path, error) from error
-        return [(key, read(line)) for key, line in found]
+        return [(key, decode_bucket(line)) for key, line in found]
 
     def save(self, changes: Mapping[str, Bucket | None]) -> None:
         """All of them or none."""
         gone = [(key,) for key, bucket in changes.items() if bucket is None]
-        kept = [(key, written(bucket)) for key, bucket in changes.items() if bucket is not None]
+        kept = [(key, encode_bucket(bucket)) for key, bucket in changes.items() if bucket is not None]
         try:
             self._connection.execute("BEGIN")
             self._connection.executemany("DELETE FROM bucket WHERE key = ?", gone)
@@ -87,3 +87,24 @@ class BucketFile:
 
 def _damaged(path: Path, error: sqlite3.Error) -> Invalid:
     return Invalid(f"{path} is no SQLite file or is damaged ({error}): move it away to start anew")
+
+
+def encode_bucket(bucket: Bucket) -> str:
+    """The line for a bucket."""
+    if isinstance(bucket, TokenBucket):
+        return "T {:d} {:d} {:d} {:d} {:d} {:d}".format(*bucket)
+    return f"L {bucket.burst} {bucket.remaining!r} {bucket.updated_at} {bucket.expire_at}"
+
+
+def decode_bucket(line: str) -> Bucket:
+    """The bucket of a line."""
+    kind, *parts = line.split(" ")
+    try:
+        if kind == "T" and len(parts) == 6:
+            limit, duration, remaining, created_at, expire_at, status = map(int, parts)
+            return TokenBucket(limit, duration, remaining, created_at, expire_at, Status(status))
+        if kind == "L" and len(parts) == 4:
+            return LeakyBucket(int(parts[0]), float(parts[1]), int(parts[2]), int(parts[3]))
+    except ValueError:
+        pass
+    raise Invalid(f"{line[:100]!r} is no bucket: it was written by another program, or the storage is damaged")

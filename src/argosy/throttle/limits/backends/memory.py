@@ -6,10 +6,9 @@ from threading import Lock
 
 from argosy.base.clock import Clock
 from argosy.base.metrics import Metrics
-from argosy.throttle.limits.backends.moment import now_ms
 from argosy.throttle.limits.metrics import count, count_table
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
-from argosy.throttle.limits.table import KEYS_MAX, BucketTable
+from argosy.throttle.limits.table import KEYS_MAX, BucketTable, now_ms
 
 
 class MemoryLimiter:

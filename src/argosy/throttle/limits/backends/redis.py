@@ -24,12 +24,11 @@ from argosy.base.clock import Clock, SystemClock, system_random
 from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
 from argosy.throttle.limits import gregorian
-from argosy.throttle.limits.backends.moment import now_ms
 from argosy.throttle.limits.backends.redis_keys import prefix
 from argosy.throttle.limits.buckets import wrapped
 from argosy.throttle.limits.metrics import count
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status, complaint
-from argosy.throttle.limits.table import check_batch
+from argosy.throttle.limits.table import check_batch, now_ms
 
 CALL_TIMEOUT_S = 2.0  # a whole batch; the server needs some 20 ms for a full one
 TRIES_MAX = 5  # of what was not done: sent on, told the script, told the time, and the year turned

@@ -18,10 +18,9 @@ from argosy.base.clock import Clock
 from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
 from argosy.throttle.limits.backends.bucket_file import LOCK_WAIT_S, BucketFile
-from argosy.throttle.limits.backends.moment import now_ms
 from argosy.throttle.limits.metrics import count, count_table
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
-from argosy.throttle.limits.table import KEYS_MAX, BucketTable
+from argosy.throttle.limits.table import KEYS_MAX, BucketTable, now_ms
 
 
 class SqliteLimiter:

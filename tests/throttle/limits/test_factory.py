@@ -8,7 +8,7 @@ import pytest
 
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Invalid
-from argosy.throttle.limits.backends.factory import open_limiter
+from argosy.throttle.limits.factory import open_limiter
 from tests.throttle.limits.stage import HandClock, request
 
 
@@ -70,7 +70,7 @@ def test_a_missing_extra_is_told_with_its_remedy() -> None:
 import asyncio, sys
 sys.modules["grpc"] = None
 from argosy.base.clock import SystemClock
-from argosy.throttle.limits.backends.factory import open_limiter
+from argosy.throttle.limits.factory import open_limiter
 try:
     asyncio.run(open_limiter("grpc://host:1051", clock=SystemClock()))
 except Exception as error:
