@@ -87,8 +87,8 @@ def test_what_is_missing_is_told_by_name_and_repositories_only_of_files_shown() 
 
 def test_only_files_that_are_shown_are_opened() -> None:
     broken = b"these are no chunks"
-    best = oracle(NAMES[:1], "needle", Options(sealed=True, files_max=1)).files[0]
-    least = FileMatch("z", "1", score=-1.0, match_count=1, sealed=broken)
+    best = oracle(NAMES[:1], "needle", Options(pre_encoded=True, files_max=1)).files[0]
+    least = FileMatch("z", "1", score=-1.0, match_count=1, encoded_matches=broken)
     [shown] = merge_results([answer(best), answer(least)], Options(files_max=1)).files
     assert shown == oracle(NAMES[:1], "needle", Options(files_max=1)).files[0]
     assert len(merge_results([answer(best), answer(least)], Options(matches_max=1)).files) == 1
@@ -97,10 +97,10 @@ def test_only_files_that_are_shown_are_opened() -> None:
 
 
 def test_a_part_of_an_answer_is_open() -> None:
-    sealed = oracle(NAMES[:2], "needle", Options(sealed=True))
-    part = select_repositories(sealed, NAMES[:1])
+    encoded = oracle(NAMES[:2], "needle", Options(pre_encoded=True))
+    part = select_repositories(encoded, NAMES[:1])
     assert part.files == oracle(NAMES[:1], "needle").files
-    assert all(file.sealed for file in sealed.files)
+    assert all(file.encoded_matches for file in encoded.files)
 
 
 def test_lists_are_merged_by_name() -> None:
@@ -129,9 +129,11 @@ def test_however_repositories_are_shared_out_the_whole_is_the_same(
     parts = [[name for name, node in zip(NAMES, share, strict=True) if node == i] for i in range(4)]
     found = merge_results([oracle(part, text, options) for part in parts if part], options)
     assert comparable(found) == comparable(oracle(NAMES, text, options))
-    # Some nodes may not know of seals, or have nothing that can be sealed.
-    sealed = [structs.replace(options, sealed=bool(i % 2)) for i in range(4)]
-    mixed = merge_results([oracle(part, text, how) for part, how in zip(parts, sealed, strict=True) if part], options)
+    # A node can ignore the option, or have nothing that it can encode.
+    how_encoded = [structs.replace(options, pre_encoded=bool(i % 2)) for i in range(4)]
+    mixed = merge_results(
+        [oracle(part, text, how) for part, how in zip(parts, how_encoded, strict=True) if part], options
+    )
     assert comparable(mixed) == comparable(found)
 
 

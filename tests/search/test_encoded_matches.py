@@ -12,7 +12,7 @@ from msgspec import structs
 import argosy.search
 from argosy.base.errors import Unavailable
 from argosy.search.backends.factory import open_source
-from argosy.search.encoded_matches import opened
+from argosy.search.encoded_matches import decode_matches
 from argosy.search.fleet.codec import pack_answer, unpack
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
@@ -20,9 +20,9 @@ from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Location, Opti
 from argosy.search.query import parse
 from argosy.search.query.tree import Boost, Query
 from argosy.search.skip_policy import Policy
-from tests.search.match.asking import ask, built, only_file
+from tests.search.match.helpers import ask, built, only_file
 
-SEALED = Options(sealed=True)
+ENCODED = Options(pre_encoded=True)
 TEXT = "class Größe:\r\n    def needle(self):\r\n        return 'nädel needle needle'\n\nneedle"
 lines = st.sampled_from(
     [
@@ -41,7 +41,7 @@ lines = st.sampled_from(
 
 def one_by_one(index: Index, query: str, options: Options) -> Sequence[FileMatch]:
     """Whoever wants scores explained is told by Python; what is explained is left out."""
-    files = ask(index, query, structs.replace(options, explain_scores=True, sealed=False)).files
+    files = ask(index, query, structs.replace(options, explain_scores=True, pre_encoded=False)).files
     return [
         structs.replace(
             file, explanation="", chunks=tuple(structs.replace(chunk, explanation="") for chunk in file.chunks)
@@ -66,7 +66,9 @@ def test_told_in_bytes_or_one_by_one_a_file_is_the_same(texts: list[list[str]], 
     index = built({f"{i}.py": "\n".join(text).encode() for i, text in enumerate(texts)})
     expected = one_by_one(index, query, options)
     assert list(ask(index, query, options).files) == expected
-    assert [opened(file) for file in ask(index, query, structs.replace(options, sealed=True)).files] == expected
+    assert [
+        decode_matches(file) for file in ask(index, query, structs.replace(options, pre_encoded=True)).files
+    ] == expected
 
 
 @pytest.fixture(scope="module")
@@ -79,46 +81,46 @@ def folder() -> Index:
 def test_of_real_code_all_is_told_the_same(folder: Index, query: str, context_lines: int) -> None:
     options = Options(files_max=0, context_lines=context_lines)
     files = ask(folder, query, options).files
-    sealed = ask(folder, query, structs.replace(options, sealed=True)).files
+    encoded = ask(folder, query, structs.replace(options, pre_encoded=True)).files
     assert len(files) > 1
     assert list(files) == one_by_one(folder, query, options)
-    assert tuple(map(opened, sealed)) == files
+    assert tuple(map(decode_matches, encoded)) == files
 
 
 def test_a_sealed_file_has_outside_what_it_is_ranked_by_and_inside_its_chunks() -> None:
     index = built({"a.py": TEXT.encode()})
-    sealed, plain = only_file(ask(index, "needle", SEALED)), only_file(ask(index, "needle"))
-    assert (sealed.chunks, len(plain.chunks)) == ((), 2)
-    assert sealed.sealed
-    assert structs.replace(sealed, sealed=b"", chunks=plain.chunks) == plain
-    assert opened(sealed) == plain
-    assert opened(plain) is plain
+    encoded, plain = only_file(ask(index, "needle", ENCODED)), only_file(ask(index, "needle"))
+    assert (encoded.chunks, len(plain.chunks)) == ((), 2)
+    assert encoded.encoded_matches
+    assert structs.replace(encoded, encoded_matches=b"", chunks=plain.chunks) == plain
+    assert decode_matches(encoded) == plain
+    assert decode_matches(plain) is plain
 
 
 @pytest.mark.parametrize(
     ("files", "query", "options"),
     [
-        ({"needle.py": b""}, "file:needle", SEALED),
-        ({"a.py": b"\xff needle"}, "needle", SEALED),
-        ({"a.py": b"needle " * 100}, "needle", structs.replace(SEALED, line_bytes_max=50)),
-        ({"a.py": b"needle"}, "needle", structs.replace(SEALED, form=Form.LINES)),
-        ({"a.py": b"needle"}, "needle", structs.replace(SEALED, explain_scores=True)),
-        ({"a.py": b"needle"}, Boost(parse("needle").query, 2.0), SEALED),
+        ({"needle.py": b""}, "file:needle", ENCODED),
+        ({"a.py": b"\xff needle"}, "needle", ENCODED),
+        ({"a.py": b"needle " * 100}, "needle", structs.replace(ENCODED, line_bytes_max=50)),
+        ({"a.py": b"needle"}, "needle", structs.replace(ENCODED, form=Form.LINES)),
+        ({"a.py": b"needle"}, "needle", structs.replace(ENCODED, explain_scores=True)),
+        ({"a.py": b"needle"}, Boost(parse("needle").query, 2.0), ENCODED),
     ],
     ids=["name", "bytes", "long line", "lines", "explained", "boosted"],
 )
 def test_what_needs_care_comes_open(files: dict[str | bytes, bytes], query: str | Query, options: Options) -> None:
     file = only_file(ask(built({**files}), query, options))
-    assert file.sealed == b""
+    assert file.encoded_matches == b""
     assert file.chunks or file.lines
-    assert file == only_file(ask(built({**files}), query, structs.replace(options, sealed=False)))
+    assert file == only_file(ask(built({**files}), query, structs.replace(options, pre_encoded=False)))
 
 
 def test_sealed_files_travel_like_others_also_beside_odd_names_and_are_cut_like_others() -> None:
-    answer = ask(built({b"a\xff.py": TEXT.encode(), "b.py": TEXT.encode()}), "needle", SEALED)
+    answer = ask(built({b"a\xff.py": TEXT.encode(), "b.py": TEXT.encode()}), "needle", ENCODED)
     found = unpack(pack_answer(answer), SearchResult)
     assert found == answer
-    assert all(file.sealed for file in found.files)
+    assert all(file.encoded_matches for file in found.files)
     cut = unpack(pack_answer(answer, bytes_max=len(pack_answer(answer)) - 1), SearchResult)
     assert (cut.files, cut.limits_hit) == (answer.files[:1], (LimitHit.FILES_SHOWN,))
 
@@ -134,12 +136,12 @@ def test_a_node_that_knows_no_seals_answers_open_and_is_understood() -> None:
         path: str
         chunks: tuple[Chunk, ...] = ()
 
-    assert msgspec.msgpack.decode(msgspec.msgpack.encode(SEALED), type=OldOptions) == OldOptions()
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(ENCODED), type=OldOptions) == OldOptions()
     chunk = Chunk(b"needle", Location(0, 1, 1), (Range(Location(0, 1, 1), Location(6, 1, 7)),))
     found = msgspec.msgpack.decode(msgspec.msgpack.encode(OldFile("r", "a.py", (chunk,))), type=FileMatch)
-    assert opened(found) == FileMatch("r", "a.py", chunks=(chunk,))
+    assert decode_matches(found) == FileMatch("r", "a.py", chunks=(chunk,))
 
 
 def test_a_seal_over_something_else_is_refused() -> None:
     with pytest.raises(Unavailable, match="no chunks"):
-        opened(FileMatch("r", "a.py", sealed=b"\x91\x05"))
+        decode_matches(FileMatch("r", "a.py", encoded_matches=b"\x91\x05"))

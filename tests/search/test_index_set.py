@@ -14,14 +14,14 @@ from msgspec import structs
 from argosy.base.errors import NotFound, Unavailable
 from argosy.search import index_set
 from argosy.search.index.index import Index
-from argosy.search.index.kernel_tables import Roll
+from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.index_set import IndexSet
-from argosy.search.match import Outcome, Search, Task
-from argosy.search.match.tasks import Bundle
+from argosy.search.match import Collector, Search, Task
+from argosy.search.match.tasks import LiteralTask
 from argosy.search.model import Form, LimitHit, Options, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.tree import TRUE, Query
-from tests.search.match.asking import built, tree_of
+from tests.search.match.helpers import built, tree_of
 
 CODE = b"def launch():\n    return 'needle'\n\n"
 
@@ -83,13 +83,13 @@ def test_work_is_really_shared_out_when_there_is_enough_of_it(
     indexes: list[Index], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: set[str] = set()
-    run = Bundle.run
+    run = LiteralTask.run
 
-    def noted(task: Bundle) -> Outcome:
+    def noted(task: LiteralTask) -> Collector:
         seen.add(threading.current_thread().name)
         return run(task)
 
-    monkeypatch.setattr(Bundle, "run", noted)
+    monkeypatch.setattr(LiteralTask, "run", noted)
     monkeypatch.setattr("argosy.search.match.literal_query.PIECE_BYTES", 4_000)
     shelf = IndexSet(indexes, threads=2)
     shelf.search_now(tree_of("needle"), Options())
@@ -133,11 +133,11 @@ def test_what_is_put_replaces_and_what_is_dropped_is_gone(indexes: list[Index]) 
 def test_a_search_sees_the_shelf_as_it_was_when_it_began(indexes: list[Index], monkeypatch: pytest.MonkeyPatch) -> None:
     tasks = Search.tasks
 
-    def disturbed(search: Search, roll: Roll, outcome: Outcome) -> list[Task]:
+    def disturbed(search: Search, tables: KernelTables, collector: Collector) -> list[Task]:
         """Somebody changes the shelf before and after the postings are read: the old index is nobody else's by then."""
         shelf.drop("alpha")
         shelf.put(repository("beta", files=1))
-        found = tasks(search, roll, outcome)
+        found = tasks(search, tables, collector)
         shelf.put(repository("delta"))
         gc.collect()
         return found
@@ -226,7 +226,7 @@ async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Inde
     class Endless(IndexSet):
         def _searched(
             self,
-            indexes: Roll,
+            indexes: KernelTables,
             query: Query,
             options: Options,
             is_cancelled: Callable[[], bool],

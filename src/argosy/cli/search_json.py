@@ -31,7 +31,7 @@ def answer_fields(answer: "SearchResult") -> dict[str, Any]:
 def file_fields(file: "FileMatch", name: str) -> dict[str, Any]:
     """A matching file; the field `file` is its path relative to the working directory."""
     fields: dict[str, Any] = plain(file)
-    del fields["sealed"]  # only used between a node and a gateway
+    del fields["encoded_matches"]  # only used between a node and a gateway
     return _exact("file", name) | fields
 
 

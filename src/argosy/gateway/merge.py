@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from msgspec import structs
 
-from argosy.search.encoded_matches import opened
+from argosy.search.encoded_matches import decode_matches
 from argosy.search.fleet.model import ListResult
 from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Line, Missing, Options, Range, SearchResult, Stats
 
@@ -42,7 +42,7 @@ def select_repositories(answer: SearchResult, names: Collection[str]) -> SearchR
     """The part of a result about these repositories. The statistics stay those of the whole result: they cannot be
     split.
     """
-    files = tuple(opened(file) for file in answer.files if file.repository in names)
+    files = tuple(decode_matches(file) for file in answer.files if file.repository in names)
     repositories = {name: known for name, known in answer.repositories.items() if name in names}
     return structs.replace(answer, files=files, repositories=repositories)
 
@@ -86,14 +86,14 @@ def _apply_match_limits(
     if not options.matches_max:
         if options.file_matches_max and any(file.match_count > options.file_matches_max for file in files):
             limits_hit.add(LimitHit.MATCHES_SHOWN)
-        return tuple(map(opened, files))
+        return tuple(map(decode_matches, files))
     kept: list[FileMatch] = []
     left = options.matches_max
     for file in files:
         if left <= 0:
             break
         of_file = min(file.match_count, options.file_matches_max or file.match_count)
-        shown = opened(file)
+        shown = decode_matches(file)
         if of_file > left:
             shown = trim_file(shown, left, of=of_file, context_lines=options.context_lines)
         kept.append(shown)

@@ -352,7 +352,7 @@ class _QueryTracker:
 
 def _search_call(search: _Search) -> Call[SearchResult]:
     def ask(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[SearchResult]:
-        options = structs.replace(search.options, wall_time_s=left_s, sealed=True)
+        options = structs.replace(search.options, wall_time_s=left_s, pre_encoded=True)
         return node.search(SearchRequest(search.text, names, options))
 
     return ask

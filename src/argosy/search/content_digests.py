@@ -10,9 +10,10 @@ from hashlib import sha256
 
 import numpy as np
 
+from argosy.search.arrays import U8, Flags, freeze
 from argosy.search.documents import SkipReason
 from argosy.search.index.index import Index
-from argosy.search.index.segment import U8, Flags, Segment, frozen
+from argosy.search.index.segment import Segment
 
 DIGEST_BYTES = 32
 
@@ -86,7 +87,7 @@ def _digests_of(segment: Segment, is_stopped: Callable[[], bool]) -> Digests:
             raise Stopped
         # Without a copy, and outside of the interpreter's lock if it is more than a little.
         rows[document] = np.frombuffer(sha256(_content(segment, document).data).digest(), np.uint8)
-    return Digests(segment, frozen(rows))
+    return Digests(segment, freeze(rows))
 
 
 def _content(segment: Segment, document: int) -> U8:

@@ -1,6 +1,7 @@
-"""Chunks that travel sealed: a node writes them as msgpack and never as objects, and only those shown are opened.
+"""Decodes matches that a node returns as msgpack (`Options.pre_encoded`).
 
-A front door is sent several times the files that it shows. What it needs to rank and cut them stays outside the seal.
+A gateway receives several times the files that it shows. Nodes encode chunks in kernels, without creating objects; what
+the gateway needs to rank and limit files stays outside, and it decodes only the files that it shows.
 """
 
 import msgspec
@@ -12,19 +13,21 @@ _decoder = msgspec.msgpack.Decoder(tuple[Chunk, ...])
 _line_decoder = msgspec.msgpack.Decoder(tuple[Line, ...])
 
 
-def opened(file: FileMatch) -> FileMatch:
-    """The file with its chunks to look at; itself if it is not sealed."""
-    return msgspec.structs.replace(file, chunks=chunks_in(file.sealed), sealed=b"") if file.sealed else file
+def decode_matches(file: FileMatch) -> FileMatch:
+    """The file with its chunks decoded; the same object if they are not encoded."""
+    if not file.encoded_matches:
+        return file
+    return msgspec.structs.replace(file, chunks=decode_chunks(file.encoded_matches), encoded_matches=b"")
 
 
-def chunks_in(sealed: bytes | memoryview) -> tuple[Chunk, ...]:
-    """Unavailable if these are no chunks: whoever asked cannot mend that."""
+def decode_chunks(encoded: bytes | memoryview) -> tuple[Chunk, ...]:
+    """Raises Unavailable if these are not chunks, because the caller cannot fix that."""
     try:
-        return _decoder.decode(sealed)
+        return _decoder.decode(encoded)
     except msgspec.MsgspecError as error:
-        raise Unavailable(f"what a node sealed are no chunks, is its version ours? {error}") from None
+        raise Unavailable(f"invalid matches from a node: {error}; check that all nodes run the same version") from None
 
 
-def lines_in(told: memoryview) -> tuple[Line, ...]:
-    """Of what a kernel of this very process has written."""
-    return _line_decoder.decode(told)
+def decode_lines(encoded: memoryview) -> tuple[Line, ...]:
+    """Decodes lines that a kernel of this process has encoded."""
+    return _line_decoder.decode(encoded)

@@ -15,8 +15,8 @@ from typing import TypeVar
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import NotFound, Unavailable
 from argosy.search.index.index import Index
-from argosy.search.index.kernel_tables import Roll
-from argosy.search.match import Budget, Outcome, Search, Task
+from argosy.search.index.kernel_tables import KernelTables
+from argosy.search.match import Budget, Collector, Search, Task
 from argosy.search.match.budget import never
 from argosy.search.model import Form, LimitHit, Options, Repository, SearchResult
 from argosy.search.query.tree import And, Query, Substring
@@ -42,7 +42,7 @@ class IndexSet:
     ) -> None:
         """`cpu_s` tells the CPU time of the thread that asks."""
         self._indexes: dict[str, Index] = {}
-        self._roll = Roll(())  # what a search takes hold of when it begins
+        self._tables = KernelTables(())  # what a search takes hold of when it begins
         self._changing = threading.Lock()
         self._clock = clock or SystemClock()
         self._threads = threads or os.cpu_count() or 1
@@ -55,13 +55,13 @@ class IndexSet:
         """Adds an index, or replaces the one of the same repository."""
         with self._changing:
             self._indexes[index.repository.name] = index
-            self._roll = Roll(_best_first(self._indexes.values()), self._roll)
+            self._tables = KernelTables(_best_first(self._indexes.values()), self._tables)
 
     def drop(self, name: str) -> None:
         with self._changing:
             self.get(name)
             del self._indexes[name]
-            self._roll = Roll(_best_first(self._indexes.values()), self._roll)
+            self._tables = KernelTables(_best_first(self._indexes.values()), self._tables)
 
     def get(self, name: str) -> Index:
         try:
@@ -71,28 +71,28 @@ class IndexSet:
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         """`only`: those of the named repositories that are on the shelf at the call, whenever a thread is free."""
-        indexes, asked = self._roll.only(only), self._clock.now()
-        here = self._searched_here(indexes, query, options)
+        indexes, asked = self._tables.only(only), self._clock.now()
+        here = self._search_inline(indexes, query, options)
         if isinstance(here, SearchResult):
             return here
         if here is not None:
             return await self._in_thread(here.finish)
-        return await self._in_thread(lambda is_cancelled: self._searched(indexes, query, options, is_cancelled, asked))
+        return await self._in_thread(lambda is_cancelled: self._search(indexes, query, options, is_cancelled, asked))
 
     async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
-        indexes = self._roll.only(only)
+        indexes = self._tables.only(only)
         return await self._in_thread(lambda is_cancelled: self._matching(indexes, query, is_cancelled))
 
     def search_now(self, query: Query, options: Options, is_cancelled: Callable[[], bool] = never) -> SearchResult:
         """The same, in this thread, for programs without an event loop."""
-        return self._searched(self._roll, query, options, is_cancelled)
+        return self._search(self._tables, query, options, is_cancelled)
 
     def repositories_now(self, query: Query, is_cancelled: Callable[[], bool] = never) -> tuple[Repository, ...]:
-        return self._matching(self._roll, query, is_cancelled)
+        return self._matching(self._tables, query, is_cancelled)
 
-    def _searched(
+    def _search(
         self,
-        indexes: Roll,
+        indexes: KernelTables,
         query: Query,
         options: Options,
         is_cancelled: Callable[[], bool],
@@ -101,9 +101,11 @@ class IndexSet:
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
         began = budget.now()
         wait_s = 0.0 if asked is None else began - asked
-        return self._outcome(indexes, Search(query, options, budget)).answer(began, budget, wait_s)
+        return self._collect(indexes, Search(query, options, budget)).answer(began, budget, wait_s)
 
-    def _searched_here(self, indexes: Roll, query: Query, options: Options) -> "SearchResult | _Rest | None":
+    def _search_inline(
+        self, indexes: KernelTables, query: Query, options: Options
+    ) -> "SearchResult | _PartialSearch | None":
         """The answer to a question that is answered sooner than a thread would have been woken; what is left to do for
         it if it is not; None if nothing was done.
 
@@ -113,46 +115,48 @@ class IndexSet:
             return None
         # By CPU time: on a busy machine the clock goes on while nothing is done, and a thread would be no sooner.
         began_s = self._cpu_s()
-        stop = _Stop(lambda: self._cpu_s() >= began_s + HELD_UP_S_MAX)
+        stop = _StopFlag(lambda: self._cpu_s() >= began_s + HELD_UP_S_MAX)
         budget = Budget(self._clock.now, options.wall_time_s, stop)
-        rest = _Rest(self, Outcome(options), budget, stop)
+        rest = _PartialSearch(self, Collector(options), budget, stop)
         search = Search(query, options, budget)
-        rest.tasks = search.tasks(indexes, rest.outcome)
+        rest.tasks = search.tasks(indexes, rest.collector)
         if sum(task.cost_bytes for task in rest.tasks) > ALONE_BYTES:
             return rest
         rest.tasks.reverse()
         while rest.tasks and self._cpu_s() < began_s + BRIEF_S:
-            rest.outcome.merge(rest.tasks.pop().run())
+            rest.collector.merge(rest.tasks.pop().run())
         answer = None
         if not rest.tasks and self._cpu_s() < began_s + BRIEF_S:
-            answer = rest.outcome.answer(rest.began, budget)
+            answer = rest.collector.answer(rest.began, budget)
         if budget.limit_hit is LimitHit.CANCELLED:
             return None
         rest.tasks.reverse()
         return answer or rest
 
-    def _matching(self, indexes: Roll, query: Query, is_cancelled: Callable[[], bool]) -> tuple[Repository, ...]:
+    def _matching(
+        self, indexes: KernelTables, query: Query, is_cancelled: Callable[[], bool]
+    ) -> tuple[Repository, ...]:
         options = Options(form=Form.COUNT, index_match_limit=1)
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
-        found = self._outcome(indexes, Search(query, options, budget)).found
+        found = self._collect(indexes, Search(query, options, budget)).found
         if budget.limit_hit is LimitHit.WALL_TIME:
             raise Unavailable(f"not every repository was looked at within {options.wall_time_s:g} s: ask more narrowly")
         repositories = [indexes.indexes[number].repository for number in found]
         return tuple(sorted(repositories, key=lambda repository: repository.name))
 
-    def _outcome(self, indexes: Roll, search: Search) -> Outcome:
-        outcome = Outcome(search.options)
-        self.run(search.tasks(indexes, outcome), outcome)
-        return outcome
+    def _collect(self, indexes: KernelTables, search: Search) -> Collector:
+        collector = Collector(search.options)
+        self.run(search.tasks(indexes, collector), collector)
+        return collector
 
-    def run(self, tasks: list[Task], outcome: Outcome) -> None:
+    def run(self, tasks: list[Task], collector: Collector) -> None:
         """Does them, and adds what they come to."""
         if self._threads > 1 and _is_worth_sharing(tasks):
             for part in self._pool.map(_run, tasks):
-                outcome.merge(part)
+                collector.merge(part)
         else:
             for task in tasks:
-                outcome.merge(task.run())
+                collector.merge(task.run())
 
     async def _in_thread(self, work: Callable[[Callable[[], bool]], _T]) -> _T:
         cancelled = threading.Event()
@@ -166,7 +170,7 @@ class IndexSet:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class _Stop:
+class _StopFlag:
     """Says whether a search is to stop. What it goes by changes when the search moves to a thread."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
@@ -176,21 +180,21 @@ class _Stop:
         return self.is_over()
 
 
-class _Rest:
+class _PartialSearch:
     """A search that was begun, and what is left to do of it."""
 
-    def __init__(self, shelf: IndexSet, outcome: Outcome, budget: Budget, stop: _Stop) -> None:
-        self.outcome = outcome
+    def __init__(self, indexes: IndexSet, collector: Collector, budget: Budget, stop: _StopFlag) -> None:
+        self.collector = collector
         self.tasks: list[Task] = []
         self.began = budget.now()
-        self._shelf = shelf
+        self._indexes = indexes
         self._budget = budget
         self._stop = stop
 
     def finish(self, is_cancelled: Callable[[], bool]) -> SearchResult:
         self._stop.is_over = is_cancelled
-        self._shelf.run(self.tasks, self.outcome)
-        return self.outcome.answer(self.began, self._budget)
+        self._indexes.run(self.tasks, self.collector)
+        return self.collector.answer(self.began, self._budget)
 
 
 def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:
@@ -199,7 +203,7 @@ def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:
 
 
 def _may_be_brief(query: Query) -> bool:
-    """Plain words, of which the index says at once where they may be."""
+    """LiteralQuery words, of which the index says at once where they may be."""
     match query:
         case Substring(text):
             return len(text) >= BRIEF_CHARACTERS_MIN
@@ -209,7 +213,7 @@ def _may_be_brief(query: Query) -> bool:
             return False
 
 
-def _run(task: Task) -> Outcome:
+def _run(task: Task) -> Collector:
     return task.run()
 
 

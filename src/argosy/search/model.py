@@ -63,7 +63,7 @@ class Options(msgspec.Struct, frozen=True):
     estimate_only: bool = False  # only say how many files would be considered
     explain_scores: bool = False  # say of every match and file why it is worth what it is
     with_checksum: bool = False  # the CRC-64/ISO of the content in every file match
-    sealed: bool = False  # chunks may come sealed: whoever shows a file opens it
+    pre_encoded: bool = False  # return chunks encoded as msgpack, for a caller that decodes only what it shows
 
 
 # What an answer is made of is made by the ten thousand and has no way back to itself: the collector need not look at
@@ -145,7 +145,7 @@ class FileMatch(msgspec.Struct, frozen=True, gc=False):
     repository_rank: int = 0
     skipped: str = ""  # why the content was not indexed, if it was not
     explanation: str = ""
-    sealed: bytes = b""  # the chunks, not opened yet (`sealing.py`)
+    encoded_matches: bytes = b""  # the chunks as msgpack, not decoded yet (`encoded_matches.py`)
 
 
 class Stats(msgspec.Struct, frozen=True):

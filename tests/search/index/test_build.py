@@ -20,7 +20,7 @@ from argosy.search.skip_policy import Policy
 POLICY = Policy()
 
 
-def listed(index: Index) -> list[str]:
+def document_info(index: Index) -> list[str]:
     return [each.path for each in documents(index)]
 
 
@@ -46,7 +46,7 @@ def test_a_file_comes_back_byte_for_byte(text: bytes) -> None:
 def test_documents_are_best_first() -> None:
     files = {"vendor/v.go": b"v", "z.go": b"z", "a_test.go": b"t", "longer/path.go": b"l"}
     index = build(one_branch("r", files), POLICY)
-    assert listed(index) == ["z.go", "longer/path.go", "a_test.go", "vendor/v.go"]
+    assert document_info(index) == ["z.go", "longer/path.go", "a_test.go", "vendor/v.go"]
 
 
 def test_a_file_without_content_is_there_by_name_with_the_reason() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from argosy.search.documents import Definition
-from argosy.search.index.checksums import BRANCHES, Damage, sealed_part, verify
+from argosy.search.index.checksums import BRANCHES, Damage, part_with_checksum, verify
 from argosy.search.index.index import Index, Part
 from argosy.search.index.sections import SECTIONS, Array, sections
 from argosy.search.index.segment import Segment
@@ -23,7 +23,7 @@ def small_segment() -> Segment:
 def small_index() -> Index:
     return Index(
         Repository("r"),
-        tuple(sealed_part(small_segment(), np.array([1, 0, 3], np.uint64)) for _ in range(2)),
+        tuple(part_with_checksum(small_segment(), np.array([1, 0, 3], np.uint64)) for _ in range(2)),
     )
 
 

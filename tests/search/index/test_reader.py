@@ -6,7 +6,7 @@ from argosy.base.errors import NotFound
 from argosy.search.backends.memory import one_branch, several_branches
 from argosy.search.documents import Category, SkipReason
 from argosy.search.index.build import build
-from argosy.search.index.reader import Listed, Outlined, content, documents, outline
+from argosy.search.index.reader import DocumentInfo, DocumentSymbol, content, documents, outline
 from argosy.search.skip_policy import Policy
 
 PYTHON = b"""import os
@@ -26,16 +26,16 @@ def test_an_outline_has_lines_and_parents() -> None:
     files = {"x.py": b"def before(): pass\n", "ship.py": PYTHON, "z/y.py": b"def after(): pass\n"}
     index = build(one_branch("r", files), Policy())
     assert outline(index, "ship.py") == [
-        Outlined("Ship", "class", 4, PYTHON.index(b"Ship"), -1),
-        Outlined("sail", "method", 5, PYTHON.index(b"sail"), 0),
-        Outlined("harbour", "function", 9, PYTHON.index(b"harbour"), -1),
+        DocumentSymbol("Ship", "class", 4, PYTHON.index(b"Ship"), -1),
+        DocumentSymbol("sail", "method", 5, PYTHON.index(b"sail"), 0),
+        DocumentSymbol("harbour", "function", 9, PYTHON.index(b"harbour"), -1),
     ]
 
 
 def test_a_listing_tells_what_each_document_is() -> None:
     index = build(several_branches("r", {"main": {"a_test.go": b"package a\n"}, "dev": {"b.bin": b"\0"}}), Policy())
     one, two = sorted(documents(index), key=lambda each: each.path)
-    assert one == Listed("a_test.go", 10, "Go", Category.TEST, SkipReason.NONE, ("main",), one.blob_id)
+    assert one == DocumentInfo("a_test.go", 10, "Go", Category.TEST, SkipReason.NONE, ("main",), one.blob_id)
     assert (two.path, two.size_bytes, two.skipped, two.branches) == ("b.bin", 0, SkipReason.BINARY, ("dev",))
     assert one.blob_id.hex() == "2a93cdef549545101b086408d9ee767fda0c02c2"
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from argosy.search.documents import Category, Definition, SkipReason
 from argosy.search.index.sections import SECTIONS, sections
 from argosy.search.index.segment import SEGMENT_BLOCKS_MAX, SEGMENT_TEXT_BYTES, Trait
-from argosy.search.index.segment_builder import Assembly, Document, build_segment
+from argosy.search.index.segment_builder import Document, SegmentBuilder, build_segment
 from argosy.search.index.validation import faults
 from argosy.search.symbols import KINDS
-from tests.search.index.reading import contents, paths
+from tests.search.index.postings_reader import contents, paths
 
 names = st.binary(min_size=1, max_size=12).map(lambda each: each.replace(b"\0", b"\n"))
 texts = st.binary(max_size=200).map(lambda each: each.replace(b"\0", b" "))
@@ -94,30 +94,30 @@ def test_a_segment_of_nothing_is_sound() -> None:
 
 
 def test_there_is_room_until_the_blocks_run_out() -> None:
-    assembly = Assembly(expected_bytes=0)
+    builder = SegmentBuilder(expected_bytes=0)
     for number in range(SEGMENT_BLOCKS_MAX):
-        assert assembly.has_room(b"p", 0)
-        assembly.add(Document(b"%d" % number))
-    assert not assembly.has_room(b"p", 0)
-    segment = assembly.finish()
+        assert builder.fits(b"p", 0)
+        builder.add(Document(b"%d" % number))
+    assert not builder.fits(b"p", 0)
+    segment = builder.finish()
     assert segment.content.blocks == SEGMENT_BLOCKS_MAX
     assert segment.content.block_docs[-1] == SEGMENT_BLOCKS_MAX - 1
 
 
 def test_a_document_that_had_no_room_is_noticed() -> None:
-    assembly = Assembly(expected_bytes=0)
+    builder = SegmentBuilder(expected_bytes=0)
     for number in range(SEGMENT_BLOCKS_MAX + 1):
-        assembly.add(Document(b"%d" % number))
+        builder.add(Document(b"%d" % number))
     with pytest.raises(AssertionError, match="no room"):
-        assembly.finish()
+        builder.finish()
 
 
 def test_there_is_room_until_the_text_is_too_long() -> None:
-    assembly = Assembly(expected_bytes=0)
-    assert assembly.has_room(b"p", SEGMENT_TEXT_BYTES * 2), "one document may be larger"
-    assembly.add(Document(b"a", b"12345"))
-    assert assembly.has_room(b"p", SEGMENT_TEXT_BYTES - 7)
-    assert not assembly.has_room(b"p", SEGMENT_TEXT_BYTES - 6)
+    builder = SegmentBuilder(expected_bytes=0)
+    assert builder.fits(b"p", SEGMENT_TEXT_BYTES * 2), "one document may be larger"
+    builder.add(Document(b"a", b"12345"))
+    assert builder.fits(b"p", SEGMENT_TEXT_BYTES - 7)
+    assert not builder.fits(b"p", SEGMENT_TEXT_BYTES - 6)
 
 
 def test_lines_are_counted_from_the_start_of_their_document() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from argosy.base.errors import Invalid
 from argosy.search.backends.memory import File, MemorySource, one_branch
 from argosy.search.index.build import build
-from argosy.search.index.checksums import sealed, verify
+from argosy.search.index.checksums import verify, with_checksums
 from argosy.search.index.index import Index, Part
 from argosy.search.index.memory_usage import memory_bytes
 from argosy.search.index.reader import documents, outline
@@ -143,7 +143,7 @@ def test_arrays_that_do_not_fit_together_are_refused_though_their_checksums_are_
     stops.setflags(write=True)
     stops[-1] = 1_000_000
     with pytest.raises(Invalid, match="does not fit together"):
-        load(dump(Index(index.repository, (Part(sealed(part.segment), part.branches),))))
+        load(dump(Index(index.repository, (Part(with_checksums(part.segment), part.branches),))))
 
 
 def test_a_header_that_claims_too_much_is_refused_before_memory_is_taken(sent: bytes) -> None:

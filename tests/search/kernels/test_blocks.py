@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import frozen
+from argosy.search.arrays import freeze
 from argosy.search.kernels.blocks import cut_blocks
 
 SIZE = 8
@@ -16,8 +16,8 @@ contents = st.lists(st.lists(pieces, max_size=12).map(b"".join), max_size=5)
 
 def blocks(contents: list[bytes], block_bytes: int = SIZE) -> list[tuple[bytes, int, int]]:
     """Each block's bytes, document and line."""
-    data = frozen(np.frombuffer(b"".join(each + b"\0" for each in contents), np.uint8).copy())
-    starts = frozen(np.cumsum([0] + [len(each) + 1 for each in contents]).astype(np.uint32))
+    data = freeze(np.frombuffer(b"".join(each + b"\0" for each in contents), np.uint8).copy())
+    starts = freeze(np.cumsum([0] + [len(each) + 1 for each in contents]).astype(np.uint32))
     room = sum(len(each) // block_bytes + 1 for each in contents)  # as the module promises, and no more
     at, documents, lines = np.empty(room + 1, np.uint32), np.empty(room, np.uint32), np.empty(room, np.uint32)
     count = cut_blocks(data, starts, block_bytes, at, documents, lines)

@@ -4,7 +4,7 @@ import string
 
 import pytest
 
-from argosy.search.index.segment import OVERLAP_BYTES
+from argosy.search.arrays import OVERLAP_BYTES
 from argosy.search.kernels.classes import CLASSES, KEYS, LINE_END, key_of, keys_of
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import frozen
+from argosy.search.arrays import freeze
 from argosy.search.kernels.classes import CLASSES, KEYS, key_of
 from argosy.search.kernels.postings import BITMAP, collect_keys, fill_postings
 
@@ -25,15 +25,15 @@ def expected(data: bytes, start: int, end: int) -> set[int]:
     return keys_in((data[start - 1 : start] or b"\n") + data[start:last])
 
 
-def collected(data: bytes, starts: list[int], room: int, names: list[bytes], owners: list[int]) -> list[list[int]]:
+def collect(data: bytes, starts: list[int], room: int, names: list[bytes], owners: list[int]) -> list[list[int]]:
     """The keys of each block as the kernel finds them, in chunks of `room`; block i is of document owners[i]."""
     counts, stamps = np.zeros(KEYS, np.uint32), np.zeros(KEYS, np.uint16)
     ends = np.zeros(len(starts) - 1, np.int64)
     found: list[list[int]] = []
-    text, bounds = frozen(np.frombuffer(data, np.uint8)), frozen(np.array(starts, np.uint32))
-    joined = frozen(np.frombuffer(b"".join(name + b"\0" for name in names), np.uint8))
-    name_starts = frozen(np.cumsum([0] + [len(name) + 1 for name in names]).astype(np.uint32))
-    documents = frozen(np.array(owners, np.uint32))
+    text, bounds = freeze(np.frombuffer(data, np.uint8)), freeze(np.array(starts, np.uint32))
+    joined = freeze(np.frombuffer(b"".join(name + b"\0" for name in names), np.uint8))
+    name_starts = freeze(np.cumsum([0] + [len(name) + 1 for name in names]).astype(np.uint32))
+    documents = freeze(np.array(owners, np.uint32))
     while len(found) < len(starts) - 1:
         keys = np.empty(room, np.uint32)
         first = len(found)
@@ -54,7 +54,7 @@ def test_a_block_has_the_keys_of_its_bytes_and_their_neighbours(data: bytes, cut
     largest = max(end - start for start, end in pairwise(starts)) + OVERLAP
     names = [b"first", b"second"]
     owners = [int(number >= len(starts) // 2) for number in range(len(starts) - 1)]
-    found = collected(data, starts, (largest + 8) * chunk, names, owners)
+    found = collect(data, starts, (largest + 8) * chunk, names, owners)
     assert all(len(keys) == len(set(keys)) for keys in found)
     wanted = [expected(data, start, end) for start, end in pairwise(starts)]
     for document, name in enumerate(names):
@@ -64,7 +64,7 @@ def test_a_block_has_the_keys_of_its_bytes_and_their_neighbours(data: bytes, cut
 
 
 def test_the_first_line_begins_like_any_other() -> None:
-    (keys,) = collected(b"abc\0", [0, 4], 10, [b"n"], [0])
+    (keys,) = collect(b"abc\0", [0, 4], 10, [b"n"], [0])
     assert key_of(*b"\nab") in keys
     assert key_of(*b"bc\n") in keys
 

@@ -15,10 +15,10 @@ ONE_KERNEL = dedent("""
     import numpy as np
     from numba.core import event
     logging.basicConfig(stream=sys.stdout, format="%(message)s")
-    from argosy.search.index.segment import frozen
+    from argosy.search.arrays import (freeze)
     from argosy.search.kernels import compiling
     from argosy.search.kernels.spans import documents_of
-    numbers = frozen(np.array([0, 5, 9], np.uint32))
+    numbers = freeze(np.array([0, 5, 9], np.uint32))
     with event.install_recorder("numba:compile") as recorder:
         assert documents_of(numbers, numbers[:2]).tolist() == [0, 1]
     print("compiled" if recorder.buffer else "loaded", documents_of._cache.folder)
@@ -51,18 +51,18 @@ def test_what_is_neither_cached_nor_can_be_is_compiled_in_memory_with_a_warning(
     seal(layout)
     done = run([str(python), "-c", ONE_KERNEL], environment(layout / "home"), within_s=PROGRAM_S_MAX)
     assert done.stderr == ""
-    warning, outcome = done.stdout.splitlines()
+    warning, collector = done.stdout.splitlines()
     assert "no cache folder is writable, set NUMBA_CACHE_DIR" in warning
-    assert outcome == "compiled None"
+    assert collector == "compiled None"
 
 
 def test_what_an_installation_lacks_is_written_to_the_users_cache(layout: Path) -> None:
     python = install(layout / "prefix", with_kernels=False)
     seal(layout / "prefix")
-    for outcome in ("compiled", "loaded"):
+    for collector in ("compiled", "loaded"):
         done = run([str(python), "-c", ONE_KERNEL], environment(layout / "home"), within_s=PROGRAM_S_MAX)
         assert done.stderr == ""
-        assert done.stdout.startswith(f"{outcome} {layout}/home/")
+        assert done.stdout.startswith(f"{collector} {layout}/home/")
 
 
 def test_a_damaged_cache_is_no_error(layout: Path) -> None:

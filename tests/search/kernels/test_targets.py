@@ -7,28 +7,28 @@ import sys
 import pytest
 
 from argosy.search.kernels.spans import documents_of
-from argosy.search.kernels.targets import PORTABLE, choose
+from argosy.search.kernels.targets import PORTABLE, select_target
 
 LEVEL_3 = dict.fromkeys(PORTABLE["x86_64"].needs, True)
 PROGRAM_S_MAX = 120.0
 
 
 def test_a_cpu_of_level_3_and_one_beyond_run_the_same_code() -> None:
-    assert choose("x86_64", LEVEL_3) is PORTABLE["x86_64"]
-    assert choose("x86_64", {**LEVEL_3, "avx512f": True, "avx512bw": True}) is PORTABLE["x86_64"]
+    assert select_target("x86_64", LEVEL_3) is PORTABLE["x86_64"]
+    assert select_target("x86_64", {**LEVEL_3, "avx512f": True, "avx512bw": True}) is PORTABLE["x86_64"]
 
 
 @pytest.mark.parametrize("feature", PORTABLE["x86_64"].needs)
 def test_a_cpu_that_lacks_a_feature_is_compiled_for_as_it_is(feature: str) -> None:
-    assert choose("x86_64", {**LEVEL_3, feature: False}) is None
-    assert choose("x86_64", {name: True for name in LEVEL_3 if name != feature}) is None
+    assert select_target("x86_64", {**LEVEL_3, feature: False}) is None
+    assert select_target("x86_64", {name: True for name in LEVEL_3 if name != feature}) is None
 
 
 def test_arm_has_a_target_and_unknown_architectures_none() -> None:
-    target = choose("aarch64", {})
+    target = select_target("aarch64", {})
     assert target is not None
     assert target.name == "generic"
-    assert choose("riscv64", {}) is None
+    assert select_target("riscv64", {}) is None
 
 
 def test_cached_kernels_are_found_by_the_target_and_not_by_this_cpu() -> None:

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import Trait, frozen
+from argosy.search.arrays import freeze
+from argosy.search.index.segment import Trait
 from argosy.search.kernels.traits import mark_traits
 
 fragments = st.one_of(
@@ -14,8 +15,8 @@ fragments = st.one_of(
 
 
 def traits(*contents: bytes) -> list[int]:
-    data = frozen(np.frombuffer(b"".join(each + b"\0" for each in contents), np.uint8).copy())
-    starts = frozen(np.cumsum([0] + [len(each) + 1 for each in contents]).astype(np.uint32))
+    data = freeze(np.frombuffer(b"".join(each + b"\0" for each in contents), np.uint8).copy())
+    starts = freeze(np.cumsum([0] + [len(each) + 1 for each in contents]).astype(np.uint32))
     found = np.zeros(len(contents), np.uint8)
     mark_traits(data, starts, found)
     return [int(each) for each in found]

@@ -11,7 +11,7 @@ import pytest
 
 from argosy.gateway.ui.help import EXAMPLES
 from argosy.search.kernels import ESSENTIAL, import_all, warm
-from argosy.search.kernels.worker import MODULE, Compilation, Display
+from argosy.search.kernels.worker import MODULE, Compilation, ProgressDisplay
 from tests.journeys.fleet import eventually
 
 PROGRAM_S_MAX = 240.0
@@ -147,7 +147,7 @@ def test_a_stopped_compilation_leaves_no_process() -> None:
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_how_far_it_is_is_shown(is_terminal: bool) -> None:
     written: list[str] = []
-    display = Display(is_terminal, written.append)
+    display = ProgressDisplay(is_terminal, written.append)
     for done in (*range(41), 40):
         display.show(done, 40)
     text = "".join(written)
@@ -165,7 +165,7 @@ def test_the_bar_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch
     """A line that wraps is not overwritten by the next one, so every step would leave a line behind."""
     monkeypatch.setenv("COLUMNS", str(columns))
     written: list[str] = []
-    display = Display(True, written.append)
+    display = ProgressDisplay(True, written.append)
     for done in range(44):
         display.show(done, 43, seconds=3 * done)
     lines = "".join(written).strip().split("\r")

@@ -3,10 +3,10 @@ r"""Patterns that are a few texts: leftmost first, edges heeded, odd letters not
 import numpy as np
 import pytest
 
-from argosy.search.match.alternation_matcher import TextsFinder
+from argosy.search.match.alternation_matcher import AlternationMatcher
 from argosy.search.match.expression import Expression
-from argosy.search.match.regex_matcher import RegexFinder
-from tests.search.match.asking import segment_of, unbounded
+from argosy.search.match.regex_matcher import RegexMatcher
+from tests.search.match.helpers import segment_of, unbounded
 
 TEXTS = [
     b"foo food foo_bar foo\nfoo",
@@ -33,7 +33,7 @@ def test_texts_are_found_where_re2_finds_the_pattern(pattern: str, is_exact: boo
     expression = Expression(pattern, is_case_sensitive=is_exact)
     assert expression.finite is not None
     mask = np.ones(len(TEXTS), np.bool_)
-    quick, plain = TextsFinder(expression.finite, expression), RegexFinder(expression)
+    quick, plain = AlternationMatcher(expression.finite, expression), RegexMatcher(expression)
     found = quick.find(segment, quick.candidates(segment), mask, unbounded())
     expected = plain.find(segment, plain.candidates(segment), mask, unbounded())
     assert found.starts.tolist() == expected.starts.tolist()
@@ -46,6 +46,6 @@ def test_documents_outside_the_mask_are_not_looked_at() -> None:
     segment = segment_of({"a.txt": b"foo", "b.txt": b"foo"})
     expression = Expression(r"\bfoo\b", is_case_sensitive=True)
     assert expression.finite is not None
-    finder = TextsFinder(expression.finite, expression)
-    spans = finder.find(segment, finder.candidates(segment), np.array([False, True]), unbounded())
+    matcher = AlternationMatcher(expression.finite, expression)
+    spans = matcher.find(segment, matcher.candidates(segment), np.array([False, True]), unbounded())
     assert spans.documents.tolist() == [1]

@@ -4,7 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import Postings, bitmap_length, frozen
+from argosy.search.arrays import freeze
+from argosy.search.index.segment import Postings, bitmap_length
 from argosy.search.kernels.candidates import intersect, unite
 from argosy.search.kernels.classes import KEYS
 from argosy.search.match.needle import keys_without
@@ -35,17 +36,17 @@ def postings_of(table: dict[int, frozenset[int]]) -> Postings:
     counts = [int(word).bit_count() for word in present]
     ranks, offsets = np.cumsum([0, *counts]), np.cumsum([0, *map(len, lists)])
     return Postings(
-        frozen(present),
-        frozen(ranks.astype(np.uint32)),
-        frozen(offsets.astype(np.uint32)),
-        frozen(np.concatenate(lists)),
+        freeze(present),
+        freeze(ranks.astype(np.uint32)),
+        freeze(offsets.astype(np.uint32)),
+        freeze(np.concatenate(lists)),
     )
 
 
 def intersected(table: dict[int, frozenset[int]], keys: list[int]) -> list[int]:
     postings, out = postings_of(table), np.empty(BLOCKS, np.uint32)
     count = intersect(
-        frozen(np.array(keys, np.int64)),
+        freeze(np.array(keys, np.int64)),
         bitmap_length(BLOCKS),
         postings.present,
         postings.ranks,
@@ -59,7 +60,7 @@ def intersected(table: dict[int, frozenset[int]], keys: list[int]) -> list[int]:
 def united(table: dict[int, frozenset[int]], keys: list[int]) -> list[int]:
     postings, bits = postings_of(table), np.zeros(bitmap_length(BLOCKS), np.uint16)
     unite(
-        frozen(np.array(keys, np.int64)),
+        freeze(np.array(keys, np.int64)),
         len(bits),
         postings.present,
         postings.ranks,
@@ -99,7 +100,7 @@ def test_keys_with_a_class_in_any_place_are_passed_over(keys: set[int], data: st
     theirs = [each for key in sorted(keys) for each in classes_of(key)]
     classes = data.draw(st.sets(st.sampled_from(theirs) | st.integers(0, 63) if theirs else st.integers(0, 63)))
     kept = [key for key in sorted(keys) if classes.isdisjoint(classes_of(key))]
-    assert keys_without(classes, frozen(np.array(sorted(keys), np.int64))).tolist() == kept
+    assert keys_without(classes, freeze(np.array(sorted(keys), np.int64))).tolist() == kept
 
 
 def classes_of(key: int) -> list[int]:

@@ -5,13 +5,13 @@ from itertools import pairwise
 import pytest
 
 from argosy.search.match.budget import Budget
-from argosy.search.match.expression import STEP_MAX, STEP_MIN, Expression, Manner, quoted
+from argosy.search.match.expression import STEP_MAX, STEP_MIN, DecodeMode, Expression, quote
 from argosy.search.regex import Pattern
-from tests.search.match.asking import Looks, cancelled_by, unbounded
+from tests.search.match.helpers import Looks, cancelled_by, unbounded
 
 
-def spans(pattern: str, text: bytes, manner: Manner = Manner.UTF8) -> list[tuple[int, int]]:
-    rows = Expression(pattern, is_case_sensitive=True).find_all(memoryview(text), manner, unbounded())
+def spans(pattern: str, text: bytes, mode: DecodeMode = DecodeMode.UTF8) -> list[tuple[int, int]]:
+    rows = Expression(pattern, is_case_sensitive=True).find_all(memoryview(text), mode, unbounded())
     return [(start, end) for start, end in rows.tolist()]
 
 
@@ -24,15 +24,15 @@ def test_steps_find_what_one_go_finds(pattern: str, text: bytes) -> None:
 
 
 def test_a_text_that_is_no_utf_8_is_matched_by_bytes() -> None:
-    assert spans("x?.", b"\xff\xe4x\xff", Manner.BYTES) == [(0, 1), (1, 2), (2, 4)]
+    assert spans("x?.", b"\xff\xe4x\xff", DecodeMode.BYTES) == [(0, 1), (1, 2), (2, 4)]
 
 
 @pytest.mark.parametrize("pattern", ["b", "b*", "[ab]"])
 def test_no_more_than_a_step_is_told_between_two_looks(pattern: str) -> None:
     text = b"ab" * 10 * STEP_MAX
     expression = Expression(pattern, is_case_sensitive=True)
-    whole = len(expression.find_all(memoryview(text), Manner.UTF8, unbounded()))
-    told = [len(expression.find_all(memoryview(text), Manner.UTF8, cancelled_by(Looks(at)))) for at in range(1, 9)]
+    whole = len(expression.find_all(memoryview(text), DecodeMode.UTF8, unbounded()))
+    told = [len(expression.find_all(memoryview(text), DecodeMode.UTF8, cancelled_by(Looks(at)))) for at in range(1, 9)]
     assert told == sorted(told)
     assert told[0] <= STEP_MIN
     assert all(after - before <= STEP_MAX for before, after in pairwise(told))
@@ -51,12 +51,12 @@ def test_a_slow_pattern_is_looked_after_more_often() -> None:
 
     looks = Looks(4)
     expression = Expression("b", is_case_sensitive=True)
-    rows = expression.find_all(memoryview(b"ab" * STEP_MAX), Manner.UTF8, Budget(Slow(), is_cancelled=looks))
+    rows = expression.find_all(memoryview(b"ab" * STEP_MAX), DecodeMode.UTF8, Budget(Slow(), is_cancelled=looks))
     assert len(rows) == 4 * STEP_MIN
 
 
 @pytest.mark.parametrize("text", ["a.b", "tab\there", "x\ny", "Ä*", "[^]\\", "😀+", "it's #1"])
 def test_a_quoted_text_is_just_that_text(text: str) -> None:
-    pattern = Pattern.compile(quoted(text))
+    pattern = Pattern.compile(quote(text))
     data = f"before{text}after".encode()
     assert [data[start:end].decode() for start, end in pattern.find_all(data)] == [text]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import frozen
+from argosy.search.arrays import freeze
 from argosy.search.kernels.spans import (
     best_points,
     documents_of,
@@ -16,7 +16,7 @@ from argosy.search.kernels.spans import (
     terms_of,
     without_overlaps,
 )
-from tests.search.match.asking import array, data_of
+from tests.search.match.helpers import array, data_of
 
 
 @settings(deadline=None)
@@ -49,8 +49,8 @@ def points(text: bytes, part: bytes, symbols: list[tuple[bytes, int]] | None = N
         array(start),
         array(start + len(part)),
         array(*columns[0]),
-        frozen(np.array(columns[1], np.uint16)),
-        frozen(np.array(columns[2], np.uint16)),
+        freeze(np.array(columns[1], np.uint16)),
+        freeze(np.array(columns[2], np.uint16)),
     )
     return int(found[0]), int(inside[0])
 
@@ -143,11 +143,11 @@ def test_the_best_of_a_document_is_the_most_that_any_of_its_spans_has(data: st.D
     known = sorted(data.draw(st.sets(st.integers(0, len(text) - 5), max_size=8)))
     symbols = (
         array(*known),
-        frozen(np.array([data.draw(st.integers(1, 4)) for _ in known], np.uint16)),
-        frozen(np.array([data.draw(st.integers(0, 900)) for _ in known], np.uint16)),
+        freeze(np.array([data.draw(st.integers(1, 4)) for _ in known], np.uint16)),
+        freeze(np.array([data.draw(st.integers(0, 900)) for _ in known], np.uint16)),
     )
     points, _ = score_matches(data_of(text), starts, ends, *symbols)
     inner = data.draw(st.sets(st.integers(1, max(1, len(starts) - 1)), max_size=3)) - {len(starts)}
     firsts = np.array([0, *sorted(inner), len(starts)])
-    best = best_points(data_of(text), starts, ends, frozen(firsts), *symbols)
+    best = best_points(data_of(text), starts, ends, freeze(firsts), *symbols)
     assert best.tolist() == [int(points[low:high].max()) for low, high in pairwise(firsts.tolist())]

@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from argosy.search.arrays import U64, freeze
 from argosy.search.index.index import Index, Part
-from argosy.search.index.kernel_tables import Roll
-from argosy.search.index.segment import U64, frozen
+from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.kernels.candidates import BYTES, DOCUMENTS, PAST_BLOCK, UNDECIDED
 from argosy.search.match import evaluate, literal_query
 from argosy.search.match.atoms import Atoms
-from argosy.search.match.literal_query import Piece, Plain
+from argosy.search.match.literal_query import LiteralQuery, Piece
 from argosy.search.model import Form, Options, SearchResult
 from argosy.search.query.tree import Query, Scope, Substring
-from tests.search.match.asking import ask, built
+from tests.search.match.helpers import ask, built
 
 words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"z" * 9000, b"ks\n"]
 texts = st.lists(st.sampled_from(words), max_size=9).map(b"".join)
@@ -26,7 +26,7 @@ queries = st.builds(Substring, asked, st.booleans(), st.sampled_from(Scope))
 
 def the_long_way(index: Index, query: Query, options: Options) -> SearchResult:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(literal_query.Plain, "of", lambda *_, **__: None)
+        patch.setattr(literal_query.LiteralQuery, "of", lambda *_, **__: None)
         return ask(index, query, options)
 
 
@@ -58,9 +58,9 @@ def pieces_of(index: Index, query: Query, branches: U64 | None = None) -> list[P
     if branches is not None:
         [part] = index.parts
         index = Index(index.repository, (Part(part.segment, branches),))
-    found = Plain.of(query, Atoms(query))
+    found = LiteralQuery.of(query, Atoms(query))
     assert found is not None
-    return found.chosen(Roll([index]), 0, 1).pieces
+    return found.chosen(KernelTables([index]), 0, 1).pieces
 
 
 def test_a_part_that_rules_itself_out_makes_nothing() -> None:
@@ -70,8 +70,8 @@ def test_a_part_that_rules_itself_out_makes_nothing() -> None:
 def test_a_document_on_no_branch_is_not_seen() -> None:
     index = built({"a.txt": b"needle", "b.txt": b"needle"})
     assert pieces_of(index, Substring("needle")) == [[0, 0, 2, 2, 14]]
-    assert pieces_of(index, Substring("needle"), frozen(np.array([0, 1], np.uint64))) == [[0, 0, 1, 1, 7]]
-    assert pieces_of(index, Substring("needle"), frozen(np.zeros(2, np.uint64))) == []
+    assert pieces_of(index, Substring("needle"), freeze(np.array([0, 1], np.uint64))) == [[0, 0, 1, 1, 7]]
+    assert pieces_of(index, Substring("needle"), freeze(np.zeros(2, np.uint64))) == []
 
 
 def test_a_segment_with_letters_that_fold_oddly_is_left_to_the_tree() -> None:
@@ -82,7 +82,7 @@ def test_a_segment_with_letters_that_fold_oddly_is_left_to_the_tree() -> None:
 
 def test_what_is_no_literal_is_left_to_the_tree() -> None:
     for query in (Substring("ab"), Substring("a\nb"), Substring("needle", scope=Scope.FILE_NAME)):
-        assert Plain.of(query, Atoms(query)) is None
+        assert LiteralQuery.of(query, Atoms(query)) is None
 
 
 KELVIN, LONG_S = "\u212a".encode(), "\u017f".encode()
@@ -108,11 +108,11 @@ def test_a_search_in_pieces_has_the_answer_of_one_in_one_go(monkeypatch: pytest.
     monkeypatch.setattr(literal_query, "PIECE_BYTES", 8_192)
     monkeypatch.setattr(literal_query, "PIECE_SLACK_BYTES", 0)
     monkeypatch.setattr(evaluate, "BATCH_DOCUMENTS", 9)
-    query, roll = Substring("needle"), Roll([index])
-    found = Plain.of(query, Atoms(query))
+    query, tables = Substring("needle"), KernelTables([index])
+    found = LiteralQuery.of(query, Atoms(query))
     assert found is not None
-    chosen = found.chosen(roll, 0, 1)
-    bundles = list(literal_query.bundled(roll, chosen.blocks, chosen.pieces))
+    chosen = found.chosen(tables, 0, 1)
+    bundles = list(literal_query.group_pieces(tables, chosen.blocks, chosen.pieces))
     assert len(bundles) > 3
     assert sum(piece[BYTES] for pieces in bundles for piece in pieces) == chosen.pieces[0][BYTES]
     assert sum(piece[DOCUMENTS] for pieces in bundles for piece in pieces) == chosen.pieces[0][DOCUMENTS] == 40

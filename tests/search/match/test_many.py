@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from argosy.search.arrays import freeze
 from argosy.search.index import kernel_tables as rolls
 from argosy.search.index.index import Index, Part
-from argosy.search.index.kernel_tables import Roll
-from argosy.search.index.segment import frozen
+from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.index_set import IndexSet
 from argosy.search.match import Budget, index_filter, literal_query, search_index
 from argosy.search.match.atoms import Atoms
 from argosy.search.model import Form, LimitHit, Options, SearchResult, Stats
 from argosy.search.query.tree import And, Language, Not, Or, Query, Regexp, Repo, Scope, Substring, Symbol
-from tests.search.match.asking import Looks, built, tree_of
+from tests.search.match.helpers import Looks, built, tree_of
 
 words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"def needle():\n", b"ks\n"]
 texts = st.lists(st.sampled_from(words), max_size=6).map(b"".join)
@@ -67,7 +67,7 @@ def shelves(draw: st.DrawFn) -> list[Index]:
         index = built({**some}, f"repo{number}", rank=draw(st.integers(0, 2)))
         parts = [part for each in (index, built({**draw(files)}))[: draw(st.integers(1, 2))] for part in each.parts]
         alive = [[draw(st.integers(0, 1)) for _ in part.branches] for part in parts]
-        parts = [Part(part.segment, frozen(np.array(bits, np.uint64))) for part, bits in zip(parts, alive, strict=True)]
+        parts = [Part(part.segment, freeze(np.array(bits, np.uint64))) for part, bits in zip(parts, alive, strict=True)]
         indexes.append(Index(index.repository, tuple(parts)))
     return indexes
 
@@ -89,8 +89,8 @@ def stats(answer: SearchResult, **given: int) -> Stats:
 def test_all_at_once_is_as_the_tree_says(indexes: list[Index], query: Query, options: Options) -> None:
     at_once = asked(indexes, query, options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(literal_query.Plain, "of", lambda *_: None)
-        patch.setattr(index_filter.Ruling, "of", lambda *_: None)
+        patch.setattr(literal_query.LiteralQuery, "of", lambda *_: None)
+        patch.setattr(index_filter.IndexFilter, "of", lambda *_: None)
         slowly = asked(indexes, query, options)
     assert at_once.files == slowly.files
     assert at_once.limits_hit == slowly.limits_hit
@@ -114,7 +114,7 @@ def test_all_at_once_is_the_sum_of_each_alone(indexes: list[Index], query: Query
 @given(shelves(), queries, st.sets(st.integers(0, 5)))
 def test_a_selection_is_as_a_shelf_of_those_alone(indexes: list[Index], query: Query, chosen: set[int]) -> None:
     wanted = {f"repo{number}" for number in chosen}
-    whole = Roll(sorted(indexes, key=lambda index: -index.repository.rank))
+    whole = KernelTables(sorted(indexes, key=lambda index: -index.repository.rank))
     for given_as in (wanted, list(wanted), dict.fromkeys(wanted).keys()):
         kept = whole.only(given_as)
         assert [index for index in whole.indexes if index.repository.name in wanted] == list(kept.indexes)
@@ -132,10 +132,10 @@ def test_a_part_in_two_indexes_ranks_as_each_of_them_does() -> None:
     old = built({"a.py": b"needle", "b.py": b"needle"}, "repo", rank=1)
     more = built({"c.py": b"needle"})
     new = Index(structs.replace(old.repository, rank=7), (*more.parts, *old.parts))
-    before = Roll([old])
+    before = KernelTables([old])
     assert before.scores.shape[0] == 1
-    taken_over = Roll([new], before)
-    assert taken_over.scores[:, -3:].tolist() == Roll([new]).scores[:, -3:].tolist() == [[0, 3, 7], [1, 3, 7]]
+    taken_over = KernelTables([new], before)
+    assert taken_over.scores[:, -3:].tolist() == KernelTables([new]).scores[:, -3:].tolist() == [[0, 3, 7], [1, 3, 7]]
     assert taken_over.choices[1].tolist() == before.choices[0].tolist()
     shelf = IndexSet([old], threads=1)
     shelf.search_now(tree_of("needle"), Options())
@@ -195,24 +195,24 @@ def test_what_every_match_holds_rules_out_the_indexes_that_do_not_have_it(text: 
     names = ["needle", "other", "another", "third"]
     indexes = [built({"a.py": f"def {name}(): nothing\n".encode()}, f"repo{name}") for name in names]
     query = tree_of(text)
-    found = index_filter.Ruling.of(query, Atoms(query))
+    found = index_filter.IndexFilter.of(query, Atoms(query))
     assert found is not None
-    assert found.rows(Roll(indexes), 0, 4)[0] == [0]
+    assert found.rows(KernelTables(indexes), 0, 4)[0] == [0]
     assert asked(indexes, query, Options(wall_time_s=0.0)).stats.indexes_searched == 4
 
 
 @pytest.mark.parametrize("text", ["needle or ks", "/[a-z]+/", "-needle", "lang:python", "/needle|nowhere/", "k"])
 def test_where_no_literal_is_in_every_match_nothing_is_ruled_out(text: str) -> None:
     query = tree_of(text)
-    assert index_filter.Ruling.of(query, Atoms(query)) is None
+    assert index_filter.IndexFilter.of(query, Atoms(query)) is None
 
 
 @pytest.mark.parametrize(("text", "considered"), [("nee.*dle", 5), ("need.*dle", 0)])
 def test_a_large_index_is_ruled_out_only_by_what_it_nowhere_has(text: str, considered: int) -> None:
     large = built({f"{i}.txt": b"nee dle\n" * 230_000 for i in range(5)}, "large")
     query, small = tree_of(text), built({"a.py": b"needle\n"}, "small")
-    found = index_filter.Ruling.of(query, Atoms(query))
+    found = index_filter.IndexFilter.of(query, Atoms(query))
     assert found is not None
-    assert found.rows(Roll([large, small]), 0, 2)[0] == ([0, 1] if considered else [1])
+    assert found.rows(KernelTables([large, small]), 0, 2)[0] == ([0, 1] if considered else [1])
     answer = asked([large, small], query, Options(wall_time_s=0.0))
     assert (answer.stats.indexes_searched, answer.stats.files_considered) == (2, considered + 1)

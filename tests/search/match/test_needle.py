@@ -2,9 +2,9 @@
 
 import pytest
 
-from argosy.search.index.segment import U32
-from argosy.search.match.needle import Needle, collected, find_each, frequency
-from tests.search.match.asking import Looks, array, cancelled_by, data_of, segment_of, unbounded
+from argosy.search.arrays import U32
+from argosy.search.match.needle import Needle, collect_positions, find_each, frequency
+from tests.search.match.helpers import Looks, array, cancelled_by, data_of, segment_of, unbounded
 
 
 @pytest.mark.parametrize(
@@ -35,10 +35,10 @@ def test_a_buffer_is_always_filled_and_then_the_budget_is_looked_at() -> None:
         return 1, at + 1, 0
 
     looks = Looks(3)
-    assert collected(resume, 10, cancelled_by(looks)).tolist() == [0, 1, 2]
-    assert collected(resume, 3, unbounded()).tolist() == [0, 1, 2]
+    assert collect_positions(resume, 10, cancelled_by(looks)).tolist() == [0, 1, 2]
+    assert collect_positions(resume, 3, unbounded()).tolist() == [0, 1, 2]
     whole = Looks()
-    collected(resume, 3, cancelled_by(whole))
+    collect_positions(resume, 3, cancelled_by(whole))
     assert whole.seen == 2  # not after the last: then there is nothing left to stop
 
 

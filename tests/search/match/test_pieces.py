@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import U32
-from argosy.search.match.expression import Expression, Manner
+from argosy.search.arrays import U32
+from argosy.search.match.expression import DecodeMode, Expression
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.regex import Pattern
-from tests.search.match.asking import Looks, array, cancelled_by, data_of, unbounded
+from tests.search.match.helpers import Looks, array, cancelled_by, data_of, unbounded
 
 PATTERNS = [
     "a", "a+", r"\s+a", r"a\s*", "^a", "a$", "^$", "^", r"\ba\b", "[^b]+", "(?s)a.*a", r"\Aa", r"a\z", "x*", ".", r"\W",
@@ -36,7 +36,7 @@ def test_every_piece_is_matched_as_if_it_stood_alone(several: list[bytes], patte
         for low, high in Pattern.compile(pattern).find_all(piece)
     ]
     for search in (find_in_pieces, find_one_by_one):
-        begins, stops = search(expression, data_of(data), starts, ends, Manner.UTF8, unbounded())
+        begins, stops = search(expression, data_of(data), starts, ends, DecodeMode.UTF8, unbounded())
         assert list(zip(begins.tolist(), stops.tolist(), strict=True)) == expected
 
 
@@ -44,7 +44,7 @@ def test_every_piece_is_matched_as_if_it_stood_alone(several: list[bytes], patte
 def test_no_pieces_have_no_matches(search: object) -> None:
     assert callable(search)
     expression = Expression("a", is_case_sensitive=True)
-    begins, stops = search(expression, data_of(b"a\0"), array(), array(), Manner.UTF8, unbounded())
+    begins, stops = search(expression, data_of(b"a\0"), array(), array(), DecodeMode.UTF8, unbounded())
     assert len(begins) == len(stops) == 0
 
 
@@ -53,5 +53,5 @@ def test_one_by_one_looks_before_each_piece() -> None:
     expression = Expression(r"\Aa", is_case_sensitive=True)
     for at in range(1, 11):
         looks = Looks(at)
-        begins, _ = find_in_pieces(expression, data_of(data), starts, ends, Manner.UTF8, cancelled_by(looks))
+        begins, _ = find_in_pieces(expression, data_of(data), starts, ends, DecodeMode.UTF8, cancelled_by(looks))
         assert begins.tolist() == [2 * i for i in range(at - 1)]

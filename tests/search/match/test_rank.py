@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from argosy.search.arrays import freeze
 from argosy.search.documents import Category
-from argosy.search.index.segment import frozen
 from argosy.search.match.rank import ATOMS_POINTS, POINT, worth_of
 from argosy.search.model import Options
 from argosy.search.query.tree import Boost, Or, Query, Substring
-from tests.search.match.asking import ask, ask_all, built, only_file
+from tests.search.match.helpers import ask, ask_all, built, only_file
 
 
 def points(text: bytes, query: str | Query, path: str = "a.py") -> float:
@@ -90,7 +90,7 @@ def test_a_definition_in_a_test_still_beats_a_mention_in_code() -> None:
 
 def test_kinds_of_file_multiply() -> None:
     both = int(Category.TEST | Category.VENDORED)
-    worth = worth_of(frozen(np.array([0, int(Category.TEST), both, int(Category.DOCUMENTATION)], np.uint8)))
+    worth = worth_of(freeze(np.array([0, int(Category.TEST), both, int(Category.DOCUMENTATION)], np.uint8)))
     assert worth.tolist() == pytest.approx([1.0, 0.8, 0.48, 1.0])
 
 

@@ -1,4 +1,4 @@
-"""Regular expressions without running RE2 over everything: which anchor, which lines, which whole documents."""
+"""Regular expressions without running RE2 over everything: which required, which lines, which whole documents."""
 
 import numpy as np
 import pytest
@@ -6,39 +6,39 @@ import pytest
 from argosy.search.index.segment import Segment
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression
-from argosy.search.match.regex_matcher import RegexCandidates, RegexFinder
-from argosy.search.match.required_text import Anchor
-from tests.search.match.asking import Looks, array, cancelled_by, data_of, segment_of, unbounded
+from argosy.search.match.regex_matcher import RegexCandidates, RegexMatcher
+from argosy.search.match.required_text import RequiredText
+from tests.search.match.helpers import Looks, array, cancelled_by, data_of, segment_of, unbounded
 
 FILLER = b"".join(b"line %d of nothing much\n" % i for i in range(400))
 
 
-def finder(pattern: str) -> RegexFinder:
-    return RegexFinder(Expression(pattern, is_case_sensitive=True))
+def matcher(pattern: str) -> RegexMatcher:
+    return RegexMatcher(Expression(pattern, is_case_sensitive=True))
 
 
 def found(pattern: str, text: bytes, budget: Budget | None = None) -> list[bytes]:
     segment = segment_of({"a.txt": text})
-    it = finder(pattern)
+    it = matcher(pattern)
     mask = np.ones(segment.content.documents, np.bool_)
     spans = it.find(segment, it.candidates(segment), mask, budget or unbounded())
     return [text[start:end] for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True)]
 
 
 def candidates(pattern: str, segment: Segment) -> RegexCandidates:
-    return finder(pattern).candidates(segment)
+    return matcher(pattern).candidates(segment)
 
 
-def holds(anchor: Anchor | None, text: bytes) -> bool:
-    assert anchor is not None
-    return len(anchor.find(data_of(text + b"\0"), array(0), array(len(text)), unbounded())) > 0
+def holds(required: RequiredText | None, text: bytes) -> bool:
+    assert required is not None
+    return len(required.find(data_of(text + b"\0"), array(0), array(len(text)), unbounded())) > 0
 
 
 def test_the_anchor_is_what_is_rarest_in_the_segment() -> None:
     common_foo = segment_of({"a.txt": b"foo\n" * 5000 + b"barbar foo\n"})
     common_bar = segment_of({"a.txt": b"barbar\n" * 5000 + b"barbar foo\n"})
-    assert holds(candidates("barbar.*foo", common_foo).anchor, b"barbar")
-    assert holds(candidates("barbar.*foo", common_bar).anchor, b"foo")
+    assert holds(candidates("barbar.*foo", common_foo).required, b"barbar")
+    assert holds(candidates("barbar.*foo", common_bar).required, b"foo")
 
 
 def test_only_blocks_with_everything_are_candidates_of_a_match_on_one_line() -> None:
@@ -102,7 +102,7 @@ def test_a_long_line_is_a_line_all_the_same() -> None:
 def test_everything_is_a_candidate_of_a_pattern_that_requires_nothing() -> None:
     segment = segment_of({"a.txt": FILLER, "b.txt": b"b"})
     assert len(candidates("[a-z]", segment).blocks) == segment.content.blocks
-    assert candidates("[a-z]", segment).anchor is None
+    assert candidates("[a-z]", segment).required is None
 
 
 def test_a_raised_flag_ends_the_work_at_the_next_look() -> None:

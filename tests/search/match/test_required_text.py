@@ -8,26 +8,29 @@ from argosy.search.match.required_text import (
     CLAUSE_LITERALS_MAX,
     WINDOW_KEYS_MAX,
     WINDOWS_MAX,
-    ClauseAnchor,
-    RunAnchor,
-    anchors,
+    RequiredByteRun,
+    RequiredLiteral,
+    required_texts,
     window_blocks,
     windows,
 )
 from argosy.search.regex import parse_regex, prefilter
-from tests.search.match.asking import array, data_of, segment_of, unbounded
+from tests.search.match.helpers import array, data_of, segment_of, unbounded
 
 
 def kinds(pattern: str, *, is_case_sensitive: bool = True) -> list[type]:
-    return [type(anchor) for anchor in anchors(prefilter(parse_regex(pattern), is_case_sensitive=is_case_sensitive))]
+    return [
+        type(required)
+        for required in required_texts(prefilter(parse_regex(pattern), is_case_sensitive=is_case_sensitive))
+    ]
 
 
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        ("foo.*bar", [ClauseAnchor, ClauseAnchor]),
-        ("(foo|quux).*", [ClauseAnchor]),
-        (r"[0-9]{4}-[0-9]{2}", [RunAnchor]),
+        ("foo.*bar", [RequiredLiteral, RequiredLiteral]),
+        ("(foo|quux).*", [RequiredLiteral]),
+        (r"[0-9]{4}-[0-9]{2}", [RequiredByteRun]),
         ("x*", []),
         (".", []),
         ("a.*b", []),
@@ -39,24 +42,24 @@ def test_literals_and_runs_are_looked_for(pattern: str, expected: list[type]) ->
 
 def test_what_a_longer_literal_says_is_not_looked_for_again() -> None:
     pattern = r"EXPORT_SYMBOL(_GPL)?\(vfs_\w+"
-    assert kinds(pattern) == [ClauseAnchor, RunAnchor]
+    assert kinds(pattern) == [RequiredLiteral, RequiredByteRun]
     text = b"EXPORT_SYMBOL(vfs_read) EXPORT_SYMBOL_GPL(vfs_x) EXPORT_SYMBOL_GPL vfs_"
     assert places(pattern, text)[0] == [0, 24]
-    assert kinds("foo.*food") == [ClauseAnchor]
-    assert kinds("foo.*(?i:food)") == [ClauseAnchor, ClauseAnchor]  # any case of it says less
+    assert kinds("foo.*food") == [RequiredLiteral]
+    assert kinds("foo.*(?i:food)") == [RequiredLiteral, RequiredLiteral]  # any case of it says less
 
 
 def test_too_many_alternatives_are_not_looked_for() -> None:
     few = "|".join(f"text{i}.*" for i in range(CLAUSE_LITERALS_MAX))
-    assert ClauseAnchor in kinds(f"({few})")
+    assert RequiredLiteral in kinds(f"({few})")
     many = "|".join(f"{first}{second}x.*" for first in "abcdef" for second in "ghijkl")
-    assert ClauseAnchor not in kinds(f"({many})")
+    assert RequiredLiteral not in kinds(f"({many})")
 
 
 def places(pattern: str, text: bytes, *, is_case_sensitive: bool = True) -> list[list[int]]:
-    found = anchors(prefilter(parse_regex(pattern), is_case_sensitive=is_case_sensitive))
+    found = required_texts(prefilter(parse_regex(pattern), is_case_sensitive=is_case_sensitive))
     data = data_of(text + b"\0")
-    return [anchor.find(data, array(0), array(len(text)), unbounded()).tolist() for anchor in found]
+    return [required.find(data, array(0), array(len(text)), unbounded()).tolist() for required in found]
 
 
 def test_an_anchor_is_found_where_it_stands() -> None:
@@ -75,8 +78,8 @@ def segment() -> Segment:
 
 def test_blocks_hold_the_anchor_of_their_text() -> None:
     content = segment().content
-    [anchor] = anchors(prefilter(parse_regex("(bar|qux)."), is_case_sensitive=True))
-    held = np.flatnonzero(anchor.blocks(segment()))
+    [required] = required_texts(prefilter(parse_regex("(bar|qux)."), is_case_sensitive=True))
+    held = np.flatnonzero(required.blocks(segment()))
     with_bar = [
         block
         for block in range(content.blocks)
@@ -87,8 +90,8 @@ def test_blocks_hold_the_anchor_of_their_text() -> None:
 
 
 def test_a_run_s_blocks_hold_one_key_of_every_window() -> None:
-    [anchor] = anchors(prefilter(parse_regex("foo[0-8] "), is_case_sensitive=True))[:1]
-    owners = segment().content.block_docs[np.flatnonzero(anchor.blocks(segment()))]
+    [required] = required_texts(prefilter(parse_regex("foo[0-8] "), is_case_sensitive=True))[:1]
+    owners = segment().content.block_docs[np.flatnonzero(required.blocks(segment()))]
     paths = {segment().path(int(owner)) for owner in owners}
     assert b"a.txt" in paths
     assert b"b.txt" not in paths

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import frozen
+from argosy.search.arrays import freeze
 from argosy.search.kernels.scan import STRIDE, ranges_of, scan, scan_run, tally_byte
 from argosy.search.match.needle import Needle
 from argosy.search.match.runs import RunNeedle
-from tests.search.match.asking import array, data_of, unbounded
+from tests.search.match.helpers import array, data_of, unbounded
 
 texts = st.lists(st.sampled_from([b"a", b"A", b"b", b"ab", b"aab", b"\n", b".", b"x" * 61]), max_size=60).map(b"".join)
 needles = st.text("abAB.", min_size=1, max_size=5).map(str.encode)
@@ -81,12 +81,12 @@ def test_a_full_buffer_of_runs_goes_on_at_the_next() -> None:
     table = np.zeros(256, np.uint64)
     table[ord("a")], table[ord("b")] = 1, 2
     pattern, folds = data_of(b"aba"), data_of(b"\0\0\0")
-    rare = frozen(np.array([0, 1, 0], np.int64))
+    rare = freeze(np.array([0, 1, 0], np.int64))
     found, at, position = [], 0, 0
     while at < 1:
         out = np.empty(7, np.uint32)
         count, at, position = scan_run(
-            data, single, array(200), pattern, folds, rare, 2, frozen(table), at, position, out
+            data, single, array(200), pattern, folds, rare, 2, freeze(table), at, position, out
         )
         found += out[:count].tolist()
     assert found == list(range(0, 200, 2))

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from argosy.search.match.spans import NOTHING, Spans, joined, spans_of
-from tests.search.match.asking import array, segment_of
+from argosy.search.match.spans import NOTHING, Spans, merge_spans, spans_of
+from tests.search.match.helpers import array, segment_of
 
 
 def spans() -> Spans:
@@ -25,8 +25,8 @@ def test_spans_know_their_documents() -> None:
 
 
 def test_several_lists_are_joined_in_order() -> None:
-    starts, ends = joined([(array(7), array(8)), (NOTHING, NOTHING), (array(1, 9), array(3, 10))])
+    starts, ends = merge_spans([(array(7), array(8)), (NOTHING, NOTHING), (array(1, 9), array(3, 10))])
     assert (starts.tolist(), ends.tolist()) == ([1, 7, 9], [3, 8, 10])
-    assert joined([]) == (NOTHING, NOTHING)
+    assert merge_spans([]) == (NOTHING, NOTHING)
     only = (array(4), array(5))
-    assert joined([(NOTHING, NOTHING), only]) is only
+    assert merge_spans([(NOTHING, NOTHING), only]) is only

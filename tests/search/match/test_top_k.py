@@ -5,26 +5,26 @@ from itertools import permutations
 import numpy as np
 
 from argosy.search.index.index import Index
-from argosy.search.match.hits import NO_MARKS, Hits, Marks
-from argosy.search.match.top_k import PartHits, Shortlist
-from tests.search.match.asking import array, built
+from argosy.search.match.hits import NO_SPANS, Hits, SpanGroups
+from argosy.search.match.top_k import PartHits, TopK
+from tests.search.match.helpers import array, built
 
 INDEX = built({"a": b"1", "b": b"2", "c": b"3", "d": b"4"})
 
 
-def hits(*documents: int, content: Marks = NO_MARKS, names: Marks = NO_MARKS) -> Hits:
+def hits(*documents: int, content: SpanGroups = NO_SPANS, names: SpanGroups = NO_SPANS) -> Hits:
     return Hits(array(*documents), content, names, np.arange(len(documents)) + 1)
 
 
-def listed(size: int, *batches: tuple[Index, dict[int, float]]) -> Shortlist:
-    found = Shortlist(size)
+def listed(size: int, *batches: tuple[Index, dict[int, float]]) -> TopK:
+    found = TopK(size)
     for index, scores in batches:
         found.add(PartHits(index, 0, hits(*scores)), np.array(list(scores.values())))
     return found
 
 
-def told(shortlist: Shortlist) -> list[tuple[int, float]]:
-    return [(hit.document, hit.score) for hit in shortlist.best()]
+def told(top_k: TopK) -> list[tuple[int, float]]:
+    return [(hit.document, hit.score) for hit in top_k.best()]
 
 
 def test_the_best_are_kept_and_equals_stay_in_order() -> None:
@@ -37,19 +37,19 @@ def test_the_best_are_kept_and_equals_stay_in_order() -> None:
 def test_merging_is_as_adding() -> None:
     parts = [(INDEX, {0: 3.0}), (INDEX, {1: 9.0, 2: 1.0}), (INDEX, {3: 4.0})]
     for order in permutations(parts):
-        merged = Shortlist(2)
+        merged = TopK(2)
         for part in order:
             merged.merge(listed(2, part))
         assert told(merged) == [(1, 9.0), (3, 4.0)]
 
 
 def test_a_hit_has_the_marks_of_its_own_document() -> None:
-    content = Marks(array(2, 4, 9), array(3, 5, 10), np.array([1.0, 2.0, 3.0]), array(0, 2), np.array([0, 1, 3]))
-    names = Marks(array(6), array(7), None, array(1), np.array([0, 1]))
-    shortlist = Shortlist(0)
+    content = SpanGroups(array(2, 4, 9), array(3, 5, 10), np.array([1.0, 2.0, 3.0]), array(0, 2), np.array([0, 1, 3]))
+    names = SpanGroups(array(6), array(7), None, array(1), np.array([0, 1]))
+    top_k = TopK(0)
     found = PartHits(INDEX, 0, hits(0, 1, 2, 3, content=content, names=names))
-    shortlist.add(found, np.array([4.0, 3.0, 2.0, 1.0]))
-    first, second, third, last = shortlist.best()
+    top_k.add(found, np.array([4.0, 3.0, 2.0, 1.0]))
+    first, second, third, last = top_k.best()
     assert (first.starts.tolist(), first.is_name, first.match_count, first.atoms) == ([2], False, 1, 1)
     assert (second.starts.tolist(), second.is_name, second.boosts) == ([6], True, None)
     assert third.boosts is not None
@@ -59,6 +59,6 @@ def test_a_hit_has_the_marks_of_its_own_document() -> None:
 
 def test_of_many_equals_the_earliest_are_kept() -> None:
     scores = [1.0, 2.0, 2.0, 0.0, 2.0, 3.0, 2.0, 1.0]
-    shortlist = Shortlist(3)
-    shortlist.add(PartHits(INDEX, 0, hits(*range(8))), np.array(scores))
-    assert told(shortlist) == [(5, 3.0), (1, 2.0), (2, 2.0)]
+    top_k = TopK(3)
+    top_k.add(PartHits(INDEX, 0, hits(*range(8))), np.array(scores))
+    assert told(top_k) == [(5, 3.0), (1, 2.0), (2, 2.0)]

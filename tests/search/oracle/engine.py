@@ -15,9 +15,9 @@ from argosy.search.model import Chunk, FileMatch, Form, Fragment, Line, Options,
 from argosy.search.query.tree import Query
 from argosy.search.skip_policy import Policy
 from argosy.search.symbols.extract import definitions
-from tests.search.oracle import naive, shown
+from tests.search.oracle import comparison, naive
 from tests.search.oracle.corpora import NUL, Checkout, File
-from tests.search.oracle.reducing import smallest
+from tests.search.oracle.reduction import smallest
 
 # Nothing is left out, and no line is clipped.
 EVERYTHING = Options(files_max=0, index_match_limit=0, wall_time_s=0.0, with_content=True, line_bytes_max=1 << 30)
@@ -110,13 +110,13 @@ def check_shown(file: FileMatch, found: naive.Found, options: Options) -> None:
     is_name = found.spans[0].is_name
     match options.form:
         case Form.CHUNKS if is_name:
-            assert plain_chunks(file.chunks) == [shown.name_chunk(document.path, found.spans)]
+            assert plain_chunks(file.chunks) == [comparison.name_chunk(document.path, found.spans)]
         case Form.CHUNKS:
-            assert plain_chunks(file.chunks) == shown.chunks(document.content, found.spans, options.context_lines)
+            assert plain_chunks(file.chunks) == comparison.chunks(document.content, found.spans, options.context_lines)
         case Form.LINES if is_name:
-            assert plain_lines(file.lines) == [shown.name_line(document.path, found.spans)]
+            assert plain_lines(file.lines) == [comparison.name_line(document.path, found.spans)]
         case Form.LINES:
-            assert plain_lines(file.lines) == shown.lines(document.content, found.spans, options.context_lines)
+            assert plain_lines(file.lines) == comparison.lines(document.content, found.spans, options.context_lines)
 
 
 def plain_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:

@@ -29,7 +29,7 @@ from argosy.search.query.tree import (
     Symbol,
     Type,
 )
-from tests.search.oracle import shown
+from tests.search.oracle import comparison
 from tests.search.oracle.naive import Corpus, Document, Span, search
 
 REPOSITORY = Repository(
@@ -198,27 +198,27 @@ def test_branches_are_asked_for_by_name(query: Query, paths: list[bytes]) -> Non
 
 def test_columns_count_characters_and_broken_bytes() -> None:
     text = "aé\n😀k".encode() + b"\xff\xe2\x82z"
-    assert shown.location(text, 3) == Location(3, 1, 3)
-    assert shown.location(text, 4) == Location(4, 2, 1)
-    assert shown.location(text, 8) == Location(8, 2, 2)
-    assert shown.location(text, len(text) - 1) == Location(12, 2, 6)
+    assert comparison.location(text, 3) == Location(3, 1, 3)
+    assert comparison.location(text, 4) == Location(4, 2, 1)
+    assert comparison.location(text, 8) == Location(8, 2, 2)
+    assert comparison.location(text, len(text) - 1) == Location(12, 2, 6)
 
 
 def test_chunks_are_whole_lines_and_join_when_their_context_meets() -> None:
     text = b"0 x\n1\n2\n3\n4 x x\n5 x"
     found = [Span(position, position + 1) for position, byte in enumerate(text) if byte == ord("x")]
-    assert [chunk.content for chunk in shown.chunks(text, found, 0)] == [b"0 x\n", b"4 x x\n5 x"]
-    assert [chunk.content for chunk in shown.chunks(text, found, 1)] == [b"0 x\n1\n", b"3\n4 x x\n5 x"]
-    [whole] = shown.chunks(text, found, 2)
+    assert [chunk.content for chunk in comparison.chunks(text, found, 0)] == [b"0 x\n", b"4 x x\n5 x"]
+    assert [chunk.content for chunk in comparison.chunks(text, found, 1)] == [b"0 x\n1\n", b"3\n4 x x\n5 x"]
+    [whole] = comparison.chunks(text, found, 2)
     assert whole.content == text
     assert [(each.start.line, each.start.column) for each in whole.ranges] == [(1, 3), (5, 3), (5, 5), (6, 3)]
 
 
 def test_a_range_across_lines_is_kept_whole_in_chunks_and_split_in_lines() -> None:
     text = b"ab\n\ncd\nef\n"
-    [chunk] = shown.chunks(text, [Span(1, 6)], 0)
+    [chunk] = comparison.chunks(text, [Span(1, 6)], 0)
     assert (chunk.content, chunk.ranges[0].end) == (b"ab\n\ncd\n", Location(6, 3, 3))
-    first, second = shown.lines(text, [Span(1, 7)], 1)
+    first, second = comparison.lines(text, [Span(1, 7)], 1)
     assert (first.number, first.content, first.fragments[0].offset, first.fragments[0].length) == (1, b"ab", 1, 1)
     assert (second.number, second.start, second.end, second.fragments[0].length) == (3, 4, 7, 2)
     assert (first.before, first.after, second.before, second.after) == ((), (b"",), (b"",), (b"ef",))

@@ -35,8 +35,8 @@ from argosy.search.query.tree import (
     Symbol,
     Type,
 )
-from tests.search.query.making import both, content, either, name, no, regex, text
 from tests.search.query.test_parse import CONFORMANCE, pieces
+from tests.search.query.trees import both, content, either, name, no, regex, text
 
 # None of these is a plain text; most would be read as something else if they were printed as they are.
 REGEXES = [

@@ -23,7 +23,7 @@ from argosy.search.query.tree import (
     Symbol,
     Type,
 )
-from tests.search.query.making import both, content, either, name, no, regex, text
+from tests.search.query.trees import both, content, either, name, no, regex, text
 
 CONFORMANCE: list[tuple[str, Query]] = [
     (r"\bword\b", regex(r"\bword\b")),

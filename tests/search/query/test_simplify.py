@@ -31,7 +31,7 @@ from argosy.search.query.tree import (
     Symbol,
     Type,
 )
-from tests.search.query.making import both, either, name, no, regex, text
+from tests.search.query.trees import both, either, name, no, regex, text
 
 A, B, C = text("a"), text("b"), text("c")
 ARGO = Repository(

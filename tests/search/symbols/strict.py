@@ -1,7 +1,7 @@
 """Run as a program with numba switched off: the kernels over arrays that refuse an index outside of them.
 
 Compiled kernels do not check their indices, so a slip would read or write somebody else's memory. Negative indices are
-refused, too: what wraps around in Python does not in a kernel.
+reserved, too: what wraps around in Python does not in a kernel.
 """
 
 import random

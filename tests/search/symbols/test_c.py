@@ -1,6 +1,6 @@
 """C and C++, as people write them: macros, conditionals, pointers to functions, templates, operators."""
 
-from tests.search.symbols.telling import expected, told
+from tests.search.symbols.outlines import expected, told
 
 
 def test_the_definitions_of_c() -> None:

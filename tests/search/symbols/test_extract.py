@@ -12,7 +12,7 @@ from argosy.search.languages import LANGUAGES
 from argosy.search.symbols import KINDS
 from argosy.search.symbols.extract import CONTENT_BYTES_MAX, DEFINITIONS_MAX, WINDOW_BYTES, definitions
 from argosy.search.symbols.grammars import GRAMMARS
-from tests.search.symbols.telling import told
+from tests.search.symbols.outlines import told
 
 PIECE_LIST = [
     b"class A {", b"struct b {", b"}", b"{", b"(", b")", b"[", b"]", b"<", b">", b";", b",", b"=", b"=>", b":",

@@ -1,6 +1,6 @@
 """Go, Rust, Protobuf, GraphQL."""
 
-from tests.search.symbols.telling import expected, told
+from tests.search.symbols.outlines import expected, told
 
 
 def test_the_definitions_of_go() -> None:

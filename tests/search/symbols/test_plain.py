@@ -1,6 +1,6 @@
 """Markdown, Make, SQL, Terraform, CMake, Dockerfiles, tables of TOML and INI."""
 
-from tests.search.symbols.telling import expected, told
+from tests.search.symbols.outlines import expected, told
 
 
 def test_the_headings_of_markdown_lie_in_one_another() -> None:

@@ -1,6 +1,6 @@
 """Python, JavaScript, TypeScript, PHP, Ruby, Lua, Perl, Elixir, Haskell, shell."""
 
-from tests.search.symbols.telling import expected, told
+from tests.search.symbols.outlines import expected, told
 
 
 def test_the_definitions_of_python() -> None:

@@ -1,6 +1,6 @@
 """Java, C#, Kotlin, Scala, Swift, Dart: classes in classes, annotations, generics, bodies that hide code."""
 
-from tests.search.symbols.telling import expected, told
+from tests.search.symbols.outlines import expected, told
 
 
 def test_the_definitions_of_java() -> None:

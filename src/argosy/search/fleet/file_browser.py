@@ -8,7 +8,15 @@ from argosy.base.errors import NotFound
 from argosy.search.documents import SkipReason
 from argosy.search.fleet.model import FileRequest, FileText, FolderListing, FolderRequest, OutlineEntry
 from argosy.search.index.index import Index
-from argosy.search.index.reader import HEAD, Outlined, branch_number, content_of, found, listed, outline
+from argosy.search.index.reader import (
+    HEAD,
+    DocumentSymbol,
+    branch_number,
+    content_of,
+    document_info,
+    find_document,
+    outline,
+)
 
 FOLDER_NAMES_MAX = 10_000
 OUTLINE_ENTRIES_MAX = 20_000  # generated files may define more
@@ -17,10 +25,10 @@ OUTLINE_ENTRIES_MAX = 20_000  # generated files may define more
 def file_text(index: Index, request: FileRequest) -> FileText:
     """The file on the requested branch. A skipped file has no content and the reason why."""
     branch = request.branch or HEAD
-    part, document = found(index, request.path, branch)
+    part, document = find_document(index, request.path, branch)
     repository = index.repository
     names = [each.name for each in repository.branches]
-    known, text = listed(part, document, names), content_of(part.segment, document)
+    known, text = document_info(part, document, names), content_of(part.segment, document)
     return FileText(
         repository=repository,
         path=known.path,
@@ -33,12 +41,12 @@ def file_text(index: Index, request: FileRequest) -> FileText:
     )
 
 
-def _outline(definitions: list[Outlined]) -> tuple[OutlineEntry, ...]:
+def _outline(definitions: list[DocumentSymbol]) -> tuple[OutlineEntry, ...]:
     shown = definitions[:OUTLINE_ENTRIES_MAX]
     return tuple(OutlineEntry(each.name, each.kind, each.line, _parent(each, len(shown))) for each in shown)
 
 
-def _parent(definition: Outlined, shown: int) -> int:
+def _parent(definition: DocumentSymbol, shown: int) -> int:
     """-1 if the parent is cut off: a type may come after its methods."""
     return definition.parent if definition.parent < shown else -1
 

@@ -10,10 +10,10 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from argosy.search.arrays import U8
 from argosy.search.fleet.model import RepoListing, RepoStatus
 from argosy.search.index.index import Index, Part
 from argosy.search.index.memory_usage import memory_bytes
-from argosy.search.index.segment import U8
 
 CACHED_MAX = 10_000  # repositories whose counts are cached
 SLICE_BYTES = 1 << 20  # of text compared at a time: the comparison allocates as many bytes again

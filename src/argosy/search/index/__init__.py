@@ -1,6 +1,7 @@
-"""One repository's index, from its files to arrays that kernels search.
+"""The index of one repository: builds it from a source, verifies, transfers and reads it.
 
-Reading order: `segment` and `index` are the nouns; `build` reads a source, `ordering` and `renewal` decide what goes
-where, `assembly` joins documents with `texts`, `postings` and `marks`; `sections` lists the arrays for those who weigh
-(`accounting`), check (`checking`, `soundness`) and send (`wire`) them; `look` reads back.
+`build.build(source, policy)` returns an `Index`. Reading order: `segment` and `index` (the data), `build` and
+`incremental` (what is built, and what is reused), `segment_builder` and `postings` (how), `sections` with `checksums`,
+`validation`, `memory_usage` and `wire` (verify, measure, transfer), `reader` (list and read documents), `kernel_tables`
+(how kernels access many indexes).
 """

@@ -1,7 +1,7 @@
-"""From a repository to its index.
+"""Builds the index of a repository.
 
-Contents are read as a stream in the order of the index and go straight into the segment in the making, so a build holds
-one segment's text and its scratch (about as much again) besides the finished segments, however large the repository.
+Contents are streamed in index order directly into the current segment. So, whatever the size of the repository, a build
+needs memory for the finished segments, plus the text of one segment and about as much scratch.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -10,35 +10,38 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from argosy.search.documents import Content, Entry, Progress, SkipReason, Source
-from argosy.search.index.checksums import sealed_part
-from argosy.search.index.incremental import Place, plan
+from argosy.search.arrays import freeze
+from argosy.search.documents import Category, Content, Entry, Progress, SkipReason, Source
+from argosy.search.index.checksums import part_with_checksum
+from argosy.search.index.incremental import DocumentRef, plan
 from argosy.search.index.index import Index, Part
-from argosy.search.index.ordering import rank
 from argosy.search.index.reader import content_of
-from argosy.search.index.segment import SEGMENT_TEXT_BYTES, frozen
-from argosy.search.index.segment_builder import Assembly, Document
+from argosy.search.index.segment import SEGMENT_TEXT_BYTES
+from argosy.search.index.segment_builder import Document, SegmentBuilder
 from argosy.search.kernels.classes import CLASSES
-from argosy.search.kernels.counting import distinct_keys
-from argosy.search.languages import category_of, language_of
+from argosy.search.kernels.trigram_count import distinct_keys
+from argosy.search.languages import category_of, category_of_path, language_of
 from argosy.search.skip_policy import Policy, reason_before_reading, reason_to_skip
 from argosy.search.symbols.extract import definitions
 
-HEAD_BYTES = 4096  # what a file is shows in its first lines
-PROGRESS_BYTES = 1 << 20  # progress is told this often
+HEAD_BYTES = 4096  # language and category are detected from the beginning of a file
+PROGRESS_BYTES = 1 << 20  # interval of progress calls
+
+# The bits are ordered: generated files rank lowest, then vendored files, then tests.
+_DEMOTED = Category.GENERATED | Category.VENDORED | Category.TEST
 
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """An entry to build: recalled from an old segment, or read unless there is a reason not to."""
+    """An entry to index: copied from an old segment, or read from the source unless skipped."""
 
     entry: Entry
-    place: Place | None
+    place: DocumentRef | None
     reason: SkipReason
 
     @property
     def text_bytes(self) -> int:
-        """What is to be read, for all one knows beforehand: progress counts these, indexed in the end or not."""
+        """The expected text size, which progress counts whether or not the entry is indexed in the end."""
         return 1 + (self.entry.size_bytes if self.reason is SkipReason.NONE else 0)  # with its NUL
 
 
@@ -50,17 +53,17 @@ def build(
     progress: Progress | None = None,
     with_symbols: bool = True,
 ) -> Index:
-    """The index of the repository as it is now.
+    """Builds the index of the current state of the repository.
 
-    `previous` is an index of the same repository: what has not changed since is shared with it, if it was made by the
-    same recipe. An exception from `progress` ends the build.
+    `previous` is an older index of the same repository: unchanged segments are shared with it if it has the same
+    recipe. An exception from `progress` aborts the build.
     """
     recipe = f"{policy} with_symbols={with_symbols}"
     usable = previous if previous is not None and previous.recipe == recipe else None
     steps = plan(source.entries(), usable, policy)
     tasks = [_Task(entry, place, reason_before_reading(entry, policy)) for entry, place in steps.rebuilt]
     tasks.sort(key=lambda task: rank(task.entry, is_skipped=task.reason is not SkipReason.NONE))
-    parts = [sealed_part(segment, frozen(branches)) for segment, branches in steps.kept]
+    parts = [part_with_checksum(segment, freeze(branches)) for segment, branches in steps.kept]
     with closing(_documents(source, tasks, policy, with_symbols=with_symbols)) as documents:
         parts += _parts(documents, sum(task.text_bytes for task in tasks), progress)
     return Index(source.repository, tuple(parts), recipe)
@@ -69,7 +72,7 @@ def build(
 def _documents(
     source: Source, tasks: Sequence[_Task], policy: Policy, *, with_symbols: bool
 ) -> Generator[tuple[_Task, Document], None, None]:
-    """Each task's document, read or recalled."""
+    """The document of each task, read or copied."""
     wanted = [task.entry for task in tasks if task.place is None and task.reason is SkipReason.NONE]
     contents = source.read(wanted)
     try:
@@ -79,16 +82,16 @@ def _documents(
                 content = content_of(task.place.segment, task.place.document)
             elif task.reason is SkipReason.NONE:
                 content = next(contents, None)
-            assert content is not None, "a source answers every entry it is asked for"
+            assert content is not None, "a source yields a content for every entry"
             yield task, _document(task.entry, content, policy, with_symbols=with_symbols)
     finally:
         if isinstance(contents, Generator):
-            contents.close()  # a process may stand behind it
+            contents.close()  # it can have a subprocess
 
 
 def _document(entry: Entry, content: Content, policy: Policy, *, with_symbols: bool) -> Document:
     if isinstance(content, bytes):
-        content = _checked(entry, content, policy)
+        content = _apply_skip_policy(entry, content, policy)
     text, skip = (content, SkipReason.NONE) if isinstance(content, bytes) else (b"", content)
     head = text[:HEAD_BYTES]
     language = language_of(entry.path, head)
@@ -103,8 +106,8 @@ def _document(entry: Entry, content: Content, policy: Policy, *, with_symbols: b
     )
 
 
-def _checked(entry: Entry, content: bytes, policy: Policy) -> Content:
-    """The content, or why it is not indexed. A file on disk may have grown since it was listed."""
+def _apply_skip_policy(entry: Entry, content: bytes, policy: Policy) -> Content:
+    """The content, or the reason to skip it. A file on disk can have grown since it was listed."""
     entry = entry if entry.size_bytes == len(content) else replace(entry, size_bytes=len(content))
     reason = reason_to_skip(entry, content, policy)
     if reason is not SkipReason.NONE:
@@ -116,24 +119,42 @@ def _checked(entry: Entry, content: bytes, policy: Policy) -> Content:
 
 
 def _parts(documents: Iterator[tuple[_Task, Document]], total_bytes: int, progress: Progress | None) -> Iterator[Part]:
-    """The documents in as few segments as they fit, of about the same size."""
+    """Distributes the documents over as few segments as possible, of about equal size."""
     shares = total_bytes // SEGMENT_TEXT_BYTES + 1
     share_bytes = total_bytes // shares + 1
-    assembly = Assembly(expected_bytes=share_bytes)
+    builder = SegmentBuilder(expected_bytes=share_bytes)
     branches: list[int] = []
-    done_bytes = told_bytes = 0
+    done_bytes = reported_bytes = 0
     for task, document in documents:
-        has_share = shares > 1 and assembly.text_bytes >= share_bytes  # the last one takes what is left
-        if branches and (has_share or not assembly.has_room(document.path, len(document.content))):
-            yield sealed_part(assembly.finish(), frozen(np.array(branches, np.uint64)))
-            assembly, branches, shares = Assembly(expected_bytes=share_bytes), [], shares - 1
-        assembly.add(document)
+        has_share = shares > 1 and builder.text_bytes >= share_bytes  # the last segment takes the rest
+        if branches and (has_share or not builder.fits(document.path, len(document.content))):
+            yield part_with_checksum(builder.finish(), freeze(np.array(branches, np.uint64)))
+            builder, branches, shares = SegmentBuilder(expected_bytes=share_bytes), [], shares - 1
+        builder.add(document)
         branches.append(task.entry.branches)
         done_bytes += task.text_bytes
-        if progress and done_bytes >= told_bytes + PROGRESS_BYTES:
-            told_bytes = done_bytes
+        if progress and done_bytes >= reported_bytes + PROGRESS_BYTES:
+            reported_bytes = done_bytes
             progress(min(done_bytes, total_bytes), total_bytes)
     if branches:
-        yield sealed_part(assembly.finish(), frozen(np.array(branches, np.uint64)))
+        yield part_with_checksum(builder.finish(), freeze(np.array(branches, np.uint64)))
     if progress:
         progress(total_bytes, total_bytes)
+
+
+def rank(entry: Entry, *, is_skipped: bool) -> tuple[bool, int, int, int, int, bytes, bytes]:
+    """The sort key of a document, best first; files without indexed content come last.
+
+    A search that hits its limits has read the first documents, and of equal scores the earlier document wins. So files
+    written for this repository come before its tests, vendored and generated files, and short paths before long ones.
+    The key uses only the path and the listing, so that the order is known before anything is read.
+    """
+    return (
+        is_skipped,
+        int(category_of_path(entry.path)) & int(_DEMOTED),
+        len(entry.path),
+        entry.size_bytes,
+        -entry.branches.bit_count(),
+        entry.path,
+        entry.blob_id,
+    )

@@ -1,23 +1,24 @@
-"""Checksums of an index: made when it is built, kept with it, compared whenever memory is doubted.
+"""Checksums of an index: computed at build time, stored with it, and compared periodically and after a transfer.
 
-An index lives in memory for weeks and travels between nodes; a flipped bit would silently lose or invent matches. Each
-section has its own checksum (XXH3, 64 bits), so that damage is named by its place.
+An index stays in memory for weeks and is sent between nodes; a flipped bit would silently lose or invent matches. Each
+section has a checksum of its own (XXH3, 64 bits), so that damage can be located.
 """
 
 from dataclasses import dataclass, replace
 
 import xxhash
 
+from argosy.search.arrays import U64
 from argosy.search.index.index import Index, Part
 from argosy.search.index.sections import SECTIONS, Array, sections
-from argosy.search.index.segment import U64, Segment
+from argosy.search.index.segment import Segment
 
-BRANCHES = "branches"  # the section of a part that is not its segment's
+BRANCHES = "branches"  # the section of a part outside its segment
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """A section that is not what was built."""
+    """A section whose checksum does not match."""
 
     part: int
     section: str
@@ -27,22 +28,22 @@ def checksum(array: Array) -> int:
     return xxhash.xxh3_64_intdigest(array.data)
 
 
-def sealed(segment: Segment) -> Segment:
-    """The segment with the checksums of what it holds now."""
+def with_checksums(segment: Segment) -> Segment:
+    """The segment with checksums of its current arrays."""
     return replace(segment, checksums=tuple(checksum(array) for _, array in sections(segment)))
 
 
-def sealed_part(segment: Segment, branches: U64) -> Part:
-    """A part with the checksum of the branches it has now."""
+def part_with_checksum(segment: Segment, branches: U64) -> Part:
+    """A part with the checksum of its branches."""
     return Part(segment, branches, checksum(branches))
 
 
 def verify(index: Index) -> list[Damage]:
-    """Every section that is damaged; none is what one hopes for. What never had checksums counts as damaged."""
-    return [Damage(number, section) for number, part in enumerate(index.parts) for section in _damaged(part)]
+    """The damaged sections. A section without a checksum counts as damaged."""
+    return [Damage(number, section) for number, part in enumerate(index.parts) for section in _damaged_sections(part)]
 
 
-def _damaged(part: Part) -> list[str]:
+def _damaged_sections(part: Part) -> list[str]:
     expected = part.segment.checksums or (None,) * len(SECTIONS)
     found = zip(sections(part.segment), expected, strict=True)
     damaged = [name for (name, array), known in found if checksum(array) != known]

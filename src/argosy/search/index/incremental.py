@@ -1,14 +1,14 @@
-"""What a new version of a repository can keep of the index of the old one.
+"""Plans an incremental build: which segments of the previous index the new version reuses.
 
-A document is known by its path, its content's id and its kind, so what is unchanged stays where it is: the new index
-shares the segment and has its own branches for it. What changed goes into a new segment behind the others. Two rules
-keep an index that is renewed for years as good as a new one:
+A document is identified by path, content id and kind. The new index shares a segment with unchanged documents and has
+branches of its own for it; changed documents go to a new segment after the others. Two rules bound the cost after years
+of incremental builds:
 
-- the last segment joins what is built anew unless it is much heavier, and so does the one before it, so that there are
-  few segments (their number grows with the logarithm of the text) and each document is copied few times;
-- when too much of the text is dead, everything is built anew, and best first again.
+- the last segment is merged into the new one unless it is much heavier, and likewise the one before it, so that the
+  number of segments grows with the logarithm of the text and each document is copied few times;
+- if too much of the text is deleted, everything is rebuilt in the best order.
 
-Documents that are built anew though they have not changed are recalled from the old segments and not read again.
+Unchanged documents in a rebuilt segment are copied from the old segment, not read from the source again.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,63 +17,64 @@ from typing import TypeAlias
 
 import numpy as np
 
+from argosy.search.arrays import U64
 from argosy.search.documents import Entry, EntryKind, SkipReason
 from argosy.search.index.index import Index
-from argosy.search.index.segment import U64, Segment
+from argosy.search.index.segment import Segment
 from argosy.search.skip_policy import Policy, reason_before_reading
 
-DEAD_SHARE_MAX = 0.25  # of the text; more, and the index is built anew
-MERGE_RATIO = 2  # the last segment joins the new one up to so many times its weight
-DOCUMENT_WEIGHT_BYTES = 1024  # a document costs about as much as so much text, however short it is
+DEAD_SHARE_MAX = 0.25  # share of the text; above it, a full rebuild
+MERGE_RATIO = 2  # the last segment is merged if at most this many times heavier
+DOCUMENT_WEIGHT_BYTES = 1024  # fixed cost of a document, in bytes of text
 
 _REASONS = tuple(SkipReason)
 _KINDS = {SkipReason.SYMLINK: EntryKind.SYMLINK, SkipReason.SUBMODULE: EntryKind.SUBMODULE}
 _KIND_OF = tuple(_KINDS.get(reason, EntryKind.FILE) for reason in _REASONS)
-# These may be readable by now, though nothing about their entry has changed.
+# Files with these reasons can be readable now, although their entry is unchanged.
 _PASSING = frozenset({SkipReason.MISSING, SkipReason.UNREADABLE})
 
 _Key: TypeAlias = tuple[bytes, bytes, EntryKind]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a document is."""
+class DocumentRef:
+    """A document of a segment."""
 
     segment: Segment
     document: int
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Segments that stay, each with its documents' branches, and entries to build anew, read or recalled."""
+class IncrementalPlan:
+    """Reused segments with their new branches, and the entries to rebuild: read, or copied from an old document."""
 
     kept: Sequence[tuple[Segment, U64]]
-    rebuilt: Sequence[tuple[Entry, Place | None]]
+    rebuilt: Sequence[tuple[Entry, DocumentRef | None]]
 
 
-def plan(entries: Sequence[Entry], previous: Index | None, policy: Policy) -> Plan:
-    """How to come from the previous index, if there is one, to an index of these entries."""
+def plan(entries: Sequence[Entry], previous: Index | None, policy: Policy) -> IncrementalPlan:
+    """Plans the build of an index of these entries from the previous index, if any."""
     if previous is None:
-        return Plan((), [(entry, None) for entry in entries])
+        return IncrementalPlan((), [(entry, None) for entry in entries])
     old = _Old(previous, entries)
     new = [entry for entry, home in zip(entries, old.homes, strict=True) if home is None]
     first = old.first_rebuilt(sum(_weight_bytes(entry, policy) for entry in new))
     kept = [(old.segments[part], old.branches[part]) for part in range(first) if old.branches[part].any()]
     rebuilt = [
-        (entry, Place(old.segments[home[0]], home[1]) if home else None)
+        (entry, DocumentRef(old.segments[home[0]], home[1]) if home else None)
         for entry, home in zip(entries, old.homes, strict=True)
         if home is None or home[0] >= first
     ]
-    return Plan(kept, rebuilt)
+    return IncrementalPlan(kept, rebuilt)
 
 
 class _Old:
-    """The old segments, seen by the new entries."""
+    """The segments of the previous index and where the new entries are in them."""
 
     def __init__(self, previous: Index, entries: Sequence[Entry]) -> None:
         self.segments = [part.segment for part in previous.parts]
         self.branches: list[U64] = [np.zeros(segment.names.documents, np.uint64) for segment in self.segments]
-        # Of two documents with the same key the older one is dead.
+        # Of two documents with the same key, the later one is current.
         known = {key: place for number, each in enumerate(self.segments) for key, place in _keys(each, number)}
         self.homes = [known.get((entry.path, entry.blob_id.rstrip(b"\0"), entry.kind)) for entry in entries]
         for entry, home in zip(entries, self.homes, strict=True):
@@ -81,7 +82,8 @@ class _Old:
                 self.branches[home[0]][home[1]] = entry.branches
 
     def first_rebuilt(self, new_bytes: int) -> int:
-        """The first segment that is not kept; all after it are not either. `new_bytes` is the weight of what is new."""
+        """The first segment that is not reused, nor are those after it. `new_bytes` is the weight of the new
+        entries."""
         lengths = [np.diff(segment.content.starts.astype(np.int64)) for segment in self.segments]
         live = [int(each[mask != 0].sum()) for each, mask in zip(lengths, self.branches, strict=True)]
         total = sum(int(each.sum()) for each in lengths)
@@ -109,6 +111,6 @@ def _keys(segment: Segment, number: int) -> Iterator[tuple[_Key, tuple[int, int]
     ids = segment.table.blob_ids.tobytes()
     for document, skip in enumerate(skips):
         if _REASONS[skip] not in _PASSING:
-            # Ids are stored padded to one width, so the padding is no part of them.
+            # Ids are stored padded to one width.
             blob_id = ids[document * width : (document + 1) * width].rstrip(b"\0")
             yield (paths[document], blob_id, _KIND_OF[skip]), (number, document)

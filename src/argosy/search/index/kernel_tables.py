@@ -1,8 +1,8 @@
-"""Many indexes in an order, as kernels take them: tables of where the arrays of their parts are.
+"""Pointer tables through which kernels search many indexes in one call.
 
-To ask a hundred small indexes one by one costs a hundred calls, each of which takes longer than the look it is for. So
-a kernel is told where everything is, and goes through all parts in one call. A roll keeps the arrays its tables point
-to; rows are made once per part, when the first search needs them.
+With a hundred small indexes, a call per index costs more than the search in it. So a kernel gets a table with the array
+addresses of all parts and handles them in one call. `KernelTables` keeps the arrays alive that its tables point to; a
+row is computed once per part, at the first search.
 """
 
 from collections.abc import Collection, Sequence, Set
@@ -12,15 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from argosy.search.arrays import I64, U32, freeze
 from argosy.search.index.index import Index, Part
-from argosy.search.index.segment import I64, U32, bitmap_length, frozen
+from argosy.search.index.segment import bitmap_length
 from argosy.search.kernels import candidates, scan, spans
 
-TURN_BLOCKS = 1 << 20  # looked up in one go: a few milliseconds
+TURN_BLOCKS = 1 << 20  # per kernel call: a few milliseconds, between which a search can be cancelled
 
 
-class Row(NamedTuple):
-    """What kernels are told of a part, and what only it points to."""
+class PartRow(NamedTuple):
+    """The table rows of a part, and the arrays that only they point to."""
 
     choice: I64
     scan: I64
@@ -28,23 +29,23 @@ class Row(NamedTuple):
     kept: tuple[U32, ...]
 
 
-class Roll:
-    """Indexes in the order in which they are searched."""
+class KernelTables:
+    """Indexes in search order, with their tables."""
 
-    def __init__(self, indexes: Sequence[Index], before: "Roll | None" = None) -> None:
-        """Of the roll `before`, the rows of parts that are still there are taken over."""
+    def __init__(self, indexes: Sequence[Index], before: "KernelTables | None" = None) -> None:
+        """Reuses the rows of `before` for parts that both have."""
         self.indexes = tuple(indexes)
         self.parts = tuple([part for index in self.indexes for part in index.parts])
-        self._known: dict[Part, Row] = {}
+        self._metadata_mask: dict[Part, PartRow] = {}
         if before is not None:
-            known = before._known
-            self._known = {part: known[part] for part in self.parts if part in known}
+            known = before._metadata_mask
+            self._metadata_mask = {part: known[part] for part in self.parts if part in known}
 
     def __len__(self) -> int:
         return len(self.indexes)
 
-    def only(self, names: Collection[str] | None) -> "Roll":
-        """Those of the named repositories; None names all."""
+    def only(self, names: Collection[str] | None) -> "KernelTables":
+        """The tables of the named repositories; None selects all."""
         if names is None:
             return self
         named = names if isinstance(names, Set) else frozenset(names)
@@ -52,12 +53,12 @@ class Roll:
             return self
         return self.of([index for index in self.indexes if index.repository.name in named])
 
-    def of(self, indexes: Sequence[Index]) -> "Roll":
-        """Some of its indexes, in their order."""
+    def of(self, indexes: Sequence[Index]) -> "KernelTables":
+        """The tables of some of its indexes, in the same order."""
         if len(indexes) == len(self.indexes):
             return self
-        assert len(self._rows) == len(self.parts)  # made once for all, not for every selection anew
-        return Roll(indexes, self)
+        assert len(self._rows) == len(self.parts)  # computed here once, not for every selection
+        return KernelTables(indexes, self)
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -65,7 +66,7 @@ class Roll:
 
     @cached_property
     def firsts(self) -> list[int]:
-        """The first row of each index, and past the last."""
+        """The first row of each index, and the number of rows."""
         firsts = [0]
         for index in self.indexes:
             firsts.append(firsts[-1] + len(index.parts))
@@ -73,12 +74,12 @@ class Roll:
 
     @cached_property
     def owners(self) -> list[int]:
-        """The place of each row's index."""
+        """The number of the index of each row."""
         return [place for place, index in enumerate(self.indexes) for _ in index.parts]
 
     @cached_property
     def turns(self) -> list[tuple[int, int]]:
-        """Stretches of whole indexes that are looked up in one go: from which to which."""
+        """Ranges of indexes that are looked up in one kernel call."""
         turns, first, blocks = [], 0, 0
         for place, index in enumerate(self.indexes):
             blocks += sum(part.segment.content.blocks for part in index.parts)
@@ -89,17 +90,17 @@ class Roll:
 
     @cached_property
     def choices(self) -> I64:
-        """For `choose_in_all`: a row per part."""
+        """For `select_in_parts`: a row per part."""
         return _table([row.choice for row in self._rows], candidates.COLUMNS)
 
     @cached_property
     def scans(self) -> I64:
-        """For `scan_in_all`."""
+        """For `scan_parts`."""
         return _table([row.scan for row in self._rows], scan.COLUMNS)
 
     @cached_property
     def scores(self) -> I64:
-        """For `score_in_all`. What decides between equally good files is the index's: a part may be in several."""
+        """For `score_parts`. Tie breakers depend on the index, because a part can be in several."""
         table = np.array([row.score for row in self._rows], np.int64).reshape(len(self.parts), spans.COLUMNS)
         for place, index in enumerate(self.indexes):
             sizes = [part.segment.content.documents for part in index.parts]
@@ -107,23 +108,23 @@ class Roll:
             own[:, spans.FIRST_DOCUMENT] = np.cumsum([0, *sizes])[:-1]
             own[:, spans.DOCUMENTS] = sum(sizes)
             own[:, spans.RANK] = index.repository.rank
-        scores: I64 = frozen(table)
+        scores: I64 = freeze(table)
         return scores
 
     @cached_property
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[PartRow]:
         for part in self.parts:
-            if part not in self._known:
-                self._known[part] = _row(part)  # whoever takes this roll's place need not make it again
-        return [self._known[part] for part in self.parts]
+            if part not in self._metadata_mask:
+                self._metadata_mask[part] = _row(part)  # kept for the tables that replace these
+        return [self._metadata_mask[part] for part in self.parts]
 
 
-def _row(part: Part) -> Row:
+def _row(part: Part) -> PartRow:
     segment = part.segment
     content, postings, symbols = segment.content, segment.postings, segment.symbols
-    odd_folds: U32 = frozen(np.array(segment.odd_folds, np.uint32))
-    first_symbols: U32 = frozen(np.searchsorted(symbols.starts, content.starts).astype(np.uint32))
-    choice = _filled(
+    odd_folds: U32 = freeze(np.array(segment.odd_folds, np.uint32))
+    first_symbols: U32 = freeze(np.searchsorted(symbols.starts, content.starts).astype(np.uint32))
+    choice = _row_of(
         {
             candidates.PRESENT: _address(postings.present),
             candidates.RANKS: _address(postings.ranks),
@@ -140,7 +141,7 @@ def _row(part: Part) -> Row:
             candidates.ODD_FOLDS_COUNT: len(odd_folds),
         }
     )
-    scanned = _filled(
+    scanned = _row_of(
         {
             scan.DATA: _address(content.data),
             scan.BLOCK_STARTS: _address(content.block_starts),
@@ -150,7 +151,7 @@ def _row(part: Part) -> Row:
             scan.DATA_BYTES: len(content.data),
         }
     )
-    scored = _filled(
+    scored = _row_of(
         {
             spans.DATA: _address(content.data),
             spans.NAMES: _address(segment.names.data),
@@ -169,7 +170,7 @@ def _row(part: Part) -> Row:
             spans.RANK: 0,
         }
     )
-    return Row(choice, scanned, scored, (odd_folds, first_symbols))
+    return PartRow(choice, scanned, scored, (odd_folds, first_symbols))
 
 
 def _address(array: npt.NDArray[Any]) -> int:
@@ -177,10 +178,10 @@ def _address(array: npt.NDArray[Any]) -> int:
     return address
 
 
-def _filled(columns: dict[int, int]) -> I64:
+def _row_of(columns: dict[int, int]) -> I64:
     return np.array([columns[column] for column in range(len(columns))], np.int64)
 
 
 def _table(rows: list[I64], columns: int) -> I64:
-    table: I64 = frozen(np.array(rows, np.int64).reshape(len(rows), columns))
+    table: I64 = freeze(np.array(rows, np.int64).reshape(len(rows), columns))
     return table

@@ -1,7 +1,7 @@
-"""What an index weighs in memory: the number that bids and evictions are made of.
+"""The memory usage of an index, on which bids and evictions are based.
 
-Exact by construction: an index is its arrays, each of which owns its memory, and a few small objects around them. The
-sum of what they say of themselves is what the process has grown by, but for what the allocator rounds up.
+It is exact by construction: an index consists of arrays, each of which owns its memory, and a few small objects. The
+sum of their sizes is the growth of the process, except for rounding by the allocator.
 """
 
 from collections.abc import Iterator
@@ -15,22 +15,22 @@ from argosy.search.index.index import Index
 from argosy.search.index.sections import SECTIONS, Array, sections
 
 BRANCHES = "branches"
-OBJECTS = "objects"  # whatever is no array
-_TRACKING_BYTES = 16  # the garbage collector's share of a container
+OBJECTS = "objects"  # everything but arrays
+_TRACKING_BYTES = 16  # the garbage collector's header of a container
 
 
 def memory_bytes(index: Index) -> int:
-    """The memory that would be free if this index alone were dropped and no other shared a segment with it."""
+    """The memory freed by dropping this index if no other index shares a segment with it."""
     return sum(section_bytes(index).values())
 
 
 def text_bytes(index: Index) -> int:
-    """The text that is indexed, dead documents included."""
+    """The size of the indexed text, including deleted documents."""
     return sum(part.segment.content.data.nbytes for part in index.parts)
 
 
 def section_bytes(index: Index) -> dict[str, int]:
-    """The same by section, over all segments."""
+    """Memory by section, over all segments."""
     table = dict.fromkeys([*SECTIONS, BRANCHES, OBJECTS], 0)
     seen: set[int] = set()
     for part in index.parts:
@@ -43,7 +43,7 @@ def section_bytes(index: Index) -> dict[str, int]:
 
 
 def _array_bytes(array: Array) -> int:
-    # A view would keep the whole of what it looks at alive; none is part of an index.
+    # A view would keep its whole base array alive.
     assert array.base is None, "an array of an index owns its memory"
     return array.__sizeof__()
 
@@ -54,7 +54,7 @@ def _own_bytes(thing: object) -> int:
 
 
 def _objects(thing: Any, seen: set[int]) -> Iterator[object]:
-    """The thing and everything it is made of but arrays, each once."""
+    """The object and all objects it refers to except arrays, each once."""
     if thing is None or isinstance(thing, np.ndarray | bool) or id(thing) in seen:
         return
     seen.add(id(thing))

@@ -1,4 +1,4 @@
-"""Reading an index back: which documents there are, what is in one, what it defines."""
+"""Reads an index: lists its documents, returns their content and their definitions."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from argosy.search.index.index import Index, Part
 from argosy.search.index.segment import Segment
 from argosy.search.symbols import KINDS
 
-HEAD = "HEAD"  # the first branch, whatever its name
+HEAD = "HEAD"  # stands for the first branch
 
 _REASONS = tuple(SkipReason)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
-    """A document as a listing shows it."""
+class DocumentInfo:
+    """A document as listed."""
 
     path: str
-    size_bytes: int  # of what is indexed
+    size_bytes: int  # of the indexed content
     language: str
     category: Category
     skipped: SkipReason
@@ -30,8 +30,8 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlined:
-    """A definition in a document; `parent` is the enclosing one's position in the same outline, or -1."""
+class DocumentSymbol:
+    """A definition in a document; `parent` is the position of the enclosing one in the same outline, or -1."""
 
     name: str
     kind: str
@@ -40,17 +40,17 @@ class Outlined:
     parent: int
 
 
-def documents(index: Index) -> Iterator[Listed]:
-    """Every document that is on a branch, in the order of the index."""
+def documents(index: Index) -> Iterator[DocumentInfo]:
+    """The documents of all branches, in index order."""
     names = [branch.name for branch in index.repository.branches]
     for part in index.parts:
         for document in np.flatnonzero(part.branches).tolist():
-            yield listed(part, document, names)
+            yield document_info(part, document, names)
 
 
 def content(index: Index, path: str, branch: str = HEAD) -> bytes:
-    """The text of a file as it is on that branch."""
-    part, document = found(index, path, branch)
+    """The content of a file on a branch."""
+    part, document = find_document(index, path, branch)
     text = content_of(part.segment, document)
     if isinstance(text, SkipReason):
         raise NotFound(f"the content of {path!r} is not indexed: {text.value}")
@@ -58,7 +58,7 @@ def content(index: Index, path: str, branch: str = HEAD) -> bytes:
 
 
 def content_of(segment: Segment, document: int) -> Content:
-    """The text of a document, or why it has none."""
+    """The content of a document, or the reason why it is not indexed."""
     reason = _REASONS[int(segment.table.skips[document])]
     if reason is not SkipReason.NONE:
         return reason
@@ -66,9 +66,9 @@ def content_of(segment: Segment, document: int) -> Content:
     return segment.content.data[start:end].tobytes()
 
 
-def outline(index: Index, path: str, branch: str = HEAD) -> list[Outlined]:
-    """What the file defines, in the order it stands there."""
-    part, document = found(index, path, branch)
+def outline(index: Index, path: str, branch: str = HEAD) -> list[DocumentSymbol]:
+    """The definitions of a file in text order."""
+    part, document = find_document(index, path, branch)
     segment = part.segment
     start, end = _bounds(segment, document)
     symbols, data = segment.symbols, segment.content.data
@@ -76,7 +76,7 @@ def outline(index: Index, path: str, branch: str = HEAD) -> list[Outlined]:
     newlines = np.flatnonzero(data[start:end] == ord("\n")) + start
     lines = np.searchsorted(newlines, symbols.starts[first:last]) + 1
     return [
-        Outlined(
+        DocumentSymbol(
             name=_text(data[at : at + length].tobytes()),
             kind=KINDS[kind],
             line=line,
@@ -94,11 +94,11 @@ def outline(index: Index, path: str, branch: str = HEAD) -> list[Outlined]:
     ]
 
 
-def listed(part: Part, document: int, branches: Sequence[str]) -> Listed:
-    """A document as a listing shows it; `branches` are the names of the repository's."""
+def document_info(part: Part, document: int, branches: Sequence[str]) -> DocumentInfo:
+    """A document as listed; `branches` are the branch names of the repository."""
     segment, mask = part.segment, int(part.branches[document])
     start, end = _bounds(segment, document)
-    return Listed(
+    return DocumentInfo(
         path=_text(segment.path(document)),
         size_bytes=end - start,
         language=segment.languages[int(segment.table.languages[document])],
@@ -109,29 +109,29 @@ def listed(part: Part, document: int, branches: Sequence[str]) -> Listed:
     )
 
 
-def found(index: Index, path: str, branch: str = HEAD) -> tuple[Part, int]:
-    """The document that is at this path on that branch, and the part it is in."""
+def find_document(index: Index, path: str, branch: str = HEAD) -> tuple[Part, int]:
+    """LiteralMatches the document of a path on a branch; returns its part and number."""
     bit = np.uint64(1 << branch_number(index, branch))
     wanted = path.encode("utf-8", "surrogateescape")
     for part in index.parts:
         for document in _with_path(part.segment, wanted):
             if part.branches[document] & bit:
                 return part, document
-    raise NotFound(f"there is no {path!r} on branch {branch!r} of {index.repository.name!r}")
+    raise NotFound(f"file {path!r} not found on branch {branch!r} of {index.repository.name!r}")
 
 
 def branch_number(index: Index, branch: str) -> int:
-    """The place of a branch among the repository's."""
+    """The position of a branch among those of the repository."""
     names = [each.name for each in index.repository.branches]
     if branch in names:
         return names.index(branch)
     if branch == HEAD:
         return 0
-    raise NotFound(f"{index.repository.name!r} has no branch {branch!r} in its index, only {names}")
+    raise NotFound(f"branch {branch!r} of {index.repository.name!r} not found; indexed branches: {names}")
 
 
 def _with_path(segment: Segment, path: bytes) -> Iterator[int]:
-    """The documents of that very path. Every name is followed by a NUL and holds none."""
+    """The documents with exactly this path. Every name is followed by a NUL and contains none."""
     names, wanted = b"\0" + segment.names.data.tobytes(), b"\0" + path + b"\0"
     at = names.find(wanted)
     while at >= 0:

@@ -1,4 +1,4 @@
-"""The arrays of a segment by name and type: what is weighed, checked and sent is exactly this list."""
+"""The arrays of a segment by name and type: the list that measuring, verifying and sending share."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import DocTable, Postings, Segment, Symbols, Text, frozen
+from argosy.search.arrays import freeze
+from argosy.search.index.segment import DocTable, Postings, Segment, Symbols, Text
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -19,7 +20,7 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
     "table": {"languages": "<u2", "categories": "u1", "skips": "u1", "traits": "u1", "blob_ids": "u1"},
 }
 
-# Little-endian types of the sections, in the order in which they are checked and sent.
+# Little-endian types of the sections, in the order of checksums and of the stream.
 SECTIONS: Mapping[str, np.dtype[Any]] = {
     f"{group}.{field}": np.dtype(code) for group, fields in _GROUPS.items() for field, code in fields.items()
 }
@@ -34,10 +35,10 @@ def sections(segment: Segment) -> Iterator[tuple[str, Array]]:
 
 
 def segment_fields(arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """The array-holding fields of a segment made of these sections, frozen."""
+    """The array fields of a segment with these sections, read-only."""
 
     def group(name: str) -> dict[str, Array]:
-        return {field: frozen(arrays[f"{name}.{field}"]) for field in _GROUPS[name]}
+        return {field: freeze(arrays[f"{name}.{field}"]) for field in _GROUPS[name]}
 
     return {
         "content": Text(**group("content")),

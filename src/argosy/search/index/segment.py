@@ -1,38 +1,28 @@
-"""The arrays of an index: up to 128 MiB of text with its trigrams, immutable once made.
+"""The arrays of an index segment: up to 128 MiB of text with its trigrams, immutable once built.
 
-Text is cut into blocks of about 4 KiB that end at a newline and never cross a document, so that a pattern without a
+Text is split into blocks of about 4 KiB that end at a newline and never span documents, so that a match without a
 newline lies in one block. A trigram is an 18-bit number (three bytes folded to 6-bit classes, `kernels/classes.py`);
 its posting is the sorted list of blocks that hold it, or a bitmap over all blocks where that is smaller.
 """
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-U8: TypeAlias = npt.NDArray[np.uint8]
-U16: TypeAlias = npt.NDArray[np.uint16]
-U32: TypeAlias = npt.NDArray[np.uint32]
-U64: TypeAlias = npt.NDArray[np.uint64]
-I32: TypeAlias = npt.NDArray[np.int32]
-I64: TypeAlias = npt.NDArray[np.int64]
-F64: TypeAlias = npt.NDArray[np.float64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
+from argosy.search.arrays import I32, U8, U16, U32, U64
 
-SEGMENT_TEXT_BYTES = 128 << 20  # a segment is closed before it would grow past this (one document may)
+SEGMENT_TEXT_BYTES = 128 << 20  # a segment is finished before it exceeds this; a single document can
 SEGMENT_BLOCKS_MAX = 65_535  # block numbers are 16 bits
 BLOCK_BYTES = 4096
-LONG_LINE_BYTES = 2 * BLOCK_BYTES  # a longer line is cut, and the block before the cut indexes OVERLAP more bytes
-OVERLAP_BYTES = 128
+LONG_LINE_BYTES = 2 * BLOCK_BYTES  # a longer line is cut; the block before the cut indexes OVERLAP_BYTES more
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
-    """Documents joined, each followed by one NUL, and the blocks they are cut into."""
+    """Concatenated documents, each followed by a NUL, and their blocks."""
 
     data: U8
-    starts: U32  # documents + 1: where each begins; its end is the next start less one
+    starts: U32  # documents + 1: start of each; its end is the next start minus one
     block_starts: U32  # blocks + 1
     block_docs: U32
     block_lines: U32  # newlines in the document before the block
@@ -48,22 +38,23 @@ class Text:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """Trigram to blocks. A key's rank among the keys present is found by one popcount, without a search."""
+    """Maps trigrams to blocks. The rank of a key among the keys present is found with one popcount, without a
+    search."""
 
     present: U64  # 4096 words: bit k of word w is key 64 w + k
     ranks: U32  # 4097: keys present before word w
-    offsets: U32  # keys + 1: where each posting begins in `blocks`
-    blocks: U16  # postings; one that is bitmap_length(blocks) long is a bitmap
+    offsets: U32  # keys + 1: start of each posting in `blocks`
+    blocks: U16  # postings; one of length bitmap_length(blocks) is a bitmap
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Symbols:
-    """Definitions in text order: where the name stands in the segment's data, what it is, what it lies in."""
+    """Definitions in text order: position of the name in the segment's data, kind, parent."""
 
     starts: U32
     lengths: U16
     kinds: U8  # index into KINDS of `symbols/kinds.py`
-    points: U16  # what the kind is worth in this language, for ranking
+    points: U16  # ranking points of the kind in this language
     parents: I32  # position in these arrays, or -1
 
 
@@ -75,21 +66,21 @@ class DocTable:
     categories: U8  # Category
     skips: U8  # position in SkipReason
     traits: U8  # Trait
-    blob_ids: U8  # (documents, width): what names each content
+    blob_ids: U8  # (documents, width): content ids
 
 
 class Trait:
-    """Bits of DocTable.traits: what makes a document need more care than a plain one."""
+    """Bits of DocTable.traits: why a document needs a slower search path."""
 
     INVALID_UTF8 = 1  # matched byte by byte, as Latin-1
-    ODD_FOLD = 2  # holds a non-ASCII letter that folds to an ASCII one (Kelvin sign, long s)
-    ODD_NAME = 8  # its path has a newline, is no UTF-8, or has a letter that folds oddly
+    ODD_FOLD = 2  # has a non-ASCII letter that folds to an ASCII one (Kelvin sign, long s)
+    ODD_NAME = 8  # its path has a newline, is not UTF-8, or has such a letter
     CUT_LINE = 4  # has a line longer than LONG_LINE_BYTES, so some block ends inside a line
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Everything about some of a repository's documents, best first, but which branches they are on."""
+    """Some documents of a repository, best first, without their branches (`index.Part` has those)."""
 
     content: Text
     postings: Postings
@@ -97,9 +88,9 @@ class Segment:
     symbols: Symbols
     table: DocTable
     languages: tuple[str, ...]
-    checksums: tuple[int, ...] = ()  # of the arrays when they were made; `checking.py` compares
-    traits: int = field(init=False)  # those that any document has: nearly always few, and soon asked
-    odd_folds: tuple[int, ...] = field(init=False)  # the documents read as UTF-8 with ODD_FOLD: few, asked as often
+    checksums: tuple[int, ...] = ()  # of the arrays, computed at build time; `checksums.verify` compares
+    traits: int = field(init=False)  # the union of all documents' traits, checked first in every search
+    odd_folds: tuple[int, ...] = field(init=False)  # the UTF-8 documents with ODD_FOLD, of which there are few
 
     def __post_init__(self) -> None:
         traits = self.table.traits
@@ -113,12 +104,5 @@ class Segment:
 
 
 def bitmap_length(blocks: int) -> int:
-    """The length of a bitmap over so many blocks, in 16-bit words; always whole 64-bit words."""
+    """The length of a bitmap over `blocks` blocks in 16-bit words, a multiple of 64 bits."""
     return (blocks + 63) // 64 * 4
-
-
-def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array itself, C-contiguous and from now on read-only: kernels are compiled for exactly that."""
-    array = np.ascontiguousarray(array)
-    array.setflags(write=False)
-    return array

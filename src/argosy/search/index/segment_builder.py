@@ -1,27 +1,43 @@
-"""Documents joined into a segment.
+"""Builds a segment: copies documents into its text, then computes blocks, postings, symbols and traits.
 
-An assembly takes documents best first, copies each content into the segment's text at once, so that the caller need not
-keep it, and makes the arrays when it is full. What it holds besides is one small row per document.
+A builder takes documents best first and copies each content into the segment's text at once, so that the caller can
+drop it. Besides the text it holds one small row per document. The arrays are built when the segment is full.
 """
 
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from argosy.search.arrays import U8, U32, freeze
 from argosy.search.documents import Category, Definition, SkipReason
-from argosy.search.index.checksums import sealed
-from argosy.search.index.marks import Marks
+from argosy.search.index.checksums import with_checksums
 from argosy.search.index.postings import postings_of
-from argosy.search.index.segment import SEGMENT_BLOCKS_MAX, SEGMENT_TEXT_BYTES, U8, DocTable, Segment, Text, frozen
-from argosy.search.index.text_blocks import blocks_at_most, names_of, text_of, traits_of
+from argosy.search.index.segment import (
+    BLOCK_BYTES,
+    SEGMENT_BLOCKS_MAX,
+    SEGMENT_TEXT_BYTES,
+    DocTable,
+    Segment,
+    Symbols,
+    Text,
+    Trait,
+)
+from argosy.search.kernels.blocks import cut_blocks
+from argosy.search.kernels.traits import mark_traits
+from argosy.search.symbols import KINDS, points
 
+NAME_BYTES_MAX = 0xFFFF  # lengths have 16 bits; a longer name is truncated
+
+_CAPITALS = frozenset(range(ord("A"), ord("Z") + 1))
+_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 _SKIPS: Mapping[SkipReason, int] = {reason: number for number, reason in enumerate(SkipReason)}
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file as it is indexed. With a reason to skip it, it has no content."""
+    """A file to be indexed. A skipped file has no content."""
 
     path: bytes
     content: bytes = b""
@@ -32,20 +48,20 @@ class Document:
     definitions: Sequence[Definition] = ()
 
 
-class Assembly:
-    """A segment in the making. `expected_bytes` is how much text will come, as far as is known."""
+class SegmentBuilder:
+    """Collects the documents of one segment. `expected_bytes` is the estimated size of its text."""
 
     def __init__(self, *, expected_bytes: int = SEGMENT_TEXT_BYTES) -> None:
-        # Untouched pages of an empty array take no memory.
+        # Pages of np.empty that are not written take no memory.
         self._data: U8 = np.empty(max(1, min(expected_bytes, SEGMENT_TEXT_BYTES)), np.uint8)
         self._starts = [0]
-        self._blocks = 0  # at most
+        self._blocks = 0  # upper bound
         self._names: list[bytes] = []
         self._names_bytes = 0
         self._blob_ids: list[bytes] = []
         self._languages: dict[str, int] = {}
         self._rows: list[tuple[int, int, int]] = []
-        self._marks = Marks()
+        self._symbols = SymbolBuilder()
 
     @property
     def documents(self) -> int:
@@ -55,8 +71,8 @@ class Assembly:
     def text_bytes(self) -> int:
         return self._starts[-1]
 
-    def has_room(self, path: bytes, content_bytes: int) -> bool:
-        """Whether a document fits. The first one always does: it may be larger than a segment should be."""
+    def fits(self, path: bytes, content_bytes: int) -> bool:
+        """Whether a document fits. The first always does, because a document can be larger than a segment."""
         return not self._names or (
             self.text_bytes + content_bytes < SEGMENT_TEXT_BYTES
             and self._names_bytes + len(path) < SEGMENT_TEXT_BYTES
@@ -64,7 +80,7 @@ class Assembly:
         )
 
     def add(self, document: Document) -> None:
-        """The next best document; the caller has asked whether it has room."""
+        """Appends the next document, which must fit."""
         content = document.content
         start = self.text_bytes
         end = start + len(content)
@@ -80,22 +96,22 @@ class Assembly:
         language = self._languages.setdefault(document.language, len(self._languages))
         self._rows.append((language, int(document.category), _SKIPS[document.skip]))
         if document.definitions:
-            self._marks.add(
+            self._symbols.add(
                 document.definitions, start, language=document.language, path=document.path, content=content
             )
 
     def finish(self) -> Segment:
-        """The segment. The assembly has given its text away and is of no further use."""
+        """Returns the segment. The builder cannot be used afterwards."""
         data, self._data = self._data, np.empty(0, np.uint8)
-        data.resize(self.text_bytes, refcheck=False)  # in place: the rest goes back to the system
-        assert self._blocks <= SEGMENT_BLOCKS_MAX, "a document was added that had no room"
+        data.resize(self.text_bytes, refcheck=False)  # in place; unused memory returns to the system
+        assert self._blocks <= SEGMENT_BLOCKS_MAX, "a document was added that does not fit"
         content, names = text_of(data, np.array(self._starts, np.uint32)), names_of(self._names)
-        return sealed(
+        return with_checksums(
             Segment(
                 content=content,
                 postings=postings_of(content, names),
                 names=names,
-                symbols=self._marks.finish(),
+                symbols=self._symbols.finish(),
                 table=self._table(content, names),
                 languages=tuple(self._languages),
             )
@@ -106,17 +122,101 @@ class Assembly:
         width = max(map(len, self._blob_ids), default=0)
         ids = b"".join(blob_id.ljust(width, b"\0") for blob_id in self._blob_ids)
         return DocTable(
-            languages=frozen(rows[:, 0].copy()),
-            categories=frozen(rows[:, 1].astype(np.uint8)),
-            skips=frozen(rows[:, 2].astype(np.uint8)),
-            traits=frozen(traits_of(content, names)),
-            blob_ids=frozen(np.frombuffer(ids, np.uint8).reshape(len(rows), width).copy()),
+            languages=freeze(rows[:, 0].copy()),
+            categories=freeze(rows[:, 1].astype(np.uint8)),
+            skips=freeze(rows[:, 2].astype(np.uint8)),
+            traits=freeze(traits_of(content, names)),
+            blob_ids=freeze(np.frombuffer(ids, np.uint8).reshape(len(rows), width).copy()),
         )
 
 
 def build_segment(documents: Iterable[Document]) -> Segment:
-    """A segment of documents that are known to fit one, in the order given."""
-    assembly = Assembly(expected_bytes=0)
+    """A segment of documents, in the order given, that fit one segment."""
+    builder = SegmentBuilder(expected_bytes=0)
     for document in documents:
-        assembly.add(document)
-    return assembly.finish()
+        builder.add(document)
+    return builder.finish()
+
+
+class SymbolBuilder:
+    """Collects definitions in compact arrays, because a segment has millions."""
+
+    def __init__(self) -> None:
+        self._starts = array("I")
+        self._lengths = array("H")
+        self._kinds = array("B")
+        self._points = array("H")
+        self._parents = array("i")
+
+    def add(self, definitions: Sequence[Definition], start: int, *, language: str, path: bytes, content: bytes) -> None:
+        """Adds the definitions of a document that begins at `start` in the segment's text."""
+        first = len(self._starts)
+        # Of the name, points depend only on the case of its first letter, so each form is computed once.
+        forms = [(each.kind, content[each.start] in _CAPITALS) for each in definitions]
+        worth = {form: points(language, form[0], path, b"A" if form[1] else b"a") for form in set(forms)}
+        self._starts.extend([start + each.start for each in definitions])
+        self._lengths.extend([min(each.length, NAME_BYTES_MAX) for each in definitions])
+        self._kinds.extend([_NUMBERS[each.kind] for each in definitions])
+        self._points.extend([worth[form] for form in forms])
+        self._parents.extend([each.parent if each.parent < 0 else each.parent + first for each in definitions])
+
+    def finish(self) -> Symbols:
+        """Returns the arrays."""
+        symbols = Symbols(
+            starts=freeze(np.array(self._starts, np.uint32)),
+            lengths=freeze(np.array(self._lengths, np.uint16)),
+            kinds=freeze(np.array(self._kinds, np.uint8)),
+            points=freeze(np.array(self._points, np.uint16)),
+            parents=freeze(np.array(self._parents, np.int32)),
+        )
+        assert bool((symbols.starts[1:] >= symbols.starts[:-1]).all()), "definitions come in text order"
+        return symbols
+
+
+def blocks_at_most(content_bytes: int) -> int:
+    """An upper bound of the number of blocks of one document."""
+    return content_bytes // BLOCK_BYTES + 1
+
+
+def text_of(data: U8, starts: U32) -> Text:
+    """Splits concatenated documents, each followed by a NUL, into blocks."""
+    data, starts = freeze(data), freeze(starts)
+    contents = np.diff(starts.astype(np.int64)) - 1
+    capacity = int((contents // BLOCK_BYTES).sum()) + len(contents)
+    block_starts, block_docs, block_lines = (np.empty(capacity + 1, np.uint32) for _ in range(3))
+    blocks = cut_blocks(data, starts, BLOCK_BYTES, block_starts, block_docs, block_lines)
+    return Text(
+        data=data,
+        starts=starts,
+        block_starts=freeze(block_starts[: blocks + 1].copy()),
+        block_docs=freeze(block_docs[:blocks].copy()),
+        block_lines=freeze(block_lines[:blocks].copy()),
+    )
+
+
+def names_of(paths: Sequence[bytes]) -> Text:
+    """Paths as documents of one block each."""
+    data = freeze(np.frombuffer(b"".join(path + b"\0" for path in paths), np.uint8).copy())
+    lengths = np.fromiter((len(path) + 1 for path in paths), np.int64, len(paths))
+    starts = freeze(np.concatenate(([0], np.cumsum(lengths))).astype(np.uint32))
+    return Text(
+        data=data,
+        starts=starts,
+        block_starts=starts,
+        block_docs=freeze(np.arange(len(paths), dtype=np.uint32)),
+        block_lines=freeze(np.zeros(len(paths), np.uint32)),
+    )
+
+
+def traits_of(text: Text, names: Text) -> U8:
+    """The traits (Trait) of each document."""
+    traits = np.zeros(text.documents, np.uint8)
+    mark_traits(names.data, names.starts, traits)
+    traits[:] = np.where(traits, Trait.ODD_NAME, 0)
+    broken = np.flatnonzero(names.data == ord("\n"))
+    traits[np.searchsorted(names.starts, broken, "right") - 1] |= Trait.ODD_NAME
+    mark_traits(text.data, text.starts, traits)
+    inner = np.flatnonzero(text.block_docs[1:] == text.block_docs[:-1])  # blocks continued by the next
+    is_cut = text.data[text.block_starts[inner + 1] - 1] != ord("\n")
+    traits[text.block_docs[inner[is_cut]]] |= Trait.CUT_LINE
+    return traits

@@ -1,7 +1,7 @@
-"""Whether the arrays of a segment fit together.
+"""Validates that the arrays of a received segment are consistent.
 
-Kernels trust them: they are compiled without bounds checks, and an offset past the end would read foreign memory. What
-was built here is sound; what came over a wire is looked at once, before it is used.
+Kernels are compiled without bounds checks, so an offset past the end would read foreign memory. Segments built by this
+process are consistent by construction; a received segment is validated once, before it is used.
 """
 
 from collections.abc import Iterator
@@ -10,21 +10,13 @@ import numpy as np
 
 from argosy.search.documents import SkipReason
 from argosy.search.index.sections import Array
-from argosy.search.index.segment import (
-    SEGMENT_BLOCKS_MAX,
-    DocTable,
-    Postings,
-    Segment,
-    Symbols,
-    Text,
-    bitmap_length,
-)
+from argosy.search.index.segment import SEGMENT_BLOCKS_MAX, DocTable, Postings, Segment, Symbols, Text, bitmap_length
 from argosy.search.kernels.classes import KEYS
 from argosy.search.symbols import KINDS
 
 
 def faults(segment: Segment) -> Iterator[str]:
-    """What does not fit, in words; nothing if all is well. Later checks rely on earlier ones: stop at the first."""
+    """Describes each inconsistency. Later checks rely on earlier ones, so the caller must stop at the first."""
     yield from _text_faults("content", segment.content)
     if segment.content.blocks > SEGMENT_BLOCKS_MAX:
         yield f"{segment.content.blocks} blocks, more than {SEGMENT_BLOCKS_MAX}"
@@ -37,7 +29,7 @@ def faults(segment: Segment) -> Iterator[str]:
 
 
 def _rises(array: Array, first: int, last: int) -> bool:
-    """Whether it begins and ends so, and each is larger than the one before."""
+    """Whether the array is strictly ascending from `first` to `last`."""
     return bool(len(array) and array[0] == first and array[-1] == last and (array[1:] > array[:-1]).all())
 
 

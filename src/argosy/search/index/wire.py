@@ -1,10 +1,10 @@
-"""An index as a stream of bytes, so that a node that leaves can hand it over.
+"""The stream format of an index, with which a draining node sends it to its successor.
 
     magic 8 · format 2 · header length 4 · header checksum 8 · header · the sections of each part, raw, in order
 
-Numbers are little-endian. The header (msgpack) has the repository and for each section its shape and the checksum that
-was made when the index was built: the receiver finds damage on the way and in the sender's memory alike. What arrives
-is checked to fit together before anyone searches it.
+Numbers are little-endian. The header (msgpack) has the repository and, for each section, its shape and the checksum
+from build time, so that the receiver detects damage in transit and in the sender's memory. A received index is
+validated before it is searched.
 """
 
 import struct
@@ -16,17 +16,18 @@ import msgspec
 import numpy as np
 
 from argosy.base.errors import Invalid
+from argosy.search.arrays import freeze
 from argosy.search.index.checksums import BRANCHES, checksum
 from argosy.search.index.index import Index, Part
 from argosy.search.index.sections import SECTIONS, TWO_DIMENSIONAL, Array, sections, segment_fields
-from argosy.search.index.segment import Segment, frozen
+from argosy.search.index.segment import Segment
 from argosy.search.index.validation import faults
 from argosy.search.model import Repository
 
-FORMAT = 1  # counted up with any change of sections, kinds, classes or what they mean
-HEADER_BYTES_MAX = 8 << 20  # a part's entry takes about 1 KiB
-SECTION_BYTES_MAX = 1 << 30  # a segment's largest is its text, 128 MiB
-CHUNK_BYTES = 1 << 20  # what is yielded at a time, at most
+FORMAT = 1  # increment on any change of sections, kinds, byte classes or their meaning
+HEADER_BYTES_MAX = 8 << 20  # an entry of a part takes about 1 KiB
+SECTION_BYTES_MAX = 1 << 30  # the largest section is the text, 128 MiB
+CHUNK_BYTES = 1 << 20  # maximal size of a chunk after the header
 
 _MAGIC = b"argosyix"
 _PREFIX = struct.Struct("<8sHIQ")
@@ -51,9 +52,9 @@ class _Header(msgspec.Struct, frozen=True, array_like=True):
 
 
 def dump(index: Index) -> Iterator[bytes]:
-    """The stream, in chunks of at most CHUNK_BYTES (the first holds the header, however long)."""
-    header = _Header(index.repository, index.recipe, tuple(_described(each) for each in index.parts))
-    encoded = msgspec.msgpack.encode(_unspelled(msgspec.to_builtins(header)))
+    """Encodes the index in chunks of at most CHUNK_BYTES, except the first, which has the header."""
+    header = _Header(index.repository, index.recipe, tuple(_part_header(each) for each in index.parts))
+    encoded = msgspec.msgpack.encode(_encode_names(msgspec.to_builtins(header)))
     yield _PREFIX.pack(_MAGIC, FORMAT, len(encoded), checksum(np.frombuffer(encoded, np.uint8))) + encoded
     for part in index.parts:
         for _, array in [*sections(part.segment), (BRANCHES, part.branches)]:
@@ -63,7 +64,7 @@ def dump(index: Index) -> Iterator[bytes]:
 
 
 def load(chunks: Iterable[bytes]) -> Index:
-    """The index that was dumped. Chunks may be cut anywhere; whatever is not one whole sound index is refused."""
+    """Decodes an index from chunks of any size. Raises Invalid unless they are exactly one valid index."""
     stream = _Stream(chunks)
     header = _header(stream)
     parts = tuple(_part(stream, number, each) for number, each in enumerate(header.parts))
@@ -71,7 +72,7 @@ def load(chunks: Iterable[bytes]) -> Index:
     return Index(header.repository, parts, header.recipe)
 
 
-def _described(part: Part) -> _Part:
+def _part_header(part: Part) -> _Part:
     segment = part.segment
     arrays = list(sections(segment))
     sums = segment.checksums or [checksum(array) for _, array in arrays]
@@ -83,7 +84,7 @@ def _described(part: Part) -> _Part:
 def _header(stream: "_Stream") -> _Header:
     magic, version, length, expected = _PREFIX.unpack(bytes(stream.take(_PREFIX.size)))
     if magic != _MAGIC:
-        raise Invalid(f"this is not an index: it begins with {magic!r}")
+        raise Invalid(f"not an index: it begins with {magic!r}")
     if version != FORMAT:
         raise Invalid(f"the index has format {version} and this node reads format {FORMAT}: build the index here")
     if length > HEADER_BYTES_MAX:
@@ -92,7 +93,7 @@ def _header(stream: "_Stream") -> _Header:
     if checksum(encoded) != expected:
         raise Invalid("the index's header is damaged: ask for it again")
     try:
-        return msgspec.convert(_spelled(msgspec.msgpack.decode(encoded.tobytes())), _Header)
+        return msgspec.convert(_decode_names(msgspec.msgpack.decode(encoded.tobytes())), _Header)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise Invalid(f"the index's header is not understood ({error}): build the index here") from None
 
@@ -110,7 +111,7 @@ def _part(stream: "_Stream", number: int, header: _Part) -> Part:
         raise Invalid(f"part {number} of the index does not fit together ({fault}): build the index here")
     if len(branches) != segment.names.documents:
         raise Invalid(f"part {number} has branches for {len(branches)} of {segment.names.documents} documents")
-    return Part(segment, frozen(branches), header.branches.checksum)
+    return Part(segment, freeze(branches), header.branches.checksum)
 
 
 def _section(stream: "_Stream", name: str, kind: np.dtype[Any], section: _Section, dimensions: int) -> Array:
@@ -125,7 +126,7 @@ def _section(stream: "_Stream", name: str, kind: np.dtype[Any], section: _Sectio
 
 
 class _Stream:
-    """Chunks of any size, from which arrays are filled."""
+    """Reads arrays from chunks of any size."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
@@ -133,13 +134,13 @@ class _Stream:
         self._taken = 0
 
     def take(self, size: int) -> Array:
-        """The next `size` bytes."""
+        """Reads the next `size` bytes."""
         array = np.empty(size, np.uint8)
         self.fill(array)
         return array
 
     def fill(self, array: Array) -> None:
-        """The next bytes, as many as the array has room for."""
+        """Fills the array with the next bytes."""
         room = array.reshape(-1).view(np.uint8)
         while len(room):
             if not self._rest and not self._refill():
@@ -161,25 +162,25 @@ class _Stream:
         return False
 
 
-def _unspelled(thing: Any) -> Any:
-    """Text as bytes, all the way down: a name may hold what is no Unicode."""
+def _encode_names(thing: Any) -> Any:
+    """Encodes all strings as bytes, because names can contain bytes that are not Unicode."""
     match thing:
         case str():
             return thing.encode("utf-8", "surrogateescape")
         case dict():
-            return {_unspelled(key): _unspelled(value) for key, value in thing.items()}
+            return {_encode_names(key): _encode_names(value) for key, value in thing.items()}
         case list() | tuple():
-            return [_unspelled(each) for each in thing]
+            return [_encode_names(each) for each in thing]
     return thing
 
 
-def _spelled(thing: Any) -> Any:
-    """Bytes as text, all the way down."""
+def _decode_names(thing: Any) -> Any:
+    """Decodes all bytes as strings."""
     match thing:
         case bytes():
             return thing.decode("utf-8", "surrogateescape")
         case dict():
-            return {_spelled(key): _spelled(value) for key, value in thing.items()}
+            return {_decode_names(key): _decode_names(value) for key, value in thing.items()}
         case list():
-            return [_spelled(each) for each in thing]
+            return [_decode_names(each) for each in thing]
     return thing

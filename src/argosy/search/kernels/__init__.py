@@ -1,8 +1,11 @@
-"""The compiled loops: everything that touches text byte by byte. They run without the interpreter lock.
+"""Compiled loops: everything that reads text byte by byte. They run without the global interpreter lock.
 
-A kernel is compiled once for each machine, which takes up to seconds, and loaded from a cache after that. `make setup`
-and the container image compile them beforehand. A node that starts without them compiles ESSENTIAL, says that it is
-ready, and has the others compiled in the background; a query that needs one of those first waits for that one.
+numba compiles a kernel once per kind of CPU, which takes up to several seconds, and loads it from a cache afterwards.
+`make setup` and the container image compile the kernels in advance. A node that starts without a cache compiles
+ESSENTIAL, reports ready, and compiles the rest in the background; a query that needs one of those waits for it.
+
+Reading order: `compiler` (how kernels are declared, compiled and cached), `classes` (trigram keys), `blocks` and
+`postings` (indexing), `candidates` and `scan` (searching), `spans` (scoring), `encode_chunks` (results).
 """
 
 from collections.abc import Callable
@@ -13,12 +16,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from argosy.search.kernels.worker import Background
 
-# What building an index and the searches that the pages give as examples call: words, symbols, regular expressions,
-# names and `or`, answered in chunks or lines. Those that take longest to compile come first, so that several processes
-# are done at about the same time.
+# The kernels that index building and the searches shown in the docs call: words, symbols, regular expressions, names
+# and `or`, with results as chunks or lines. tests/search/kernels measures the set. The slowest to compile come first,
+# so that several compiler processes finish at about the same time.
 ESSENTIAL = (
-    "tell_chunks", "_blank", "choose_in_all", "_outline", "scan_in_all", "tell_lines", "intersect", "score_in_all",
-    "places_in_documents", "rows_with_all", "scan", "_blank_bodies", "_nest", "mark_traits", "score_matches",
+    "encode_chunks", "_blank", "select_in_parts", "_outline", "scan_parts", "encode_lines", "intersect", "score_parts",
+    "places_in_documents", "parts_with_all", "scan", "_blank_bodies", "_nest", "mark_traits", "score_matches",
     "lines_around", "collect_keys", "_squeeze", "_blank_arguments", "cut_blocks", "best_of", "_place", "distinct_keys",
     "gather", "score_names", "entries_of", "best_points", "_keys_of", "ranges_of", "documents_of", "unite", "_columns",
     "fill_postings", "blocks_within", "mark_documents", "mark_first_documents", "without_overlaps",
@@ -26,7 +29,7 @@ ESSENTIAL = (
 
 
 def import_all() -> list[str]:
-    """Imports, and so declares, every kernel; returns the names of the modules here."""
+    """Imports every module that declares kernels; returns the names of those in this package."""
     names = sorted(module.name for module in iter_modules(__path__))
     for name in names:
         import_module(f"{__name__}.{name}")
@@ -35,38 +38,41 @@ def import_all() -> list[str]:
 
 
 def warm() -> list[str]:
-    """Loads every kernel, and compiles in this process what is not cached."""
-    from argosy.search.kernels import compiling
+    """Loads every kernel; compiles those that are not cached in this process."""
+    from argosy.search.kernels import compiler
 
     names = import_all()
-    compiling.load(compiling.not_loaded())
+    compiler.load(compiler.not_loaded())
     return names
 
 
 def prepare(progress: Callable[[int, int], None] | None = None) -> "Background | None":
-    """Loads what is cached, compiling ESSENTIAL first; the compilation of the rest, to be stopped by the caller."""
-    from argosy.search.kernels import compiling
+    """Compiles ESSENTIAL, loads everything cached, and starts compiling the rest in the background.
+
+    Returns the background compilation, which the caller must stop, or None if nothing is left to compile.
+    """
+    from argosy.search.kernels import compiler
 
     import_all()
     compile_essential(progress)
-    compiling.load_cached()
-    compiling.load(compiling.missing(ESSENTIAL))  # in memory, where nothing can be written
+    compiler.load_cached()
+    compiler.load(compiler.missing(ESSENTIAL))  # in memory only, if no cache directory is writable
     from argosy.search.kernels.worker import Background
 
-    return Background() if any(each._cache.folder for each in compiling.missing()) else None
+    return Background() if any(each._cache.folder for each in compiler.missing()) else None
 
 
 def compile_essential(progress: Callable[[int, int], None] | None = None) -> None:
-    """Has the kernels of ESSENTIAL that no cache has compiled by other processes, if there is anywhere to write."""
-    from argosy.search.kernels import compiling
-    from argosy.search.kernels.worker import Compilation, Failed
+    """Compiles the missing kernels of ESSENTIAL in worker processes, if a cache directory is writable."""
+    from argosy.search.kernels import compiler
+    from argosy.search.kernels.worker import Compilation, CompilationFailed
 
-    if not any(each._cache.folder for each in compiling.missing(ESSENTIAL)):
+    if not any(each._cache.folder for each in compiler.missing(ESSENTIAL)):
         return
     with Compilation(everything=False) as compilation:
         try:
             compilation.wait(progress)
-        except Failed as error:
+        except CompilationFailed as error:
             from argosy.base import logs
 
-            logs.get("search.kernels").warning("kernels are compiled by this process instead", reason=str(error))
+            logs.get("search.kernels").warning("kernel workers failed, compiling in this process", reason=str(error))

@@ -1,15 +1,15 @@
-"""Cutting documents into blocks: whole lines, about `block_bytes` of them, never across documents.
+"""Splits documents into blocks of whole lines, about `block_bytes` long. A block never spans two documents.
 
-A block is `block_bytes` long or somewhat longer where its lines allow, twice that and a newline at most. Only a line
-longer than two blocks is cut inside; one that would not fit begins a block of its own. A short block is always followed
-by one that makes up for it, so a document of n bytes has at most n / block_bytes + 1 blocks.
+A block is `block_bytes` long or slightly longer, as its lines allow, and at most twice that plus a newline. Only a line
+longer than two blocks is cut; a line that does not fit starts a new block. A short block is always followed by a long
+one, so a document of n bytes has at most n / block_bytes + 1 blocks.
 """
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import U8, U32
-from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
+from argosy.search.arrays import U8, U32
+from argosy.search.kernels.compiler import BYTES, WORDS, helper, kernel
 
 _OUT = numba.uint32[::1]
 _NEWLINE = np.uint8(10)
@@ -17,7 +17,7 @@ _NEWLINE = np.uint8(10)
 
 @helper
 def _next_cut(data: U8, start: int, end: int, block_bytes: int) -> int:
-    """Where the block that begins at `start` ends; `end` is the document's."""
+    """The end of the block that begins at `start`, in a document that ends at `end`."""
     if end - start <= block_bytes + block_bytes // 2:  # too little is left for two blocks
         return end
     limit = start + 2 * block_bytes
@@ -28,7 +28,7 @@ def _next_cut(data: U8, start: int, end: int, block_bytes: int) -> int:
         at += 1
     if end <= limit:
         return end
-    at = start + block_bytes - 1  # the line here is long: let it begin the next block
+    at = start + block_bytes - 1  # the line here is long: it starts the next block
     while at > start:
         at -= 1
         if data[np.uintp(at)] == _NEWLINE:
@@ -46,9 +46,9 @@ def _newlines(data: U8, start: int, end: int) -> int:
 
 @kernel(numba.int64(BYTES, WORDS, numba.int64, _OUT, _OUT, _OUT))
 def cut_blocks(data: U8, starts: U32, block_bytes: int, block_starts: U32, block_docs: U32, block_lines: U32) -> int:
-    """Writes each block's start, document and the newlines before it in that document; returns their number.
+    """Writes each block's start, document and number of newlines before it in that document; returns the block count.
 
-    Every document has a block, also an empty one: the NUL after it. The last start written is the end of the data.
+    An empty document has a block too: the NUL after it. The last start written is the end of the data.
     """
     count = 0
     for document in range(starts.size - 1):

@@ -1,10 +1,10 @@
-"""Where compiled kernels are kept on disk.
+"""The on-disk cache of compiled kernels.
 
-numba uses one folder, and only if it can write there; otherwise it fails when a kernel is declared. An image is
-compiled by root and runs with a read-only file system, so here a folder need not be writable to be read: a kernel is
-loaded from whichever folder has it, and written to the first that can be written. Where none can, what is not cached
-is compiled in memory, with a warning. Cached code is unpickled, so only folders of this user or of whoever installed
-the package are used, never one that others can write to.
+numba uses one cache directory and fails at declaration if it is not writable. A container image is compiled by root and
+runs on a read-only file system, so this cache reads from any directory that has a kernel and writes to the first one
+that is writable. If none is, kernels that are not cached are compiled in memory, with a warning. Cached code is
+unpickled, so only directories owned by this user or by the installer of the package are used, never one that others
+can write to.
 """
 
 import inspect
@@ -28,13 +28,13 @@ from argosy.base import logs
 
 log = logs.get("search.kernels")
 
-IN_MEMORY = "search kernels compiled in memory only: no cache folder is writable, set NUMBA_CACHE_DIR to one"
+IN_MEMORY = "search kernels compiled in memory only: no cache directory is writable; set NUMBA_CACHE_DIR"
 UNREADABLE = (OSError, EOFError, pickle.UnpicklingError)
 
 
 class Locator(InTreeCacheLocator):
-    """The folders for the kernels of one source file: the first is NUMBA_CACHE_DIR if it is set, then the
-    `__pycache__` beside the file, then the user's cache."""
+    """The cache directories of one source file, in order: NUMBA_CACHE_DIR if set, the `__pycache__` beside the file,
+    the user's cache."""
 
     def __init__(self, function: Any, file: str) -> None:
         super().__init__(function, file)
@@ -46,12 +46,12 @@ class Locator(InTreeCacheLocator):
         self.writable = next(filter(_is_writable, self.folders), None)
 
     def ensure_cache_path(self) -> None:
-        """Whether a folder can be written is no condition for a cache."""
+        """Does nothing: a read-only cache directory is valid."""
 
 
 def _folder(kind: Any, function: Any, file: str) -> str | None:
-    """None where numba cannot name a folder: it encodes the path of the source file as UTF-8, which fails for one that
-    the locale's encoding could not decode."""
+    """None if numba cannot name a directory: it encodes the source path as UTF-8, which fails if the path contains
+    bytes that the locale's encoding could not decode."""
     try:
         folder: str = kind(function, file).get_cache_path()
     except UnicodeEncodeError:
@@ -73,7 +73,7 @@ class _Implementation(CompileResultCacheImpl):
 
 
 class _Files:
-    """The same pair of files, an index and the code, in several folders."""
+    """One pair of cache files (index and code) in several directories."""
 
     def __init__(self, locator: Locator, base: str, stamp: object) -> None:
         self._files = {folder: IndexDataCacheFile(folder, base, stamp) for folder in locator.folders}
@@ -86,7 +86,7 @@ class _Files:
         return next((found for found in self._read(lambda file: file.load(key)) if found is not None), None)
 
     def save(self, key: object, data: object) -> None:
-        """What cannot be written is compiled again by the next process; it is not worth failing for."""
+        """Ignores write errors: the next process compiles the kernel again."""
         if self._written is None:
             return
         try:
@@ -94,29 +94,29 @@ class _Files:
         except OSError as error:
             _warn("compiled kernels could not be cached", folder=self._written._cache_path, error=str(error))
 
-    def _read(self, look: Callable[[Any], Any]) -> Iterator[Any]:
+    def _read(self, read: Callable[[Any], Any]) -> Iterator[Any]:
         for folder, file in self._files.items():
             try:
-                yield look(file)
+                yield read(file)
             except UNREADABLE as error:
                 log.debug("cached kernel not readable", folder=folder, error=str(error))
 
 
 class KernelCache(FunctionCache):
-    """The cache of one kernel; `stamp` changes whenever a file that it depends on does."""
+    """The cache of one kernel; `stamp` changes with the files that it depends on."""
 
     _impl_class = _Implementation
 
     def __init__(self, function: Any, stamp: object) -> None:
         super().__init__(function)
-        # numba would take another one if NUMBA_CACHE_LOCATOR_CLASSES is set.
+        # Set here because numba would choose another one if NUMBA_CACHE_LOCATOR_CLASSES is set.
         self._impl._locator = self._locator = Locator(function, inspect.getfile(function))
         stamps = self._locator.get_source_stamp(), stamp
         self._cache_file = _Files(self._locator, self._impl.filename_base, stamps)
 
     @property
     def folder(self) -> str | None:
-        """Where what is compiled is written, if anywhere."""
+        """The directory that compiled code is written to, if any."""
         return self._locator.writable
 
     def save_overload(self, signature: Any, data: Any) -> None:
@@ -130,5 +130,5 @@ class KernelCache(FunctionCache):
 
 @cache
 def _warn(event: str, **fields: str) -> None:
-    """Once for each folder: there are dozens of kernels."""
+    """Logs once per directory, not once for each of the dozens of kernels."""
     log.warning(event, **fields)

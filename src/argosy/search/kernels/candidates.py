@@ -1,33 +1,33 @@
-"""Which blocks may hold a text: intersecting and uniting postings, of one segment or of many in one call."""
+"""Finds the blocks that can contain a literal: intersects and unites postings, of one segment or of many per call."""
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import I64, U16, U32, U64
-from argosy.search.kernels.compiling import LONGS, SHORTS, TABLE, WORDS, helper, kernel
-from argosy.search.kernels.machine import longs_at, shorts_at, words_at
+from argosy.search.arrays import I64, U16, U32, U64
+from argosy.search.kernels.compiler import LONGS, SHORTS, TABLE, WORDS, helper, kernel
+from argosy.search.kernels.simd import longs_at, shorts_at, words_at
 
 _U = np.uintp
 _KEYS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _OUT = numba.uint32[::1]
 _BITS = numba.uint16[::1]
 
-# What `choose_in_all` must know of a part of an index: a row of its table. Sizes are numbers, the others addresses.
+# Columns of the `select_in_parts` table, which has a row per index part. Sizes are values, the rest are addresses.
 COLUMNS = 13
 PRESENT, RANKS, OFFSETS, POSTINGS, BLOCK_STARTS, BLOCK_DOCS, BRANCHES, ODD_FOLDS = range(8)
 BLOCKS, ALL_DOCUMENTS, BITMAP_WORDS, TRAITS, ODD_FOLDS_COUNT = range(8, COLUMNS)
 
-# What it says of a part that is not ruled out.
+# Columns of its result, which has a row per part that is not filtered out.
 ROW, FIRST_BLOCK, PAST_BLOCK, DOCUMENTS, BYTES = range(5)
-UNDECIDED = -1  # past the last block of a part where bytes alone do not decide
+UNDECIDED = -1  # instead of the end of its blocks: bytes alone do not decide for this part
 
-# As in `segment.py` and `classes.py`; a kernel's cache does not notice constants of other files.
+# Copies of constants in `segment.py` and `classes.py`: a kernel's cache does not notice a change in another file.
 _ODD_NAME = 8
 _CLASS_BITS = 6
-_ROOM_BLOCKS = 4096  # to begin with
-_RULED_BLOCKS_MAX = 2048  # of a part that is not large: about 8 MB of text
+_CAPACITY_BLOCKS = 4096  # initial capacity of the result
+_FILTERED_BLOCKS_MAX = 2048  # of a part that is filtered here: about 8 MB of text
 
-# A list this many times longer than what is left of the candidates is searched in leaps, not walked.
+# A posting this many times longer than the remaining candidates is searched by galloping instead of merging.
 _LEAP_RATIO = 16
 
 
@@ -41,7 +41,7 @@ def _ones(word: int) -> int:
 
 @helper
 def _rank(key: int, present: U64, ranks: U32) -> int:
-    """The key's place among those present, or -1."""
+    """The position of the key among those present, or -1."""
     word = present[_U(key >> 6)]
     bit = np.uint64(key & 63)
     if (word >> bit) & np.uint64(1) == 0:
@@ -50,7 +50,7 @@ def _rank(key: int, present: U64, ranks: U32) -> int:
 
 
 @helper
-def _keep_in_bitmap(out: U32, count: int, blocks: U16, start: int) -> int:
+def _filter_by_bitmap(out: U32, count: int, blocks: U16, start: int) -> int:
     kept = 0
     for i in range(count):
         block = out[i]
@@ -60,7 +60,7 @@ def _keep_in_bitmap(out: U32, count: int, blocks: U16, start: int) -> int:
 
 
 @helper
-def _keep_by_leaps(out: U32, count: int, blocks: U16, start: int, length: int) -> int:
+def _filter_by_galloping(out: U32, count: int, blocks: U16, start: int, length: int) -> int:
     kept = 0
     low = start
     end = start + length
@@ -86,7 +86,7 @@ def _keep_by_leaps(out: U32, count: int, blocks: U16, start: int, length: int) -
 
 
 @helper
-def _keep_by_walking(out: U32, count: int, blocks: U16, start: int, length: int) -> int:
+def _filter_by_merging(out: U32, count: int, blocks: U16, start: int, length: int) -> int:
     kept = 0
     at = start
     end = start + length
@@ -120,7 +120,7 @@ def _intersect_bitmaps(starts: I64, blocks: U16, words: int, out: U32) -> int:
 
 @helper
 def _by_length(starts: I64, lengths: I64) -> None:
-    """Sorts postings, the shortest first. There are few, and numba's own sorting takes long to load."""
+    """Sorts postings by length. Insertion sort, because there are few and numba's own sort is slow to load."""
     for i in range(1, lengths.size):
         start, length = starts[_U(i)], lengths[_U(i)]
         at = i
@@ -131,8 +131,8 @@ def _by_length(starts: I64, lengths: I64) -> None:
 
 
 @helper
-def _look_up(keys: I64, present: U64, ranks: U32, offsets: U32, starts: I64, lengths: I64) -> int:
-    """Where the postings of the keys are, the shortest first, and how many entries they have; -1 if one is missing."""
+def _find_postings(keys: I64, present: U64, ranks: U32, offsets: U32, starts: I64, lengths: I64) -> int:
+    """Finds the postings of the keys, shortest first; returns their number of entries, or -1 if a key is missing."""
     for i in range(keys.size):
         if (present[_U(keys[i] >> 6)] >> np.uint64(keys[i] & 63)) & np.uint64(1) == 0:
             return np.int64(-1)
@@ -148,7 +148,7 @@ def _look_up(keys: I64, present: U64, ranks: U32, offsets: U32, starts: I64, len
 
 @helper
 def _in_all(starts: I64, lengths: I64, bitmap_words: int, blocks: U16, out: U32) -> int:
-    """The blocks that are in all of these postings, the shortest of which comes first."""
+    """The blocks in all of these postings, which are sorted by length."""
     if lengths[0] == bitmap_words:
         return _intersect_bitmaps(starts, blocks, bitmap_words, out)
     count = lengths[0]
@@ -158,11 +158,11 @@ def _in_all(starts: I64, lengths: I64, bitmap_words: int, blocks: U16, out: U32)
         if count == 0:
             break
         if lengths[i] == bitmap_words:
-            count = _keep_in_bitmap(out, count, blocks, starts[i])
+            count = _filter_by_bitmap(out, count, blocks, starts[i])
         elif lengths[i] > _LEAP_RATIO * count:
-            count = _keep_by_leaps(out, count, blocks, starts[i], lengths[i])
+            count = _filter_by_galloping(out, count, blocks, starts[i], lengths[i])
         else:
-            count = _keep_by_walking(out, count, blocks, starts[i], lengths[i])
+            count = _filter_by_merging(out, count, blocks, starts[i], lengths[i])
     return count
 
 
@@ -170,10 +170,10 @@ def _in_all(starts: I64, lengths: I64, bitmap_words: int, blocks: U16, out: U32)
 def _intersect(
     keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32
 ) -> tuple[int, int]:
-    """How many blocks there are, and how many entries the postings have."""
+    """Returns the number of blocks, and the number of entries of the postings."""
     starts = np.empty(keys.size, np.int64)
     lengths = np.empty(keys.size, np.int64)
-    entries = _look_up(keys, present, ranks, offsets, starts, lengths)
+    entries = _find_postings(keys, present, ranks, offsets, starts, lengths)
     if entries < 0:
         return 0, 0
     return _in_all(starts, lengths, bitmap_words, blocks, out), entries
@@ -181,13 +181,13 @@ def _intersect(
 
 @kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _OUT))
 def intersect(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, out: U32) -> int:
-    """The blocks that hold every key, ascending in `out`; returns how many. Shortest posting first."""
+    """Writes the blocks that hold every key to `out`, ascending; returns their number."""
     return _intersect(keys, bitmap_words, present, ranks, offsets, blocks, out)[0]
 
 
 @helper
-def _alive(block_starts: U32, block_docs: U32, branches: U64, out: U32, count: int) -> tuple[int, int, int]:
-    """Of these blocks those of documents on some branch stay: how many, of how many documents and bytes."""
+def _drop_deleted(block_starts: U32, block_docs: U32, branches: U64, out: U32, count: int) -> tuple[int, int, int]:
+    """Removes blocks of deleted documents (on no branch); returns the remaining blocks, documents and bytes."""
     kept, documents, size = 0, 0, 0
     last = np.int64(-1)
     for i in range(count):
@@ -205,7 +205,7 @@ def _alive(block_starts: U32, block_docs: U32, branches: U64, out: U32, count: i
 
 @helper
 def _without(keys: I64, classes: U16) -> I64:
-    """The keys that have none of these classes in them."""
+    """The keys that contain none of these classes."""
     kept = np.empty(keys.size, np.int64)
     count = 0
     for i in range(keys.size):
@@ -220,7 +220,7 @@ def _without(keys: I64, classes: U16) -> I64:
 
 @helper
 def _meets_odd_folds(row: I64, all_keys: I64, odd_classes: U16) -> bool:
-    """Whether some document with letters that fold oddly has all that surrounds such letters in a text: its keys."""
+    """Whether a document with ODD_FOLD letters has all keys of the literal that contain no such letter."""
     odd = words_at(row[ODD_FOLDS], row[ODD_FOLDS_COUNT])
     if odd.size == 0:
         return False
@@ -229,7 +229,7 @@ def _meets_odd_folds(row: I64, all_keys: I64, odd_classes: U16) -> bool:
         return True
     starts, lengths = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     present, ranks = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097)
-    if _look_up(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths) < 0:
+    if _find_postings(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths) < 0:
         return False
     out = np.empty(row[BLOCKS], np.uint32)
     count = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), out)
@@ -245,19 +245,18 @@ def _meets_odd_folds(row: I64, all_keys: I64, odd_classes: U16) -> bool:
 
 
 @kernel((TABLE, numba.int64, numba.int64, _KEYS, SHORTS, numba.int64))
-def choose_in_all(
+def select_in_parts(
     table: I64, first: int, past: int, keys: I64, odd_classes: U16, care: int
 ) -> tuple[U32, I64, int, int]:
-    """The blocks that may hold a literal in the parts of these rows, without documents on no branch.
+    """The blocks that can contain a literal in the parts of these rows, without those of deleted documents.
 
-    Returns the blocks of all parts; a row for each part that is not ruled out, in their order; how many parts were
-    looked up in, and how many entries of postings they have for the keys. Where a part has traits that matter (`care`),
-    such as odd letters and all that surrounds them (what is not of the `odd_classes`), bytes do not decide: its row
-    says UNDECIDED, and it is not counted.
+    Returns the blocks of all parts, a row for each part that is not filtered out, in order, the number of parts looked
+    up, and the number of posting entries read. If a part has traits in `care`, such as letters that fold oddly together
+    with all keys free of `odd_classes`, bytes do not decide: its row has UNDECIDED, and it is not counted.
     """
     starts, lengths = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     found = np.empty((past - first, 5), np.int64)
-    out = np.empty(_ROOM_BLOCKS, np.uint32)
+    out = np.empty(_CAPACITY_BLOCKS, np.uint32)
     count, used, undecided, entries = 0, 0, 0, np.int64(0)
     for r in range(first, past):
         row = table[r]
@@ -268,7 +267,7 @@ def choose_in_all(
             count, undecided = count + 1, undecided + 1
             continue
         present, ranks = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097)
-        size = _look_up(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths)
+        size = _find_postings(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths)
         if size < 0:
             continue
         entries += size
@@ -280,7 +279,7 @@ def choose_in_all(
         kept = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), here)
         block_starts, block_docs = words_at(row[BLOCK_STARTS], row[BLOCKS] + 1), words_at(row[BLOCK_DOCS], row[BLOCKS])
         branches = longs_at(row[BRANCHES], row[ALL_DOCUMENTS])
-        kept, documents, size = _alive(block_starts, block_docs, branches, here, kept)
+        kept, documents, size = _drop_deleted(block_starts, block_docs, branches, here, kept)
         if kept:
             found[count, ROW], found[count, FIRST_BLOCK], found[count, PAST_BLOCK] = r, used, used + kept
             found[count, DOCUMENTS], found[count, BYTES] = documents, size
@@ -300,7 +299,7 @@ def _entries_of(keys: I64, present: U64, ranks: U32, offsets: U32) -> int:
 
 @kernel((_KEYS, LONGS, WORDS, WORDS))
 def entries_of(keys: I64, present: U64, ranks: U32, offsets: U32) -> int:
-    """How many entries the postings of these keys have together."""
+    """The total number of entries in the postings of these keys."""
     return _entries_of(keys, present, ranks, offsets)
 
 
@@ -314,10 +313,11 @@ def _has_all(keys: I64, present: U64, ranks: U32) -> bool:
 
 @helper
 def _documents_with_all(row: I64, keys: I64, blocks: U32, documents: U32, count: int) -> int:
-    """Of so many `documents` those that have a block with every key stay; how many. -1 means: any that is alive."""
+    """Filters the first `count` documents to those with a block that has every key; returns their number. A count of -1
+    stands for all documents that are not deleted."""
     starts, lengths = np.empty(keys.size, np.int64), np.empty(keys.size, np.int64)
     present, ranks = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097)
-    if _look_up(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths) < 0:
+    if _find_postings(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths) < 0:
         return 0
     found = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), blocks)
     block_docs, branches = words_at(row[BLOCK_DOCS], row[BLOCKS]), longs_at(row[BRANCHES], row[ALL_DOCUMENTS])
@@ -336,23 +336,22 @@ def _documents_with_all(row: I64, keys: I64, blocks: U32, documents: U32, count:
 
 
 @kernel((TABLE, numba.int64, numba.int64, _KEYS, _KEYS, _KEYS, _KEYS, SHORTS))
-def rows_with_all(
+def parts_with_all(
     table: I64, first: int, past: int, keys: I64, firsts: I64, odd: I64, free: I64, odd_classes: U16
 ) -> tuple[I64, int, int]:
-    """The rows of parts that may have a document with all of several literals, which have the keys from `firsts` on.
+    """The rows of parts that can have a document with all of several literals, whose keys begin at `firsts`.
 
-    As `evaluate.py` does it: the literals are looked up one after the other until no document is left. How many keys
-    were looked up and how many entries they have is told of the parts that are ruled out. A part is not where bytes do
-    not decide: where a literal may be missing (`free`, the traits of such documents), or letters beyond ASCII may be
-    its letters (`odd`). A large part is only if it lacks a key: to go through its documents here, and then again for
-    what is left of the query, would take longer than the latter alone.
+    Literals are looked up one after another until no document is left, as in `evaluate.py`; the key and entry counts
+    are of the parts that are filtered out. A part is never filtered out if bytes do not decide: if a document can match
+    without the literal (`free`, its traits) or with letters beyond ASCII (`odd`). A large part is filtered out only if
+    it lacks a key, because checking its documents here and again in the search costs more than the search alone.
     """
     left = np.empty(past - first, np.int64)
     blocks, documents = np.empty(0, np.uint32), np.empty(0, np.uint32)
     count, lookups, entries = 0, 0, np.int64(0)
     for r in range(first, past):
         row = table[r]
-        if blocks.size < row[BLOCKS] <= _RULED_BLOCKS_MAX:
+        if blocks.size < row[BLOCKS] <= _FILTERED_BLOCKS_MAX:
             blocks, documents = np.empty(row[BLOCKS], np.uint32), np.empty(row[BLOCKS], np.uint32)
         present, ranks, offsets = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097), words_at(row[OFFSETS], 1)
         own_lookups, own_entries, kept = 0, np.int64(0), np.int64(-1)
@@ -364,7 +363,7 @@ def rows_with_all(
                 break
             own_lookups += own.size
             own_entries += _entries_of(own, present, ranks, offsets)
-            if row[BLOCKS] <= _RULED_BLOCKS_MAX:
+            if row[BLOCKS] <= _FILTERED_BLOCKS_MAX:
                 kept = _documents_with_all(row, own, blocks, documents, kept)
             elif not _has_all(own, present, ranks):
                 kept = np.int64(0)
@@ -381,7 +380,7 @@ def rows_with_all(
 
 @kernel((_KEYS, numba.int64, LONGS, WORDS, WORDS, SHORTS, _BITS))
 def unite(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U32, blocks: U16, bits: U16) -> None:
-    """Sets the bit of every block that holds at least one of the keys."""
+    """Sets the bit of every block that has at least one of the keys."""
     for i in range(keys.size):
         rank = _rank(keys[i], present, ranks)
         if rank < 0:

@@ -1,19 +1,19 @@
-"""Bytes folded to 64 classes, so that a trigram is an 18-bit number and one index serves both case modes.
+"""Folds bytes to 64 classes, so that a trigram is an 18-bit number and one index serves both case modes.
 
-A letter shares its class with its other case; digits, `_` and the punctuation that code is full of have their own. CR,
-LF and NUL are one class: the end of a line looks the same at the end of a document. Every other byte is spread over all
-classes: sharing one costs a candidate block now and then, never a wrong answer.
+Upper and lower case share a class; digits, `_` and the punctuation common in code have classes of their own. CR, LF and
+NUL are one class, so that a line end is the same at the end of a document. All other bytes are spread over the classes:
+a shared class costs an extra candidate block, never a wrong result.
 """
 
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import OVERLAP_BYTES, U8, frozen
-from argosy.search.kernels.compiling import BYTES, kernel
+from argosy.search.arrays import OVERLAP_BYTES, U8, freeze
+from argosy.search.kernels.compiler import BYTES, kernel
 
 CLASS_BITS = 6
-KEYS = 1 << 3 * CLASS_BITS  # how many trigrams there are
-LINE_END = 0  # the class of a line's end, also of what lies before the first byte
+KEYS = 1 << 3 * CLASS_BITS  # number of trigrams
+LINE_END = 0  # the class of a line end, and of the position before the first byte
 
 _ALONE = b"\n \tabcdefghijklmnopqrstuvwxyz0123456789_,.()=-;:/*\\{}#>'[<]&\""  # in the order of their classes
 _SHARED = b"|+`!%$@?~^"  # too rare for classes of their own; they share the last three
@@ -27,7 +27,7 @@ def _classes() -> U8:
     for number, byte in enumerate(_SHARED):
         table[byte] = len(_ALONE) + number % (64 - len(_ALONE))
     table[list(_LINE_ENDS)] = LINE_END
-    return frozen(table)
+    return freeze(table)
 
 
 CLASSES = _classes()
@@ -39,11 +39,11 @@ def key_of(a: int, b: int, c: int) -> int:
 
 
 def keys_of(literal: bytes) -> npt.NDArray[np.int64]:
-    """The distinct keys, ascending, of every block in which `literal` begins; none if it is shorter than three bytes.
+    """The distinct keys, ascending, of any block in which `literal` begins; none if it is shorter than three bytes.
 
-    A literal's first OVERLAP_BYTES count, because a block that ends inside a line knows no more of what follows.
+    Only the first OVERLAP_BYTES count, because a block that ends inside a line indexes no more of what follows.
     """
-    return frozen(_keys_of(np.frombuffer(literal, np.uint8)[:OVERLAP_BYTES], CLASSES))
+    return freeze(_keys_of(np.frombuffer(literal, np.uint8)[:OVERLAP_BYTES], CLASSES))
 
 
 @kernel((BYTES, BYTES))

@@ -1,19 +1,19 @@
-"""Lines around places: what a regular expression is run on.
+"""Extracts the lines around positions, as input for a regular expression.
 
-A line ends at a newline or at the NUL after its document, so no line reaches into a neighbour.
+A line ends at a newline or at the NUL after its document, so no line extends into the next document.
 """
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import I64, U8, U32
-from argosy.search.kernels.compiling import BYTES, helper, kernel
+from argosy.search.arrays import I64, U8, U32
+from argosy.search.kernels.compiler import BYTES, helper, kernel
 
 _U = np.uintp
 _NEWLINE = np.uint8(10)
 _POSITIONS = numba.types.Array(numba.uint32, 1, "C", readonly=True)
 
-# Pieces are kept apart by these three bytes: `.` does not pass the newline, and blank classes do not pass the NUL.
+# The separator between pieces: `.` does not match the newline, and whitespace classes do not match the NUL.
 SEPARATOR = b"\n\0\n"
 
 
@@ -26,7 +26,7 @@ def _line_start(data: U8, at: int) -> int:
 
 @helper
 def _line_end(data: U8, at: int) -> int:
-    """Where the line's newline or NUL stands."""
+    """The position of the line's newline or NUL."""
     while at < data.size and data[_U(at)] != 10 and data[_U(at)] != 0:
         at += 1
     return at
@@ -43,7 +43,7 @@ def _is_blank(data: U8, start: int, end: int) -> bool:
 
 @helper
 def _reach_up(data: U8, start: int, reach: int) -> int:
-    """The start of the line so many non-blank lines above; blank ones are passed for nothing."""
+    """The start of the line `reach` non-blank lines above; blank lines do not count."""
     left = reach
     while start > 0 and data[_U(start - 1)] == 10:
         above = _line_start(data, start - 1)
@@ -70,14 +70,14 @@ def _reach_down(data: U8, end: int, reach: int) -> int:
 
 @kernel((BYTES, _POSITIONS, numba.int64))
 def lines_around(data: U8, positions: U32, reach: int) -> tuple[U32, U32]:
-    """The lines that hold these ascending positions, with `reach` more above and below, overlaps joined.
+    """The lines of these ascending positions, with `reach` more above and below, overlaps merged.
 
     Returns (starts, ends); the newline that ends a line is not part of it.
     """
     starts = np.empty(positions.size, np.uint32)
     ends = np.empty(positions.size, np.uint32)
     count = 0
-    covered = np.int64(-1)  # the end of the last line that was itself asked for
+    covered = np.int64(-1)  # the end of the last line that contains a position
     for i in range(positions.size):
         at = np.int64(positions[i])
         if at <= covered:
@@ -99,7 +99,7 @@ def lines_around(data: U8, positions: U32, reach: int) -> tuple[U32, U32]:
 
 @kernel((BYTES, _POSITIONS, _POSITIONS))
 def gather(data: U8, starts: U32, ends: U32) -> tuple[U8, I64]:
-    """The pieces one after another, each followed by the separator: (bytes, where each piece begins in them)."""
+    """Concatenates the pieces, each followed by the separator; returns (bytes, start of each piece)."""
     begins = np.empty(starts.size, np.int64)
     total = 0
     for i in range(starts.size):

@@ -1,19 +1,19 @@
-"""Filling postings in two passes: first which keys each block holds, then where each block's number goes.
+"""Builds postings in two passes: collects the keys of each block, then writes each block number to its postings.
 
-A block is indexed under its own trigrams, those with one byte before it or one after it, and, if it ends inside a line,
+A block is indexed by its own trigrams, those that include one byte before or after it, and, if it ends inside a line,
 those of `overlap` further bytes: a literal that begins in the block is found by the keys of its first `overlap` bytes.
-Before the very first byte there is the end of a line. A document's first block is indexed under the trigrams of its
-name as well, so that one look-up answers for both.
+The position before the first byte counts as a line end. A document's first block is also indexed by the trigrams of its
+name, so that one lookup covers content and name.
 """
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import U8, U16, U32
-from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
+from argosy.search.arrays import U8, U16, U32
+from argosy.search.kernels.compiler import BYTES, WORDS, helper, kernel
 
-BITMAP = 1 << 31  # set in a cursor: its posting is a bitmap and begins there
+BITMAP = 1 << 31  # flag in a cursor: its posting is a bitmap that begins there
 
 _U16S = numba.uint16[::1]
 _U32S = numba.uint32[::1]
@@ -24,7 +24,7 @@ _I64S = numba.int64[::1]
 def _enter(
     data: U8, start: int, last: int, classes: U8, stamp: np.uint16, stamps: U16, counts: U32, keys: U32, filled: int
 ) -> int:
-    """Adds the keys of the bytes from `start`, with the one before it, to `last`; those with this stamp are known."""
+    """Adds the keys of the bytes from `start` (and the byte before it) to `last`, without those stamped already."""
     key = np.uint32(classes[data[np.uintp(start)]])
     if start > 0:
         key |= np.uint32(classes[data[np.uintp(start - 1)]]) << np.uint32(6)
@@ -53,12 +53,12 @@ def collect_keys(
     keys: U32,
     ends: npt.NDArray[np.int64],
 ) -> int:
-    """Writes the distinct keys of the blocks from `first` on into `keys` until it might not hold the next one's.
+    """Writes the distinct keys of the blocks from `first` on to `keys`, until it may be too small for the next block.
 
-    `ends[b]` is where block b's keys end; `counts[k]` grows by one for each block with key k; `stamps` begins as zeros
-    and is handed on from call to call. Returns the block it came to.
+    `ends[b]` is the end of block b's keys; `counts[k]` is incremented for each block with key k; `stamps` starts as
+    zeros and is passed from call to call. Returns the next block.
     """
-    size, blocks, room, filled = data.size, block_starts.size - 1, keys.size, 0
+    size, blocks, capacity, filled = data.size, block_starts.size - 1, keys.size, 0
     block = first
     while block < blocks:
         start, end = int(block_starts[block]), int(block_starts[block + 1])
@@ -67,7 +67,7 @@ def collect_keys(
         document = int(block_docs[block])
         is_first = block == 0 or int(block_docs[block - 1]) != document
         name_start, name_end = int(name_starts[document]), int(name_starts[document + 1])
-        if filled + last - start + (name_end - name_start if is_first else 0) > room:
+        if filled + last - start + (name_end - name_start if is_first else 0) > capacity:
             break
         stamp = np.uint16(block + 1)
         filled = _enter(data, start, last, classes, stamp, stamps, counts, keys, filled)
@@ -80,7 +80,7 @@ def collect_keys(
 
 @kernel(numba.void(_U32S, _I64S, numba.int64, numba.int64, _U32S, _U16S))
 def fill_postings(keys: U32, ends: npt.NDArray[np.int64], first: int, last: int, cursors: U32, postings: U16) -> None:
-    """Enters the blocks from `first` to before `last` into the postings of their keys, as `collect_keys` left them."""
+    """Writes blocks `first` to `last` - 1 to the postings of their keys, as collected by `collect_keys`."""
     at = 0
     for block in range(first, last):
         word, bit = np.uintp(block >> 4), np.uint16(1 << (block & 15))

@@ -1,42 +1,42 @@
-"""Finding a literal in ranges of the text.
+"""Finds a literal in ranges of the text.
 
-The bytes of the pattern are compared at 64 positions at once, the statically rarest two first: that is as fast as text
-comes from memory. Where both agree the others follow, one by one, until no position is left or every byte has agreed.
-Memory comes faster if it is asked for ahead: the processor guesses what follows, but not which block is next.
+The pattern is compared at 64 positions at once, its two rarest bytes (by a fixed table) first, which runs at memory
+speed. Where both agree, the other bytes are compared one by one until no position is left or all have agreed. Text is
+prefetched, because the CPU predicts sequential reads but not which block comes next.
 """
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import I64, U8, U32, U64
-from argosy.search.kernels.compiling import BYTES, LONGS, TABLE, WORDS, helper, kernel
-from argosy.search.kernels.machine import WINDOW, bytes_at, equal, fetch, lowest, words_at
+from argosy.search.arrays import I64, U8, U32, U64
+from argosy.search.kernels.compiler import BYTES, LONGS, TABLE, WORDS, helper, kernel
+from argosy.search.kernels.simd import WINDOW, bytes_at, equal, fetch, lowest, words_at
 
 _U = np.uintp
 _RARE = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _POSITIONS = numba.uint32[::1]
 _NONE = np.uint64(0)
 
-# What `scan_in_all` must know of a part of an index: a row of its table. Sizes are numbers, the others addresses.
+# Columns of the `scan_parts` table, which has a row per index part. Sizes are values, the rest are addresses.
 COLUMNS = 6
 DATA, BLOCK_STARTS, BLOCK_DOCS, NAMES, NAME_STARTS, DATA_BYTES = range(COLUMNS)
 
-# What it is asked about: pieces of parts, by their rows and blocks, as `candidates.py` chose them.
+# Columns of its input: pieces of parts by row and block range, as selected by `candidates.py`.
 ROW, FIRST_BLOCK, PAST_BLOCK = range(3)
-# What it says of each: how many matches, and the first of its files.
+# Columns of its result per piece: number of matches, and index of its first file.
 MATCHES, FIRST_FILE = range(2)
-# What it says of each file.
+# Columns of its result per file.
 FILE_ROW, DOCUMENT, FIRST_MATCH, IS_NAME = range(4)
 
-_ROOM, _ROOM_FILES = 4096, 256  # for matches and files, to begin with
+_CAPACITY, _CAPACITY_FILES = 4096, 256  # initial, for matches and files
 
-STRIDE = 2 * WINDOW  # positions passed at once where nothing is
-_AHEAD_BYTES = 1024  # fetched before they are looked at, in ranges that may be long
+STRIDE = 2 * WINDOW  # positions skipped at once where nothing matches
+_AHEAD_BYTES = 1024  # prefetch distance, in ranges that can be long
 
 
 @helper
 def _agreeing(data: U8, at: int, pattern: U8, folds: U8, rare: I64, mask: int) -> int:
-    """Those positions of the mask where the bytes at all the rare places agree; the first two have."""
+    """The positions of the mask at which all rare bytes agree; the first two are checked already."""
     k = 2
     while mask != _NONE and k < rare.size:
         place = rare[_U(k)]
@@ -47,9 +47,9 @@ def _agreeing(data: U8, at: int, pattern: U8, folds: U8, rare: I64, mask: int) -
 
 @helper
 def _next(data: U8, at: int, end: int, pattern: U8, folds: U8, rare: I64, ahead: int) -> tuple[int, int]:
-    """Past the next 64 positions of which some agree at all the rare places, and which; past the end if none do.
+    """Finds the next 64 positions of which some agree in all rare bytes; returns the position after them, and the mask.
 
-    Whatever is looked at, what lies so far ahead of it is fetched.
+    Prefetches `ahead` bytes in advance. Returns a position past the end if none agree.
     """
     i, j = rare[0], rare[min(1, rare.size - 1)]
     byte_i, fold_i, byte_j, fold_j = pattern[_U(i)], folds[_U(i)], pattern[_U(j)], folds[_U(j)]
@@ -91,16 +91,16 @@ def _scan_range(
     free: int,
     places: U32,
     found: int,
-    tells: bool,
+    with_positions: bool,
 ) -> tuple[int, int, int]:
-    """The matches that begin in a range, none before `free`; after one the next may begin `advance` bytes on.
+    """The matches that begin in a range, none before `free`; after a match the next can begin `advance` bytes later.
 
-    Returns how many there are now, what is free now, and where to go on if there is no room for more places, else -1.
-    Unless it `tells`, matches are counted and no place is told.
+    Returns the number of matches so far, the new `free`, and the position to resume at if `out` is full, else -1.
+    Without `with_positions`, matches are only counted.
     """
     size = pattern.size
-    last = data.size - size  # the last place where the pattern could begin
-    near = data.size - STRIDE - size  # from here on, 128 positions at once would be beyond the data
+    last = data.size - size  # the last position at which the pattern can begin
+    near = data.size - STRIDE - size  # from here on, 128 positions at once would exceed the data
     at = max(at, free)
     end = min(end - 1, last) + 1
     while at < end:
@@ -111,7 +111,7 @@ def _scan_range(
                 mask &= mask - np.uint64(1)
                 if here < free or here >= end:
                     continue
-                if tells:
+                if with_positions:
                     if found == places.size:
                         return found, free, here
                     places[_U(found)] = here
@@ -119,7 +119,7 @@ def _scan_range(
                 free = here + advance
         else:
             if at >= free and _is_here(data, at, pattern, folds):
-                if tells:
+                if with_positions:
                     if found == places.size:
                         return found, free, at
                     places[_U(found)] = at
@@ -142,14 +142,14 @@ def scan(
     first_position: int,
     out: U32,
 ) -> tuple[int, int, int]:
-    """Where the pattern begins inside the ranges, ascending, until `out` is full.
+    """The positions inside the ranges at which the pattern begins, ascending, until `out` is full.
 
-    After a match the next may begin `advance` bytes on: the pattern's length, or 1 if overlaps are wanted. A match may
-    end beyond its range, never beyond the data. Returns (found, range, position): go on from there; all is done when
-    the range is the number of ranges. `folds[k]` is 32 where case does not matter (pattern[k] is lower then).
+    After a match the next can begin `advance` bytes later: the pattern's length, or 1 to include overlaps. A match can
+    end beyond its range, never beyond the data. Returns (found, range, position) to resume from; the scan is complete
+    when range equals the number of ranges. `folds[k]` is 32 where case is ignored (pattern[k] is lower case then).
     """
     found = 0
-    free = first_position  # no match may begin before the previous one has ended
+    free = first_position  # no match can begin before the previous one has ended
     for r in range(first_range, starts.size):
         start, end = np.int64(starts[r]), np.int64(ends[r])
         found, free, on = _scan_range(
@@ -161,18 +161,20 @@ def scan(
 
 
 @helper
-def _with_room(places: U32, found: int, more: int) -> U32:
-    """Room for the places found and so many more; at least twice as much as before."""
+def _grow(places: U32, found: int, more: int) -> U32:
+    """A copy with capacity for `more` further positions, at least twice as large."""
     larger = np.empty(2 * places.size + more, np.uint32)
     larger[:found] = places[:found]
     return larger
 
 
 @helper
-def _scan_name(data: U8, at: int, end: int, pattern: U8, folds: U8, places: U32, found: int, tells: bool) -> int:
+def _scan_name(
+    data: U8, at: int, end: int, pattern: U8, folds: U8, places: U32, found: int, with_positions: bool
+) -> int:
     while at <= end - pattern.size:
         if _is_here(data, at, pattern, folds):
-            if tells:
+            if with_positions:
                 places[_U(found)] = at
             found += 1
             at += pattern.size
@@ -182,16 +184,16 @@ def _scan_name(data: U8, at: int, end: int, pattern: U8, folds: U8, places: U32,
 
 
 @kernel((TABLE, numba.int64[:, ::1], _POSITIONS, BYTES, BYTES, _RARE, numba.boolean, numba.boolean))
-def scan_in_all(
-    table: I64, pieces: I64, blocks: U32, pattern: U8, folds: U8, rare: I64, with_names: bool, tells: bool
+def scan_parts(
+    table: I64, pieces: I64, blocks: U32, pattern: U8, folds: U8, rare: I64, with_names: bool, with_positions: bool
 ) -> tuple[U32, I64, I64]:
-    """Where the pattern begins in these pieces, file by file: the places, the files, and sums for each piece.
+    """Finds the pattern in these pieces, file by file; returns positions, files, and sums per piece.
 
-    A name counts only where the content has nothing, and is looked at with its document's first block. One file more
-    is told than there are: past the last. Unless `tells`, matches are counted and no place is told.
+    A name counts only if the content has no match; it is scanned with the document's first block. The files end with
+    one extra row, past the last. Without `with_positions`, matches are only counted.
     """
-    places = np.empty(_ROOM, np.uint32)
-    files = np.empty((_ROOM_FILES, 4), np.int64)
+    places = np.empty(_CAPACITY, np.uint32)
+    files = np.empty((_CAPACITY_FILES, 4), np.int64)
     sums = np.empty((pieces.shape[0], 2), np.int64)
     found, count = 0, 0
     for p in range(pieces.shape[0]):
@@ -210,19 +212,19 @@ def scan_in_all(
             while b < past and block_docs[_U(blocks[_U(b)])] == document:
                 block = np.int64(blocks[_U(b)])
                 start, end = np.int64(block_starts[_U(block)]), np.int64(block_starts[_U(block + 1)])
-                if tells and places.size - found < (end - start) // pattern.size + 1:
-                    places = _with_room(places, found, (end - start) // pattern.size + 1)
+                if with_positions and places.size - found < (end - start) // pattern.size + 1:
+                    places = _grow(places, found, (end - start) // pattern.size + 1)
                 ahead = np.int64(block_starts[_U(blocks[_U(min(b + 1, past - 1))])]) - start
                 found, free, _ = _scan_range(
-                    data, start, end, ahead, pattern, folds, rare, pattern.size, free, places, found, tells
+                    data, start, end, ahead, pattern, folds, rare, pattern.size, free, places, found, with_positions
                 )
                 b += 1
             is_name = found == before
             if is_name and with_names and (first == 0 or block_docs[_U(first - 1)] != document):
                 start, end = np.int64(name_starts[_U(document)]), np.int64(name_starts[_U(document) + _U(1)]) - 1
-                if tells and places.size - found < (end - start) // pattern.size + 1:
-                    places = _with_room(places, found, (end - start) // pattern.size + 1)
-                found = _scan_name(names, start, end, pattern, folds, places, found, tells)
+                if with_positions and places.size - found < (end - start) // pattern.size + 1:
+                    places = _grow(places, found, (end - start) // pattern.size + 1)
+                found = _scan_name(names, start, end, pattern, folds, places, found, with_positions)
             if found > before:
                 if count + 1 == files.shape[0]:
                     larger = np.empty((2 * files.shape[0], 4), np.int64)
@@ -233,7 +235,7 @@ def scan_in_all(
                 count += 1
         sums[p, MATCHES] = found - first_of_piece
     files[count, FILE_ROW], files[count, DOCUMENT], files[count, FIRST_MATCH], files[count, IS_NAME] = -1, 0, found, 0
-    return places[: found if tells else 0], files[: count + 1], sums
+    return places[: found if with_positions else 0], files[: count + 1], sums
 
 
 @helper
@@ -258,10 +260,10 @@ def scan_run(
     first_position: int,
     out: U32,
 ) -> tuple[int, int, int]:
-    """Like `scan`, overlaps included, for `size` (at most 64) bytes in a row of which each has a set.
+    """Like `scan` with overlaps, for a run of `size` (at most 64) bytes with a set of allowed values each.
 
-    Bit k of table[b] says whether byte b may stand at place k. `rare` are the places whose sets are single bytes, which
-    `pattern` and `folds` have there.
+    Bit k of table[b] says whether byte b is allowed at position k. `rare` are the positions whose sets have one byte,
+    given in `pattern` and `folds`.
     """
     last = data.size - size
     near = data.size - STRIDE - size
@@ -293,7 +295,7 @@ def scan_run(
 
 @kernel((BYTES, WORDS, WORDS, numba.uint8, numba.uint8, WORDS, numba.uint8[::1]))
 def tally_byte(data: U8, starts: U32, ends: U32, byte: int, fold: int, documents: U32, seen: U8) -> int:
-    """How often one byte stands in the ranges, none of which crosses a document's end; `seen` marks the documents."""
+    """Counts one byte in the ranges, none of which crosses the end of a document; marks the documents in `seen`."""
     total = 0
     document = 0
     for r in range(starts.size):
@@ -319,7 +321,7 @@ def tally_byte(data: U8, starts: U32, ends: U32, byte: int, fold: int, documents
 
 @kernel((WORDS, WORDS, WORDS))
 def ranges_of(block_starts: U32, block_docs: U32, blocks: U32) -> tuple[U32, U32]:
-    """The stretches of text that these blocks cover, neighbours of one document joined, without the NUL at its end."""
+    """The text ranges of these blocks, adjacent blocks of a document joined, without the NUL at its end."""
     starts = np.empty(blocks.size, np.uint32)
     ends = np.empty(blocks.size, np.uint32)
     count = 0

@@ -1,40 +1,40 @@
-"""Arithmetic on spans: which document, which overlap, how good."""
+"""Operations on match spans: the document of each, overlaps, scores."""
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import F64, I32, I64, U8, U16, U32, U64, Flags
-from argosy.search.kernels.compiling import BYTES, SHORTS, TABLE, WORDS, helper, kernel
-from argosy.search.kernels.machine import FETCH_BYTES, bytes_at, fetch, shorts_at, words_at
+from argosy.search.arrays import F64, I32, I64, U8, U16, U32, U64, Flags
+from argosy.search.kernels.compiler import BYTES, SHORTS, TABLE, WORDS, helper, kernel
+from argosy.search.kernels.simd import FETCH_BYTES, bytes_at, fetch, shorts_at, words_at
 
 _U = np.uintp
 _SPANS = numba.types.Array(numba.uint32, 1, "C", readonly=True)
 _WORTH = numba.types.Array(numba.float64, 1, "C", readonly=True)
 _FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 
-# What `score_in_all` must know of a part of an index: a row of its table. Sizes and ranks are numbers, the others
+# Columns of the `score_parts` table, which has a row per index part. Sizes and ranks are values, the rest are
 # addresses.
 COLUMNS = 15
 DATA, NAMES, NAME_STARTS, CATEGORIES, SYMBOL_STARTS, SYMBOL_LENGTHS, SYMBOL_POINTS, FIRST_SYMBOLS = range(8)
 DATA_BYTES, NAMES_BYTES, SYMBOLS, SYMBOL_BYTES_MAX, FIRST_DOCUMENT, DOCUMENTS, RANK = range(8, COLUMNS)
 
-# The columns of a file, as `scan.py` tells them.
+# Columns of a file row, as written by `scan.py`.
 FILE_ROW, DOCUMENT, FIRST_MATCH, IS_NAME = range(4)
-NOT_COUNTED = -1  # instead of its row, in a file that is to have no score
+NOT_COUNTED = -1  # instead of a row number: the file gets no score
 
-_TOGETHER = 8  # symbols passed at once
-_FILES_AHEAD = 2  # what such a file needs is fetched
+_TOGETHER = 8  # symbols compared at once
+_FILES_AHEAD = 2  # prefetch distance in files
 _SYMBOLS_AHEAD_MAX = 512  # of one file
 _FETCH_SYMBOLS = FETCH_BYTES // 4
 
-# Points of one match; the figures are zoekt's.
+# Points of a match; the values are zoekt's.
 BOTH_EDGES = 500  # the match begins and ends where the kind of character changes
 ONE_EDGE = 50
 WHOLE_SYMBOL = 7000
 EDGE_OF_SYMBOL = 5500
 INSIDE_SYMBOL = 4000
 
-# Points of a file; between equally good ones, the repository's rank and the file's place in it decide.
+# Points of a file; ties are broken by the rank of the repository, then by the position of the file in it.
 POINT = 10_000_000  # one point outweighs everything below it
 RANK_POINT = 100
 ORDER_POINT = 10
@@ -48,7 +48,7 @@ def documents_of(starts: U32, positions: U32) -> U32:
     for i in range(positions.size):
         at = positions[i]
         if at >= starts[_U(document + 1)]:
-            step = 1  # leap, then halve: hits are often far apart
+            step = 1  # galloping search, because hits are often far apart
             low = document + 1
             while low + step < starts.size and starts[_U(low + step)] <= at:
                 low += step
@@ -67,7 +67,7 @@ def documents_of(starts: U32, positions: U32) -> U32:
 
 @kernel((_SPANS, _SPANS))
 def without_overlaps(starts: U32, ends: U32) -> Flags:
-    """Which spans stay, of spans sorted by start and then the longest first."""
+    """Selects spans that do not overlap, of spans sorted by start and then by descending length."""
     keep = np.zeros(starts.size, np.bool_)
     free = np.uint32(0)
     for i in range(starts.size):
@@ -108,7 +108,7 @@ def _edge_points(data: U8, start: int, end: int) -> int:
 @helper
 def _next_symbol(symbol_starts: U32, symbol_lengths: U16, at: int, start: int) -> int:
     """The first symbol from `at` on that does not end before a span that begins at `start`."""
-    step = 1  # leap past the span's beginning, then halve back to it
+    step = 1  # galloping search: leap past the start of the span, then bisect
     while at + step < symbol_starts.size and np.int64(symbol_starts[_U(at + step)]) <= start:
         at += step
         step <<= 1
@@ -136,7 +136,7 @@ def _symbol_points(symbol_starts: U32, symbol_lengths: U16, symbol_points: U16, 
 def score_matches(
     data: U8, starts: U32, ends: U32, symbol_starts: U32, symbol_lengths: U16, symbol_points: U16
 ) -> tuple[I32, I32]:
-    """Points of each span, of spans ascending by start; and the symbol each overlaps, or -1."""
+    """The points of each span (ascending by start), and the symbol it overlaps or -1."""
     points = np.empty(starts.size, np.int32)
     symbols = np.empty(starts.size, np.int32)
     at = 0  # symbols before this one end before the current span begins
@@ -163,10 +163,10 @@ def best_points(
     symbol_lengths: U16,
     symbol_points: U16,
 ) -> I32:
-    """The most points that `score_matches` gives to any span of each document; `firsts` says where they begin.
+    """The highest points of `score_matches` per document; `firsts` has the index of each document's first span.
 
-    A span in a symbol has more than any other, and none of the others more than one with both edges. So the text, which
-    is far away by now, is seldom looked at.
+    A span in a symbol scores higher than any other span, and of the others none scores higher than one with both edges.
+    So the text, which is unlikely to be in the CPU cache, is seldom read.
     """
     best = np.empty(firsts.size - 1, np.int32)
     at = 0
@@ -189,7 +189,7 @@ def best_points(
 
 @helper
 def _name_points(data: U8, first: int, last: int, start: int, end: int) -> int:
-    """Of a span in a file name that begins at `first` and ends at `last`."""
+    """The points of a span in the file name data[first:last]."""
     total = _edge_points(data, start, end)
     base = last
     while base > first and data[_U(base - 1)] != 47:
@@ -202,7 +202,7 @@ def _name_points(data: U8, first: int, last: int, start: int, end: int) -> int:
 
 @kernel((BYTES, WORDS, _SPANS, _SPANS, _SPANS))
 def score_names(data: U8, names: U32, documents: U32, starts: U32, ends: U32) -> I32:
-    """Points of each span in a file name: the base name counts like a symbol does in a text."""
+    """The points of each span in a file name: the base name counts as a symbol does in content."""
     points = np.empty(starts.size, np.int32)
     for i in range(starts.size):
         first = np.int64(names[_U(documents[i])])
@@ -213,7 +213,7 @@ def score_names(data: U8, names: U32, documents: U32, starts: U32, ends: U32) ->
 
 @helper
 def _past_symbols(symbol_starts: U32, at: int, place: int) -> int:
-    """Past the symbols from `at` on that begin there or before: most often near, else found by leaps and halves."""
+    """The first symbol from `at` on that begins after `place`: usually near, else found by galloping search."""
     step = _TOGETHER
     while at + step <= symbol_starts.size and symbol_starts[_U(at + step - 1)] <= np.uint32(place):
         at += step
@@ -224,7 +224,7 @@ def _past_symbols(symbol_starts: U32, at: int, place: int) -> int:
             at += step
     if at + _TOGETHER <= symbol_starts.size:
         passed = 0
-        for k in range(_TOGETHER):  # without a branch, so that the compiler makes one comparison of it
+        for k in range(_TOGETHER):  # without a branch, so that LLVM vectorizes the comparison
             passed += np.int64(symbol_starts[_U(at) + _U(k)] <= np.uint32(place))
         return at + passed
     while at < symbol_starts.size and symbol_starts[_U(at)] <= np.uint32(place):
@@ -236,7 +236,7 @@ def _past_symbols(symbol_starts: U32, at: int, place: int) -> int:
 def _best_in_document(
     data: U8, places: U32, first: int, past: int, size: int, symbols: tuple[U32, U16, U16], longest: int, own: int
 ) -> int:
-    """Like `best_points`, of spans of one size. `own` is the document's first symbol; no symbol is longer than that."""
+    """`best_points` for spans of one size. `own` is the first symbol of the document."""
     symbol_starts, symbol_lengths, symbol_points = symbols
     most = 0
     at = own
@@ -262,7 +262,7 @@ def _best_in_document(
 
 @helper
 def _fetch_for(table: I64, file: I64, places: U32) -> None:
-    """The symbols of a file, and its first match: the score is about what is there."""
+    """Prefetches the symbols of a file and its first match, which the score depends on."""
     if file[FILE_ROW] == NOT_COUNTED or file[IS_NAME]:
         return
     row, document = table[file[FILE_ROW]], file[DOCUMENT]
@@ -274,10 +274,10 @@ def _fetch_for(table: I64, file: I64, places: U32) -> None:
 
 
 @kernel((TABLE, numba.int64[:, ::1], numba.uint32[::1], numba.int64, _WORTH))
-def score_in_all(table: I64, files: I64, places: U32, size: int, worth: F64) -> F64:
-    """The score of each file, but of the last, which is past them all: as `rank.py` says, of a query of one atom.
+def score_parts(table: I64, files: I64, places: U32, size: int, worth: F64) -> F64:
+    """The score of each file for a query of one atom (see `rank.py`); the last row, past the end, has none.
 
-    All matches have one size. `worth` is what points are worth in each category; a file that is not counted has NaN.
+    All matches have one size. `worth` is the weight of points per category. A file that is not counted gets NaN.
     """
     scores = np.empty(files.shape[0] - 1, np.float64)
     for f in range(scores.size):
@@ -308,7 +308,7 @@ def score_in_all(table: I64, files: I64, places: U32, size: int, worth: F64) -> 
 
 @kernel((BYTES, _SPANS, _SPANS))
 def terms_of(data: U8, starts: U32, ends: U32) -> U64:
-    """A number for the text of each span, the same for the same text up to ASCII case (FNV-1a)."""
+    """A hash (FNV-1a) of the text of each span, ignoring ASCII case."""
     out = np.empty(starts.size, np.uint64)
     for i in range(starts.size):
         term = np.uint64(0xCBF29CE484222325)

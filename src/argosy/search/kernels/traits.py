@@ -1,17 +1,17 @@
-"""What makes a document need more care, seen in one pass: bytes that are no UTF-8, letters that fold oddly.
+"""Detects in one pass what makes a document special: invalid UTF-8, letters that fold to ASCII.
 
-Validity is that of the Unicode standard: shortest forms only, no surrogates, nothing past U+10FFFF. Plain ASCII, nearly
-all code there is, is passed over 64 bytes at a time.
+Valid UTF-8 is as in the Unicode standard: shortest forms only, no surrogates, nothing above U+10FFFF. ASCII, which is
+nearly all code, is skipped 64 bytes at a time.
 """
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import U8, U32
-from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
+from argosy.search.arrays import U8, U32
+from argosy.search.kernels.compiler import BYTES, WORDS, helper, kernel
 
 _STRIDE = 64
-_INVALID, _ODD = 1, 2  # as in Trait; a kernel's cache does not notice constants of other files
+_INVALID, _ODD = 1, 2  # copies of Trait: a kernel's cache does not notice a change in another file
 
 
 @helper
@@ -24,7 +24,7 @@ def _is_ascii(data: U8, start: int) -> bool:
 
 @helper
 def _sequence_length(data: U8, at: int) -> int:
-    """The length of the well-formed sequence at a byte >= 128, or 0. Reads on to a NUL at most, which fits nowhere."""
+    """The length of the well-formed sequence at a byte >= 128, or 0. Reads at most up to a NUL."""
     lead, second = data[np.uintp(at)], data[np.uintp(at + 1)]
     low, high, length = np.uint8(0x80), np.uint8(0xBF), 0
     if 0xC2 <= lead <= 0xDF:
@@ -60,7 +60,7 @@ def _is_odd(data: U8, at: int) -> bool:
 
 @kernel(numba.void(BYTES, WORDS, numba.uint8[::1]))
 def mark_traits(data: U8, starts: U32, traits: U8) -> None:
-    """Sets INVALID_UTF8, or else ODD_FOLD where it holds, in each document's traits. The data end with a NUL."""
+    """Sets INVALID_UTF8, or else ODD_FOLD where it applies, in each document's traits. The data ends with a NUL."""
     for document in range(starts.size - 1):
         at, end = int(starts[document]), int(starts[document + 1]) - 1
         found = 0

@@ -1,10 +1,10 @@
-"""Processes that compile kernels into the cache, and whoever starts them.
+"""Worker processes that compile kernels into the cache, and the code that starts them.
 
-    python -m argosy.search.kernels.worker [--all]      compiles what is missing and shows how far it is
+    python -m argosy.search.kernels.worker [--all]      compiles the missing kernels and shows progress
 
-Compiling holds the interpreter lock for seconds at a time, so a process that answers queries has it done by others. A
-worker writes a line to its stdout for each kernel and ends when its stdin does: no worker outlives its parent. Any
-number may run at once, on one cache: a kernel that another process is compiling is left to it and waited for.
+Compiling holds the interpreter lock for seconds at a time, so a process that serves queries delegates it. A worker
+writes a line to stdout for each kernel, and exits when its stdin is closed, so no worker outlives its parent. Any
+number can run on one cache: a kernel that another process is compiling is locked, and waited for.
 """
 
 import argparse
@@ -23,34 +23,34 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-JOBS_MAX = 4  # workers at once, one for each core up to this
-BACKGROUND_NICE = 15  # of a worker that nobody waits for
-STOP_S = 5.0  # for a worker to end before it is killed
-LOCK = "compile.lock"  # beside the compiled kernels; a byte of it for each
-TICK_S = 1.0  # a kernel takes seconds: the time is shown meanwhile
-BAR_CHARACTERS = 30  # at most, as far as the terminal is wide enough
+JOBS_MAX = 4  # concurrent workers: one per core, up to this number
+BACKGROUND_NICE = 15  # niceness of a background worker
+STOP_S = 5.0  # a worker that takes longer to stop is killed
+LOCK = "compile.lock"  # in the cache directory; one byte per kernel is locked
+TICK_S = 1.0  # the display is refreshed meanwhile, because a kernel takes seconds
+BAR_CHARACTERS = 30  # at most; fewer on a narrow terminal
 BAR_CHARACTERS_MIN = 8
-COLUMNS = 80  # of a terminal that does not tell
-PLAIN_LINES = 4  # where the output is no terminal: a line for each quarter
+COLUMNS = 80  # if the terminal does not report its width
+PLAIN_LINES = 4  # without a terminal: one line per quarter
 MODULE = "argosy.search.kernels.worker"
 INTERRUPTED = 130
 
 Progress = Callable[[int, int], None]  # kernels compiled, kernels to compile
 
 
-class Failed(Exception):
-    """A worker ended before it was done; its own message is on stderr."""
+class CompilationFailed(Exception):
+    """A worker exited before it was done; its error is on stderr."""
 
 
 class Compilation:
-    """Workers that compile what is missing, as many as are useful, until they are done or stopped."""
+    """Workers that compile the missing kernels until they are done or stopped."""
 
     def __init__(self, *, everything: bool, jobs: int | None = None, background: bool = False) -> None:
         jobs = jobs or min(os.cpu_count() or 1, JOBS_MAX)
         command = [sys.executable, "-m", MODULE, "--child", *["--all"] * everything, *["--background"] * background]
-        # What they import is kept as bytecode, whatever the environment says: reading numba's source takes a second.
+        # Bytecode is written even if PYTHONDONTWRITEBYTECODE is set: compiling numba's source takes a second per start.
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        # Blocked in a worker, too, which would print a traceback at Ctrl-C until it ignores it.
+        # Workers inherit the blocked SIGINT: they would print a traceback at Ctrl-C until they ignore it.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._workers = [
@@ -63,9 +63,9 @@ class Compilation:
         self._is_stopped = False
 
     def wait(self, progress: Progress | None = None) -> None:
-        """Returns when all workers are done. Raises Failed if one could not do its part.
+        """Waits until all workers are done. Raises CompilationFailed if one failed.
 
-        `progress` is called at each step and every `TICK_S`, once it is known how much there is to do.
+        Calls `progress` at each kernel and every `TICK_S`, once the total is known.
         """
         for worker in self._workers:
             threading.Thread(target=self._read, args=(worker,), daemon=True).start()
@@ -85,10 +85,10 @@ class Compilation:
                 progress(min(len(done), total), total)
         codes = [worker.wait() for worker in self._workers]
         if any(codes) and not self._is_stopped:
-            raise Failed("the search kernels could not be compiled: see above")
+            raise CompilationFailed("the search kernels could not be compiled: see above")
 
     def stop(self) -> None:
-        """Ends what is still running; from any thread, any number of times."""
+        """Stops the running workers. Idempotent and thread-safe."""
         self._is_stopped = True
         for worker in self._workers:
             with suppress(OSError):
@@ -112,7 +112,7 @@ class Compilation:
 
     def _read(self, worker: "subprocess.Popen[str]") -> None:
         assert worker.stdout is not None
-        with suppress(ValueError):  # it was closed while we read
+        with suppress(ValueError):  # closed by stop() during the read
             for line in worker.stdout:
                 word, _, name = line.strip().partition(" ")
                 self._lines.put((word, name))
@@ -120,7 +120,7 @@ class Compilation:
 
 
 class Background:
-    """The compilation of what is not needed at once, and then its loading, so that no later query waits for either."""
+    """Compiles and then loads the kernels that are not essential, so that no later query waits for them."""
 
     def __init__(self) -> None:
         self._compilation = Compilation(everything=True, jobs=1, background=True)
@@ -129,18 +129,18 @@ class Background:
         self._thread.start()
 
     def _run(self) -> None:
-        from argosy.search.kernels import compiling
+        from argosy.search.kernels import compiler
 
         with self._compilation as compilation:
             try:
                 compilation.wait()
-            except Failed:  # said on stderr; a query that needs a kernel compiles it
+            except CompilationFailed:  # the error is on stderr; a query that needs the kernel compiles it
                 return
-        for dispatcher in compiling.not_loaded():
+        for dispatcher in compiler.not_loaded():
             if self._is_stopping.is_set():
                 return
-            if compiling.is_cached(dispatcher):
-                compiling.load([dispatcher])
+            if compiler.is_cached(dispatcher):
+                compiler.load([dispatcher])
 
     def stop(self) -> None:
         self._is_stopping.set()
@@ -149,28 +149,28 @@ class Background:
 
 
 def compile_missing(dispatchers: list[Any], done: Callable[[str], None]) -> None:
-    """Compiles what is not cached, first what nobody else is compiling; says the name of each that is cached then."""
-    from argosy.search.kernels import compiling
+    """Compiles the kernels that are not cached, those that no other process compiles first; reports each to `done`."""
+    from argosy.search.kernels import compiler
 
     left = dispatchers
     for waits in (False, True):
         busy = []
         for dispatcher in left:
-            with _locked(dispatcher, waits) as is_ours:
+            with _lock(dispatcher, waits) as is_ours:
                 if not is_ours:
                     busy.append(dispatcher)
                     continue
-                if not compiling.is_cached(dispatcher):
-                    compiling.load([dispatcher])
-            done(compiling.name_of(dispatcher))
+                if not compiler.is_cached(dispatcher):
+                    compiler.load([dispatcher])
+            done(compiler.name_of(dispatcher))
         left = busy
 
 
-_locks: dict[str, int] = {}  # open for as long as the process: closing one gives up its locks
+_locks: dict[str, int] = {}  # never closed: closing a file releases its locks
 
 
 @contextmanager
-def _locked(dispatcher: Any, waits: bool) -> Iterator[bool]:
+def _lock(dispatcher: Any, waits: bool) -> Iterator[bool]:
     folder = dispatcher._cache.folder
     if folder not in _locks:
         _locks[folder] = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT, 0o644)
@@ -187,37 +187,37 @@ def _locked(dispatcher: Any, waits: bool) -> Iterator[bool]:
 
 
 def _work(everything: bool, is_background: bool) -> None:
-    """What a worker does."""
+    """The main function of a worker."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent as well, which stops its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which stops its workers
     if is_background:
         os.nice(BACKGROUND_NICE)
-    gc.disable()  # a tenth of the time, and the process ends before it matters
+    gc.disable()  # saves a tenth of the time in a short-lived process
     from argosy.search import kernels
-    from argosy.search.kernels import compiling
+    from argosy.search.kernels import compiler
 
     kernels.import_all()
-    others = {compiling.name_of(each) for each in compiling.not_loaded()} - {*kernels.ESSENTIAL}
+    others = {compiler.name_of(each) for each in compiler.not_loaded()} - {*kernels.ESSENTIAL}
     names = [*kernels.ESSENTIAL, *sorted(others)]
-    missing = compiling.missing(names if everything else kernels.ESSENTIAL)
+    missing = compiler.missing(names if everything else kernels.ESSENTIAL)
     missing = [each for each in missing if each._cache.folder is not None]
-    _say(f"missing {len(missing)}")
-    compile_missing(missing, lambda name: _say(f"done {name}"))
+    _print_line(f"missing {len(missing)}")
+    compile_missing(missing, lambda name: _print_line(f"done {name}"))
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def _end_with_parent() -> None:
-    while os.read(0, 1):  # not sys.stdin, whose lock the interpreter wants when it ends
+    while os.read(0, 1):  # not sys.stdin, whose lock the interpreter needs at exit
         pass
     os._exit(1)
 
 
-class Display:
-    """How far the compilation is, for a person: a bar on a terminal, a few lines elsewhere."""
+class ProgressDisplay:
+    """Shows the progress of a compilation: a bar on a terminal, a few lines elsewhere."""
 
     def __init__(self, is_terminal: bool, write: Callable[[str], object]) -> None:
         self._is_terminal = is_terminal
@@ -233,7 +233,7 @@ class Display:
             self._write(f"compiling the search kernels, first run only: {done}/{total}\n")
 
     def _show_bar(self, done: int, total: int, seconds: float) -> None:
-        """Never wider than the terminal: a line that wraps cannot be overwritten."""
+        """Writes a bar that fits the terminal, because a wrapped line cannot be overwritten."""
         if self._is_complete:
             return
         columns = shutil.get_terminal_size((COLUMNS, 24)).columns - 1
@@ -261,16 +261,16 @@ def main() -> int:
         sys.stderr.flush()
 
     started_at = time.monotonic()
-    display = Display(sys.stderr.isatty(), write)
+    display = ProgressDisplay(sys.stderr.isatty(), write)
 
     def show(done: int, total: int) -> None:
         display.show(done, total, time.monotonic() - started_at)
 
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # tools/setup_env.py has blocked it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by tools/setup_env.py
         with Compilation(everything=given.all) as compilation:
             compilation.wait(show)
-    except Failed as error:
+    except CompilationFailed as error:
         write(f"{error}\n")
         return 1
     except KeyboardInterrupt:

@@ -1,8 +1,8 @@
 """From a query and an index to an answer."""
 
 from argosy.search.match.budget import Budget
-from argosy.search.match.collector import Outcome
+from argosy.search.match.collector import Collector
 from argosy.search.match.search import Search, search_index, search_indexes
 from argosy.search.match.tasks import Task
 
-__all__ = ["Budget", "Outcome", "Search", "Task", "search_index", "search_indexes"]
+__all__ = ["Budget", "Collector", "Search", "Task", "search_index", "search_indexes"]

@@ -1,7 +1,7 @@
-r"""Looking for any of a few texts: what `todo|fixme`, `\bfoo\b` and `^#include` come down to.
+r"""Matches a pattern that is a small set of literals, such as `todo|fixme`, `\bfoo\b` and `^#include`, without RE2.
 
-Every place of every text is found, overlaps included, because a place that fails at its edges must not hide the next;
-then the first of them in RE2's order wins, and what overlaps it goes.
+All occurrences of all literals are found, overlaps included, because one that fails its assertions must not hide the
+next. Then the first in RE2's order wins, and occurrences that overlap it are dropped.
 """
 
 from collections.abc import Sequence
@@ -9,27 +9,28 @@ from functools import cached_property
 
 import numpy as np
 
-from argosy.search.index.segment import I64, U8, U32, Segment, Trait, frozen
+from argosy.search.arrays import I64, U8, U32, freeze
+from argosy.search.index.segment import Segment, Trait
 from argosy.search.kernels.scan import ranges_of
-from argosy.search.kernels.selecting import blocks_within
+from argosy.search.kernels.selection import blocks_within
 from argosy.search.kernels.spans import without_overlaps
 from argosy.search.match.budget import Budget
-from argosy.search.match.expression import Expression, Manner
-from argosy.search.match.matchers import Candidates, Held, bounds
+from argosy.search.match.expression import DecodeMode, Expression
+from argosy.search.match.matchers import Candidates, RequiredTrigrams, bounds
 from argosy.search.match.needle import Needle, find_each
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
-from argosy.search.match.spans import NOTHING, Mask, Spans, joined, spans_of
+from argosy.search.match.spans import NOTHING, Mask, Spans, merge_spans, spans_of
 from argosy.search.regex.literal_set import Finite
 from argosy.search.regex.tree import Place
 
 _IS_WORD = np.zeros(256, np.bool_)
 _IS_WORD[list(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] = True
 _IS_LINE_EDGE = np.zeros(256, np.bool_)
-_IS_LINE_EDGE[[0, 10]] = True  # a NUL stands after every document
+_IS_LINE_EDGE[[0, 10]] = True  # a NUL follows every document
 
 
-class TextsFinder:
-    """A pattern that stands for a few texts. `expression` is the same pattern, for what is not plain text."""
+class AlternationMatcher:
+    """Matches a set of literals. `expression` is the same pattern, for documents that bytes do not decide."""
 
     can_be_empty = is_regex = False
 
@@ -42,13 +43,14 @@ class TextsFinder:
 
     @cached_property
     def keys(self) -> I64:
-        return frozen(np.concatenate([needle.lookups for needle in self._needles]))
+        return freeze(np.concatenate([needle.lookups for needle in self._needles]))
 
     @property
-    def held(self) -> Sequence[Held]:
+    def required_trigrams(self) -> Sequence[RequiredTrigrams]:
         if len(self._needles) > 1 or len(self._needles[0].keys) == 0:
             return []
-        return [Held(self._needles[0].keys, free_traits=0 if self._expression.is_case_sensitive else Trait.ODD_FOLD)]
+        free = 0 if self._expression.is_case_sensitive else Trait.ODD_FOLD
+        return [RequiredTrigrams(self._needles[0].keys, free_traits=free)]
 
     def candidates(self, segment: Segment) -> Candidates:
         content, traits = segment.content, segment.table.traits
@@ -66,14 +68,14 @@ class TextsFinder:
 
     def find(self, segment: Segment, candidates: Candidates, mask: Mask, budget: Budget) -> Spans:
         content = segment.content
-        blocks = blocks_within(frozen(candidates.blocks), content.block_docs, mask)
-        found = [self._find(content.data, *ranges_of(content.block_starts, content.block_docs, frozen(blocks)), budget)]
+        blocks = blocks_within(freeze(candidates.blocks), content.block_docs, mask)
+        found = [self._find(content.data, *ranges_of(content.block_starts, content.block_docs, freeze(blocks)), budget)]
         odd = candidates.documents[mask[candidates.documents]]
         if len(odd):
             found.append(
-                find_one_by_one(self._expression, content.data, *bounds(content, odd), Manner.ODD_UTF8, budget)
+                find_one_by_one(self._expression, content.data, *bounds(content, odd), DecodeMode.ODD_UTF8, budget)
             )
-        return spans_of(content, *joined(found))
+        return spans_of(content, *merge_spans(found))
 
     def _find(self, data: U8, starts: U32, ends: U32, budget: Budget) -> tuple[U32, U32]:
         places = find_each(self._needles, data, starts, ends, budget, with_overlaps=True)
@@ -83,23 +85,23 @@ class TextsFinder:
         good = _holds(self._before, data, begins) & _holds(self._after, data, stops)
         begins, stops = begins[good], stops[good]
         if len(self._needles) > 1:
-            order = np.argsort(begins, kind="stable")  # texts were tried in order, so the first stays first
+            order = np.argsort(begins, kind="stable")  # stable: literals were searched in RE2's order
             begins, stops = begins[order], stops[order]
-        keep = without_overlaps(frozen(begins), frozen(stops))
+        keep = without_overlaps(freeze(begins), freeze(stops))
         return begins[keep], stops[keep]
 
-    def find_in_pieces(self, data: U8, starts: U32, ends: U32, manner: Manner, budget: Budget) -> tuple[U32, U32]:
-        return find_in_pieces(self._expression, data, starts, ends, manner, budget)
+    def find_in_pieces(self, data: U8, starts: U32, ends: U32, mode: DecodeMode, budget: Budget) -> tuple[U32, U32]:
+        return find_in_pieces(self._expression, data, starts, ends, mode, budget)
 
     def tally(self, segment: Segment, candidates: Candidates, mask: Mask) -> None:
         return None
 
-    def admits(self, data: memoryview, manner: Manner) -> bool:
-        return self._expression.matches(data, manner)
+    def admits(self, data: memoryview, mode: DecodeMode) -> bool:
+        return self._expression.matches(data, mode)
 
 
 def _holds(place: Place | None, data: U8, at: U32) -> Mask:
-    """Where the assertion holds. Positions are inside the data: a NUL ends it."""
+    """Whether the assertion holds at each position. Positions are inside the data, which ends with a NUL."""
     if place is None:
         return np.ones(len(at), np.bool_)
     here = data[at]

@@ -1,20 +1,22 @@
-"""BM25: how much a file is about what was asked, rather than how good its best line is.
+"""BM25 scores: ranks a file by all of its matches rather than by its best line.
 
-A term is a matched text up to case. Every term weighs the same: its frequency among all repositories is not known.
+A term is a matched text, ignoring case. All terms have the same weight, because document frequencies over all
+repositories are not known.
 """
 
 import numpy as np
 import numpy.typing as npt
 
+from argosy.search.arrays import I64, U8, U32, freeze
 from argosy.search.documents import Category
-from argosy.search.index.segment import I64, U8, U32, Segment, frozen
+from argosy.search.index.segment import Segment
 from argosy.search.kernels.spans import score_matches, terms_of
-from argosy.search.match.hits import Hits, Marks
+from argosy.search.match.hits import Hits, SpanGroups
 from argosy.search.match.rank import POINT
 
-K = 1.2  # how soon more of the same stops to count
-B = 0.75  # how much a long file is held back
-FOCUS = 5  # a hit in a symbol or in the file's name counts so many times
+K = 1.2  # term frequency saturation, Lucene's default
+B = 0.75  # document length normalization, Lucene's default
+FOCUS = 5  # weight of a match in a symbol or file name
 _LOW = Category.TEST | Category.VENDORED | Category.GENERATED
 
 
@@ -24,13 +26,13 @@ def bm25_scores(hits: Hits, segment: Segment) -> npt.NDArray[np.float64]:
     total = np.zeros(size, np.float64)
     lengths = np.diff(segment.content.starts).astype(np.float64)
     norm = K * (1 - B + B * lengths / max(lengths.mean(), 1.0))
-    norm *= np.where(segment.table.categories & _LOW > 0, FOCUS, 1)  # as if their hits counted a fifth
+    norm *= np.where(segment.table.categories & _LOW > 0, FOCUS, 1)  # as if their matches counted a fifth
     if len(hits.content.starts):
         symbols = segment.symbols
         _, found = score_matches(
             segment.content.data,
-            frozen(hits.content.starts),
-            frozen(hits.content.ends),
+            freeze(hits.content.starts),
+            freeze(hits.content.ends),
             symbols.starts,
             symbols.lengths,
             symbols.points,
@@ -41,8 +43,10 @@ def bm25_scores(hits: Hits, segment: Segment) -> npt.NDArray[np.float64]:
     return total[hits.documents] * POINT
 
 
-def _add(total: npt.NDArray[np.float64], norm: npt.NDArray[np.float64], marks: Marks, data: U8, weights: I64) -> None:
-    terms = terms_of(data, frozen(marks.starts), frozen(marks.ends))
+def _add(
+    total: npt.NDArray[np.float64], norm: npt.NDArray[np.float64], marks: SpanGroups, data: U8, weights: I64
+) -> None:
+    terms = terms_of(data, freeze(marks.starts), freeze(marks.ends))
     owners = marks.owners()
     order = np.lexsort((terms, owners))
     terms, owners = terms[order], owners[order]

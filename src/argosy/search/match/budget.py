@@ -1,4 +1,4 @@
-"""How long a search may go on, asked between pieces of work that take a few milliseconds each."""
+"""The deadline and cancellation of a search, checked between work steps of a few milliseconds."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ def never() -> bool:
 
 
 class Budget:
-    """A deadline on a given clock, and a flag that somebody else may raise. Once spent, it stays spent."""
+    """A deadline and a cancellation flag. Once spent, it stays spent."""
 
     __slots__ = ("_deadline", "_is_cancelled", "limit_hit", "now")
 
@@ -23,13 +23,13 @@ class Budget:
         self._is_cancelled = is_cancelled
 
     def is_cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more. When only the time is up, what was found is still told."""
+        """Whether the caller has cancelled. At a mere timeout, the matches found so far are still returned."""
         if self.limit_hit is not LimitHit.CANCELLED and self._is_cancelled():
             self.limit_hit = LimitHit.CANCELLED
         return self.limit_hit is LimitHit.CANCELLED
 
     def is_spent(self) -> bool:
-        """Asked only while something is left to do, so that a budget that is spent means an answer cut short."""
+        """Whether to stop. Call it only while work is left, so that a spent budget means a truncated result."""
         if self.limit_hit is None:
             if self._is_cancelled():
                 self.limit_hit = LimitHit.CANCELLED

@@ -1,4 +1,4 @@
-"""Matches as an answer tells them: chunks of lines, or line by line."""
+"""Converts matches of a document to result structs: chunks of lines, or single lines."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ _symbol_number = attrgetter("symbol")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A document as it is told: where in the text it lies, what a symbol's number means, why a match is worth it."""
+class DocumentView:
+    """The document of the matches: its text, and functions that return a symbol and explain a score."""
 
     text: memoryview
-    start: int  # of the document, from which offsets count
+    start: int  # of the document; result offsets are relative to it
     symbol_of: SymbolOf
     explain: Explain
 
 
-def chunks(told: Told, matches: Sequence[Match], options: Options) -> tuple[Chunk, ...]:
-    """The matches of a document as runs of whole lines. An overlong line is a run of its own and clipped."""
-    columns = Columns(told.text)
-    return tuple([_chunk(told, excerpt, columns, options) for excerpt in excerpts(matches)])
+def chunks(view: DocumentView, matches: Sequence[Match], options: Options) -> tuple[Chunk, ...]:
+    """The matches as chunks of whole lines. An overlong line is a chunk of its own, clipped."""
+    columns = Columns(view.text)
+    return tuple([_chunk(view, excerpt, columns, options) for excerpt in excerpts(matches)])
 
 
-def _chunk(told: Told, excerpt: Excerpt, columns: Columns, options: Options) -> Chunk:
+def _chunk(view: DocumentView, excerpt: Excerpt, columns: Columns, options: Options) -> Chunk:
     start, end, matches, is_long = excerpt
-    text, best, symbols = told.text, matches[0], _NO_SYMBOLS
+    text, best, symbols = view.text, matches[0], _NO_SYMBOLS
     line, line_start, column = best.line, best.line_start, 1
     if is_long:
         start, end = window(text, start, end, best.start, options.line_bytes_max)
@@ -47,21 +47,21 @@ def _chunk(told: Told, excerpt: Excerpt, columns: Columns, options: Options) -> 
     if len(matches) > 1:
         best = max(matches, key=_points)
     if max(map(_symbol_number, matches)) >= 0:
-        symbols = tuple([_symbol(told, match) for match in matches])
+        symbols = tuple([_symbol(view, match) for match in matches])
     return Chunk(
         text[start:end].tobytes(),
-        Location(start - told.start, line, column),
-        tuple([_range(told, match, columns) for match in matches]),
+        Location(start - view.start, line, column),
+        tuple([_range(view, match, columns) for match in matches]),
         symbols,
         is_clipped=is_long and (start, end) != (excerpt.start, excerpt.end),
         best_line=best.line,
         score=best.points,
-        explanation=told.explain(best),
+        explanation=view.explain(best),
     )
 
 
-def _range(told: Told, match: Match, columns: Columns) -> Range:
-    base = told.start
+def _range(view: DocumentView, match: Match, columns: Columns) -> Range:
+    base = view.start
     if match.column:
         return Range(
             Location(match.start - base, match.line, match.column),
@@ -71,21 +71,21 @@ def _range(told: Told, match: Match, columns: Columns) -> Range:
     return Range(start, Location(match.end - base, match.last_line, columns.column(match.last_start, match.end)))
 
 
-def lines(told: Told, matches: Sequence[Match], options: Options) -> tuple[Line, ...]:
-    """The matches of a document line by line. None runs over the end of its line."""
-    return tuple([_line(told, start, list(group), options) for start, group in groupby(matches, _line_start)])
+def lines(view: DocumentView, matches: Sequence[Match], options: Options) -> tuple[Line, ...]:
+    """The matches line by line. No match spans lines."""
+    return tuple([_line(view, start, list(group), options) for start, group in groupby(matches, _line_start)])
 
 
-def _line(told: Told, start: int, matches: list[Match], options: Options) -> Line:
-    first, base = matches[0], told.start
+def _line(view: DocumentView, start: int, matches: list[Match], options: Options) -> Line:
+    first, base = matches[0], view.start
     best = first if len(matches) == 1 else max(matches, key=_points)
     end, bytes_max = first.lines_end, options.line_bytes_max
-    text = told.text[first.top : first.bottom].tobytes()
+    text = view.text[first.top : first.bottom].tobytes()
     content = text[start - first.top : end - first.top].removesuffix(_NEWLINE)
     before, after = _context(text[: start - first.top]), _context(text[end - first.top :])
     shown, is_clipped = start, False
     if 0 < bytes_max < len(text):
-        before, after = _shortened(before, bytes_max), _shortened(after, bytes_max)
+        before, after = _clip_lines(before, bytes_max), _clip_lines(after, bytes_max)
         is_clipped = len(content) > bytes_max
         if is_clipped:
             low, high = window(content, 0, len(content), first.start - start, bytes_max)
@@ -95,30 +95,30 @@ def _line(told: Told, start: int, matches: list[Match], options: Options) -> Lin
         shown - base,
         end - base,
         first.line,
-        tuple([Fragment(m.start - shown, m.start - base, m.end - m.start, _symbol(told, m)) for m in matches]),
+        tuple([Fragment(m.start - shown, m.start - base, m.end - m.start, _symbol(view, m)) for m in matches]),
         before,
         after,
         is_clipped=is_clipped,
         score=best.points,
-        explanation=told.explain(best),
+        explanation=view.explain(best),
     )
 
 
-def _symbol(told: Told, match: Match) -> SymbolInfo | None:
-    return None if match.symbol < 0 else told.symbol_of(match.symbol)
+def _symbol(view: DocumentView, match: Match) -> SymbolInfo | None:
+    return None if match.symbol < 0 else view.symbol_of(match.symbol)
 
 
 def _context(text: bytes) -> tuple[bytes, ...]:
     return tuple(text.removesuffix(_NEWLINE).split(_NEWLINE)) if text else ()
 
 
-def _shortened(context: tuple[bytes, ...], bytes_max: int) -> tuple[bytes, ...]:
-    """There is nothing in these lines to show, so of a long one the first part will do."""
+def _clip_lines(context: tuple[bytes, ...], bytes_max: int) -> tuple[bytes, ...]:
+    """Clips long context lines to their beginning, because they have no match."""
     return tuple(line[slice(*window(line, 0, len(line), 0, bytes_max))] for line in context)
 
 
 def name_chunk(name: bytes, matches: Sequence[Match], explain: Explain) -> Chunk:
-    """A file's name as the one chunk of its answer; without matches, all of it. It is one line, whatever is in it."""
+    """A file name as the only chunk of a file. Without matches, all of it is the match. A name is always one line."""
     matches = matches or [Match(0, len(name))]
     best = max(matches, key=_points)
     return Chunk(

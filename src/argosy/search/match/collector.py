@@ -1,15 +1,15 @@
-"""What a search has found so far, what it cost, and the bounds it met."""
+"""Collects the results of a search: best files, statistics, limits hit."""
 
 from argosy.search.match.budget import Budget
 from argosy.search.match.file_matches import file_matches
-from argosy.search.match.top_k import Hit, Shortlist
+from argosy.search.match.top_k import Hit, TopK
 from argosy.search.model import FileMatch, Form, LimitHit, Options, SearchResult, Stats
 
-UNBOUNDED = 1 << 62  # matches: more than there are
+UNBOUNDED = 1 << 62  # more matches than any index has
 
 
-class Quota:
-    """So many matches and no more, give or take a batch; 0 is no bound. Threads share it: a lost race costs a batch."""
+class MatchLimit:
+    """A limit on matches; 0 means none. Threads share it without a lock: a lost race exceeds the limit by a batch."""
 
     def __init__(self, matches_max: int, limit_hit: LimitHit) -> None:
         self.limit_hit = limit_hit
@@ -24,28 +24,28 @@ class Quota:
         return 0 < self._matches_max <= self._taken
 
 
-class Outcome:
-    """The best files and the sums over all."""
+class Collector:
+    """The best files, and sums over all files."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self.shortlist = Shortlist(options.files_max)
+        self.top_k = TopK(options.files_max)
         self.limits_hit: set[LimitHit] = set()
         self.matches = self.files = self.content_bytes = 0
         self.files_considered = self.files_loaded = self.regexps_considered = 0
         self.ngram_lookups = self.index_bytes = 0
-        self.searched: set[int] = set()  # numbers of indexes, all or in part
-        self.skipped: set[int] = set()  # and of those of which some part was not reached
-        self.found: set[int] = set()  # and of those that have a file to tell
-        self.indexes_ruled_out = 0  # searched as well: their postings said at once that nothing is there
+        self.searched: set[int] = set()  # numbers of the indexes searched, fully or partly
+        self.skipped: set[int] = set()  # indexes of which a part was not searched
+        self.found: set[int] = set()  # indexes with a matching file
+        self.indexes_filtered = 0  # also searched: their postings have no candidates
         self.indexes_excluded = 0
 
-    def looked_up(self, ngrams: int, index_bytes: int) -> None:
+    def record_lookup(self, ngrams: int, index_bytes: int) -> None:
         self.ngram_lookups += ngrams
         self.index_bytes += index_bytes
 
-    def merge(self, other: "Outcome") -> None:
-        self.shortlist.merge(other.shortlist)
+    def merge(self, other: "Collector") -> None:
+        self.top_k.merge(other.top_k)
         self.limits_hit |= other.limits_hit
         self.matches += other.matches
         self.files += other.files
@@ -53,15 +53,15 @@ class Outcome:
         self.files_considered += other.files_considered
         self.files_loaded += other.files_loaded
         self.regexps_considered += other.regexps_considered
-        self.looked_up(other.ngram_lookups, other.index_bytes)
+        self.record_lookup(other.ngram_lookups, other.index_bytes)
         self.searched |= other.searched
         self.found |= other.found
         self.skipped |= other.skipped
-        self.indexes_ruled_out += other.indexes_ruled_out
+        self.indexes_filtered += other.indexes_filtered
         self.indexes_excluded += other.indexes_excluded
 
     def answer(self, began: float, budget: Budget, wait_s: float = 0.0) -> SearchResult:
-        """The best files, to look at. A bound on what is shown is told like any other."""
+        """The result. A limit on shown files or matches is reported as any other limit."""
         limits_hit = set(self.limits_hit)
         files = self._files(limits_hit, budget) if self._options.form is not Form.COUNT else ()
         stats = Stats(
@@ -71,7 +71,7 @@ class Outcome:
             files_loaded=self.files_loaded,
             files_skipped=self.files_considered - self.files_loaded if not self._options.estimate_only else 0,
             content_bytes=self.content_bytes,
-            indexes_searched=len(self.searched) + self.indexes_ruled_out,
+            indexes_searched=len(self.searched) + self.indexes_filtered,
             indexes_skipped=len(self.skipped - self.searched),
             indexes_excluded=self.indexes_excluded,
             index_bytes=self.index_bytes,
@@ -83,10 +83,10 @@ class Outcome:
         return SearchResult(files, stats, tuple(sorted(limits_hit, key=lambda each: each.value)))
 
     def _files(self, limits_hit: set[LimitHit], budget: Budget) -> tuple[FileMatch, ...]:
-        best = self.shortlist.best()
+        best = self.top_k.best()
         if len(best) < self.files:
             limits_hit.add(LimitHit.FILES_SHOWN)
-        chosen = self._chosen(best)
+        chosen = self._select(best)
         if len(chosen) < len(best) or any(shown < hit.match_count for hit, shown in chosen):
             limits_hit.add(LimitHit.MATCHES_SHOWN)
         files: list[FileMatch] = []
@@ -98,8 +98,8 @@ class Outcome:
             files.append(next(told))
         return tuple(files)
 
-    def _chosen(self, best: list[Hit]) -> list[tuple[Hit, int]]:
-        """The files that are shown, and how many matches of each."""
+    def _select(self, best: list[Hit]) -> list[tuple[Hit, int]]:
+        """The files to show, and the number of matches of each."""
         of_one = self._options.file_matches_max or UNBOUNDED
         left = self._options.matches_max or UNBOUNDED
         chosen = []

@@ -1,9 +1,9 @@
-"""A query on one segment: which documents satisfy it, and where.
+"""Evaluates a query on one segment: which documents satisfy it, and where they match.
 
-Evaluation goes twice through the tree. First every node says which documents are possible, from the document table, the
-names of files and the postings. Then, batch by batch and best documents first, each node says which of the documents
-still in question satisfy it, cheapest child first, and text atoms hand up their spans. A batch is small enough that a
-bound is noticed within milliseconds.
+Evaluation passes over the tree twice. The first pass determines candidate documents from the document table, the file
+names and the postings. The second pass reads text, in batches with the best documents first: each node filters the
+remaining documents, cheapest child first, and text atoms return their spans. Batches are small enough that a limit is
+noticed within milliseconds.
 """
 
 import itertools
@@ -14,12 +14,12 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from argosy.search.arrays import I64, U32
 from argosy.search.index.index import Part
-from argosy.search.index.segment import I64, U32
 from argosy.search.kernels.candidates import entries_of
 from argosy.search.match.atoms import Atoms
 from argosy.search.match.budget import Budget
-from argosy.search.match.matchers import Finder
+from argosy.search.match.matchers import AtomMatcher
 from argosy.search.match.sites import ContentSite, NameSite, Site, SymbolSite
 from argosy.search.match.spans import NOTHING, Mask, Spans
 from argosy.search.model import Repository
@@ -41,21 +41,21 @@ from argosy.search.query.tree import (
     Type,
 )
 
-BATCH_BYTES = 16 << 20  # candidate text in one batch; a literal passes it in about two milliseconds
+BATCH_BYTES = 16 << 20  # candidate text per batch; a literal scan takes about two milliseconds
 BATCH_DOCUMENTS = 16_384
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """The documents that satisfy a node, and the spans of its atoms (which may lie in other documents as well)."""
+    """The documents that satisfy a node, and the spans of its atoms, which can be in other documents too."""
 
     mask: Mask
     spans: tuple[Spans, ...] = ()
-    matches: int | None = None  # known without spans
+    matches: int | None = None  # if counted without spans
 
 
 class SegmentSearch:
-    """One query, already reduced to what differs between documents, on one part of an index."""
+    """A query, already reduced for the repository, on one part of an index."""
 
     def __init__(
         self,
@@ -74,26 +74,26 @@ class SegmentSearch:
         self._branches = part.branches
         self._repository = repository
         self._budget = budget
-        self._sites: dict[int, Sequence[Site]] = {}  # by the identity of the atom
-        self._named: dict[int, Mask] = {}  # by the identity of the set of names
-        self.content_bytes = 0  # looked at so far
+        self._sites: dict[int, Sequence[Site]] = {}  # by id() of the atom
+        self._named: dict[int, Mask] = {}  # by id() of the set of names
+        self.content_bytes = 0  # text read so far
         self.lookups = self.index_bytes = self.regexps_considered = 0
 
     def possible(self) -> U32:
-        """The documents that the index cannot rule out."""
+        """The candidate documents, by the index alone."""
         mask = self._possible(self._query)
         if mask is None:
             return NOTHING
         mask = mask & (self._branches != 0)
-        if isinstance(self._query, And):  # what one child leaves is what the others are asked about
+        if isinstance(self._query, And):  # the other children are evaluated on the candidates of all
             for site in itertools.chain(*self._sites.values()):
                 site.narrow(mask)
         return np.flatnonzero(mask).astype(np.uint32)
 
     def batches(self, documents: U32) -> Iterator[tuple[U32, Found]]:
-        """The documents of each batch, and what was found in them, until all are seen or the budget is spent.
+        """The documents of each batch and their matches, until all are done or the budget is spent.
 
-        Spent in the midst of a batch, it leaves some of the documents that match, and only such.
+        If it is spent inside a batch, the batch has only some of its matching documents, and no others.
         """
         if len(documents) == 0:
             return
@@ -104,10 +104,10 @@ class SegmentSearch:
             mask = np.zeros(self._size, np.bool_)
             mask[batch] = True
             self.content_bytes += size_bytes
-            yield batch, self._counted(mask) or self._exact(self._query, mask)
+            yield batch, self._count_only(mask) or self._exact(self._query, mask)
 
     def cost_bytes(self, documents: U32) -> int:
-        """How much text must be looked at in these documents."""
+        """The amount of text to read in these documents."""
         return int(self._costs()[documents].sum())
 
     def _costs(self) -> npt.NDArray[np.int64]:
@@ -116,10 +116,10 @@ class SegmentSearch:
             costs += site.costs
         return costs
 
-    # What the index knows.
+    # First pass: the index.
 
     def _possible(self, node: Query) -> Mask | None:
-        """None if no document is possible: most segments have nothing to say to most queries, and say it fast."""
+        """The candidates of a node; None if there are none, which is the common case and returns early."""
         match node:
             case And(children):
                 return self._possible_all(children)
@@ -135,12 +135,12 @@ class SegmentSearch:
             case Substring() | Regexp() | Symbol():
                 return _any([site.possible for site in self._sites_of(node)])
             case _:
-                return self._known(node)
+                return self._metadata_mask(node)
 
     def _possible_all(self, children: Sequence[Query]) -> Mask | None:
-        """What the document table and the names say comes first, and where that leaves nothing, no posting is read.
+        """Evaluates the document table and file names first; if no candidate is left, no posting is read.
 
-        Names are short: those still in question are matched right here, so that no other file's text is looked at.
+        Names are short, so those of the candidates are matched here, and no text of other files is read.
         """
         mask: Mask = self._branches != 0
         for child in sorted(children, key=_breadth):
@@ -153,7 +153,7 @@ class SegmentSearch:
         for child in children:
             if _breadth(child) is Breadth.NAMES:
                 named = self._exact(child, mask).mask
-                if self._budget.limit_hit is not None:  # some names were not looked at
+                if self._budget.limit_hit is not None:  # some names were not matched
                     break
                 mask = named
         return mask
@@ -162,8 +162,8 @@ class SegmentSearch:
     def _size(self) -> int:
         return self._segment.content.documents
 
-    def _known(self, node: Query) -> Mask:
-        """The documents a node of the document table means, exactly."""
+    def _metadata_mask(self, node: Query) -> Mask:
+        """The documents of a node that the document table decides."""
         match node:
             case Const(value):
                 return np.full(self._size, value)
@@ -176,7 +176,7 @@ class SegmentSearch:
                 is_on: Mask = self._branches & np.uint64(branch_mask(node, self._repository)) != 0
                 return is_on
             case FileNameSet(names):
-                if id(node) not in self._named:  # once for all batches
+                if id(node) not in self._named:  # computed once for all batches
                     wanted = {name.encode("utf-8", "surrogateescape") for name in names}
                     is_wanted = [self._segment.path(i) in wanted for i in range(self._size)]
                     self._named[id(node)] = np.array(is_wanted, np.bool_)
@@ -185,39 +185,39 @@ class SegmentSearch:
                 raise AssertionError(f"{node} is about repositories and was not reduced")
 
     def _sites_of(self, node: Substring | Regexp | Symbol) -> Sequence[Site]:
-        """The places where the atom is looked for, the content first."""
+        """The sites where the atom is searched, content first."""
         sites = self._sites.get(id(node))
         if sites is None:
             sites = self._sites[id(node)] = self._new_sites(node)
         return sites
 
     def _new_sites(self, node: Substring | Regexp | Symbol) -> Sequence[Site]:
-        finder = self._finder(node)
-        if finder is None:
+        matcher = self._matcher(node)
+        if matcher is None:
             return ()
-        candidates, postings = finder.candidates(self._segment), self._segment.postings
-        self.lookups += len(finder.keys)
-        entries = entries_of(finder.keys, postings.present, postings.ranks, postings.offsets)
+        candidates, postings = matcher.candidates(self._segment), self._segment.postings
+        self.lookups += len(matcher.keys)
+        entries = entries_of(matcher.keys, postings.present, postings.ranks, postings.offsets)
         self.index_bytes += entries * postings.blocks.itemsize
         if isinstance(node, Symbol):
-            return (SymbolSite(finder, self._segment, candidates),)
+            return (SymbolSite(matcher, self._segment, candidates),)
         if node.scope is Scope.CONTENT:
-            return (ContentSite(finder, self._segment, candidates),)
-        names = NameSite(finder, self._segment, candidates)
+            return (ContentSite(matcher, self._segment, candidates),)
+        names = NameSite(matcher, self._segment, candidates)
         if node.scope is Scope.FILE_NAME:
             return (names,)
-        return ContentSite(finder, self._segment, candidates), names
+        return ContentSite(matcher, self._segment, candidates), names
 
-    # What the text says.
+    # Second pass: the text.
 
-    def _counted(self, mask: Mask) -> Found | None:
-        """The answer to a single atom of which only the number of matches is asked, if there is a quick one."""
+    def _count_only(self, mask: Mask) -> Found | None:
+        """The number of matches of a single atom, if the query only counts and there is a fast way."""
         if not self._counts_only or not isinstance(self._query, Substring | Regexp):
             return None
-        finder, sites = self._atoms.finder(self._query), self._sites_of(self._query)
-        if finder is None or not isinstance(sites[0], ContentSite):
+        matcher, sites = self._atoms.matcher(self._query), self._sites_of(self._query)
+        if matcher is None or not isinstance(sites[0], ContentSite):
             return None
-        tally = finder.tally(self._segment, sites[0].candidates, mask)
+        tally = matcher.tally(self._segment, sites[0].candidates, mask)
         if tally is None:
             return None
         in_names = Found(np.zeros_like(mask))
@@ -233,7 +233,7 @@ class SegmentSearch:
                 return self._exact_any(children, mask)
             case Not(child):
                 ruled_out = self._exact(child, mask).mask
-                if self._budget.limit_hit is not None:  # more might have been ruled out: nothing is certain
+                if self._budget.limit_hit is not None:  # the child may be incomplete, so its negation is unknown
                     return Found(np.zeros_like(mask))
                 return Found(mask & ~ruled_out)
             case Boost(child, factor):
@@ -244,7 +244,7 @@ class SegmentSearch:
             case Substring() | Regexp() | Symbol():
                 return self._exact_text(node, mask)
             case _:
-                return Found(mask & self._known(node))
+                return Found(mask & self._metadata_mask(node))
 
     def _exact_all(self, children: Sequence[Query], mask: Mask) -> Found:
         spans: list[Spans] = []
@@ -266,31 +266,31 @@ class SegmentSearch:
         return Found(union, tuple(spans))
 
     def _exact_text(self, node: Substring | Regexp | Symbol, mask: Mask) -> Found:
-        """In the content first; a name only counts where the content has nothing."""
+        """Searches the content first; a name counts only if the content has no match."""
         union = np.zeros_like(mask)
         spans: list[Spans] = []
         if self._budget.is_spent():
             return Found(union)
-        finder = self._finder(node)
+        matcher = self._matcher(node)
         for site in self._sites_of(node):
             asked = None if site.possible is None else mask & ~union & site.possible
             if asked is None or not asked.any():
                 continue
-            if finder is not None and finder.is_regex:
+            if matcher is not None and matcher.is_regex:
                 self.regexps_considered += int(np.count_nonzero(asked))
             found = site.find(asked, self._budget)
             union |= found.mask(len(mask))
             spans.append(found)
-        if finder is not None and finder.can_be_empty:
+        if matcher is not None and matcher.can_be_empty:
             for site in self._sites_of(node):
                 union |= site.admits(mask & ~union, self._budget)
         return Found(union, tuple(spans))
 
-    def _finder(self, node: Substring | Regexp | Symbol) -> Finder | None:
-        return self._atoms.finder(node.name if isinstance(node, Symbol) else node)
+    def _matcher(self, node: Substring | Regexp | Symbol) -> AtomMatcher | None:
+        return self._atoms.matcher(node.name if isinstance(node, Symbol) else node)
 
     def _cost(self, node: Query) -> int:
-        """Roughly the bytes that must be looked at."""
+        """The approximate number of bytes to read."""
         match node:
             case And(children) | Or(children):
                 return sum(self._cost(child) for child in children)
@@ -303,7 +303,7 @@ class SegmentSearch:
 
 
 class Breadth(IntEnum):
-    """How much must be looked at to tell whether a node holds."""
+    """The kind of data that must be read to evaluate a node, cheapest first."""
 
     TABLE = 0
     NAMES = 1
@@ -325,7 +325,7 @@ def _breadth(node: Query) -> Breadth:
 
 
 def cut(costs: I64) -> Iterator[tuple[int, int, int]]:
-    """Batches of documents that cost so many bytes each: from which, to which, and what that costs together."""
+    """Splits documents of these costs into batches: (start, end, total cost)."""
     totals = np.cumsum(costs)
     at, spent = 0, 0
     while at < len(totals):

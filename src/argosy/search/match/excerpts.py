@@ -1,4 +1,4 @@
-"""Excerpts of one document: the lines of matches with their context, and what of an overlong line is shown."""
+"""Excerpts of a document: the lines of matches with context, and the shown part of overlong lines."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -6,33 +6,33 @@ from typing import NamedTuple
 
 
 class Match(NamedTuple):
-    """A match and the lines it lies in, as `kernels/places.py` tells them; positions are those of the text.
+    """A match and its lines, as computed by `kernels/line_numbers.py`; positions are offsets in the segment's text.
 
-    `symbol` is the place of the symbol it overlaps among the segment's, or -1.
+    `symbol` is the number of the symbol it overlaps, or -1.
     """
 
     start: int
     end: int
     points: float = 0.0
     symbol: int = -1
-    line: int = 1  # the number of the line it begins in
+    line: int = 1  # number of its first line
     line_start: int = 0
-    last_line: int = 1  # and of the one it ends in
+    last_line: int = 1  # number of its last line
     last_start: int = 0
-    lines_end: int = 0  # past the newline of the last line it has a byte in
-    top: int = 0  # its lines with their context
+    lines_end: int = 0  # end of its last line, after the newline
+    top: int = 0  # its lines with context
     bottom: int = 0
-    is_long: int = 0  # one of its lines is longer than is shown
-    column: int = 0  # of its beginning and its end; 0 is not known yet
+    is_long: int = 0  # one of its lines is too long to show whole
+    column: int = 0  # of its start and end; 0 if not computed
     last_column: int = 0
 
 
-# From a row of its numbers, as the kernels tell them. There are a thousand to an answer, and this way is the quickest.
+# Builds a match from a kernel's row. A result has a thousand matches, and this is the fastest way.
 match_of: Callable[[Iterable[int]], Match] = partial(tuple.__new__, Match)
 
 
 class Excerpt(NamedTuple):
-    """Whole lines of a document and the matches in them; if one is overlong, it stands alone."""
+    """Whole lines of a document and their matches; an overlong line is an excerpt of its own."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ class Excerpt(NamedTuple):
 
 
 def excerpts(matches: Sequence[Match]) -> Iterator[Excerpt]:
-    """The lines of the matches with their context; excerpts that meet are one, except with an overlong line."""
+    """The excerpts of the matches; adjacent ones are merged, except with an overlong line."""
     start = end = is_long = 0
     inside: list[Match] = []
     for match in matches:
@@ -59,7 +59,8 @@ def excerpts(matches: Sequence[Match]) -> Iterator[Excerpt]:
 
 
 def window(text: memoryview | bytes, start: int, end: int, focus: int, bytes_max: int) -> tuple[int, int]:
-    """At most so many bytes of text[start:end], whole characters, with the focus in the second quarter."""
+    """A range of at most `bytes_max` bytes of text[start:end], whole characters, with the focus in its second
+    quarter."""
     start = max(start, focus - bytes_max // 4)
     while start < focus and _is_inside_character(text, start):
         start += 1
@@ -70,7 +71,7 @@ def window(text: memoryview | bytes, start: int, end: int, focus: int, bytes_max
 
 
 class Columns:
-    """Tells the columns of positions that only ascend, so that no part of a long line is counted twice."""
+    """Computes the columns of ascending positions, so that no part of a long line is counted twice."""
 
     def __init__(self, text: memoryview) -> None:
         self._text = text
@@ -91,7 +92,7 @@ class Columns:
 
 
 def characters(text: bytes) -> int:
-    """How many characters these are; a byte that is part of none counts as one."""
+    """The number of characters; an invalid byte counts as one."""
     return len(text) if text.isascii() else len(text.decode("utf-8", "surrogateescape"))
 
 

@@ -1,8 +1,9 @@
-"""Why a match, and a file, has its score, in words: for whoever wonders about the order of an answer."""
+"""Explains the scores of matches and files in text (`Options.explain_scores`)."""
 
 import numpy as np
 
-from argosy.search.index.segment import Segment, frozen
+from argosy.search.arrays import freeze
+from argosy.search.index.segment import Segment
 from argosy.search.kernels.spans import (
     BOTH_EDGES,
     EDGE_OF_SYMBOL,
@@ -12,7 +13,7 @@ from argosy.search.kernels.spans import (
     score_matches,
 )
 from argosy.search.match.excerpts import Match
-from argosy.search.match.hits import Marks
+from argosy.search.match.hits import SpanGroups
 from argosy.search.match.rank import ORDER_POINT, POINT, RANK_POINT, atoms_points, match_points, name_points, worth_of
 from argosy.search.match.top_k import Hit
 from argosy.search.symbols.kinds import KINDS
@@ -22,9 +23,9 @@ _PLACES = {WHOLE_SYMBOL: "whole", EDGE_OF_SYMBOL: "edge of", INSIDE_SYMBOL: "ins
 
 
 def match_explanation(segment: Segment, match: Match) -> str:
-    """What a match in the content is worth, sign by sign."""
+    """The points of a match in the content, itemized."""
     symbols = segment.symbols
-    start, end = (frozen(np.array([place], np.uint32)) for place in (match.start, match.end))
+    start, end = (freeze(np.array([place], np.uint32)) for place in (match.start, match.end))
     points, found = score_matches(segment.content.data, start, end, symbols.starts, symbols.lengths, symbols.points)
     plain, symbol = int(points[0]), int(found[0])
     parts = []
@@ -37,12 +38,12 @@ def match_explanation(segment: Segment, match: Match) -> str:
 
 
 def name_explanation(match: Match) -> str:
-    """What a match in the file's name is worth; the base name counts like a symbol."""
+    """The points of a match in the file name; the base name counts as a symbol."""
     return _sum(match.points, match.points, _signs(int(match.points), "base name"))
 
 
 def file_explanation(hit: Hit, *, is_bm25: bool) -> str:
-    """How the file's score comes about; of the rank and the order only the sum is kept."""
+    """The terms of a file score. Rank and order are derived from their sum, the only value stored."""
     if is_bm25:
         return f"{hit.score:.2f} = bm25 {hit.score / POINT:.4f} x {POINT}"
     segment = hit.index.parts[hit.part].segment
@@ -62,12 +63,12 @@ def _best(hit: Hit, segment: Segment) -> float:
     if len(hit.starts) == 0:
         return 0.0
     document = np.array([hit.document], np.uint32)
-    marks = Marks(hit.starts, hit.ends, hit.boosts, document, np.array([0, len(hit.starts)]))
+    marks = SpanGroups(hit.starts, hit.ends, hit.boosts, document, np.array([0, len(hit.starts)]))
     return float((name_points if hit.is_name else match_points)(segment, marks).max())
 
 
 def _signs(points: int, what: str) -> list[str]:
-    """The points taken apart: no two sums of a place and its edges are alike."""
+    """Splits points into position and edges; all sums are distinct."""
     for place, word in _PLACES.items():
         if what and points - place in (0, *_EDGES):
             return [f"{word} {what}:{place}", *_signs(points - place, "")]

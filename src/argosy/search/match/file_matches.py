@@ -1,7 +1,7 @@
-"""Hits turned into something to look at.
+"""Converts hits to file matches.
 
-What the kernels can tell of a match they tell of many files at once: there are fifty to an answer, and to ask for each
-would take longer than to look.
+Kernels compute line numbers, points and encoded matches for many files per call: a result has fifty files, and a call
+per file would cost more than its work.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,37 +10,38 @@ from typing import TypeAlias
 
 import numpy as np
 
+from argosy.search.arrays import I64, U32, freeze
 from argosy.search.documents import SkipReason
-from argosy.search.encoded_matches import chunks_in, lines_in
-from argosy.search.index.segment import I64, U32, Segment, frozen
-from argosy.search.kernels.checksums import TABLES, crc64
-from argosy.search.kernels.places import places, places_in_documents
+from argosy.search.encoded_matches import decode_chunks, decode_lines
+from argosy.search.index.segment import Segment
+from argosy.search.kernels.crc64 import TABLES, crc64
+from argosy.search.kernels.encode_chunks import encode_chunks
+from argosy.search.kernels.encode_lines import encode_lines
+from argosy.search.kernels.line_numbers import places, places_in_documents
+from argosy.search.kernels.msgpack_writer import MatchBatch, SymbolTable
 from argosy.search.kernels.spans import score_matches
-from argosy.search.kernels.spelling import Defined, Shown
-from argosy.search.kernels.told_chunks import tell_chunks
-from argosy.search.kernels.told_lines import tell_lines
-from argosy.search.match.chunk_matches import Explain, Told, chunks, lines, name_chunk, name_line
+from argosy.search.match.chunk_matches import DocumentView, Explain, chunks, lines, name_chunk, name_line
 from argosy.search.match.excerpts import Match, match_of
 from argosy.search.match.explain import file_explanation, match_explanation, name_explanation
-from argosy.search.match.hits import Marks
+from argosy.search.match.hits import SpanGroups
 from argosy.search.match.rank import name_points
 from argosy.search.match.top_k import Hit
 from argosy.search.model import Chunk, FileMatch, Form, Line, Options, SymbolInfo
 from argosy.search.symbols.kinds import KINDS
 
-TOGETHER_MATCHES = 4096  # looked up together; a file with more, by itself
+TOGETHER_MATCHES = 4096  # per kernel call; a file with more matches has a call of its own
 
 _SKIPS = tuple(reason.value for reason in SkipReason)
 _NEWLINE = ord("\n")
-KIND_TEXT = frozen(np.frombuffer("".join(KINDS).encode(), np.uint8))
-KIND_EDGES = frozen(np.array([0, *accumulate(map(len, KINDS))], np.int64))
+KIND_TEXT = freeze(np.frombuffer("".join(KINDS).encode(), np.uint8))
+KIND_EDGES = freeze(np.array([0, *accumulate(map(len, KINDS))], np.int64))
 
-_View: TypeAlias = tuple[tuple[Chunk, ...], tuple[Line, ...], bytes]  # chunks or lines, or chunks that are sealed
+_View: TypeAlias = tuple[tuple[Chunk, ...], tuple[Line, ...], bytes]  # chunks, lines, or encoded chunks
 _NOTHING: _View = (), (), b""
 
 
 def file_matches(chosen: Sequence[tuple[Hit, int]], options: Options) -> Iterator[FileMatch]:
-    """Each file with so many of its matches."""
+    """The file matches of these hits, each with its first `shown` matches."""
     at = 0
     while at < len(chosen):
         together, matches = at, 0
@@ -56,7 +57,7 @@ def _file_match(hit: Hit, view: _View, options: Options) -> FileMatch:
     part, repository = hit.index.parts[hit.part], hit.index.repository
     segment, mask = part.segment, int(part.branches[hit.document])
     branches = [branch for i, branch in enumerate(repository.branches) if mask >> i & 1]
-    chunks, lines, sealed = view
+    chunks, lines, encoded_matches = view
     return FileMatch(
         repository=repository.name,
         path=segment.path(hit.document).decode("utf-8", "surrogateescape"),
@@ -73,7 +74,7 @@ def _file_match(hit: Hit, view: _View, options: Options) -> FileMatch:
         repository_rank=repository.rank,
         skipped=_SKIPS[segment.table.skips[hit.document]],
         explanation=file_explanation(hit, is_bm25=options.use_bm25) if options.explain_scores else "",
-        sealed=sealed,
+        encoded_matches=encoded_matches,
     )
 
 
@@ -83,7 +84,7 @@ def content_of(segment: Segment, document: int) -> bytes:
 
 
 def checksum_of(segment: Segment, document: int) -> bytes:
-    """CRC-64/ISO of the content, the highest byte first."""
+    """CRC-64/ISO of the content, big-endian."""
     return int(crc64(segment.content.data, *_bounds(segment, document), TABLES)).to_bytes(8, "big")
 
 
@@ -93,15 +94,15 @@ def _bounds(segment: Segment, document: int) -> tuple[int, int]:
 
 
 def _explainer(explain: Explain, options: Options) -> Explain:
-    return explain if options.explain_scores else _unexplained
+    return explain if options.explain_scores else _no_explanation
 
 
-def _unexplained(_: Match) -> str:
+def _no_explanation(_: Match) -> str:
     return ""
 
 
 def _views(group: Sequence[tuple[Hit, int]], options: Options) -> list[_View]:
-    """What each file shows; matches in contents are looked up segment by segment, each in one go."""
+    """The view of each file; matches in content are computed in one call per segment."""
     views: list[_View] = [_NOTHING] * len(group)
     segments: dict[tuple[int, int], list[int]] = {}
     for number, (hit, shown) in enumerate(group):
@@ -125,34 +126,34 @@ def _of_name(hit: Hit, shown: int, options: Options) -> _View:
 
 
 def _of_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator[_View]:
-    """The first matches in the content of documents of one segment, ascending as they are."""
+    """The views of content matches in documents of one segment, ascending."""
     first = group[0][0]
     segment = first.index.parts[first.part].segment
-    shown = _shown(segment, group, options)
-    places = list(pairwise(shown.firsts.tolist()))
+    batch = _match_batch(segment, group, options)
+    places = list(pairwise(batch.firsts.tolist()))
     if options.explain_scores:
-        matches = _matches(shown, 0, len(shown.starts))
+        matches = _matches(batch, 0, len(batch.starts))
         for (hit, count), (low, high) in zip(group, places, strict=True):
             yield _with_care(hit, matches[low:high], count, options)
         return
-    sealed, edges = _sealed(segment, shown, options)
+    encoded_matches, edges = _encode(segment, batch, options)
     for (hit, count), place, (low, high) in zip(group, places, pairwise(edges), strict=True):
         if low == high or hit.boosts is not None:
-            yield _with_care(hit, _matches(shown, *place), count, options)
+            yield _with_care(hit, _matches(batch, *place), count, options)
         elif options.form is Form.LINES:
-            yield (), lines_in(sealed[low:high]), b""
-        elif options.sealed:
-            yield (), (), sealed[low:high].tobytes()
+            yield (), decode_lines(encoded_matches[low:high]), b""
+        elif options.pre_encoded:
+            yield (), (), encoded_matches[low:high].tobytes()
         else:
-            yield chunks_in(sealed[low:high]), (), b""
+            yield decode_chunks(encoded_matches[low:high]), (), b""
 
 
-def _shown(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options) -> Shown:
+def _match_batch(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options) -> MatchBatch:
     content, symbols = segment.content, segment.symbols
-    starts = _joined([hit.starts[:shown] for hit, shown in group])
-    ends = _joined([hit.ends[:shown] for hit, shown in group])
-    documents = frozen(np.array([hit.document for hit, _ in group], np.uint32))
-    firsts = frozen(np.array([0, *accumulate([shown for _, shown in group])], np.int64))
+    starts = _concat([hit.starts[:shown] for hit, shown in group])
+    ends = _concat([hit.ends[:shown] for hit, shown in group])
+    documents = freeze(np.array([hit.document for hit, _ in group], np.uint32))
+    firsts = freeze(np.array([0, *accumulate([shown for _, shown in group])], np.int64))
     rows = places_in_documents(
         content.data,
         content.starts,
@@ -167,37 +168,39 @@ def _shown(segment: Segment, group: Sequence[tuple[Hit, int]], options: Options)
     )
     points, own = score_matches(content.data, starts, ends, symbols.starts, symbols.lengths, symbols.points)
     traits = segment.table.traits
-    return Shown(content.data, content.starts, traits, documents, firsts, starts, ends, rows, points, own)
+    return MatchBatch(content.data, content.starts, traits, documents, firsts, starts, ends, rows, points, own)
 
 
-def _matches(shown: Shown, low: int, high: int) -> list[Match]:
+def _matches(batch: MatchBatch, low: int, high: int) -> list[Match]:
     table = np.empty((high - low, len(Match._fields)), np.int64)
-    table[:, 0], table[:, 1] = shown.starts[low:high], shown.ends[low:high]
-    table[:, 2], table[:, 3] = shown.points[low:high], shown.symbols[low:high]
-    table[:, 4:] = shown.rows[low:high]
+    table[:, 0], table[:, 1] = batch.starts[low:high], batch.ends[low:high]
+    table[:, 2], table[:, 3] = batch.points[low:high], batch.symbols[low:high]
+    table[:, 4:] = batch.rows[low:high]
     return list(map(match_of, table.tolist()))
 
 
-def _joined(pieces: list[U32]) -> U32:
-    return frozen(np.concatenate(pieces) if len(pieces) > 1 else pieces[0])
+def _concat(pieces: list[U32]) -> U32:
+    return freeze(np.concatenate(pieces) if len(pieces) > 1 else pieces[0])
 
 
-def _sealed(segment: Segment, shown: Shown, options: Options) -> tuple[memoryview, list[int]]:
-    """The chunks or lines of each document in bytes, and where they begin; nothing of one that needs more care."""
+def _encode(segment: Segment, batch: MatchBatch, options: Options) -> tuple[memoryview, list[int]]:
+    """The encoded chunks or lines of each document and their starts; empty for a document that needs more care."""
     symbols = segment.symbols
-    defined = Defined(symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES)
-    is_lines = options.form is Form.LINES
-    sealed, edges = tell_lines(shown, defined, options.line_bytes_max) if is_lines else tell_chunks(shown, defined)
-    return sealed.data, edges.tolist()
+    table = SymbolTable(symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES)
+    if options.form is Form.LINES:
+        encoded, edges = encode_lines(batch, table, options.line_bytes_max)
+    else:
+        encoded, edges = encode_chunks(batch, table)
+    return encoded.data, edges.tolist()
 
 
 def _with_care(hit: Hit, matches: list[Match], shown: int, options: Options) -> _View:
-    """Told one by one: what few documents, or few questions, need."""
+    """Builds the view in Python, for documents or options that kernels do not support."""
     segment = hit.index.parts[hit.part].segment
     if hit.boosts is not None:
         worths = zip(matches, hit.boosts[:shown].tolist(), strict=True)
         matches = [match._replace(points=match.points * boost) for match, boost in worths]
-    told = Told(
+    told = DocumentView(
         text=segment.content.data.data,
         start=int(segment.content.starts[hit.document]),
         symbol_of=lambda symbol: symbol_info(segment, symbol),
@@ -211,12 +214,12 @@ def _with_care(hit: Hit, matches: list[Match], shown: int, options: Options) -> 
 
 
 def _bytes_max(options: Options) -> int:
-    """The length of an overlong line; a line of its own is clipped when it is told."""
+    """The line length limit for chunks; single lines are clipped when they are built."""
     return 0 if options.form is Form.LINES else options.line_bytes_max
 
 
 def _by_line(matches: Sequence[Match], hit: Hit, segment: Segment, options: Options) -> list[Match]:
-    """Told line by line, a match over several lines is one in each."""
+    """Splits matches that span lines into one per line."""
     content = segment.content
     whole = np.array([(match.start, match.end) for match in matches], np.uint32)
     starts, ends, owners = split(segment, whole[:, 0], whole[:, 1])
@@ -235,14 +238,14 @@ def _by_line(matches: Sequence[Match], hit: Hit, segment: Segment, options: Opti
 
 
 def split(segment: Segment, starts: U32, ends: U32) -> tuple[U32, U32, I64]:
-    """The parts of matches in single lines, newlines and what is empty left out, and which match each is part of."""
+    """Splits matches at newlines, without empty parts; also returns the match of each part."""
     parts: list[tuple[int, int, int]] = []
     for owner, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         newlines = np.flatnonzero(segment.content.data[start:end] == _NEWLINE) + start
         edges = [start - 1, *newlines.tolist(), end]
         parts.extend((low + 1, high, owner) for low, high in pairwise(edges) if high > low + 1)
     rows = np.array(parts, np.int64).reshape(-1, 3)
-    return frozen(rows[:, 0].astype(np.uint32)), frozen(rows[:, 1].astype(np.uint32)), rows[:, 2]
+    return freeze(rows[:, 0].astype(np.uint32)), freeze(rows[:, 1].astype(np.uint32)), rows[:, 2]
 
 
 def _name_matches(hit: Hit) -> list[Match]:
@@ -250,7 +253,7 @@ def _name_matches(hit: Hit) -> list[Match]:
         return []
     segment = hit.index.parts[hit.part].segment
     document = np.array([hit.document], np.uint32)
-    marks = Marks(hit.starts, hit.ends, hit.boosts, document, np.array([0, len(hit.starts)]))
+    marks = SpanGroups(hit.starts, hit.ends, hit.boosts, document, np.array([0, len(hit.starts)]))
     base = int(segment.names.starts[hit.document])
     rows = zip(hit.starts.tolist(), hit.ends.tolist(), name_points(segment, marks).tolist(), strict=True)
     return [Match(start - base, end - base, worth) for start, end, worth in rows]

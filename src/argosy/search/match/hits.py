@@ -1,4 +1,4 @@
-"""What was found in a batch, document by document: spans without overlaps, counts and scores."""
+"""The matches of a batch by document: spans without overlaps, and counts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import U32, frozen
+from argosy.search.arrays import U32, freeze
 from argosy.search.kernels.spans import without_overlaps
 from argosy.search.match.evaluate import Found
 from argosy.search.match.spans import NOTHING, Spans
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Marks:
-    """Spans in one text (the content, or the names), ascending, none overlapping another, grouped by document."""
+class SpanGroups:
+    """Spans in content or names, ascending and without overlaps, grouped by document."""
 
     starts: U32
     ends: U32
     boosts: npt.NDArray[np.float64] | None  # None: all are 1
-    documents: U32  # those that have spans, ascending
-    firsts: npt.NDArray[np.int64]  # documents + 1: where each one's spans begin
+    documents: U32  # with spans, ascending
+    firsts: npt.NDArray[np.int64]  # documents + 1: first span of each
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -31,18 +31,18 @@ class Marks:
         return np.repeat(self.documents, self.counts)
 
 
-NO_MARKS = Marks(NOTHING, NOTHING, None, NOTHING, frozen(np.zeros(1, np.int64)))
+NO_SPANS = SpanGroups(NOTHING, NOTHING, None, NOTHING, freeze(np.zeros(1, np.int64)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hits:
-    """The documents of a batch that satisfy the query. One without any span is there for its name alone."""
+    """The documents of a batch that satisfy the query. One without spans matches by its name as a whole."""
 
     documents: U32
-    content: Marks
-    names: Marks
-    atoms: npt.NDArray[np.int64]  # parallel to documents: how many atoms were found there
-    known_matches: int | None = None  # counted without spans
+    content: SpanGroups
+    names: SpanGroups
+    atoms: npt.NDArray[np.int64]  # parallel to documents: number of atoms found
+    known_matches: int | None = None  # if counted without spans
 
     @property
     def matches(self) -> int:
@@ -53,44 +53,44 @@ class Hits:
 
 
 def hits_of(found: Found, *, names_only: bool) -> Hits:
-    """The outcome of a batch. Where the content matches, matches in the name are not told."""
+    """The hits of a batch. Where the content matches, matches in the name are dropped."""
     size = len(found.mask)
     spans = [each.within(found.mask) for each in found.spans]
     atoms = np.zeros(size, np.int64)
     for each in spans:
         atoms += each.mask(size)
-    content = marks_of([] if names_only else [each for each in spans if not each.is_name])
+    content = group_spans([] if names_only else [each for each in spans if not each.is_name])
     in_names = found.mask.copy()
     in_names[content.documents] = False
-    names = marks_of([each.within(in_names) for each in spans if each.is_name])
+    names = group_spans([each.within(in_names) for each in spans if each.is_name])
     documents = np.flatnonzero(found.mask).astype(np.uint32)
     return Hits(documents, content, names, atoms[documents], found.matches)
 
 
-def marks_of(several: Sequence[Spans]) -> Marks:
+def group_spans(several: Sequence[Spans]) -> SpanGroups:
     several = [spans for spans in several if len(spans)]
     if not several:
-        return NO_MARKS
+        return NO_SPANS
     if len(several) == 1:
         starts, ends, owners = several[0].starts, several[0].ends, several[0].documents
         boosts = None if several[0].boost == 1 else np.full(len(starts), several[0].boost)
     else:
-        starts, ends, owners, boosts = _merged(several)
+        starts, ends, owners, boosts = _merge(several)
     is_first = np.empty(len(owners), np.bool_)
     is_first[0] = True
     np.not_equal(owners[1:], owners[:-1], out=is_first[1:])
     firsts = np.flatnonzero(is_first)
-    return Marks(starts, ends, boosts, owners[firsts], np.append(firsts, len(owners)))
+    return SpanGroups(starts, ends, boosts, owners[firsts], np.append(firsts, len(owners)))
 
 
-def _merged(several: Sequence[Spans]) -> tuple[U32, U32, U32, npt.NDArray[np.float64] | None]:
-    """All of them sorted, the longest first where two begin together, what overlaps an earlier one dropped."""
+def _merge(several: Sequence[Spans]) -> tuple[U32, U32, U32, npt.NDArray[np.float64] | None]:
+    """Sorts all spans, longer first at the same start, and drops those that overlap an earlier one."""
     starts = np.concatenate([spans.starts for spans in several])
     ends = np.concatenate([spans.ends for spans in several])
     owners = np.concatenate([spans.documents for spans in several])
     order = np.lexsort((-ends.astype(np.int64), starts))
     starts, ends, owners = starts[order], ends[order], owners[order]
-    keep = without_overlaps(frozen(starts), frozen(ends))
+    keep = without_overlaps(freeze(starts), freeze(ends))
     boosts = None
     if any(spans.boost != 1 for spans in several):
         boosts = np.concatenate([np.full(len(spans), spans.boost) for spans in several])[order][keep]

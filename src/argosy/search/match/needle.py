@@ -1,4 +1,4 @@
-"""A literal made ready: the bytes to look for, which of them are rare, and the trigrams a block must hold."""
+"""A prepared literal: its bytes, the rarest of them, and the trigrams that a block must have."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
@@ -6,30 +6,31 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import I64, U8, U16, U32, Postings, bitmap_length, frozen
+from argosy.search.arrays import I64, U8, U16, U32, freeze
+from argosy.search.index.segment import Postings, bitmap_length
 from argosy.search.kernels.candidates import intersect, unite
 from argosy.search.kernels.classes import CLASS_BITS, CLASSES, keys_of
 from argosy.search.kernels.scan import scan
 from argosy.search.match.budget import Budget
 from argosy.search.match.spans import NOTHING, Mask
 
-# Bytes of source text from the most to the least frequent, counted over C, Python and prose. What is missing is rarer.
+# Bytes of source text by descending frequency, counted over C, Python and prose. Missing bytes are rarer.
 _BY_FREQUENCY = b" etrasnio\nl_dc,pufm'().hgy\"b=\t:-x0vkw*E1TN[]ASC2I#R`PLO\\/D>F;M43qU6|zB{}58G+H9jV7KXW~<@Y?&!%Z^Q$J"
 _FREQUENCY = {byte: len(_BY_FREQUENCY) - place for place, byte in enumerate(_BY_FREQUENCY)}
 
-NO_KEYS: I64 = frozen(np.empty(0, np.int64))
+NO_KEYS: I64 = freeze(np.empty(0, np.int64))
 CLASS_MASK = (1 << CLASS_BITS) - 1
-_LOWER = 32  # the bit that makes an ASCII letter a small one
+_LOWER = 32  # the bit that makes an ASCII letter lower case
 _ONE_CASE = [_FREQUENCY.get(byte, 0) for byte in range(256)]
 _BOTH_CASES = [each + (_ONE_CASE[byte - _LOWER] if 97 <= byte <= 122 else 0) for byte, each in enumerate(_ONE_CASE)]
 
-_SCAN_POSITIONS = 16_384  # matches found between two looks at the budget
+_SCAN_POSITIONS = 16_384  # matches found between two budget checks
 _FOLDS = bytes(_LOWER if 97 <= byte <= 122 else 0 for byte in range(256))
 _NO_FOLDS = bytes(256)
 
 
 class Needle:
-    """One literal without newline or NUL, either exact or up to ASCII case."""
+    """A literal without newline or NUL, case-sensitive or ignoring ASCII case."""
 
     def __init__(self, text: bytes, *, is_folded: bool) -> None:
         folded = text.lower() if is_folded else text
@@ -37,7 +38,7 @@ class Needle:
         self.is_folded = is_folded
         self.keys: npt.NDArray[np.int64] = keys_of(folded)
 
-    # What the keys rule out everywhere is never scanned for.
+    # Scan data is computed on first use: a literal whose keys are nowhere is never scanned for.
 
     @cached_property
     def pattern(self) -> U8:
@@ -45,30 +46,30 @@ class Needle:
 
     @cached_property
     def folds(self) -> U8:
-        """The bit that does not matter, for each byte."""
+        """The bit to ignore, for each byte."""
         return np.frombuffer(self.text.translate(_FOLDS if self.is_folded else _NO_FOLDS), np.uint8)
 
     @cached_property
     def rare(self) -> npt.NDArray[np.int64]:
-        """The places of its bytes, those of the rarest first."""
+        """The positions of its bytes, rarest byte first."""
         frequencies, text = _BOTH_CASES if self.is_folded else _ONE_CASE, self.text
         places = sorted(range(len(text)), key=[frequencies[byte] for byte in text].__getitem__)
-        return frozen(np.array(places, np.int64))
+        return freeze(np.array(places, np.int64))
 
     @cached_property
     def pair_keys(self) -> npt.NDArray[np.int64]:
-        """Every key that begins with these two bytes: they are neighbours."""
+        """All keys that begin with these two bytes, which are contiguous."""
         first = (int(CLASSES[self.text[0]]) << 6 | int(CLASSES[self.text[1]])) << 6
-        keys: npt.NDArray[np.int64] = frozen(np.arange(first, first + 64, dtype=np.int64))
+        keys: npt.NDArray[np.int64] = freeze(np.arange(first, first + 64, dtype=np.int64))
         return keys
 
     @property
     def lookups(self) -> npt.NDArray[np.int64]:
-        """The keys that are looked up to tell its blocks."""
+        """The keys looked up to find its blocks."""
         return self.pair_keys if len(self.text) == 2 else self.keys
 
     def blocks(self, postings: Postings, blocks: int) -> U32:
-        """The blocks that may hold it, ascending."""
+        """The blocks that can contain it, ascending."""
         if len(self.text) >= 3:
             return blocks_with_all(self.keys, postings, blocks)
         if len(self.text) == 2:
@@ -76,20 +77,20 @@ class Needle:
         return np.arange(blocks, dtype=np.uint32)
 
     def find(self, data: U8, starts: U32, ends: U32, budget: Budget, *, with_overlaps: bool = False) -> U32:
-        """Where it begins in these ranges, ascending; what was found until the budget was spent."""
-        starts, ends = frozen(starts), frozen(ends)
+        """The positions in these ranges at which it begins, ascending, until the budget is spent."""
+        starts, ends = freeze(starts), freeze(ends)
         advance = 1 if with_overlaps else len(self.text)
 
         def resume(at: int, position: int, out: U32) -> tuple[int, int, int]:
             return scan(data, starts, ends, self.pattern, self.folds, self.rare, advance, at, position, out)
 
-        return collected(resume, len(starts), budget)
+        return collect_positions(resume, len(starts), budget)
 
 
 def find_each(
     needles: Sequence[Needle], data: U8, starts: U32, ends: U32, budget: Budget, *, with_overlaps: bool = False
 ) -> list[U32]:
-    """Where each of them begins; nothing for those whose turn did not come before the budget was spent."""
+    """The positions of each needle; none for those not searched before the budget was spent."""
     found: list[U32] = []
     for needle in needles:
         is_over = bool(found) and budget.is_spent()
@@ -98,14 +99,14 @@ def find_each(
 
 
 def frequency(byte_set: Iterable[int]) -> int:
-    """How often one of the bytes is met, on no particular scale."""
+    """The relative frequency of a byte set, on an arbitrary scale."""
     return sum(_FREQUENCY.get(byte, 0) for byte in byte_set)
 
 
-def collected(resume: Callable[[int, int, U32], tuple[int, int, int]], ranges: int, budget: Budget) -> U32:
-    """All that a scan finds, which fills a buffer and says where to go on: at which range and position.
+def collect_positions(resume: Callable[[int, int, U32], tuple[int, int, int]], ranges: int, budget: Budget) -> U32:
+    """Runs a scan that fills a buffer and returns where to resume (range and position), until it is done.
 
-    The budget is looked at between two buffers only: a first one is always filled, for whoever asks has just looked.
+    The budget is checked only between buffers: the first is always filled, because the caller has just checked it.
     """
     found: list[U32] = []
     at = position = 0
@@ -119,26 +120,26 @@ def collected(resume: Callable[[int, int, U32], tuple[int, int, int]], ranges: i
 
 
 def blocks_with_all(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32:
-    """The blocks that hold every one of these keys, ascending."""
+    """The blocks with all of these keys, ascending."""
     out = np.empty(blocks, np.uint32)
     return out[: intersect(keys, bitmap_length(blocks), *_arrays(postings), out)]
 
 
 def keys_without(classes: Collection[int], keys: I64) -> I64:
-    """Those of the keys that have none of these classes in them."""
+    """The keys that contain none of these classes."""
     shifts = (0, CLASS_BITS, 2 * CLASS_BITS)
     kept = [key for key in keys.tolist() if not any(key >> shift & CLASS_MASK in classes for shift in shifts)]
-    found: I64 = frozen(np.array(kept, np.int64))
+    found: I64 = freeze(np.array(kept, np.int64))
     return found
 
 
 def blocks_with_any(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> U32:
-    """The blocks that hold at least one of the keys, ascending."""
+    """The blocks with at least one of the keys, ascending."""
     return np.flatnonzero(mask_of_any(keys, postings, blocks)).astype(np.uint32)
 
 
 def mask_of_any(keys: npt.NDArray[np.int64], postings: Postings, blocks: int) -> Mask:
-    """The same as a mask over all blocks."""
+    """`blocks_with_any` as a mask over all blocks."""
     bits: U16 = np.zeros(bitmap_length(blocks), np.uint16)
     unite(keys, len(bits), *_arrays(postings), bits)
     return np.unpackbits(bits.view(np.uint8), count=blocks, bitorder="little").view(np.bool_)

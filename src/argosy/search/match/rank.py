@@ -1,30 +1,32 @@
-"""How good a file is: the best of its matches, how many atoms it holds, what kind of file it is.
+"""Scores a file by its best match, the number of atoms it has, and its category.
 
-The points are those of zoekt, whose users know what to expect; that tests, vendored and generated files come after code
-that matches as well is ours: zoekt only uses it between equals.
+The points are zoekt's, so that its users find the order they know. Unlike zoekt, which uses the category only to break
+ties, tests, vendored and generated files rank after code that matches equally well (decision 0014).
 """
 
 import numpy as np
 import numpy.typing as npt
 
+from argosy.search.arrays import F64, U8, freeze
 from argosy.search.documents import Category
-from argosy.search.index.segment import F64, U8, Segment, frozen
+from argosy.search.index.segment import Segment
 from argosy.search.kernels import spans
 from argosy.search.kernels.spans import best_points, score_matches, score_names
-from argosy.search.match.hits import Hits, Marks
+from argosy.search.match.hits import Hits, SpanGroups
 
-ATOMS_POINTS = 400  # for holding every atom; half of them for holding two
+ATOMS_POINTS = 400  # for a file with every atom; half of them for two
 POINT, RANK_POINT, ORDER_POINT = spans.POINT, spans.RANK_POINT, spans.ORDER_POINT
 
-# What a match is worth in files that people look for last.
+# The weight of matches in low-priority files.
 _WORTH = {Category.TEST: 0.8, Category.VENDORED: 0.6, Category.GENERATED: 0.5}
-WORTH_OF: F64 = frozen(  # by the categories of the file
+WORTH_OF: F64 = freeze(  # by the category bits of the file
     np.array([np.prod([worth for each, worth in _WORTH.items() if number & each] or [1.0]) for number in range(256)])
 )
 
 
 def scores(hits: Hits, segment: Segment, *, rank: int, first_document: int, documents: int) -> npt.NDArray[np.float64]:
-    """The score of each document of the hits. `first_document` is its segment's place among all `documents`."""
+    """The score of each document of the hits. `first_document` is the position of the first document
+    of the segment among all `documents`."""
     points = _best(hits, segment) * worth_of(segment.table.categories[hits.documents])
     points += atoms_points(hits.atoms)
     order = 1 - (first_document + hits.documents) / documents
@@ -32,7 +34,7 @@ def scores(hits: Hits, segment: Segment, *, rank: int, first_document: int, docu
 
 
 def atoms_points(atoms: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """For so many atoms of the query in one file."""
+    """The points for the number of atoms found in a file."""
     points: npt.NDArray[np.float64] = ATOMS_POINTS * (1 - 1 / np.maximum(atoms, 1))
     return points
 
@@ -42,30 +44,30 @@ def worth_of(categories: U8) -> npt.NDArray[np.float64]:
     return worth
 
 
-def match_points(segment: Segment, marks: Marks) -> npt.NDArray[np.float64]:
+def match_points(segment: Segment, marks: SpanGroups) -> npt.NDArray[np.float64]:
     """The points of each span in the content."""
     symbols = segment.symbols
     points, _ = score_matches(
-        segment.content.data, frozen(marks.starts), frozen(marks.ends), symbols.starts, symbols.lengths, symbols.points
+        segment.content.data, freeze(marks.starts), freeze(marks.ends), symbols.starts, symbols.lengths, symbols.points
     )
-    return _boosted(points, marks)
+    return _with_boosts(points, marks)
 
 
-def name_points(segment: Segment, marks: Marks) -> npt.NDArray[np.float64]:
+def name_points(segment: Segment, marks: SpanGroups) -> npt.NDArray[np.float64]:
     """The points of each span in file names."""
     names = segment.names
-    owners = frozen(marks.owners())
-    return _boosted(score_names(names.data, names.starts, owners, frozen(marks.starts), frozen(marks.ends)), marks)
+    owners = freeze(marks.owners())
+    return _with_boosts(score_names(names.data, names.starts, owners, freeze(marks.starts), freeze(marks.ends)), marks)
 
 
-def _boosted(points: npt.NDArray[np.int32], marks: Marks) -> npt.NDArray[np.float64]:
+def _with_boosts(points: npt.NDArray[np.int32], marks: SpanGroups) -> npt.NDArray[np.float64]:
     return points.astype(np.float64) if marks.boosts is None else points * marks.boosts
 
 
 def _best(hits: Hits, segment: Segment) -> npt.NDArray[np.float64]:
     """The points of the best span of each document."""
     content = _best_in_content(segment, hits.content)
-    if hits.documents is hits.content.documents:  # nothing was found in any name
+    if hits.documents is hits.content.documents:  # no matches in names
         return content
     best = np.zeros(segment.content.documents, np.float64)
     best[hits.content.documents] = content
@@ -75,7 +77,7 @@ def _best(hits: Hits, segment: Segment) -> npt.NDArray[np.float64]:
     return found
 
 
-def _best_in_content(segment: Segment, marks: Marks) -> npt.NDArray[np.float64]:
+def _best_in_content(segment: Segment, marks: SpanGroups) -> npt.NDArray[np.float64]:
     if len(marks.starts) == 0:
         return np.empty(0, np.float64)
     if marks.boosts is not None:
@@ -83,9 +85,9 @@ def _best_in_content(segment: Segment, marks: Marks) -> npt.NDArray[np.float64]:
     symbols = segment.symbols
     return best_points(
         segment.content.data,
-        frozen(marks.starts),
-        frozen(marks.ends),
-        frozen(marks.firsts),
+        freeze(marks.starts),
+        freeze(marks.ends),
+        freeze(marks.firsts),
         symbols.starts,
         symbols.lengths,
         symbols.points,

@@ -1,6 +1,6 @@
-"""What a match cannot be without, as something to look for: one of a few literals, or a run of bytes.
+"""Text that every match of a pattern contains: one of a few literals, or a run of byte sets.
 
-An anchor lies on one line. Its blocks are found by trigrams, its places by a scan, and only the lines around those
+An required lies on one line. Its blocks are found by trigrams, its places by a scan, and only the lines around those
 places are ever handed to RE2.
 """
 
@@ -9,7 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from argosy.search.index.segment import I64, U8, U32, Segment, frozen
+from argosy.search.arrays import I64, U8, U32, freeze
+from argosy.search.index.segment import Segment
 from argosy.search.kernels.classes import CLASSES
 from argosy.search.match.budget import Budget
 from argosy.search.match.needle import NO_KEYS, Needle, find_each, mask_of_any
@@ -17,29 +18,29 @@ from argosy.search.match.runs import RunNeedle, best_run, singles
 from argosy.search.match.spans import Mask
 from argosy.search.regex import Literal, Prefilter
 
-WINDOW_KEYS_MAX = 300  # a window of three byte sets with more combinations says too little
-WINDOWS_MAX = 6  # the most telling ones are looked up
-CLAUSE_LITERALS_MAX = 8  # more literals than these cost more to look for than they save
+WINDOW_KEYS_MAX = 300  # a window of three byte sets with more combinations is not selective
+WINDOWS_MAX = 6  # the most selective ones are looked up
+CLAUSE_LITERALS_MAX = 8  # searching for more literals costs more than it saves
 
 Run = tuple[frozenset[int], ...]
 
 
-class Anchor(Protocol):
+class RequiredText(Protocol):
     @property
     def keys(self) -> I64:
-        """What is looked up to tell its blocks."""
+        """The keys looked up to find its blocks."""
         ...
 
     def blocks(self, segment: Segment) -> Mask:
-        """The blocks that may hold it."""
+        """The blocks that can contain it."""
         ...
 
     def find(self, data: U8, starts: U32, ends: U32, budget: Budget) -> U32:
-        """Where it is inside these ranges, ascending."""
+        """Its positions inside these ranges, ascending."""
         ...
 
 
-class ClauseAnchor:
+class RequiredLiteral:
     """One of a few literals."""
 
     def __init__(self, needles: tuple[Needle, ...]) -> None:
@@ -47,7 +48,7 @@ class ClauseAnchor:
 
     @property
     def only(self) -> Needle | None:
-        """The literal, if there is no other."""
+        """The literal, if it is the only one."""
         return self._needles[0] if len(self._needles) == 1 else None
 
     @property
@@ -65,13 +66,13 @@ class ClauseAnchor:
         return places[0] if len(places) == 1 else np.unique(np.concatenate(places))
 
 
-class RunAnchor:
-    """Bytes in a row, each one of a set."""
+class RequiredByteRun:
+    """A run of byte sets."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    # A literal beside it is often rare enough, and this is never asked.
+    # Computed on first use: another required literal is often rare enough.
 
     @cached_property
     def _needle(self) -> RunNeedle:
@@ -95,18 +96,18 @@ class RunAnchor:
         return self._needle.find(data, starts, ends, budget)
 
 
-def anchors(prefilter: Prefilter) -> list[Anchor]:
-    """Everything that every match holds and that is worth looking for; what is quickly looked up comes first."""
+def required_texts(prefilter: Prefilter) -> list[RequiredText]:
+    """The required texts that are worth searching for, those with fast lookups first."""
     needles = [clause for clause in map(_needles, prefilter.clauses) if clause is not None]
-    found: list[Anchor] = [ClauseAnchor(clause) for clause in needles if not _is_implied(clause, needles)]
+    found: list[RequiredText] = [RequiredLiteral(clause) for clause in needles if not _is_implied(clause, needles)]
     run = best_run(prefilter.runs)
-    if run is not None and len(singles(run)) < len(run):  # a run of single bytes is a literal, and there already
-        found.append(RunAnchor(run))
+    if run is not None and len(singles(run)) < len(run):  # a run of single bytes is a literal, which is in the clauses
+        found.append(RequiredByteRun(run))
     return found
 
 
 def _needles(clause: tuple[Literal, ...]) -> tuple[Needle, ...] | None:
-    """What to look for in place of the clause. Of literals with newlines the longest line is taken."""
+    """The needles of a clause. For a literal with newlines, its longest line."""
     if len(clause) > CLAUSE_LITERALS_MAX:
         return None
     lines = {(max(literal.text.split(b"\n"), key=len), literal.is_folded) for literal in clause}
@@ -116,7 +117,7 @@ def _needles(clause: tuple[Literal, ...]) -> tuple[Needle, ...] | None:
 
 
 def _is_implied(clause: tuple[Needle, ...], others: list[tuple[Needle, ...]]) -> bool:
-    """Whether a longer clause says as much: each of its literals holds one of these, in the same case or any."""
+    """Whether a longer clause implies this one: each of its literals contains one of these."""
     return any(
         other is not clause
         and sum(len(needle.text) for needle in other) > sum(len(needle.text) for needle in clause)
@@ -132,14 +133,14 @@ def _holds(longer: Needle, shorter: Needle) -> bool:
 
 
 def windows(runs: list[Run]) -> list[I64]:
-    """Keys of which a block must hold at least one, for the most telling three bytes in a row."""
+    """Sets of keys of which a block must have at least one, for the most selective three positions."""
     found = {
         tuple(sorted({a << 12 | b << 6 | c for a in first for b in second for c in third}))
         for run in runs
         for first, second, third in _triples(run)
         if len(first) * len(second) * len(third) <= WINDOW_KEYS_MAX
     }
-    return [frozen(np.array(keys, np.int64)) for keys in sorted(found, key=len)[:WINDOWS_MAX]]
+    return [freeze(np.array(keys, np.int64)) for keys in sorted(found, key=len)[:WINDOWS_MAX]]
 
 
 def _triples(run: Run) -> list[tuple[set[int], set[int], set[int]]]:

@@ -1,8 +1,8 @@
-"""One query on many indexes: reduced for each repository, cut into tasks, gathered into one answer.
+"""Runs one query on many indexes: reduces it for each repository and splits it into tasks.
 
-The repository's name, flags and branches reduce the query first; what is left is asked of each segment, best documents
-first, until everything is seen or a bound is met. A plain literal is asked of all segments at once. Tasks may run in
-any order and in threads. Only the files that are shown are turned into something to look at.
+The query is first reduced by the name, flags and branches of each repository. The rest is evaluated on each segment,
+best documents first, until all are done or a limit is hit. A single literal is searched in all segments at once. Tasks
+can run in any order, in threads. File matches are created only for the files that are shown.
 """
 
 import itertools
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from argosy.search.index.index import Index
-from argosy.search.index.kernel_tables import Roll
+from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.kernels.candidates import PAST_BLOCK, ROW, UNDECIDED
 from argosy.search.match.atoms import Atoms
 from argosy.search.match.budget import Budget
-from argosy.search.match.collector import Outcome
+from argosy.search.match.collector import Collector
 from argosy.search.match.evaluate import SegmentSearch
-from argosy.search.match.index_filter import Ruling
-from argosy.search.match.literal_query import Piece, Plain, bundled
-from argosy.search.match.tasks import Bounds, Bundle, Task, TreeTask
+from argosy.search.match.index_filter import IndexFilter
+from argosy.search.match.literal_query import LiteralQuery, Piece, group_pieces
+from argosy.search.match.tasks import Bounds, LiteralTask, Task, TreeTask
 from argosy.search.model import Form, LimitHit, Options, Repository, SearchResult
 from argosy.search.query.simplify import boosted, conjunction, disjunction, for_repository, negation, typed
 from argosy.search.query.tree import (
@@ -38,24 +38,24 @@ from argosy.search.query.tree import (
     Type,
 )
 
-_NOBODY = Repository("")  # stands for any, where a query is about none
+_NOBODY = Repository("")  # stands for any repository, for queries about files only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
-    """What is left of a query for one index."""
+class ReducedQuery:
+    """The query reduced for one index."""
 
     query: Query
     index: Index
     number: int
 
     def question(self) -> tuple[int, ...]:
-        """The same for the same atoms: reducing a query keeps them, the very objects."""
+        """The same key for the same atoms: reducing a query preserves the atom objects."""
         return tuple(map(id, self.query.children)) if isinstance(self.query, And) else (id(self.query),)
 
 
 class Search:
-    """A query made ready: its patterns are compiled once, and threads may share it."""
+    """A prepared query: patterns are compiled once. Thread-safe."""
 
     def __init__(self, query: Query, options: Options, budget: Budget) -> None:
         self.options = options
@@ -64,108 +64,116 @@ class Search:
         self._atoms = Atoms(query)
         self._bounds = Bounds(options, budget)
         self._common = _reduced(query, _NOBODY, bool) if _is_about_files(query) else None
-        self._looks_to_reduce = _has_type_repo(query)  # then what is left of it cannot be told without text
-        self._seen = 0  # indexes: each has a number in this search
+        self._looks_to_reduce = _has_type_repo(query)  # `type:repo` can be reduced only by reading text
+        self._seen = 0  # number of indexes so far: each has a number in this search
 
-    def tasks(self, roll: Roll, outcome: Outcome) -> list[Task]:
-        """What is to be done to search the indexes, in their order; where that is nothing, `outcome` is told why."""
-        numbers = range(self._seen, self._seen + len(roll))
+    def tasks(self, tables: KernelTables, collector: Collector) -> list[Task]:
+        """The tasks that search these indexes, in order. Indexes without tasks are recorded in `collector`."""
+        numbers = range(self._seen, self._seen + len(tables))
         self._seen = numbers.stop
         if self._common is not None and self._common != FALSE:
-            return self._common_tasks(self._common, roll, numbers, outcome)
+            return self._common_tasks(self._common, tables, numbers, collector)
         tasks: list[Task] = []
-        for _, alike in itertools.groupby(self._asked(roll, numbers, outcome), key=_Asked.question):
+        for _, alike in itertools.groupby(self._reduce_queries(tables, numbers, collector), key=ReducedQuery.question):
             group = list(alike)
-            indexes = roll.of([each.index for each in group])
-            tasks += self._common_tasks(group[0].query, indexes, [each.number for each in group], outcome)
+            indexes = tables.of([each.index for each in group])
+            tasks += self._common_tasks(group[0].query, indexes, [each.number for each in group], collector)
         return tasks
 
-    def _asked(self, roll: Roll, numbers: Sequence[int], outcome: Outcome) -> Iterator[_Asked]:
-        """What is left to ask of each index, where there is anything."""
-        for number, index in zip(numbers, roll.indexes, strict=True):
-            if self.is_over(outcome):
-                outcome.skipped.add(number)
+    def _reduce_queries(
+        self, tables: KernelTables, numbers: Sequence[int], collector: Collector
+    ) -> Iterator[ReducedQuery]:
+        """The reduced query of each index, unless it is always false."""
+        for number, index in zip(numbers, tables.indexes, strict=True):
+            if self.is_over(collector):
+                collector.skipped.add(number)
                 continue
             query = self._reduced(index)
-            if self._looks_to_reduce and self.is_over(outcome):
-                outcome.skipped.add(number)
+            if self._looks_to_reduce and self.is_over(collector):
+                collector.skipped.add(number)
             elif query == FALSE:
-                outcome.indexes_excluded += 1
+                collector.indexes_excluded += 1
             else:
-                yield _Asked(query, index, number)
+                yield ReducedQuery(query, index, number)
 
-    def _common_tasks(self, query: Query, roll: Roll, numbers: Sequence[int], outcome: Outcome) -> list[Task]:
-        """What is to be done where the same is asked of every index."""
-        if plain := Plain.of(query, self._atoms):
-            return self._plain_tasks(plain, query, roll, numbers, outcome)
-        return self._tree_tasks(query, roll, numbers, outcome)
+    def _common_tasks(
+        self, query: Query, tables: KernelTables, numbers: Sequence[int], collector: Collector
+    ) -> list[Task]:
+        """The tasks for indexes with the same reduced query."""
+        if plain := LiteralQuery.of(query, self._atoms):
+            return self._plain_tasks(plain, query, tables, numbers, collector)
+        return self._tree_tasks(query, tables, numbers, collector)
 
-    def _tree_tasks(self, query: Query, roll: Roll, numbers: Sequence[int], outcome: Outcome) -> list[Task]:
-        """One part after the other, but for those that are ruled out in one go."""
+    def _tree_tasks(
+        self, query: Query, tables: KernelTables, numbers: Sequence[int], collector: Collector
+    ) -> list[Task]:
+        """Tasks per part, without the parts that the index filter skips."""
         tasks: list[Task] = []
-        ruling = Ruling.of(query, self._atoms)
-        for first, past in roll.turns:
-            if self.is_over(outcome):
-                outcome.skipped.update(numbers[first:])
+        index_filter = IndexFilter.of(query, self._atoms)
+        for first, past in tables.turns:
+            if self.is_over(collector):
+                collector.skipped.update(numbers[first:])
                 break
-            rows: Iterable[int] = range(roll.firsts[first], roll.firsts[past])
-            if ruling is not None:
-                rows, lookups, index_bytes = ruling.rows(roll, roll.firsts[first], roll.firsts[past])
-                outcome.looked_up(lookups, index_bytes)
-            busy = 0  # indexes with something left to do, or skipped
-            for owner, own in itertools.groupby(rows, key=roll.owners.__getitem__):
-                asked = _Asked(query, roll.indexes[owner], numbers[owner])
-                if self.is_over(outcome):
-                    outcome.skipped.add(asked.number)
+            rows: Iterable[int] = range(tables.firsts[first], tables.firsts[past])
+            if index_filter is not None:
+                rows, lookups, index_bytes = index_filter.rows(tables, tables.firsts[first], tables.firsts[past])
+                collector.record_lookup(lookups, index_bytes)
+            busy = 0  # indexes with tasks, or skipped
+            for owner, own in itertools.groupby(rows, key=tables.owners.__getitem__):
+                asked = ReducedQuery(query, tables.indexes[owner], numbers[owner])
+                if self.is_over(collector):
+                    collector.skipped.add(asked.number)
                     busy += 1
                     continue
-                found = [task for row in own if (task := self._tree_task(asked, row - roll.firsts[owner], outcome))]
+                found = [task for row in own if (task := self._tree_task(asked, row - tables.firsts[owner], collector))]
                 busy += bool(found)
                 tasks += found
-            outcome.indexes_ruled_out += past - first - busy
+            collector.indexes_filtered += past - first - busy
         return tasks
 
     def _plain_tasks(
-        self, plain: Plain, query: Query, roll: Roll, numbers: Sequence[int], outcome: Outcome
+        self, plain: LiteralQuery, query: Query, tables: KernelTables, numbers: Sequence[int], collector: Collector
     ) -> list[Task]:
-        """For all indexes in one go, or for as many as can be looked up in one."""
+        """Tasks for all indexes together, or for as many as one kernel call handles."""
         tasks: list[Task] = []
-        for first, past in roll.turns:
-            if self.is_over(outcome):
-                outcome.skipped.update(numbers[first:])
+        for first, past in tables.turns:
+            if self.is_over(collector):
+                collector.skipped.update(numbers[first:])
                 break
-            chosen = plain.chosen(roll, roll.firsts[first], roll.firsts[past])
-            outcome.looked_up(chosen.lookups, chosen.index_bytes)
-            owners, busy = roll.owners, set()  # indexes with something left to do
+            chosen = plain.select_candidates(tables, tables.firsts[first], tables.firsts[past])
+            collector.record_lookup(chosen.lookups, chosen.index_bytes)
+            owners, busy = tables.owners, set()  # indexes with tasks
             for is_undecided, alike in itertools.groupby(chosen.pieces, key=_is_undecided):
                 pieces = list(alike)
                 if not is_undecided:
                     busy.update([owners[piece[ROW]] for piece in pieces])
-                    bundles = bundled(roll, chosen.blocks, pieces)
-                    tasks += [Bundle(self._bounds, plain, roll, numbers, chosen.blocks, each) for each in bundles]
+                    bundles = group_pieces(tables, chosen.blocks, pieces)
+                    tasks += [
+                        LiteralTask(self._bounds, plain, tables, numbers, chosen.blocks, each) for each in bundles
+                    ]
                     continue
                 for row in [piece[ROW] for piece in pieces]:
                     owner = owners[row]
-                    asked = _Asked(query, roll.indexes[owner], numbers[owner])
-                    if task := self._tree_task(asked, row - roll.firsts[owner], outcome):
+                    asked = ReducedQuery(query, tables.indexes[owner], numbers[owner])
+                    if task := self._tree_task(asked, row - tables.firsts[owner], collector):
                         busy.add(owner)
                         tasks.append(task)
-            outcome.indexes_ruled_out += past - first - len(busy)
+            collector.indexes_filtered += past - first - len(busy)
         return tasks
 
-    def _tree_task(self, asked: _Asked, part: int, outcome: Outcome) -> TreeTask | None:
+    def _tree_task(self, asked: ReducedQuery, part: int, collector: Collector) -> TreeTask | None:
         search = self.segment_search(asked.query, asked.index, part)
         task = TreeTask(self._bounds, search, asked.query, asked.index, part, asked.number)
-        outcome.looked_up(search.lookups, search.index_bytes)
+        collector.record_lookup(search.lookups, search.index_bytes)
         return task if task.documents else None
 
-    def is_over(self, outcome: Outcome) -> bool:
-        """Whether nothing further is to be started; the outcome is told why."""
+    def is_over(self, collector: Collector) -> bool:
+        """Whether to start no further work; records the limit in the collector."""
         total = self._bounds.total
         if total.is_met:
-            outcome.limits_hit.add(LimitHit.TOTAL_MATCHES)
+            collector.limits_hit.add(LimitHit.TOTAL_MATCHES)
         if self.budget.is_spent() and self.budget.limit_hit is not None:
-            outcome.limits_hit.add(self.budget.limit_hit)
+            collector.limits_hit.add(self.budget.limit_hit)
         return total.is_met or self.budget.limit_hit is not None
 
     def segment_search(self, query: Query, index: Index, part: int) -> SegmentSearch:
@@ -188,29 +196,30 @@ def _is_undecided(piece: Piece) -> bool:
 
 
 def search_index(index: Index, query: Query, options: Options, budget: Budget) -> SearchResult:
-    """The answer of one index."""
+    """Searches one index."""
     return search_indexes([index], query, options, budget)
 
 
 def search_indexes(indexes: Sequence[Index], query: Query, options: Options, budget: Budget) -> SearchResult:
-    """The answer of several indexes, one after the other in this thread, in the order given."""
+    """Searches several indexes in order, in this thread."""
     began = budget.now()
-    search, outcome = Search(query, options, budget), Outcome(options)
+    search, collector = Search(query, options, budget), Collector(options)
     for index in indexes:
-        for task in search.tasks(Roll([index]), outcome):
-            outcome.merge(task.run())
-    return outcome.answer(began, budget)
+        for task in search.tasks(KernelTables([index]), collector):
+            collector.merge(task.run())
+    return collector.answer(began, budget)
 
 
 def _reduced(query: Query, repository: Repository, has_match: Callable[[Query], bool]) -> Query:
-    """What is left to ask of a repository's documents; FALSE if none can match. The query's own type stays on top."""
+    """The query reduced for the documents of a repository; FALSE if none can match. The query's own type stays on
+    top."""
     asked = query.child if isinstance(query, Type) else query
-    left = _told(for_repository(asked, repository), has_match)
+    left = _fold_type_repo(for_repository(asked, repository), has_match)
     return typed(query.kind, left) if isinstance(query, Type) else left
 
 
 def _is_about_files(query: Query) -> bool:
-    """Whether the same is left of it for every repository."""
+    """Whether it reduces to the same query for every repository."""
     match query:
         case And(children) | Or(children):
             return all(map(_is_about_files, children))
@@ -234,20 +243,20 @@ def _has_type_repo(query: Query) -> bool:
             return False
 
 
-def _told(query: Query, has_match: Callable[[Query], bool]) -> Query:
-    """`type:repo` beneath other nodes turned into a constant: the repository has a match, or has none."""
+def _fold_type_repo(query: Query, has_match: Callable[[Query], bool]) -> Query:
+    """Replaces `type:repo` below other nodes by a constant: whether the repository has a match."""
     match query:
         case And(children):
-            return conjunction(_told(child, has_match) for child in children)
+            return conjunction(_fold_type_repo(child, has_match) for child in children)
         case Or(children):
-            return disjunction(_told(child, has_match) for child in children)
+            return disjunction(_fold_type_repo(child, has_match) for child in children)
         case Not(child):
-            return negation(_told(child, has_match))
+            return negation(_fold_type_repo(child, has_match))
         case Boost(child, factor):
-            return boosted(_told(child, has_match), factor)
+            return boosted(_fold_type_repo(child, has_match), factor)
         case Type(Kind.REPO, child):
-            return Const(has_match(_told(child, has_match)))
+            return Const(has_match(_fold_type_repo(child, has_match)))
         case Type(kind, child):
-            return typed(kind, _told(child, has_match))
+            return typed(kind, _fold_type_repo(child, has_match))
         case _:
             return query

@@ -1,18 +1,18 @@
-"""What is left to do of a search once the indexes have been asked: tasks, which threads may do in any order."""
+"""The tasks of a search, which read the text of the candidates. Threads can run them in any order."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from argosy.search.arrays import F64, U32
 from argosy.search.index.index import Index
-from argosy.search.index.kernel_tables import Roll
-from argosy.search.index.segment import F64, U32
+from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.kernels.candidates import BYTES, DOCUMENTS, ROW
 from argosy.search.match.bm25 import bm25_scores
 from argosy.search.match.budget import Budget
-from argosy.search.match.collector import Outcome, Quota
+from argosy.search.match.collector import Collector, MatchLimit
 from argosy.search.match.evaluate import SegmentSearch
 from argosy.search.match.hits import Hits, hits_of
-from argosy.search.match.literal_query import Piece, Plain
+from argosy.search.match.literal_query import LiteralQuery, Piece
 from argosy.search.match.rank import scores
 from argosy.search.match.top_k import PartHits
 from argosy.search.model import Form, LimitHit, Options
@@ -20,140 +20,146 @@ from argosy.search.query.tree import Kind, Query, Type
 
 
 class Task(Protocol):
-    """Work that is done in one go, unless a bound is met."""
+    """A unit of work, which stops early only at a limit."""
 
     @property
     def cost_bytes(self) -> int:
-        """How much text is to be looked at."""
+        """The amount of text to read."""
         ...
 
-    def run(self) -> Outcome: ...
+    def run(self) -> Collector: ...
 
 
 class Bounds:
-    """What all tasks of a search are bound by."""
+    """The limits shared by all tasks of a search."""
 
     def __init__(self, options: Options, budget: Budget) -> None:
         self.options = options
         self.budget = budget
-        self.total = Quota(options.total_match_limit, LimitHit.TOTAL_MATCHES)
-        self._quotas: dict[int, Quota] = {}
+        self.total = MatchLimit(options.total_match_limit, LimitHit.TOTAL_MATCHES)
+        self._limits: dict[int, MatchLimit] = {}
 
-    def of_index(self, number: int) -> Quota:
-        quota = self._quotas.get(number)
-        if quota is None:
-            quota = self._quotas.setdefault(number, Quota(self.options.index_match_limit, LimitHit.INDEX_MATCHES))
-        return quota
+    def of_index(self, number: int) -> MatchLimit:
+        limit = self._limits.get(number)
+        if limit is None:
+            limit = self._limits.setdefault(number, MatchLimit(self.options.index_match_limit, LimitHit.INDEX_MATCHES))
+        return limit
 
 
-class Bundle:
-    """A plain query on pieces of some indexes, whose text is looked at in one go."""
+class LiteralTask:
+    """A literal query on pieces of some indexes, scanned in one call."""
 
     def __init__(
-        self, bounds: Bounds, plain: Plain, roll: Roll, numbers: Sequence[int], blocks: U32, pieces: Sequence[Piece]
+        self,
+        bounds: Bounds,
+        plain: LiteralQuery,
+        tables: KernelTables,
+        numbers: Sequence[int],
+        blocks: U32,
+        pieces: Sequence[Piece],
     ) -> None:
         self._bounds = bounds
         self._plain = plain
-        self._roll = roll
-        self._numbers = numbers  # of the roll's indexes, in this search
+        self._tables = tables
+        self._numbers = numbers  # of the indexes of the tables, in this search
         self._blocks = blocks
         self._pieces = pieces
         self.cost_bytes = sum([piece[BYTES] for piece in pieces])
 
-    def run(self) -> Outcome:
+    def run(self) -> Collector:
         options, budget = self._bounds.options, self._bounds.budget
-        outcome = Outcome(options)
-        numbers = [self._numbers[self._roll.owners[piece[ROW]]] for piece in self._pieces]
-        outcome.files_considered = sum([piece[DOCUMENTS] for piece in self._pieces])
+        collector = Collector(options)
+        numbers = [self._numbers[self._tables.owners[piece[ROW]]] for piece in self._pieces]
+        collector.files_considered = sum([piece[DOCUMENTS] for piece in self._pieces])
         if options.estimate_only:
-            outcome.searched.update(numbers)
-            return outcome
-        total, quotas = self._bounds.total, [self._bounds.of_index(number) for number in numbers]
-        if total.is_met or all(quota.is_met for quota in quotas) or budget.is_spent():
-            outcome.skipped.update(numbers)
-            outcome.limits_hit.update([quota.limit_hit for quota in (total, *quotas) if quota.is_met])
+            collector.searched.update(numbers)
+            return collector
+        total, limits = self._bounds.total, [self._bounds.of_index(number) for number in numbers]
+        if total.is_met or all(limit.is_met for limit in limits) or budget.is_spent():
+            collector.skipped.update(numbers)
+            collector.limits_hit.update([limit.limit_hit for limit in (total, *limits) if limit.is_met])
             if budget.limit_hit is not None:
-                outcome.limits_hit.add(budget.limit_hit)
-            return outcome
-        finds = self._plain.finds(self._roll, self._blocks, self._pieces, counts_only=options.form is Form.COUNT)
+                collector.limits_hit.add(budget.limit_hit)
+            return collector
+        finds = self._plain.finds(self._tables, self._blocks, self._pieces, counts_only=options.form is Form.COUNT)
         for place, (matches, files) in enumerate(finds.sums()):
-            number, quota, piece = numbers[place], quotas[place], self._pieces[place]
-            if total.is_met or quota.is_met:  # by an earlier piece: this one was not to be seen
+            number, limit, piece = numbers[place], limits[place], self._pieces[place]
+            if total.is_met or limit.is_met:  # by an earlier piece: this one does not count
                 finds.drop(place)
-                outcome.skipped.add(number)
-                outcome.limits_hit.update([each.limit_hit for each in (total, quota) if each.is_met])
+                collector.skipped.add(number)
+                collector.limits_hit.update([each.limit_hit for each in (total, limit) if each.is_met])
                 continue
-            outcome.searched.add(number)
+            collector.searched.add(number)
             if files:
-                outcome.found.add(number)
-            outcome.matches += matches
-            outcome.files += files
-            outcome.files_loaded += piece[DOCUMENTS]
-            outcome.content_bytes += piece[BYTES]
-            quota.take(matches)
+                collector.found.add(number)
+            collector.matches += matches
+            collector.files += files
+            collector.files_loaded += piece[DOCUMENTS]
+            collector.content_bytes += piece[BYTES]
+            limit.take(matches)
             total.take(matches)
-        if outcome.files and options.form is not Form.COUNT:
-            outcome.shortlist.add(finds, finds.bm25_scores() if options.use_bm25 else finds.scores())
-        return outcome
+        if collector.files and options.form is not Form.COUNT:
+            collector.top_k.add(finds, finds.bm25_scores() if options.use_bm25 else finds.scores())
+        return collector
 
 
 class TreeTask:
-    """A query of any kind on one part of an index."""
+    """Any query on one part of an index."""
 
     def __init__(
         self, bounds: Bounds, search: SegmentSearch, query: Query, index: Index, part: int, number: int
     ) -> None:
         self._options = bounds.options
         self._budget = bounds.budget
-        self._quotas = bounds.of_index(number), bounds.total
+        self._limits = bounds.of_index(number), bounds.total
         self._search = search
         self._index = index
         self._part = part
-        self._number = number  # the index's, in this search
+        self._number = number  # of the index, in this search
         self._possible = search.possible()
         self._is_for_names = isinstance(query, Type) and query.kind is Kind.FILE_NAME
 
     @property
     def documents(self) -> int:
-        """How many the index leaves in question."""
+        """The number of candidate documents."""
         return len(self._possible)
 
     @property
     def cost_bytes(self) -> int:
         return self._search.cost_bytes(self._possible) if len(self._possible) else 0
 
-    def run(self) -> Outcome:
-        outcome = Outcome(self._options)
-        outcome.files_considered = self.documents
-        outcome.searched.add(self._number)
+    def run(self) -> Collector:
+        collector = Collector(self._options)
+        collector.files_considered = self.documents
+        collector.searched.add(self._number)
         if self._options.estimate_only:
-            return outcome
+            return collector
         is_cut = has_begun = False
         for documents, hits in self._batches():
             has_begun = True
-            is_cut = self._budget.limit_hit is not None  # then who knows what was not seen
-            outcome.files_loaded += len(hits.documents) if is_cut else documents
-            outcome.matches += hits.matches
-            outcome.files += len(hits.documents)
+            is_cut = self._budget.limit_hit is not None  # then files_loaded is unknown for the rest
+            collector.files_loaded += len(hits.documents) if is_cut else documents
+            collector.matches += hits.matches
+            collector.files += len(hits.documents)
             if self._options.form is not Form.COUNT and len(hits.documents):
-                outcome.shortlist.add(PartHits(self._index, self._part, hits), self._scores(hits))
-            for quota in self._quotas:
-                quota.take(hits.matches)
-        if outcome.files:
-            outcome.found.add(self._number)
-        outcome.content_bytes = self._search.content_bytes
-        outcome.regexps_considered = self._search.regexps_considered
-        if is_cut or outcome.files_loaded < self.documents:
-            outcome.limits_hit |= {quota.limit_hit for quota in self._quotas if quota.is_met}
-            outcome.limits_hit |= {self._budget.limit_hit} if self._budget.limit_hit else set()
+                collector.top_k.add(PartHits(self._index, self._part, hits), self._scores(hits))
+            for limit in self._limits:
+                limit.take(hits.matches)
+        if collector.files:
+            collector.found.add(self._number)
+        collector.content_bytes = self._search.content_bytes
+        collector.regexps_considered = self._search.regexps_considered
+        if is_cut or collector.files_loaded < self.documents:
+            collector.limits_hit |= {limit.limit_hit for limit in self._limits if limit.is_met}
+            collector.limits_hit |= {self._budget.limit_hit} if self._budget.limit_hit else set()
             if not has_begun:
-                outcome.searched, outcome.skipped = set(), {self._number}
-        return outcome
+                collector.searched, collector.skipped = set(), {self._number}
+        return collector
 
     def _batches(self) -> Iterator[tuple[int, Hits]]:
-        """What was found, batch by batch, until all is seen or a bound is met."""
+        """The hits of each batch, until all are done or a limit is hit."""
         batches = self._search.batches(self._possible)
-        while not any(quota.is_met for quota in self._quotas):
+        while not any(limit.is_met for limit in self._limits):
             batch = next(batches, None)
             if batch is None:
                 return

@@ -1,4 +1,4 @@
-"""The best files so far; of the rest only numbers are kept."""
+"""The best files of a search; of the others only counts are kept."""
 
 import itertools
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from argosy.search.arrays import F64, U32
 from argosy.search.index.index import Index
-from argosy.search.index.segment import F64, U32
-from argosy.search.kernels.selecting import best_of
+from argosy.search.kernels.selection import best_of
 from argosy.search.match.hits import Hits
 from argosy.search.match.spans import NOTHING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hit:
-    """A file that may be shown: its matches are in its content, or else in its name."""
+    """A file that can be shown, with its matches in the content or else in the name."""
 
     score: float
     index: Index
@@ -27,28 +27,28 @@ class Hit:
     ends: U32
     boosts: npt.NDArray[np.float64] | None
     is_name: bool
-    atoms: int = 1  # of the query that were found in it
+    atoms: int = 1  # number of atoms of the query found in it
 
     @property
     def match_count(self) -> int:
-        return max(len(self.starts), 1)  # a file without spans is there for its whole name
+        return max(len(self.starts), 1)  # a file without spans matches by its whole name
 
 
 class Batch(Protocol):
-    """Files that were found together."""
+    """A batch of files that can create the hit of each."""
 
     def hit(self, place: int, score: float) -> Hit: ...
 
 
-class Shortlist:
-    """At most `size` hits, the best ones; 0 keeps all. They are told apart from their batch only when asked for."""
+class TopK:
+    """The `size` best hits; 0 keeps all. `Hit` objects are created only in `best()`."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._entries: list[tuple[float, Batch, int]] = []
 
     def add(self, batch: Batch, scores: F64) -> None:
-        """The scores are those of the batch's files; NaN is that of a file which is none of them."""
+        """Adds the files of a batch by their scores; a file with NaN is skipped."""
         order = best_of(scores, self._size)
         if self._size and len(self._entries) >= self._size:
             order = order[scores[order] > self._entries[-1][0]]
@@ -59,7 +59,7 @@ class Shortlist:
         else:
             self._entries = list(best)
 
-    def merge(self, other: "Shortlist") -> None:
+    def merge(self, other: "TopK") -> None:
         if not self._entries:
             self._entries = list(other._entries)
         elif other._entries:
@@ -67,7 +67,7 @@ class Shortlist:
             self._trim()
 
     def _trim(self) -> None:
-        self._entries.sort(key=_score, reverse=True)  # equals stay in their order
+        self._entries.sort(key=_score, reverse=True)  # stable: equal scores stay in order
         if self._size:
             del self._entries[self._size :]
 
@@ -77,7 +77,7 @@ class Shortlist:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartHits:
-    """Hits in one part of an index."""
+    """The hits of a batch in one part of an index."""
 
     index: Index
     part: int

@@ -1,6 +1,7 @@
-"""Definitions in source text: where they are (`extract.py`), what they are, what they lie in, what they are worth.
+"""Extracts definitions (symbols) from source text: name, kind, parent, and weight for ranking.
 
-The kinds alone are light; reading definitions loads a dozen kernels, which only whoever builds an index needs.
+`extract.definitions` is the entry point. It loads a dozen kernels that only index building needs, so this package root
+exports the kinds alone.
 """
 
 from argosy.search.symbols.kinds import KINDS, points

@@ -1,14 +1,14 @@
-"""Comments and strings turned into blanks, so that what follows sees code only, at the places where it stood.
+"""Replaces comments and strings by blanks, so that later passes see only code, at its original offsets.
 
-Newlines stay, lengths stay, quotes stay; of a preprocessor line only the directive and a macro's name stay. The text
-may be anything: what is not closed ends with its line or with the file, and nothing is refused.
+Newlines, lengths and quotes are preserved; of a preprocessor line the directive and the macro name are. Any input is
+accepted: an unterminated comment or string ends with its line or with the file.
 """
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import U8
-from argosy.search.kernels.compiling import BYTES, helper, kernel
+from argosy.search.arrays import U8
+from argosy.search.kernels.compiler import BYTES, helper, kernel
 from argosy.search.symbols.lexical_rules import (
     ATTRIBUTES,
     BACKTICK,
@@ -35,13 +35,13 @@ from argosy.search.symbols.lexical_rules import (
     TEMPLATE,
     TRIPLE,
     VERBATIM,
-    Lexis,
+    LexicalRules,
 )
 
 _NEWLINE, _SPACE, _TAB, _BACKSLASH = ord("\n"), ord(" "), ord("\t"), ord("\\")
 _CHARACTER_BYTES_MAX = 12  # '\U0001F600' is the longest character literal
 _TEMPLATE_DEPTH_MAX = 16
-_LOOK_BYTES_MAX = 2_000  # how far the end of a regular expression or of an attribute is sought
+_LOOKAHEAD_BYTES_MAX = 2_000  # how far to search for the end of a regular expression or an attribute
 _DELIMITER_BYTES_MAX = 16  # of a raw string in C++
 
 
@@ -52,7 +52,7 @@ def _set_of(members: bytes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 _IS_WORD = _set_of(bytes([*range(48, 58), *range(65, 91), 95, 36, *range(97, 123), *range(128, 256)]))
-# What may stand before a regular expression; after anything else a slash divides.
+# The characters that can precede a regular expression; after anything else a slash is a division.
 _BEFORE_REGEX = _set_of(b"(,=:[!&|?{};+-*%<>~^")
 _BEFORE_COMMENT = _set_of(b" \t\n\r;(){}[],&|")
 
@@ -105,20 +105,21 @@ def _block(out: U8, at: int, opening: int, closing: int, nests: bool) -> int:
 
 
 @helper
-def _slash(out: U8, at: int, says: int) -> int:
+def _slash(out: U8, at: int, flags: int) -> int:
     after = out[at + 1] if at + 1 < out.size else _NEWLINE
-    if after == ord("/") and says & SLASH_LINE:
+    if after == ord("/") and flags & SLASH_LINE:
         return _wipe_line(out, at)
-    if after == ord("*") and says & SLASH_BLOCK:
-        return _block(out, at, ord("/"), ord("/"), says & NESTED != 0)
-    if says & REGEX and _may_be_regex(out, at):
+    if after == ord("*") and flags & SLASH_BLOCK:
+        return _block(out, at, ord("/"), ord("/"), flags & NESTED != 0)
+    if flags & REGEX and _may_be_regex(out, at):
         return _regex(out, at)
     return at + 1
 
 
 @helper
 def _may_be_regex(out: U8, at: int) -> bool:
-    """Whether a value may stand here. After a word only if it is `return` or its like: those end in n, f, e or d."""
+    """Whether a value can begin here. After a word, only if the word is one like `return`: those end in n, f, e or
+    d."""
     here = at - 1
     while here >= 0 and (out[here] == _SPACE or out[here] == _TAB or out[here] == _NEWLINE):
         here -= 1
@@ -136,7 +137,7 @@ def _may_be_regex(out: U8, at: int) -> bool:
 @helper
 def _regex(out: U8, at: int) -> int:
     in_set, here = False, at + 1
-    while here < out.size and out[here] != _NEWLINE and here - at < _LOOK_BYTES_MAX:
+    while here < out.size and out[here] != _NEWLINE and here - at < _LOOKAHEAD_BYTES_MAX:
         byte = out[here]
         if byte == _BACKSLASH:
             here += 1
@@ -153,9 +154,9 @@ def _regex(out: U8, at: int) -> int:
 
 @helper
 def _balanced(out: U8, at: int, opening: int, closing: int) -> int:
-    """Past the bracket that closes the one at `at`, on the same line; or just past `at`."""
+    """The position after the closing bracket on the same line, or `at` + 1 if there is none."""
     depth, here = 0, at
-    while here < out.size and out[here] != _NEWLINE and here - at < _LOOK_BYTES_MAX:
+    while here < out.size and out[here] != _NEWLINE and here - at < _LOOKAHEAD_BYTES_MAX:
         if out[here] == opening:
             depth += 1
         elif out[here] == closing:
@@ -167,33 +168,33 @@ def _balanced(out: U8, at: int, opening: int, closing: int) -> int:
 
 
 @helper
-def _plain_string(out: U8, at: int, says: int) -> int:
+def _plain_string(out: U8, at: int, flags: int) -> int:
     quote, here = out[at], at + 1
     while here < out.size:
         byte = out[here]
         if byte == quote:
-            if says & DOUBLED and here + 1 < out.size and out[here + 1] == quote:
+            if flags & DOUBLED and here + 1 < out.size and out[here + 1] == quote:
                 here += 2
                 continue
             _wipe(out, at + 1, here)
             return here + 1
-        if byte == _NEWLINE and not says & RUNS_ON:
-            return here  # it was no string after all; what is on the line stays as it is
-        if byte == _BACKSLASH and not says & DOUBLED:
+        if byte == _NEWLINE and not flags & RUNS_ON:
+            return here  # not a string: leave the line unchanged
+        if byte == _BACKSLASH and not flags & DOUBLED:
             is_paren = here + 1 < out.size and out[here + 1] == ord("(")
-            here = _balanced(out, here + 1, ord("("), ord(")")) if says & SLASH_PAREN and is_paren else here + 2
-        elif byte == ord("$") and says & DOLLAR_BRACE and _is_at(out, here, ord("$"), ord("{")):
+            here = _balanced(out, here + 1, ord("("), ord(")")) if flags & SLASH_PAREN and is_paren else here + 2
+        elif byte == ord("$") and flags & DOLLAR_BRACE and _is_at(out, here, ord("$"), ord("{")):
             here = _balanced(out, here + 1, ord("{"), ord("}"))
         else:
             here += 1
-    if says & RUNS_ON:
+    if flags & RUNS_ON:
         _wipe(out, at + 1, out.size)
     return out.size
 
 
 @helper
 def _closed_by(out: U8, at: int, start: int, quote: int, count: int, escapes: bool) -> int:
-    """A string that ends with so many quotes in a row, or with the file."""
+    """A string that ends with `count` quotes in a row, or with the file."""
     here, run = start, 0
     while here < out.size:
         if out[here] == quote:
@@ -248,27 +249,27 @@ def _raw_rust(out: U8, at: int, hashes: int) -> int:
 
 
 @helper
-def _string(out: U8, at: int, says: int) -> int:
+def _string(out: U8, at: int, flags: int) -> int:
     quote = out[at]
     before = out[at - 1] if at else _SPACE
-    if says & TRIPLE and at + 2 < out.size and out[at + 1] == quote and out[at + 2] == quote:
+    if flags & TRIPLE and at + 2 < out.size and out[at + 1] == quote and out[at + 2] == quote:
         return _closed_by(out, at + 3, at + 3, quote, 3, True)
-    if says & RAW_C and before == ord("R"):
+    if flags & RAW_C and before == ord("R"):
         return _raw_c(out, at)
-    if says & RAW_RUST:
+    if flags & RAW_RUST:
         hashes = 0
         while at > hashes and out[at - 1 - hashes] == ord("#"):
             hashes += 1
         if at > hashes and out[at - 1 - hashes] == ord("r"):
             return _raw_rust(out, at, hashes)
-    if says & VERBATIM and (before == ord("@") or (before == ord("$") and at > 1 and out[at - 2] == ord("@"))):
+    if flags & VERBATIM and (before == ord("@") or (before == ord("$") and at > 1 and out[at - 2] == ord("@"))):
         return _plain_string(out, at, DOUBLED | RUNS_ON)
-    return _plain_string(out, at, says)
+    return _plain_string(out, at, flags)
 
 
 @helper
 def _character(out: U8, at: int) -> int:
-    """A character between quotes; an apostrophe that is none is left alone."""
+    """A character literal; any other apostrophe is left unchanged."""
     here = at + 1
     if here < out.size and out[here] == _BACKSLASH:
         here += 1
@@ -284,9 +285,9 @@ def _character(out: U8, at: int) -> int:
 
 
 @helper
-def _backtick(out: U8, at: int, says: int) -> int:
-    """A raw string, or a template: then code in it, and templates in that, are blanked with it."""
-    if not says & TEMPLATE:
+def _backtick(out: U8, at: int, flags: int) -> int:
+    """A raw string or a template; the code inside a template, and templates in that, are blanked too."""
+    if not flags & TEMPLATE:
         return _closed_by(out, at + 1, at + 1, out[at], 1, False)
     depths = np.zeros(_TEMPLATE_DEPTH_MAX, np.int64)
     level, here = 0, at + 1
@@ -323,7 +324,7 @@ def _is_first_on_line(out: U8, at: int) -> bool:
 
 @helper
 def _directive(out: U8, at: int) -> int:
-    """Keeps `#if`, `#define NAME` and their like; blanks the rest of the line and of the lines it goes on over."""
+    """Preserves `#if`, `#define NAME` and similar; blanks the rest of the line and its continuation lines."""
     here = at + 1
     while here < out.size and (out[here] == _SPACE or out[here] == _TAB):
         here += 1
@@ -354,17 +355,17 @@ def _directive(out: U8, at: int) -> int:
 
 
 @helper
-def _hash(out: U8, at: int, says: int) -> int:
-    if says & DIRECTIVES:
+def _hash(out: U8, at: int, flags: int) -> int:
+    if flags & DIRECTIVES:
         return _directive(out, at) if _is_first_on_line(out, at) else at + 1
     after = out[at + 1] if at + 1 < out.size else _NEWLINE
-    if says & ATTRIBUTES:
+    if flags & ATTRIBUTES:
         start = at + 2 if after == ord("!") else at + 1
         if start < out.size and out[start] == ord("["):
             return _attribute(out, at, start)
-        if not says & SLASH_LINE or says & RAW_RUST:
+        if not flags & SLASH_LINE or flags & RAW_RUST:
             return at + 1
-    if says & BLANK_BEFORE and at and not _BEFORE_COMMENT[out[at - 1]]:
+    if flags & BLANK_BEFORE and at and not _BEFORE_COMMENT[out[at - 1]]:
         return at + 1
     return _wipe_line(out, at)
 
@@ -372,7 +373,7 @@ def _hash(out: U8, at: int, says: int) -> int:
 @helper
 def _attribute(out: U8, at: int, bracket: int) -> int:
     depth, here = 0, bracket
-    while here < out.size and here - at < _LOOK_BYTES_MAX:
+    while here < out.size and here - at < _LOOKAHEAD_BYTES_MAX:
         if out[here] == ord("["):
             depth += 1
         elif out[here] == ord("]"):
@@ -388,7 +389,7 @@ def _attribute(out: U8, at: int, bracket: int) -> int:
 
 @helper
 def _pod(out: U8, at: int) -> int:
-    """From `=word` at the start of a line past the line that begins with `=end` or `=cut`."""
+    """A block from `=word` at the start of a line to the line that begins with `=end` or `=cut`."""
     is_start = at == 0 or out[at - 1] == _NEWLINE
     if not is_start or at + 1 >= out.size or not (ord("a") <= out[at + 1] <= ord("z")):
         return at + 1
@@ -406,7 +407,7 @@ def _pod(out: U8, at: int) -> int:
 
 @helper
 def _long_bracket(out: U8, at: int) -> int:
-    """Lua's `[==[ … ]==]`, or just past `at` where there is none."""
+    """Lua's `[==[ … ]==]`; returns `at` + 1 if there is none."""
     level, here = 0, at + 1
     while here < out.size and out[here] == ord("="):
         level += 1
@@ -439,22 +440,22 @@ def _dash(out: U8, at: int) -> int:
 
 
 @kernel(numba.void(numba.uint8[::1], BYTES, numba.int64, numba.int64))
-def _blank(out: U8, acts: U8, says: int, at: int) -> None:
-    """Blanks from `at` on. (With `at = 0` inside, every helper would be compiled twice: for zero, and for the rest.)"""
+def _blank(out: U8, acts: U8, flags: int, at: int) -> None:
+    """Blanks from `at` on. `at` is a parameter because with a literal 0 numba compiles every helper twice."""
     while at < out.size:
         act = acts[out[at]]
         if act == 0:
             at += 1
         elif act == SLASH:
-            at = _slash(out, at, says)
+            at = _slash(out, at, flags)
         elif act == QUOTE:
-            at = _string(out, at, says)
+            at = _string(out, at, flags)
         elif act == CHARACTER:
             at = _character(out, at)
         elif act == HASH:
-            at = _hash(out, at, says)
+            at = _hash(out, at, flags)
         elif act == BACKTICK:
-            at = _backtick(out, at, says)
+            at = _backtick(out, at, flags)
         elif act == DASH:
             at = _dash(out, at)
         elif act == POD:
@@ -467,8 +468,8 @@ def _blank(out: U8, acts: U8, says: int, at: int) -> None:
             at += 1
 
 
-def blanked(content: bytes, lexis: Lexis) -> U8:
-    """The text as an array of its own, comments and strings blank."""
+def mask_comments(content: bytes, lexical: LexicalRules) -> U8:
+    """A copy of the text with comments and strings blanked."""
     out = np.frombuffer(content, np.uint8).copy()
-    _blank(out, lexis.acts, lexis.says, 0)
+    _blank(out, lexical.acts, lexical.flags, 0)
     return out

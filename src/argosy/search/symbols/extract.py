@@ -1,6 +1,6 @@
-"""The definitions of one file: prepare the text, run the pattern, see what lies in what, settle the kinds.
+"""Extracts the definitions of one file: prepares the text, runs the pattern, finds parents, determines kinds.
 
-Everything that happens per byte is compiled code or RE2; Python sees one object per definition.
+Work per byte is done by kernels and RE2; Python handles one object per definition.
 """
 
 from operator import attrgetter
@@ -8,73 +8,73 @@ from typing import TypeAlias
 
 import numpy as np
 
+from argosy.search.arrays import I32, U8
 from argosy.search.documents import Definition
-from argosy.search.index.segment import I32, U8
-from argosy.search.symbols.comment_mask import blanked
+from argosy.search.symbols.comment_mask import mask_comments
 from argosy.search.symbols.grammar import NAME, OWNER, Grammar, Nest
 from argosy.search.symbols.grammars import GRAMMARS
 from argosy.search.symbols.lexical_rules import DIRECTIVES
-from argosy.search.symbols.outline import outlined
+from argosy.search.symbols.outline import build_outline
 from argosy.search.symbols.python_outline import blank_bodies, columns
-from argosy.search.symbols.scopes import nested, placed
-from argosy.search.symbols.whitespace import Squeezed, squeezed
+from argosy.search.symbols.scopes import find_parents, find_scopes
+from argosy.search.symbols.whitespace import SqueezedText, squeeze
 
-CONTENT_BYTES_MAX = 8 << 20  # four times what is indexed unasked; a larger file is found, not outlined
-DEFINITIONS_MAX = 100_000  # of one file, macros apart; what comes after is not told
-NAME_BYTES_MAX = 1_000  # longer is no name
+CONTENT_BYTES_MAX = 8 << 20  # four times the default limit for indexing; a larger file gets no symbols
+DEFINITIONS_MAX = 100_000  # per file, without macros; the rest is dropped
+NAME_BYTES_MAX = 1_000  # a longer match is not a name
 
-WINDOW_BYTES = 16 << 10  # how far ahead one search looks, at most twice that
-WINDOW_OVERLAP_BYTES = 1 << 10  # a form that stands across the end of a window is seen in the next
+WINDOW_BYTES = 16 << 10  # the size of one search window, at most doubled to reach a line end
+WINDOW_OVERLAP_BYTES = 1 << 10  # so that a definition across the end of a window is found in the next
 
 _BRACE = ord("{")
 
-# What may own methods that are defined outside of it.
+# Kinds that can own methods defined outside of them.
 _OWNERS = frozenset({"class", "struct", "union", "type", "interface", "alias", "variable", "namespace"})
 
-# From where to where a name stands in the scanned text, the pattern's group, the name, the name of the type it is of.
+# Start and end of the name in the scanned text, the group of the pattern, the name, the name of the owning type.
 _Match: TypeAlias = tuple[int, int, int, bytes, bytes]
-# From where a name stands in the content, how long it is, its kind, the row it lies in or -1.
+# Start of the name in the content, its length, its kind, the row of its parent or -1.
 _Row: TypeAlias = tuple[int, int, str, int]
 
 
 def definitions(language: str, content: bytes) -> list[Definition]:
-    """The names defined in a file, in the order they stand in it; none in a language we have no grammar for."""
+    """The definitions of a file in text order; none for a language without a grammar."""
     grammar = GRAMMARS.get(language)
     if grammar is None or not 0 < len(content) <= CONTENT_BYTES_MAX:
         return []
-    if grammar.lexis is None:
+    if grammar.lexical is None:
         matches = _matches(grammar, content)
         starts, ends = _ends_of(matches)
-        return _made(_rows(grammar, matches, starts, ends, _by_level(grammar, matches), [0] * len(matches)))
-    text = blanked(content, grammar.lexis)
-    frames = _prepare(grammar, text)
-    scanned = squeezed(text, has_directives=bool(grammar.lexis.says & DIRECTIVES))
+        return _to_definitions(_rows(grammar, matches, starts, ends, _by_level(grammar, matches), [0] * len(matches)))
+    text = mask_comments(content, grammar.lexical)
+    scopes = _prepare(grammar, text)
+    scanned = squeeze(text, has_directives=bool(grammar.lexical.flags & DIRECTIVES))
     matches = _matches(grammar, scanned.text)
     starts, ends = _ends_of(matches)
     starts, ends = scanned.places[starts], scanned.places[ends - 1] + 1
     owns = [grammar.owns[match[2] - 1] for match in matches]
-    if frames is None:
+    if scopes is None:
         rows = _rows(grammar, matches, starts, ends, _by_column(grammar, text, starts, owns), [0] * len(matches))
     else:
-        parents, contexts = placed(starts, np.array(owns, np.bool_), frames)
+        parents, contexts = find_parents(starts, np.array(owns, np.bool_), scopes)
         rows = _rows(grammar, matches, starts, ends, parents.tolist(), contexts.tolist())
-    return _with_macros(rows, scanned) if len(scanned.macro_starts) else _made(rows)
+    return _with_macros(rows, scanned) if len(scanned.macro_starts) else _to_definitions(rows)
 
 
 def _prepare(grammar: Grammar, text: U8) -> I32 | None:
-    """Blanks what only hides definitions; returns the frames of a language with braces."""
+    """Blanks text that hides definitions; returns the scopes, for a language with braces."""
     if grammar.nest is Nest.PYTHON:
         blank_bodies(text)
     if grammar.words is None:
         return None
     if grammar.nest is Nest.OUTLINE:
-        return outlined(text, grammar.words, grammar.reads)
-    return nested(text, grammar.words)
+        return build_outline(text, grammar.words, grammar.reads)
+    return find_scopes(text, grammar.words)
 
 
 def _matches(grammar: Grammar, text: bytes) -> list[_Match]:
     matches: list[_Match] = []
-    kinds, refused, following = grammar.kinds, grammar.refused, grammar.pattern.next
+    kinds, reserved, following = grammar.kinds, grammar.reserved, grammar.pattern.next
     position, size, groups = 0, len(text), range(1, len(kinds) + 1)
     end = _window_end(text, 0)
     while position < size and len(matches) < DEFINITIONS_MAX:
@@ -100,10 +100,10 @@ def _matches(grammar: Grammar, text: bytes) -> list[_Match]:
             if kind == NAME:
                 continue
             name = text[start:position]
-            if len(name) <= NAME_BYTES_MAX and name not in refused:
+            if len(name) <= NAME_BYTES_MAX and name not in reserved:
                 matches.append((start, position, group, name, owner))
             if text[last - 1] == _BRACE:
-                position = last  # what stands before a body belongs to this definition
+                position = last  # text before a body belongs to this definition
             break
         if start < 0:
             position = max(last, position + 1)
@@ -111,10 +111,10 @@ def _matches(grammar: Grammar, text: bytes) -> list[_Match]:
 
 
 def _window_end(text: bytes, start: int) -> int:
-    """Where a search from here may look: some way, to the end of a line if there is one.
+    """The end of the search window that begins here, at a line end if there is one.
 
-    A pattern may read to the end of what it is given before it settles for a match near the beginning; without a window
-    a file made for it would take hours.
+    A pattern can read all of its input before it settles for a match near the beginning; without a window, a hostile
+    file would take hours.
     """
     if start + 2 * WINDOW_BYTES >= len(text):
         return len(text)
@@ -129,12 +129,12 @@ def _ends_of(matches: list[_Match]) -> tuple[I32, I32]:
 
 
 def _by_column(grammar: Grammar, text: U8, starts: I32, owns: list[bool]) -> list[int]:
-    """Parents by indentation: the nearest definition before that is indented less."""
+    """Parents by indentation: the nearest preceding definition that is indented less."""
     return [-1] * len(starts) if grammar.nest is Nest.NONE else _by_depth(columns(text, starts), owns)
 
 
 def _by_level(grammar: Grammar, matches: list[_Match]) -> list[int]:
-    """Parents by kind: a section lies in the chapter before it."""
+    """Parents by kind: a section belongs to the preceding chapter."""
     if grammar.nest is Nest.NONE:
         return [-1] * len(matches)
     levels = [grammar.levels.index(str(kind)) for kind in grammar.kinds]
@@ -156,7 +156,7 @@ def _by_depth(depths: list[int], owns: list[bool]) -> list[int]:
 def _rows(
     grammar: Grammar, matches: list[_Match], starts: I32, ends: I32, parents: list[int], contexts: list[int]
 ) -> list[_Row]:
-    """The matches that are definitions where they stand, their parents counted among themselves."""
+    """The matches that are definitions in their context, with parents as indexes into the result."""
     kinds = _kinds(grammar, matches, parents, contexts)
     places, count = [-1] * len(kinds), 0
     for number, kind in enumerate(kinds):
@@ -175,7 +175,7 @@ def _rows(
 
 
 def _kinds(grammar: Grammar, matches: list[_Match], parents: list[int], contexts: list[int]) -> list[str]:
-    """What each match is where it stands, "" if nothing."""
+    """The kind of each match in its context, or "" if it is not a definition."""
     by_group, inner = grammar.kinds, grammar.inner
     kinds: list[str] = []
     for match, parent, context in zip(matches, parents, contexts, strict=True):
@@ -191,7 +191,7 @@ def _kinds(grammar: Grammar, matches: list[_Match], parents: list[int], contexts
 
 
 def _adopt(matches: list[_Match], kinds: list[str], parents: list[int]) -> None:
-    """A method that names its type from outside belongs to it, if the type is in the same file."""
+    """Assigns methods defined outside their type to that type, if it is in the same file."""
     types: dict[bytes, int] = {}
     for number, kind in enumerate(kinds):
         if kind in _OWNERS:
@@ -201,12 +201,12 @@ def _adopt(matches: list[_Match], kinds: list[str], parents: list[int]) -> None:
             parents[number] = types[match[4]]
 
 
-def _made(rows: list[_Row]) -> list[Definition]:
+def _to_definitions(rows: list[_Row]) -> list[Definition]:
     return [Definition(*row) for row in rows]
 
 
-def _with_macros(rows: list[_Row], scanned: Squeezed) -> list[Definition]:
-    """The rows and the macros, in text order. A macro lies in nothing, wherever it stands."""
+def _with_macros(rows: list[_Row], scanned: SqueezedText) -> list[Definition]:
+    """The rows and the macros, in text order. A macro has no parent."""
     starts = scanned.macro_starts
     lengths = (scanned.macro_ends - starts).tolist()
     macros = [Definition(start, length, "macro") for start, length in zip(starts.tolist(), lengths, strict=True)]

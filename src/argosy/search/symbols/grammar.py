@@ -1,9 +1,9 @@
-"""What a language's definitions look like: one pattern, what its groups mean, and how to see what lies in what.
+"""The grammar of a language: a pattern for its definitions, the meaning of its groups, and how definitions nest.
 
-A pattern runs over the prepared text (comments and strings blank, for braces the outline) and each of its groups is the
-name of one sort of definition. The kind may depend on the context, what the innermost brace belongs to: a declaration
-in a struct is a field, in an enum an enumerator. A group without a kind there is no definition; a match without any
-group is passed over, which is how a pattern says "not this".
+The pattern runs over the prepared text (comments and strings blanked; for languages with braces, the outline). Each
+group is the name of one sort of definition. Its kind can depend on the context, which is what the innermost brace
+belongs to: a declaration in a struct is a field, in an enum an enumerator. A group without a kind in its context is not
+a definition. A match without a group is skipped, which is how a pattern excludes text.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,28 +12,28 @@ from enum import Enum
 from typing import TypeAlias
 
 from argosy.search.regex.scanner import Scanner
-from argosy.search.symbols.lexical_rules import Lexis
+from argosy.search.symbols.lexical_rules import LexicalRules
 from argosy.search.symbols.words import Words
 
 
 class Nest(Enum):
-    """How one sees that a definition lies in another."""
+    """How the parent of a definition is determined."""
 
     NONE = "none"
-    OUTLINE = "outline"  # by braces, bodies being blanked first
-    BRACES = "braces"  # by braces, bodies being searched too
-    PYTHON = "python"  # by indentation, bodies of functions being blanked first
+    OUTLINE = "outline"  # by braces, after blanking bodies
+    BRACES = "braces"  # by braces, with bodies searched too
+    PYTHON = "python"  # by indentation, after blanking function bodies
     INDENT = "indent"  # by indentation
-    LEVELS = "levels"  # by kind: a section lies in the chapter before it
+    LEVELS = "levels"  # by kind: a section belongs to the preceding chapter
 
 
-# A kind, or the kind in each context where there is one.
+# A kind, or a kind per context.
 Kinds: TypeAlias = str | Mapping[int, str]
-# An alternative of a pattern with what its groups are; without groups it is there to be passed over.
+# An alternative of the pattern with the kinds of its groups; one without groups is skipped.
 Form: TypeAlias = tuple[bytes, *tuple[Kinds, ...]]
 
 OWNER = "owner"  # the group names the type to which the definition in the next group belongs
-NAME = "name"  # the group is the name, and the next that matches says by what follows what it is
+NAME = "name"  # the group is the name; the next group that matches determines its kind from what follows
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,38 +42,38 @@ class Grammar:
 
     pattern: Scanner
     kinds: tuple[Kinds, ...]  # one for each group
-    lexis: Lexis | None = None
+    lexical: LexicalRules | None = None
     nest: Nest = Nest.NONE
-    words: Words | None = None  # which words open which frames
+    words: Words | None = None  # the words that open scopes
     reads: int = 0  # flags of `outline.py`
-    refused: frozenset[bytes] = frozenset()  # what a pattern may take for a name: `if (x) {`
-    inner: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # kind, parent's kind: the kind it is then
-    levels: tuple[str, ...] = ()  # kinds from the outermost in, where a kind is a level
+    reserved: frozenset[bytes] = frozenset()  # words that a pattern can mistake for a name: `if (x) {`
+    inner: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # kind, kind of the parent: resulting kind
+    levels: tuple[str, ...] = ()  # kinds from outermost to innermost, if nesting is by kind
 
     has_owners: bool = False
-    owns: tuple[bool, ...] = ()  # for each group, whether what it names may hold others
+    owns: tuple[bool, ...] = ()  # for each group, whether its definitions can contain others
 
 
 def grammar(
     *forms: Form,
-    lexis: Lexis | None = None,
+    lexical: LexicalRules | None = None,
     nest: Nest = Nest.NONE,
     words: Words | None = None,
     reads: int = 0,
-    refused: str = "",
+    reserved: str = "",
     inner: Mapping[str, Mapping[str, str]] | None = None,
     levels: tuple[str, ...] = (),
 ) -> Grammar:
-    """The grammar of these forms; the first that matches at a place counts. `%` in a form stands for a name."""
+    """The grammar of these forms; the first form that matches at a position wins. `%` in a form stands for a name."""
     parts = [form[0].replace(b"%", WORD) for form in forms]
     return Grammar(
         pattern=Scanner(b"(?:" + b"|".join(parts) + b")"),
         kinds=tuple(kind for form in forms for kind in form[1:]),
-        lexis=lexis,
+        lexical=lexical,
         nest=nest,
         words=words,
         reads=reads,
-        refused=frozenset(refused.encode().split()),
+        reserved=frozenset(reserved.encode().split()),
         inner=inner or {},
         levels=levels,
         has_owners=any(OWNER in form[1:] for form in forms),

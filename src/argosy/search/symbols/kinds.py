@@ -1,7 +1,7 @@
-"""The kinds of definition we tell apart, and what each is worth when a match lies on its name.
+"""The kinds of definition, and the points that each adds to a match on its name.
 
-The worth is zoekt's factor times a hundred: classes before functions before variables, with each language's own order
-where it has one. In Go an exported name is worth half a point more, and a definition in a test is worth a fifth less.
+Points are zoekt's factors times a hundred: classes before functions before variables, with an order per language where
+zoekt has one. In Go an exported name gets half a point more, and a definition in a test a fifth less.
 """
 
 from functools import lru_cache
@@ -9,7 +9,7 @@ from functools import lru_cache
 from argosy.search.documents import Category
 from argosy.search.languages.categories import category_of_path
 
-# The order is kept: the number goes into indexes, so new kinds are added at the end.
+# Append only: indexes store the position of a kind.
 KINDS = (
     "other", "function", "method", "class", "struct", "enum", "interface", "type", "trait", "module", "macro",
     "constant", "variable", "field", "union", "enumerator", "namespace", "package", "object", "implementation",
@@ -27,7 +27,7 @@ _TEST_FACTOR = 0.8
 _GENERIC = {
     "class": 1000, "struct": 950, "enum": 900, "interface": 800, "type": 800, "function": 700, "method": 700,
     "field": 550, "constant": 500, "variable": 400,
-    # What zoekt's table does not name stands beside its nearest kin.
+    # Kinds that zoekt's table lacks have the value of the nearest kind.
     "trait": 800, "protocol": 800, "union": 950, "record": 950, "object": 800, "alias": 800, "annotation": 800,
     "message": 950, "service": 800, "table": 950, "view": 800, "concept": 800, "module": 700, "namespace": 500,
     "constructor": 700, "method spec": 700, "singleton method": 700, "rpc": 700, "macro": 700, "procedure": 700,
@@ -66,7 +66,7 @@ _BY_LANGUAGE: dict[str, dict[str, int]] = {
 
 
 def points(language: str, kind: str, path: bytes, name: bytes = b"") -> int:
-    """What a definition of this kind in this file is worth, 0 to 1,050; Go's exported names are told by `name`."""
+    """The points of a definition, 0 to 1,050. `name` is used to detect exported names in Go."""
     worth = _BY_LANGUAGE.get(language, _GENERIC).get(kind) or _GENERIC.get(kind, OTHER_POINTS)
     if language == "Go" and name[:1].isupper():
         worth += EXPORTED_POINTS

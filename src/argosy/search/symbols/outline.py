@@ -1,9 +1,9 @@
-"""The outline of a text with braces: function bodies, initial values and argument lists turned into blanks.
+"""The outline of a text with braces: blanks function bodies, initial values and argument lists.
 
-What is left are declarations, one level inside another, so regular that one pattern per language reads the names off.
-On the way each brace that holds declarations (a class, a namespace, a struct) is noted as a frame: where its header
-begins, where it opens and closes, what it is. The text has been through `blanking.py`; brackets need not match, and the
-outline is then as good as the indentation of C lets it be.
+The remaining declarations are regular enough that one pattern per language finds the names. Each brace that holds
+declarations (a class, a namespace, a struct) is recorded as a scope: start of its header, opening and closing brace,
+and context. The input comes from `comment_mask.py`. Brackets need not match: a closing brace in column one then ends
+the body.
 """
 
 from typing import TypeAlias
@@ -12,8 +12,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import I32, U8, U64
-from argosy.search.kernels.compiling import BYTES, LONGS, helper, kernel
+from argosy.search.arrays import I32, U8, U64
+from argosy.search.kernels.compiler import BYTES, LONGS, helper, kernel
 from argosy.search.symbols.words import (
     ATTRIBUTE,
     CLASS,
@@ -33,31 +33,31 @@ from argosy.search.symbols.words import (
 
 I64: TypeAlias = npt.NDArray[np.int64]
 
-# How a language is read.
-PARENS = 1  # what is in parentheses is blanked, but for `(*name)`
-ANGLES = 2  # and between `<` and `>`
-VALUES = 4  # and from `=` to the next comma or semicolon
+# Flags for reading a language.
+PARENS = 1  # blank the text in parentheses, except `(*name)`
+ANGLES = 2  # blank the text between `<` and `>`
+VALUES = 4  # blank from `=` to the next comma or semicolon
 NEWLINES = 8  # a line ends a statement
-PAREN_ENDS = 16  # a parenthesis after `struct` makes it a function that returns one
-FIRST = 32  # a word for a body outdoes others before and after it
+PAREN_ENDS = 16  # a parenthesis after `struct` means a function that returns one
+FIRST = 32  # the word for a body takes precedence over other words
 NAMED = 64  # `class` must be followed by a name
 DIRECTIVES = 128  # lines of the C preprocessor, and a brace in column one closes what is open
 GROUPS = 256  # `const (`, `var (`, `type (`
 BANG_BLOCKS = 512  # `name! {` holds items
 ANNOTATIONS = 1024  # `@Name(…)` is blanked
-BRACKETS = 2048  # what is in brackets is blanked
-BASES = 4096  # from a colon in a header to the brace is blanked: what a class derives from
+BRACKETS = 2048  # blank the text in brackets
+BASES = 4096  # blank from a colon in a header to the brace: the base classes
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
-DEPTH_MAX = 200  # frames inside frames; deeper ones are bodies
+DEPTH_MAX = 200  # nested scopes; deeper ones are treated as bodies
 ANGLE_BYTES_MAX = 1000  # of one list of type arguments
-WASTE_MAX = 8  # how many times its length may be read for brackets that are not closed
-FRAME_BYTES = 8  # no frame is shorter, on the average: `enum{A}`
+WASTE_MAX = 8  # bound for scanning unclosed brackets, in multiples of the text length
+SCOPE_BYTES = 8  # the smallest scope is `enum{A}`
 _IFS_MAX = 32  # conditionals inside conditionals
 _RECEIVER_AT_MAX = len("func  ")
 _TYPEDEF_MARK = ord("$")
 
-# What is known of the declaration being read.
+# The state of the declaration being read.
 _CODE, _IS_BODY, _HAS_VALUE, _HEADER, _IS_TYPEDEF, _WORD_END, _WASTE, _STATE = 0, 1, 2, 3, 4, 5, 6, 7
 
 _IS_WORD = np.zeros(256, np.bool_)
@@ -86,7 +86,7 @@ def _wipe(out: U8, start: int, end: int) -> None:
 
 @helper
 def _next_mark(out: U8, at: int) -> int:
-    """The next place that is not a blank."""
+    """The next position that is not blank."""
     while at < out.size and (out[at] == _SPACE or out[at] == _NEWLINE or out[at] == 9 or out[at] == 13):
         at += 1
     return at
@@ -107,7 +107,7 @@ def _code_of(out: U8, start: int, end: int, hashes: U64, codes: U8) -> int:
 
 @helper
 def _close_paren(out: U8, at: int, state: I64) -> int:
-    """The parenthesis that closes the one at `at`; -1 where a statement or a block ends first."""
+    """The closing parenthesis of the one at `at`; -1 if a statement or block ends first."""
     if state[_WASTE] > WASTE_MAX * out.size:
         return -1
     depth, braces, here = 0, 0, at
@@ -132,7 +132,7 @@ def _close_paren(out: U8, at: int, state: I64) -> int:
 
 @helper
 def _close_angle(out: U8, at: int) -> int:
-    """The `>` that closes the `<` at `at`; -1 where it is a comparison."""
+    """The closing `>` of the `<` at `at`; -1 if it is a comparison."""
     depth, here = 0, at
     while here < out.size and here - at < ANGLE_BYTES_MAX:
         byte = out[here]
@@ -150,7 +150,7 @@ def _close_angle(out: U8, at: int) -> int:
 
 @helper
 def _close_bracket(out: U8, at: int, state: I64) -> int:
-    """The bracket that closes the one at `at`; `at` itself where there is none."""
+    """The closing bracket of the one at `at`; `at` if there is none."""
     if state[_WASTE] > WASTE_MAX * out.size:
         return at
     depth, here = 0, at
@@ -168,9 +168,9 @@ def _close_bracket(out: U8, at: int, state: I64) -> int:
 
 @helper
 def _body_end(out: U8, at: int, reads: int, saved: I32) -> int:
-    """The brace that closes the body whose brace is at `at`; all between is blanked, but for directives.
+    """Blanks a body except directives; returns the brace that closes the one at `at`.
 
-    Each branch of an `#if` begins with the depth there was before it: `if (a) {` may stand in both branches and be
+    Each branch of an `#if` begins at the depth before the `#if`, because `if (a) {` can be in both branches and be
     closed once.
     """
     depth, ifs, here = 1, 0, at + 1
@@ -205,7 +205,7 @@ def _body_end(out: U8, at: int, reads: int, saved: I32) -> int:
 
 @helper
 def _value_end(out: U8, at: int, reads: int) -> int:
-    """The comma or semicolon that ends the value which begins at `at`, or the bracket it lies in."""
+    """The comma, semicolon or enclosing bracket that ends the value at `at`."""
     depth, here = 0, at
     while here < out.size:
         byte = out[here]
@@ -226,7 +226,7 @@ def _value_end(out: U8, at: int, reads: int) -> int:
 
 @helper
 def _word(out: U8, at: int, reads: int, hashes: U64, codes: U8, state: I64) -> int:
-    """Reads a word and what it says of the declaration; returns where it ends."""
+    """Reads a word and updates the state; returns its end."""
     end = at + 1
     while end < out.size and _IS_WORD[out[end]]:
         end += 1
@@ -265,7 +265,7 @@ def _word(out: U8, at: int, reads: int, hashes: U64, codes: U8, state: I64) -> i
 
 @helper
 def _paren(out: U8, at: int, reads: int, state: I64) -> int:
-    """Passes over what is in parentheses; returns where to go on."""
+    """Reads parentheses; returns the position to continue at."""
     close = _close_paren(out, at, state)
     if close < 0:
         return at + 1
@@ -310,7 +310,7 @@ def _directive(out: U8, at: int) -> int:
 
 @helper
 def _mark(out: U8, at: int, reads: int, state: I64) -> int:
-    """Whatever is neither a word nor a brace."""
+    """Reads any other character than a word or a brace."""
     byte = out[at]
     if byte == ord("(") and not (reads & GROUPS and CONSTANTS <= state[_CODE] <= TYPES):
         return _paren(out, at, reads, state)
@@ -355,7 +355,7 @@ def _wipe_bases(out: U8, at: int, brace: int) -> None:
 
 @helper
 def _mark_typedef(out: U8, at: int) -> None:
-    """Of `typedef struct { … } name, *pointer;` marks the brace and the commas: a type's name follows each."""
+    """Marks the brace and the commas of `typedef struct { … } name, *pointer;`: a type name follows each."""
     out[at] = _TYPEDEF_MARK
     while at < out.size and out[at] != ord(";") and out[at] != ord("{") and out[at] != ord("}"):
         if out[at] == ord(","):
@@ -365,13 +365,13 @@ def _mark_typedef(out: U8, at: int) -> None:
 
 @helper
 def _context(state: I64) -> int:
-    """What a brace here opens: a context, or 0 for a body or a value."""
+    """The context that a brace opens here, or 0 for a body or a value."""
     return 0 if state[_IS_BODY] or state[_HAS_VALUE] else int(state[_CODE])
 
 
 @kernel(numba.int64(numba.uint8[::1], numba.int64, numba.int64, LONGS, BYTES, numba.int32[:, ::1]))
-def _outline(out: U8, at: int, reads: int, hashes: U64, codes: U8, frames: I32) -> int:
-    """Blanks bodies and values, writes (header, open, close, context, typedef) of each frame; returns their number."""
+def _outline(out: U8, at: int, reads: int, hashes: U64, codes: U8, scopes: I32) -> int:
+    """Blanks bodies and values, writes (header, open, close, context, typedef) of each scope; returns their number."""
     state, stack, saved = np.zeros(_STATE, np.int64), np.zeros(DEPTH_MAX, np.int32), np.zeros(_IFS_MAX, np.int32)
     depth, count = 0, 0
     while at < out.size:
@@ -385,11 +385,11 @@ def _outline(out: U8, at: int, reads: int, hashes: U64, codes: U8, frames: I32) 
         is_group = byte == ord("(") and reads & GROUPS and CONSTANTS <= state[_CODE] <= TYPES
         if byte == ord("{") or is_group:
             context = _context(state)
-            if context and depth < DEPTH_MAX and count < len(frames):
+            if context and depth < DEPTH_MAX and count < len(scopes):
                 if reads & BASES:
                     _wipe_bases(out, state[_WORD_END], at)
-                frames[count, 0], frames[count, 1], frames[count, 2] = state[_HEADER], at, out.size
-                frames[count, 3], frames[count, 4] = context, state[_IS_TYPEDEF]
+                scopes[count, 0], scopes[count, 1], scopes[count, 2] = state[_HEADER], at, out.size
+                scopes[count, 3], scopes[count, 4] = context, state[_IS_TYPEDEF]
                 stack[depth] = count
                 depth, count = depth + 1, count + 1
             else:
@@ -400,9 +400,9 @@ def _outline(out: U8, at: int, reads: int, hashes: U64, codes: U8, frames: I32) 
         elif byte == ord("}") or (byte == ord(")") and reads & GROUPS):
             if depth:
                 depth -= 1
-                frame = stack[depth]
-                frames[frame, 2] = at
-                if frames[frame, 4]:
+                scope = stack[depth]
+                scopes[scope, 2] = at
+                if scopes[scope, 4]:
                     _mark_typedef(out, at)
             _reset(state, at + 1)
             at += 1
@@ -411,7 +411,7 @@ def _outline(out: U8, at: int, reads: int, hashes: U64, codes: U8, frames: I32) 
     return count
 
 
-def outlined(text: U8, words: Words, reads: int) -> I32:
-    """Turns blanked text into its outline, in place; returns the frames: header, open, close, context, typedef."""
-    frames = np.empty((len(text) // FRAME_BYTES + 8, 5), np.int32)
-    return frames[: _outline(text, 0, reads, words.hashes, words.codes, frames)]
+def build_outline(text: U8, words: Words, reads: int) -> I32:
+    """Reduces the text to its outline in place; returns the scopes: header, open, close, context, typedef."""
+    scopes = np.empty((len(text) // SCOPE_BYTES + 8, 5), np.int32)
+    return scopes[: _outline(text, 0, reads, words.hashes, words.codes, scopes)]

@@ -1,16 +1,15 @@
-"""Python's outline: what is inside functions, brackets and continued lines turned into blanks, but for definitions.
+"""The outline of Python: blanks function bodies, brackets and continuation lines, except for definitions.
 
-So that an assignment is seen where it declares something, in a module or a class, and not where it is a step of an
-algorithm.
+An assignment in a module or a class declares a variable; one inside a function does not.
 """
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import I32, U8
-from argosy.search.kernels.compiling import helper, kernel
+from argosy.search.arrays import I32, U8
+from argosy.search.kernels.compiler import helper, kernel
 
-DEPTH_MAX = 100  # indentations inside one another
+DEPTH_MAX = 100  # nested indentation levels
 TAB_COLUMNS = 8  # as Python counts
 
 _NEWLINE, _SPACE, _TAB = ord("\n"), ord(" "), ord("\t")
@@ -19,7 +18,7 @@ _COLUMN, _FUNCTION = 0, 1
 
 @helper
 def _is_word_at(out: U8, at: int, end: int, first: int, second: int, length: int) -> bool:
-    """Whether the line goes on with a word of this length that begins so, and a blank."""
+    """Whether a word of this length that begins with these bytes follows, and then a blank."""
     if at + length >= end or out[at] != first or out[at + 1] != second:
         return False
     return bool(out[at + length] == _SPACE or out[at + length] == _TAB)
@@ -78,7 +77,7 @@ def _blank_bodies(out: U8) -> None:
 
 
 def blank_bodies(text: U8) -> None:
-    """Blanks, in place, what is neither a definition nor part of a module's or a class's own lines."""
+    """Blanks in place everything but definitions and the statements of modules and classes."""
     _blank_bodies(text)
 
 
@@ -99,7 +98,7 @@ def _columns(text: U8, starts: I32, found: I32) -> None:
 
 
 def columns(text: U8, starts: I32) -> list[int]:
-    """The column at which the line of each place begins; places ascend."""
+    """The indentation of the line of each position; positions ascend."""
     found = np.empty(len(starts), np.int32)
     _columns(text, starts, found)
     listed: list[int] = found.tolist()

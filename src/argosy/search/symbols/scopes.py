@@ -1,7 +1,7 @@
-"""Which definition lies in which: frames for languages whose bodies are kept, and parents from frames.
+"""Finds the scopes of languages whose bodies are searched too, and the parents of definitions from scopes.
 
-In JavaScript functions are defined inside functions and inside calls, so nothing is blanked and every brace is a frame.
-A frame belongs to the last definition in its header: the text since the statement began.
+JavaScript defines functions inside functions and calls, so bodies are not blanked and every brace is a scope. A scope
+belongs to the last definition in its header, which is the text since the statement began.
 """
 
 from typing import TypeAlias
@@ -10,14 +10,14 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from argosy.search.index.segment import I32, U8, U64
-from argosy.search.kernels.compiling import BYTES, INTS, LONGS, helper, kernel
+from argosy.search.arrays import I32, U8, U64
+from argosy.search.kernels.compiler import BYTES, INTS, LONGS, helper, kernel
 from argosy.search.symbols.words import BLOCK, HASH_FACTOR, HASH_START, TOP, Words
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
-DEPTH_MAX = 500  # braces and parentheses inside one another; deeper ones are not told apart
-FRAME_BYTES = 2  # `{}`
+DEPTH_MAX = 500  # nested braces and parentheses; deeper ones are not distinguished
+SCOPE_BYTES = 2  # `{}`
 
 _PAREN, _BRACE, _TYPE = 0, 1, 2
 
@@ -26,7 +26,7 @@ _IS_WORD = np.zeros(256, np.bool_)
 _IS_WORD[[*range(48, 58), *range(65, 91), 95, 36, *range(97, 123), *range(128, 256)]] = True
 _IS_BLANK = np.zeros(256, np.bool_)
 _IS_BLANK[np.frombuffer(b" \t\r\n", np.uint8)] = True
-# A line that ends or begins so goes on.
+# A line that ends or begins with these continues the statement.
 _GOES_ON_AFTER = np.zeros(256, np.bool_)
 _GOES_ON_AFTER[np.frombuffer(b"=,&|+:?>(<", np.uint8)] = True
 _GOES_ON_WITH = np.zeros(256, np.bool_)
@@ -51,7 +51,7 @@ def _before_blanks(text: U8, at: int) -> int:
 
 @helper
 def _is_extends(text: U8, at: int) -> bool:
-    """Whether `extends` or `implements` stands here: the header of a class goes on."""
+    """Whether `extends` or `implements` is here, which continues the header of a class."""
     if at + 7 >= text.size:
         return False
     is_extends = text[at] == ord("e") and text[at + 2] == ord("t") and text[at + 6] == ord("s")
@@ -60,7 +60,7 @@ def _is_extends(text: U8, at: int) -> bool:
 
 @helper
 def _goes_on(text: U8, before: int, after: int) -> bool:
-    """Whether the statement whose last byte so far is at `before` goes on at `after`, on another line."""
+    """Whether the statement whose last byte is at `before` continues at `after`, on another line."""
     if after >= text.size:
         return False
     return bool(_GOES_ON_AFTER[text[before]] or _GOES_ON_WITH[text[after]] or _is_extends(text, after))
@@ -101,7 +101,7 @@ def _is_code(text: U8, at: int) -> bool:
 
 @kernel(numba.void(numba.uint8[::1], numba.int64))
 def _blank_arguments(text: U8, at: int) -> None:
-    """Blanks what is in parentheses where no function begins there: arguments, parameters, conditions."""
+    """Blanks parentheses in which no function begins: arguments, parameters, conditions."""
     opens, has_code = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.bool_)
     depth = 0
     while at < text.size:
@@ -124,8 +124,8 @@ def _blank_arguments(text: U8, at: int) -> None:
 
 
 @kernel(numba.int64(numba.uint8[::1], numba.int64, LONGS, BYTES, numba.int32[:, ::1]))
-def _nest(text: U8, at: int, hashes: U64, codes: U8, frames: I32) -> int:
-    """Writes (header, open, close, context, 0) of each brace in the order they open; returns their number."""
+def _nest(text: U8, at: int, hashes: U64, codes: U8, scopes: I32) -> int:
+    """Writes (header, open, close, context, 0) of each brace in opening order; returns their number."""
     kinds, marks = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.int32)
     contexts = np.zeros(DEPTH_MAX, np.int32)
     depth, count, header, context, last = 0, 0, at, 0, at
@@ -149,11 +149,11 @@ def _nest(text: U8, at: int, hashes: U64, codes: U8, frames: I32) -> int:
             last, at = end - 1, end
             continue
         if byte == ord("{"):
-            # In the header of a class, `{` after an operator begins the literal of a type, and the header goes on.
+            # In a class header, `{` after an operator begins a type literal, and the header continues.
             is_type = context != 0 and text[before] != ord(">") and _GOES_ON_AFTER[text[before]]
-            if depth < DEPTH_MAX and count < len(frames):
-                frames[count, 0], frames[count, 1], frames[count, 2] = header, at, text.size
-                frames[count, 3], frames[count, 4] = context if context and not is_type else BLOCK, 0
+            if depth < DEPTH_MAX and count < len(scopes):
+                scopes[count, 0], scopes[count, 1], scopes[count, 2] = header, at, text.size
+                scopes[count, 3], scopes[count, 4] = context if context and not is_type else BLOCK, 0
                 kinds[depth], marks[depth] = _TYPE if is_type else _BRACE, count
                 contexts[depth] = context
                 depth, count = depth + 1, count + 1
@@ -164,9 +164,9 @@ def _nest(text: U8, at: int, hashes: U64, codes: U8, frames: I32) -> int:
             header, context = at + 1, 0
             if depth:
                 depth -= 1
-                frames[marks[depth], 2] = at
+                scopes[marks[depth], 2] = at
                 if kinds[depth] == _TYPE:
-                    header, context = frames[marks[depth], 0], contexts[depth]
+                    header, context = scopes[marks[depth], 0], contexts[depth]
         elif byte == ord("(") and depth < DEPTH_MAX:
             kinds[depth], marks[depth], contexts[depth] = _PAREN, header, context
             depth, header, context = depth + 1, at + 1, 0
@@ -180,43 +180,43 @@ def _nest(text: U8, at: int, hashes: U64, codes: U8, frames: I32) -> int:
     return count
 
 
-def nested(text: U8, words: Words) -> I32:
-    """The frames of blanked text, one for each brace. Blanks arguments in place."""
+def find_scopes(text: U8, words: Words) -> I32:
+    """The scopes of masked text, one per brace. Blanks arguments in place."""
     _blank_arguments(text, 0)
-    frames = np.empty((len(text) // FRAME_BYTES + 8, 5), np.int32)
-    return frames[: _nest(text, 0, words.hashes, words.codes, frames)]
+    scopes = np.empty((len(text) // SCOPE_BYTES + 8, 5), np.int32)
+    return scopes[: _nest(text, 0, words.hashes, words.codes, scopes)]
 
 
 @helper
-def _named_after(starts: I32, number: int, close: int) -> int:
-    """The first definition past `close`: of `typedef struct { … } name;` the struct's name."""
+def _definition_after(starts: I32, number: int, close: int) -> int:
+    """The first definition after `close`: in `typedef struct { … } name;`, the name of the struct."""
     while number < starts.size and starts[number] < close:
         number += 1
     return number if number < starts.size else -1
 
 
 @kernel(numba.void(INTS, numba.boolean[::1], numba.int32[:, ::1], numba.int32[::1], numba.int32[::1]))
-def _place(starts: I32, owns: Flags, frames: I32, parents: I32, contexts: I32) -> None:
-    """For each definition, in text order: what it lies in, and the context of the innermost frame around it."""
+def _place(starts: I32, owns: Flags, scopes: I32, parents: I32, contexts: I32) -> None:
+    """Writes the parent of each definition, in text order, and the context of its innermost scope."""
     stack, owners = np.zeros(DEPTH_MAX, np.int32), np.zeros(DEPTH_MAX, np.int32)
-    depth, frame = 0, 0
+    depth, scope = 0, 0
     for number in range(starts.size):
         start = starts[number]
-        while frame < len(frames) and frames[frame, 1] < start:
-            while depth and frames[stack[depth - 1], 2] <= frames[frame, 1]:
+        while scope < len(scopes) and scopes[scope, 1] < start:
+            while depth and scopes[stack[depth - 1], 2] <= scopes[scope, 1]:
                 depth -= 1
             if depth < DEPTH_MAX:
                 last = number - 1
-                while last >= 0 and not owns[last] and starts[last] >= frames[frame, 0]:
+                while last >= 0 and not owns[last] and starts[last] >= scopes[scope, 0]:
                     last -= 1
-                if last < 0 or starts[last] < frames[frame, 0]:
-                    last = _named_after(starts, number, frames[frame, 2]) if frames[frame, 4] else -1
-                stack[depth], owners[depth] = frame, last
+                if last < 0 or starts[last] < scopes[scope, 0]:
+                    last = _definition_after(starts, number, scopes[scope, 2]) if scopes[scope, 4] else -1
+                stack[depth], owners[depth] = scope, last
                 depth += 1
-            frame += 1
-        while depth and frames[stack[depth - 1], 2] <= start:
+            scope += 1
+        while depth and scopes[stack[depth - 1], 2] <= start:
             depth -= 1
-        contexts[number] = frames[stack[depth - 1], 3] if depth else TOP
+        contexts[number] = scopes[stack[depth - 1], 3] if depth else TOP
         parents[number] = -1
         for level in range(depth - 1, -1, -1):
             if owners[level] >= 0:
@@ -224,12 +224,12 @@ def _place(starts: I32, owns: Flags, frames: I32, parents: I32, contexts: I32) -
                 break
 
 
-def placed(starts: I32, owns: Flags, frames: I32) -> tuple[I32, I32]:
+def find_parents(starts: I32, owns: Flags, scopes: I32) -> tuple[I32, I32]:
     """The parent and the context of each definition.
 
-    `starts` are the places of their names, ascending; `owns` tells whether a brace may belong to it.
+    `starts` are the positions of their names, ascending; `owns` says whether a scope can belong to the definition.
     """
     parents, contexts = np.empty(len(starts), np.int32), np.empty(len(starts), np.int32)
     starts.setflags(write=False)
-    _place(starts, owns, frames, parents, contexts)
+    _place(starts, owns, scopes, parents, contexts)
     return parents, contexts

@@ -1,18 +1,18 @@
-"""Blanks squeezed out, because after blanking most of a text is blanks and RE2 reads every one of them.
+"""Squeezes whitespace, because most of a masked text is blank and RE2 would read every byte of it.
 
-A run of blanks becomes one space, or where it holds newlines one newline, and a space after it if the next line is
-indented; so patterns still see lines and indentation, and never a carriage return. Lines of a preprocessor go too: the
-macros they define are told apart here, since in a header there may be thousands and nothing else to see.
+A run of whitespace becomes one space; if it contains newlines, one newline, followed by a space if the next line is
+indented. Patterns still see lines and indentation, and never a carriage return. Preprocessor lines are removed and
+their macros collected here, because a header can define thousands and nothing else.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.search.index.segment import I32, U8
-from argosy.search.kernels.compiling import helper, kernel
+from argosy.search.arrays import I32, U8
+from argosy.search.kernels.compiler import helper, kernel
 
-MACRO_BYTES = len("#define A\n")  # no macro takes less
+MACRO_BYTES = len("#define A\n")  # the shortest macro
 
 _NEWLINE, _SPACE, _TAB, _RETURN = ord("\n"), ord(" "), ord("\t"), ord("\r")
 _IS_BLANK = np.zeros(256, np.bool_)
@@ -20,8 +20,8 @@ _IS_BLANK[[_NEWLINE, _SPACE, _TAB, _RETURN]] = True
 
 
 @dataclass(frozen=True, eq=False)
-class Squeezed:
-    """The text without needless blanks, where each of its bytes stood, and from where to where macros' names stood."""
+class SqueezedText:
+    """Squeezed text, the original position of each byte, and the start and end of each macro name."""
 
     text: bytes
     places: I32
@@ -31,7 +31,7 @@ class Squeezed:
 
 @helper
 def _after_blanks(text: U8, at: int) -> int:
-    """The next place on the line that is not blank."""
+    """The next position on the line that is not blank."""
     while at < text.size and (text[at] == _SPACE or text[at] == _TAB):
         at += 1
     return at
@@ -46,7 +46,7 @@ def _word_end(text: U8, at: int) -> int:
 
 @helper
 def _macro(text: U8, at: int) -> int:
-    """Where the name begins that the directive at `at` defines, or -1."""
+    """The start of the name that the directive at `at` defines, or -1."""
     at = _after_blanks(text, at + 1)
     end = _word_end(text, at)
     is_define = end - at == 6 and text[at] == ord("d") and text[at + 2] == ord("f") and text[at + 5] == ord("e")
@@ -83,10 +83,10 @@ def _squeeze(text: U8, has_directives: bool, out: U8, places: I32, macros: I32) 
     return size, count
 
 
-def squeezed(text: U8, *, has_directives: bool) -> Squeezed:
-    """The text, squeezed; it then ends with a newline."""
+def squeeze(text: U8, *, has_directives: bool) -> SqueezedText:
+    """Squeezes the text; the result ends with a newline."""
     out, places = np.empty(len(text) + 1, np.uint8), np.empty(len(text) + 1, np.int32)
     macros = np.empty((len(text) // MACRO_BYTES + 1 if has_directives else 0, 2), np.int32)
     size, count = _squeeze(text, has_directives, out, places, macros)
     out[size], places[size] = _NEWLINE, len(text)
-    return Squeezed(out[: size + 1].tobytes(), places[: size + 1], macros[:count, 0], macros[:count, 1])
+    return SqueezedText(out[: size + 1].tobytes(), places[: size + 1], macros[:count, 0], macros[:count, 1])

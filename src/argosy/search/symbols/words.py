@@ -1,13 +1,13 @@
-"""The words that say what a brace opens, as a hash table that compiled code reads.
+"""The words that determine what a brace opens, as a hash table for kernels.
 
-A word's number is its context: what the definitions inside lie in. Words from `OPAQUE` on open nothing themselves.
+The number of a word is the context of the definitions inside the brace. Words from `OPAQUE` on open no scope.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from argosy.search.index.segment import U8, U64, frozen
+from argosy.search.arrays import U8, U64, freeze
 
 # Contexts.
 TOP = 0
@@ -25,10 +25,10 @@ CONSTANTS = 12  # Go's `const (`
 VARIABLES = 13
 TYPES = 14
 SERVICE = 15
-BLOCK = 16  # any other brace, where braces are all kept
+BLOCK = 16  # any other brace, in languages where every brace is a scope
 EXTERN = 17  # `extern "C" {`
 
-OPAQUE = 32  # what follows is a body of statements
+OPAQUE = 32  # a body of statements follows
 ATTRIBUTE = 33  # a call-like decoration: blanked with its brackets
 TYPEDEF = 34
 OPERATOR = 35
@@ -41,14 +41,14 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """Words by their hash; an empty slot is zero."""
+    """Words by hash; an empty slot is zero."""
 
     hashes: U64
     codes: U8
 
 
 def word_hash(word: bytes) -> int:
-    """FNV-1a, 64 bits: what the kernel computes while it reads a word."""
+    """FNV-1a, 64 bits, as the kernel computes it while reading a word."""
     found = HASH_START
     for byte in word:
         found = ((found ^ byte) * HASH_FACTOR) & _MASK
@@ -56,7 +56,7 @@ def word_hash(word: bytes) -> int:
 
 
 def words(table: dict[int, str]) -> Words:
-    """Words by their code, as a string of words each."""
+    """Builds the table from words by code, each a string of words separated by spaces."""
     hashes, codes = np.zeros(_TABLE_SIZE, np.uint64), np.zeros(_TABLE_SIZE, np.uint8)
     for code, listed in table.items():
         for word in listed.split():
@@ -65,4 +65,4 @@ def words(table: dict[int, str]) -> Words:
             while hashes[slot]:
                 slot = (slot + 1) % _TABLE_SIZE
             hashes[slot], codes[slot] = hashed, code
-    return Words(frozen(hashes), frozen(codes))
+    return Words(freeze(hashes), freeze(codes))

@@ -1,4 +1,4 @@
-"""C and its near kin: C++, Objective-C, Java, C#. Declarations are read off the outline, whatever the lines."""
+"""Grammars of C, C++, Objective-C, Java and C#. Declarations are matched in the outline, independent of lines."""
 
 from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import OWNER, Form, Grammar, Nest, each, grammar
@@ -34,7 +34,7 @@ _RECORDS = (CLASS, STRUCT, UNION)
 _FUNCTION = {**each("function", _OUTSIDE), **each("method", _RECORDS)}
 _DECLARED = {**each("variable", _OUTSIDE), **each("field", _RECORDS), ENUM: "enumerator"}
 
-# Decorations of the GNU compiler and of the Linux kernel that stand where a name or a type could.
+# Macros and attributes of GCC and the Linux kernel in positions where a name or a type can be.
 _ATTRIBUTES = """
     __attribute__ __attribute __declspec __extension__ alignas _Alignas __asm__ asm __aligned __packed __init __exit
     __initdata __initconst __exitdata __read_mostly __ro_after_init __maybe_unused __used __refdata __ref __user __iomem
@@ -59,7 +59,7 @@ _C_REFUSED = """
     decltype static_assert defined __typeof__
 """
 
-# What may follow the brackets of a function before its body: attributes are written in capitals or with underscores.
+# What can follow the parameters of a function before its body: attributes are in capitals or have underscores.
 _TAIL = rb"(?:(?:__\w+|_[A-Z]\w*|[A-Z][A-Z0-9_]+)\b\s*(?:\(\s*\)\s*)?)*\{"
 
 _TYPEDEFS: tuple[Form, ...] = (
@@ -81,7 +81,7 @@ C = grammar(
     (rb"\b(?:struct|union|enum)\s+%\s*;",),
     (rb"(%)\s*\(\s*\)\s*" + _TAIL, _FUNCTION),
     *_DECLARATIONS,
-    lexis=lexical_rules.C, nest=Nest.OUTLINE, words=words(_C_WORDS), reads=_C_READS, refused=_C_REFUSED,
+    lexical=lexical_rules.C, nest=Nest.OUTLINE, words=words(_C_WORDS), reads=_C_READS, reserved=_C_REFUSED,
 )  # fmt: skip
 
 _CPP_TAIL = (
@@ -118,7 +118,7 @@ _CPP_WORDS = words(
 )
 
 CPP = grammar(
-    *_CPP, lexis=lexical_rules.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED
+    *_CPP, lexical=lexical_rules.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, reserved=_C_REFUSED
 )
 OBJECTIVE_C = grammar(
     (rb"^@interface\s+(%)\s*\(", "extension"),
@@ -129,7 +129,7 @@ OBJECTIVE_C = grammar(
     (rb"^[-+][ \t]*\(\s*\)\s*(%)", "method"),
     (rb":\s*\(\s*\)\s*%",),
     *_CPP,
-    lexis=lexical_rules.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, refused=_C_REFUSED,
+    lexical=lexical_rules.CPP, nest=Nest.OUTLINE, words=_CPP_WORDS, reads=_C_READS | ANGLES, reserved=_C_REFUSED,
 )  # fmt: skip
 
 _MANAGED = (CLASS, STRUCT, ENUM, INTERFACE, RECORD)
@@ -148,9 +148,9 @@ JAVA = grammar(
     (rb"[\w>\]]\s+(%)\s*\(\s*\)\s*(?:\[\s*\]\s*)*(?:throws\b[^;{}()]*|default\b[^;]*)?;", each("method", _MANAGED)),
     (rb"[\w>\]]\s+(%)\s*(?:\[\s*\]\s*)*[;,=]", _FIELDS),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[;,=}]", {ENUM: "enumerator"}),
-    lexis=lexical_rules.JAVA, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED | ANNOTATIONS,
+    lexical=lexical_rules.JAVA, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED | ANNOTATIONS,
     words=words({CLASS: "class", INTERFACE: "interface", ENUM: "enum", RECORD: "record"}),
-    refused="if for while switch return else do case default static final public private protected abstract new",
+    reserved="if for while switch return else do case default static final public private protected abstract new",
 )  # fmt: skip
 
 CSHARP = grammar(
@@ -169,12 +169,12 @@ CSHARP = grammar(
     (rb"[\w>\]?]\s+(?:%\.)*(%)\s*\{\s*\}", each("property", _MANAGED)),
     (rb"[\w>\]?]\s+(%)\s*[;,=]", each("field", _MANAGED)),
     (rb"(%)\s*[,=}]", {ENUM: "enumerator"}),
-    lexis=lexical_rules.CSHARP, nest=Nest.OUTLINE,
+    lexical=lexical_rules.CSHARP, nest=Nest.OUTLINE,
     reads=PARENS | ANGLES | VALUES | NAMED | DIRECTIVES | BRACKETS | BASES,
     words=words({
         CLASS: "class", STRUCT: "struct", INTERFACE: "interface", ENUM: "enum", RECORD: "record", NAMESPACE: "namespace"
     }),
-    refused="""
+    reserved="""
         if for while switch return else do case default static readonly public private protected internal new get set
     """,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Go, Rust, Kotlin, Swift, Scala, Dart, Protobuf, GraphQL: languages that say what they define by a word before it."""
+"""Go, Rust, Kotlin, Swift, Scala, Dart, Protobuf, GraphQL: languages with a keyword before each definition."""
 
 from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import NAME, OWNER, Grammar, Nest, each, grammar
@@ -54,11 +54,11 @@ GO = grammar(
      {TYPES: "struct", **_GO_ENTRY}, {TYPES: "interface", **_GO_ENTRY}, {INTERFACE: "method spec"},
      {TYPES: "type", CONSTANTS: "constant", **_GO_ENTRY}),
     (rb",[ \t]*(%)", {STRUCT: "field"}),
-    lexis=lexical_rules.GO, nest=Nest.OUTLINE, reads=PARENS | BRACKETS | NEWLINES | GROUPS,
+    lexical=lexical_rules.GO, nest=Nest.OUTLINE, reads=PARENS | BRACKETS | NEWLINES | GROUPS,
     words=words({
         STRUCT: "struct", INTERFACE: "interface", OPAQUE: "func", CONSTANTS: "const", VARIABLES: "var", TYPES: "type"
     }),
-    refused="_",
+    reserved="_",
 )  # fmt: skip
 
 _RUST_OUTSIDE = (TOP, NAMESPACE)
@@ -81,12 +81,12 @@ RUST = grammar(
     (rb"->[^{};]*",),
     (rb"(%)\s*:[^:]", each("field", (STRUCT, UNION))),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[,}=]", {ENUM: "enumerator"}),
-    lexis=lexical_rules.RUST, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | FIRST | BANG_BLOCKS,
+    lexical=lexical_rules.RUST, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | FIRST | BANG_BLOCKS,
     words=words({
         STRUCT: "struct", ENUM: "enum", UNION: "union", TRAIT: "trait", IMPLEMENTATION: "impl",
         NAMESPACE: "mod extern", OPAQUE: "fn macro_rules macro",
     }),
-    refused="pub crate fn mut ref in",
+    reserved="pub crate fn mut ref in",
 )  # fmt: skip
 
 _BODIED = (CLASS, STRUCT, ENUM, INTERFACE, OBJECT, TRAIT, IMPLEMENTATION)
@@ -106,7 +106,7 @@ KOTLIN = grammar(
     (rb"\bconst\s+val\s+(%)", "constant"),
     (rb"\b(?:val|var)\s+(?:<\s*>\s*)?(?:%(?:\s*<\s*>)?\??\.)*(%)", _PROPERTY),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[,;}]", {ENUM: "enumerator"}),
-    lexis=lexical_rules.KOTLIN, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES,
+    lexical=lexical_rules.KOTLIN, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES,
     words=words({
         CLASS: "class", INTERFACE: "interface", ENUM: "enum", OBJECT: "object",
         OPAQUE: "fun val var init constructor get set",
@@ -126,14 +126,14 @@ SWIFT = grammar(
     (rb"\b(?:typealias|associatedtype)\s+(%)", "alias"),
     (rb"\b(?:indirect\s+)?case\s+(%)", {ENUM: "enumerator"}),
     (rb",\s*(%)", {ENUM: "enumerator"}),
-    lexis=lexical_rules.SWIFT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES | DIRECTIVES | BRACKETS,
+    lexical=lexical_rules.SWIFT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | BASES | DIRECTIVES | BRACKETS,
     words=words({
         CLASS: "class actor", STRUCT: "struct", ENUM: "enum", INTERFACE: "protocol", IMPLEMENTATION: "extension",
         OPAQUE: "func var let init deinit subscript get set willSet didSet case",
     }),
 )  # fmt: skip
 
-# Scala 3 may do without braces, so nesting is seen by indentation, which well kept Scala 2 has too.
+# Scala 3 allows code without braces, so nesting is by indentation, which formatted Scala 2 has too.
 _SCALA_LINE = rb"^[ \t]*(?:(?:\w+(?:\[\w+\])?|@%(?:\([^)\n]*\))?)[ \t]+)*?"
 SCALA = grammar(
     (_SCALA_LINE + rb"def[ \t]+(%|[^\s\w(\[:=]+)", "function"),
@@ -147,7 +147,7 @@ SCALA = grammar(
     (rb"^[ \t]*given[ \t]+(%)[ \t]*(?:\[[^\]\n]*\])?(?:\([^)\n]*\))?:", "instance"),
     (rb"^package[ \t]+([\w.]+)", "package"),
     (rb"^[ \t]+case[ \t]+(%)[ \t]*(?:\([^=\n]*)?(?:extends\b.*)?(?:,.*)?$", "enumerator"),
-    lexis=lexical_rules.KOTLIN, nest=Nest.INDENT,
+    lexical=lexical_rules.KOTLIN, nest=Nest.INDENT,
     inner={
         "function": dict.fromkeys(("class", "trait", "object", "enum", "instance"), "method"),
         "variable": {"function": "", "method": "", "variable": ""},
@@ -167,9 +167,9 @@ DART = grammar(
     (rb"(%)\s*(?:<\s*>\s*)?\(\s*\)\s*(?:async\*?\s*|sync\*\s*)?(?::[^;{}]*)?[{=]", _METHOD),
     (rb"[\w>\]?]\s+(%)\s*[;,=]", {**each("variable", (TOP,)), **each("field", _BODIED)}),
     (rb"(%)\s*(?:\(\s*\)\s*)?[,;}]", {ENUM: "enumerator"}),
-    lexis=lexical_rules.DART, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | NAMED,
+    lexical=lexical_rules.DART, nest=Nest.OUTLINE, reads=PARENS | ANGLES | ANNOTATIONS | NAMED,
     words=words({CLASS: "class mixin", ENUM: "enum", IMPLEMENTATION: "extension"}),
-    refused="if for while switch return assert super this",
+    reserved="if for while switch return assert super this",
 )  # fmt: skip
 
 PROTOBUF = grammar(
@@ -182,7 +182,7 @@ PROTOBUF = grammar(
     (rb"\b(?:option|import|reserved|extensions|syntax)\b[^;{}]*;",),
     (rb"[\w>.]\s+(%)\s*=", {STRUCT: "field"}),
     (rb"(%)\s*=", {ENUM: "enumerator"}),
-    lexis=lexical_rules.JAVASCRIPT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED,
+    lexical=lexical_rules.JAVASCRIPT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED,
     words=words({STRUCT: "message oneof extend group", ENUM: "enum", SERVICE: "service"}),
 )  # fmt: skip
 
@@ -198,7 +198,7 @@ GRAPHQL = grammar(
     (rb"^[ \t]*(?:query|mutation|subscription)[ \t]+(%)", "function"),
     (rb"^[ \t]*(%)[ \t]*(?:\(|:)", each("field", (CLASS, INTERFACE, STRUCT))),
     (rb"^[ \t]*(%)[ \t\r]*$", {ENUM: "enumerator"}),
-    lexis=lexical_rules.PYTHON, nest=Nest.OUTLINE, reads=PARENS | NAMED,
+    lexical=lexical_rules.PYTHON, nest=Nest.OUTLINE, reads=PARENS | NAMED,
     words=words({CLASS: "type", INTERFACE: "interface", STRUCT: "input", ENUM: "enum"}),
 )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""Formats with names worth finding: Markdown, Make, SQL, Terraform, CMake, TOML and INI sections, Dockerfile stages."""
+"""Grammars of formats with named sections: Markdown, Make, SQL, Terraform, CMake, TOML and INI sections, Dockerfile
+stages."""
 
 from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import Grammar, Nest, grammar
@@ -46,7 +47,7 @@ SQL = grammar(
     (_created(rb"(?:type|domain)"), "type"),
     (_created(rb"schema"), "namespace"),
     (_created(rb"sequence"), "other"),
-    lexis=lexical_rules.SQL,
+    lexical=lexical_rules.SQL,
 )
 
 TERRAFORM = grammar(
@@ -56,7 +57,7 @@ TERRAFORM = grammar(
     (rb"^[ \t]*output[ \t]+\"([^\"\n]+)\"", "output"),
     (rb"^[ \t]*module[ \t]+\"([^\"\n]+)\"", "module"),
     (rb"^[ \t]*provider[ \t]+\"([^\"\n]+)\"", "namespace"),
-    lexis=lexical_rules.TERRAFORM,
+    lexical=lexical_rules.TERRAFORM,
 )
 
 CMAKE = grammar(
@@ -64,7 +65,7 @@ CMAKE = grammar(
     (rb"(?i:^[ \t]*macro[ \t]*\([ \t]*([\w.-]+))", "macro"),
     (rb"(?i:^[ \t]*(?:add_executable|add_library|add_custom_target)[ \t]*\([ \t]*([\w.:-]+))", "target"),
     (rb"(?i:^[ \t]*(?:set|option)[ \t]*\([ \t]*([\w.-]+))", "variable"),
-    lexis=lexical_rules.SHELL,
+    lexical=lexical_rules.SHELL,
 )
 
 DOCKERFILE = grammar(

@@ -1,4 +1,4 @@
-"""JavaScript and TypeScript, PHP, Python, Ruby, Lua, Perl, Elixir, Haskell, shell."""
+"""Grammars of JavaScript and TypeScript, PHP, Python, Ruby, Lua, Perl, Elixir, Haskell, shell."""
 
 from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import NAME, OWNER, Form, Grammar, Nest, each, grammar
@@ -20,7 +20,7 @@ PYTHON = grammar(
     (rb"^[ \t]*([A-Z_][A-Z0-9_]*)[ \t]*(?::[^=\n]*)?=[^=]", "constant"),
     (rb"^[ \t]*(%)[ \t]*(?::[^=\n]*)?=[^=]", "variable"),
     (rb"^[ \t]+(%)[ \t]*:[ \t]*[\w\"'\[]", "field"),
-    lexis=lexical_rules.PYTHON, nest=Nest.PYTHON, refused="else try finally _ lambda print with except",
+    lexical=lexical_rules.PYTHON, nest=Nest.PYTHON, reserved="else try finally _ lambda print with except",
     inner={
         "function": {"class": "method"}, "variable": {"class": "field"},
         "field": {"function": "", "method": "", "field": "", "variable": ""},
@@ -39,7 +39,7 @@ _CONTROL = """
     import export extends exports prototype implements
 """
 
-# What may follow a name at the start of a line: a body, a function as value, a signature, a type, a value, nothing.
+# What can follow a name at the start of a line: a body, a function value, a signature, a type, a value, nothing.
 _BODY = rb"(\s*(?:<[^()\n]*>\s*)?\(\s*\)\s*(?::[^;{}=\n]+)?\{)"
 _IS_FUNCTION = rb"(\s*:\s*" + _FUNCTION_VALUE + rb")"
 _BECOMES_FUNCTION = rb"(\s*(?::[^=;{}\n]*)?=\s*" + _FUNCTION_VALUE + rb")"
@@ -76,7 +76,7 @@ JAVASCRIPT = grammar(
     (_LINE + rb"(?:" + b"|".join((_BODY, _IS_FUNCTION, _BECOMES_FUNCTION, _VALUE)) + rb")",
      NAME, _METHOD, _FUNCTION_PROPERTY, {CLASS: "method"}, {CLASS: "field"}),
     *_SCRIPT_END,
-    lexis=lexical_rules.JAVASCRIPT, nest=Nest.BRACES, words=words({CLASS: "class"}), refused=_CONTROL,
+    lexical=lexical_rules.JAVASCRIPT, nest=Nest.BRACES, words=words({CLASS: "class"}), reserved=_CONTROL,
 )  # fmt: skip
 TYPESCRIPT = grammar(
     (_START + rb"interface\s+(" + _ID + rb")", "interface"),
@@ -89,7 +89,7 @@ TYPESCRIPT = grammar(
      NAME, _METHOD, _FUNCTION_PROPERTY, {CLASS: "method"}, each("method", _CLASSES), each("property", _CLASSES),
      {**each("property", _CLASSES), ENUM: "enumerator"}, {ENUM: "enumerator"}),
     *_SCRIPT_END,
-    lexis=lexical_rules.JAVASCRIPT, nest=Nest.BRACES, refused=_CONTROL,
+    lexical=lexical_rules.JAVASCRIPT, nest=Nest.BRACES, reserved=_CONTROL,
     words=words({CLASS: "class", INTERFACE: "interface", ENUM: "enum", NAMESPACE: "namespace module"}),
 )  # fmt: skip
 
@@ -106,9 +106,9 @@ PHP = grammar(
      each("property", _PHP_TYPES)),
     (rb"\bcase\s+(%)\s*[=;]", {ENUM: "enumerator"}),
     (rb"^\$(%)\s*=[^=]", {TOP: "variable"}),
-    lexis=lexical_rules.PHP, nest=Nest.BRACES,
+    lexical=lexical_rules.PHP, nest=Nest.BRACES,
     words=words({CLASS: "class", INTERFACE: "interface", TRAIT: "trait", ENUM: "enum", NAMESPACE: "namespace"}),
-    refused="extends implements",
+    reserved="extends implements",
 )  # fmt: skip
 
 _RUBY_NAME = rb"(?:[A-Za-z_\x80-\xff][\w\x80-\xff]*[?!=]?|\[\]=?|[-+*/%<>=!~^&|]+@?)".replace(b"%", b"\\x25")
@@ -122,7 +122,7 @@ RUBY = grammar(
     (rb"^[ \t]*attr_\w+[ \t(]+:(%)", "accessor"),
     (rb"^[ \t]*alias(?:_method)?[ \t(]+:?(%[?!=]?)", "alias"),
     (rb"^[ \t]*(?:define_method|scope|delegate)[ \t(]+:(%[?!=]?)", "method"),
-    lexis=lexical_rules.RUBY, nest=Nest.INDENT,
+    lexical=lexical_rules.RUBY, nest=Nest.INDENT,
 )  # fmt: skip
 
 LUA = grammar(
@@ -132,7 +132,7 @@ LUA = grammar(
     (rb"(%)\s*=\s*function\b", "function"),
     (rb"^local\s+(%)\s*=", "variable"),
     (rb"^(%)\s*=", "variable"),
-    lexis=lexical_rules.LUA, nest=Nest.INDENT,
+    lexical=lexical_rules.LUA, nest=Nest.INDENT,
 )  # fmt: skip
 
 PERL = grammar(
@@ -140,7 +140,7 @@ PERL = grammar(
     (rb"^[ \t]*(?:package|class)[ \t]+((?:%::)*%)", "package"),
     (rb"^[ \t]*use[ \t]+constant[ \t]+(%)", "constant"),
     (rb"^our[ \t]+[$@\x25](%)", "variable"),
-    lexis=lexical_rules.RUBY,
+    lexical=lexical_rules.RUBY,
 )
 
 ELIXIR = grammar(
@@ -152,7 +152,7 @@ ELIXIR = grammar(
     (rb"^[ \t]*(defstruct|defexception)\b", "struct"),
     (rb"^[ \t]*@(?:type|typep|opaque)[ \t]+(%)", "type"),
     (rb"^[ \t]*@callback[ \t]+(%)", "method spec"),
-    lexis=lexical_rules.ELIXIR, nest=Nest.INDENT,
+    lexical=lexical_rules.ELIXIR, nest=Nest.INDENT,
 )  # fmt: skip
 
 HASKELL = grammar(
@@ -165,9 +165,9 @@ HASKELL = grammar(
     (rb"^(?:foreign[ \t]+import[^\n\"]*(?:\"[^\n\"]*\"[ \t]*)?)?([a-z_][\w']*)(?:[ \t]*,[ \t]*[a-z_][\w']*)*\s*::",
      "function"),
     (rb"^[ \t]+([a-z_][\w']*)[ \t]*::", "field"),
-    lexis=lexical_rules.HASKELL, nest=Nest.INDENT,
+    lexical=lexical_rules.HASKELL, nest=Nest.INDENT,
     inner={"field": {"class": "method spec", "function": "", "alias": "", "module": ""}},
-    refused="where deriving",
+    reserved="where deriving",
 )  # fmt: skip
 
 SHELL = grammar(
@@ -175,7 +175,7 @@ SHELL = grammar(
     (rb"^[ \t]*([\w:.@+-]+)[ \t]*\([ \t]*\)", "function"),
     (rb"^(?:export[ \t]+|readonly[ \t]+|declare[ \t]+(?:-\w+[ \t]+)*)?(%)=", "variable"),
     (rb"^[ \t]*alias[ \t]+([\w.-]+)=", "alias"),
-    lexis=lexical_rules.SHELL,
+    lexical=lexical_rules.SHELL,
 )
 
 GRAMMARS: dict[str, Grammar] = {

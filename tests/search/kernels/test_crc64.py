@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.kernels.checksums import TABLES, crc64
-from tests.search.match.asking import data_of
+from argosy.search.kernels.crc64 import TABLES, crc64
+from tests.search.match.helpers import data_of
 
 
 def bit_by_bit(data: bytes) -> int:

@@ -1,4 +1,4 @@
-"""The front door asks for sealed files and passes on open ones, in whatever way it is asked."""
+"""The gateway requests encoded matches and returns decoded ones, whichever way it is called."""
 
 from msgspec import structs
 
@@ -21,17 +21,17 @@ def told_everywhere(options: Options) -> list[SearchResult]:
         streamed = [part async for part in world.gateway.stream(QUERY, structs.replace(options, files_max=49))]
         assert len(streamed) > 1
         told = [await world.gateway.search(QUERY, options) for _ in range(2)]
-        assert all(asked.options.sealed for node in world.nodes.values() for asked in node.asked)
+        assert all(asked.options.pre_encoded for node in world.nodes.values() for asked in node.asked)
         assert sum(len(node.asked) for node in world.nodes.values()) == 2 * 3, "the second answer is the one kept"
         return [*streamed, *told]
 
     return in_virtual_time(main)
 
 
-def test_nothing_sealed_leaves_the_door() -> None:
-    for options in (Options(), Options(sealed=True), Options(matches_max=5), Options(files_max=2)):
+def test_a_gateway_returns_only_decoded_matches() -> None:
+    for options in (Options(), Options(pre_encoded=True), Options(matches_max=5), Options(files_max=2)):
         for answer in told_everywhere(options):
             assert answer.files
-            assert all(file.chunks and not file.sealed for file in answer.files)
-        plain = structs.replace(options, sealed=False)
+            assert all(file.chunks and not file.encoded_matches for file in answer.files)
+        plain = structs.replace(options, pre_encoded=False)
         assert comparable(answer) == comparable(oracle(NAMES, "needle", plain))

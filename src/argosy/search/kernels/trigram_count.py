@@ -1,12 +1,12 @@
-"""How many distinct trigrams a document has: text has few, packed data that calls itself text has many."""
+"""Counts the distinct trigrams of a document, to detect packed data: text has few, compressed or encoded data many."""
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import U8, U64
-from argosy.search.kernels.compiling import BYTES, helper, kernel
+from argosy.search.arrays import U8, U64
+from argosy.search.kernels.compiler import BYTES, helper, kernel
 
-_WORDS = 1 << 12  # a bit for each of 2^18 keys
+_WORDS = 1 << 12  # one bit for each of 2^18 keys
 
 
 @helper
@@ -19,7 +19,7 @@ def _ones(word: np.uint64) -> int:
 
 @kernel(numba.int64(BYTES, BYTES))
 def distinct_keys(content: U8, classes: U8) -> int:
-    """The number of different trigram keys (`classes.py`) in the content."""
+    """The number of distinct trigram keys (`classes.py`) in the content."""
     if content.size < 3:
         return 0
     seen: U64 = np.zeros(_WORDS, np.uint64)

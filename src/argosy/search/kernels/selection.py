@@ -1,10 +1,10 @@
-"""From blocks to their documents and back, by masks over the documents; blocks cut into shares; the best of scores."""
+"""Maps blocks to documents and back by document masks, splits blocks into shares, and selects the best scores."""
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import F64, I64, U32, Flags
-from argosy.search.kernels.compiling import WORDS, helper, kernel
+from argosy.search.arrays import F64, I64, U32, Flags
+from argosy.search.kernels.compiler import WORDS, helper, kernel
 
 _U = np.uintp
 _FLAGS = numba.boolean[::1]
@@ -19,7 +19,7 @@ def mark_documents(blocks: U32, block_docs: U32, mask: Flags) -> None:
 
 @kernel((WORDS, WORDS, _FLAGS))
 def mark_first_documents(blocks: U32, block_docs: U32, mask: Flags) -> None:
-    """Sets the documents of which these blocks are the first."""
+    """Sets the documents whose first block is among these."""
     for i in range(blocks.size):
         block = np.int64(blocks[i])
         document = block_docs[_U(block)]
@@ -29,7 +29,7 @@ def mark_first_documents(blocks: U32, block_docs: U32, mask: Flags) -> None:
 
 @kernel((WORDS, WORDS, _FLAGS))
 def blocks_within(blocks: U32, block_docs: U32, mask: Flags) -> U32:
-    """Those of the blocks that belong to documents of the mask."""
+    """The blocks that belong to documents of the mask."""
     out = np.empty(blocks.size, np.uint32)
     count = 0
     for i in range(blocks.size):
@@ -40,9 +40,9 @@ def blocks_within(blocks: U32, block_docs: U32, mask: Flags) -> U32:
 
 @kernel((WORDS, WORDS, WORDS, numba.int64, numba.int64))
 def shares(blocks: U32, block_starts: U32, block_docs: U32, bytes_max: int, documents_max: int) -> I64:
-    """Ascending blocks cut into shares of whole documents: rows of (past the last block, documents, bytes).
+    """Splits ascending blocks into shares of whole documents; returns rows of (end block, documents, bytes).
 
-    A share is closed before a document that would take it past a bound, so one document may well be past it alone.
+    A share ends before a document that would exceed a bound; a single document can exceed it alone.
     """
     rows = np.empty((blocks.size, 3), np.int64)
     count, at = 0, 0
@@ -69,13 +69,13 @@ def shares(blocks: U32, block_starts: U32, block_docs: U32, bytes_max: int, docu
 
 @helper
 def _is_better(scores: F64, a: int, b: int) -> bool:
-    """Whether the score at place a is higher than that at b, or as high and earlier."""
+    """Whether score a is higher than score b, or equal and earlier."""
     return scores[_U(a)] > scores[_U(b)] or (scores[_U(a)] == scores[_U(b)] and a < b)
 
 
 @helper
 def _sink(scores: F64, heap: I64, at: int, size: int) -> None:
-    """Lets a place sink to where no worse one is beneath it."""
+    """Restores the heap order from `at` downwards."""
     while 2 * at + 1 < size:
         child = 2 * at + 1
         if child + 1 < size and _is_better(scores, heap[_U(child)], heap[_U(child + 1)]):
@@ -88,13 +88,14 @@ def _sink(scores: F64, heap: I64, at: int, size: int) -> None:
 
 @kernel((numba.float64[::1], numba.int64))
 def best_of(scores: F64, size: int) -> I64:
-    """The places of the highest scores, the highest first, the earliest of equals; 0 is all. NaN is no score."""
+    """The indexes of the `size` highest scores (0: all), highest first, the earlier of equals first. NaN is no
+    score."""
     heap = np.empty(min(size, scores.size) if size > 0 else scores.size, np.int64)
     count = 0
     for i in range(scores.size):
         if np.isnan(scores[i]):
             continue
-        if count < heap.size:  # the worst of those kept is on top
+        if count < heap.size:  # the root is the worst of the current best
             at = count
             count += 1
             while at > 0 and _is_better(scores, heap[_U((at - 1) >> 1)], i):

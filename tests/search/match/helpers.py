@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from argosy.search.arrays import U8, U32, freeze
 from argosy.search.backends.memory import File, MemorySource
 from argosy.search.documents import Content
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
-from argosy.search.index.segment import U8, U32, Segment, frozen
+from argosy.search.index.segment import Segment
 from argosy.search.match import Budget, search_index, search_indexes
 from argosy.search.match.budget import never
 from argosy.search.model import Branch, FileMatch, Options, Repository, SearchResult
@@ -50,11 +51,11 @@ def unbounded() -> Budget:
 
 
 def array(*numbers: int) -> U32:
-    return frozen(np.array(numbers, np.uint32))
+    return freeze(np.array(numbers, np.uint32))
 
 
 def data_of(text: bytes) -> U8:
-    return frozen(np.frombuffer(text, np.uint8))
+    return freeze(np.frombuffer(text, np.uint8))
 
 
 class Looks:

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.kernels.selecting import best_of, blocks_within, mark_documents, mark_first_documents, shares
-from tests.search.match.asking import array
+from argosy.search.kernels.selection import best_of, blocks_within, mark_documents, mark_first_documents, shares
+from tests.search.match.helpers import array
 
 OWNERS = array(0, 0, 0, 1, 2, 2, 4)  # document 3 has no block
 

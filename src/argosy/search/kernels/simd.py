@@ -1,7 +1,8 @@
-"""What the machine can and no loop says: 64 bytes compared at once, memory fetched ahead, arrays by their address.
+"""Vector and pointer intrinsics: compares 64 bytes at once, prefetches memory, views arrays by address.
 
-A kernel that looks at many segments in one call takes a table of the addresses of their arrays (`index/roll.py`), and
-`bytes_at` and its like make arrays of them again. Whoever passes a table keeps the arrays.
+numba does not generate these from a loop. A kernel that reads many segments per call takes a table of array addresses
+(`index/kernel_tables.py`), which `bytes_at` and its siblings turn back into arrays. The caller must keep the arrays
+alive during the call.
 """
 
 from collections.abc import Callable
@@ -11,17 +12,17 @@ import numba
 from llvmlite import ir
 from numba.extending import intrinsic
 
-from argosy.search.kernels.compiling import helper
+from argosy.search.kernels.compiler import helper
 
-WINDOW = 64  # positions compared at once: a bit each
-FETCH_BYTES = 64  # come from memory together
+WINDOW = 64  # positions compared at once, one bit each
+FETCH_BYTES = 64  # one cache line
 
 
 @intrinsic
 def equal(_: Any, data: Any, at: Any, byte: Any, fold: Any) -> tuple[Any, Callable[..., Any]]:
-    """Which of the 64 bytes of `data` from `at` on are `byte` once they are or-ed with `fold`: the lowest bit first.
+    """A mask of the 64 bytes of `data` from `at` on that equal `byte` after `| fold`; the lowest bit is the first byte.
 
-    Written as vector instructions, because no loop makes the compiler gather flags in a word.
+    Written as vector instructions, because LLVM does not vectorize a loop that collects flags in a word.
     """
     vector = ir.VectorType(ir.IntType(8), WINDOW)
     first = ir.Constant(ir.VectorType(ir.IntType(32), WINDOW), [0] * WINDOW)
@@ -41,7 +42,7 @@ def equal(_: Any, data: Any, at: Any, byte: Any, fold: Any) -> tuple[Any, Callab
 
 @intrinsic
 def lowest(_: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
-    """The place of the lowest set bit; there is one."""
+    """The position of the lowest set bit of a word that is not 0."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         return builder.cttz(values[0], ir.Constant(ir.IntType(1), 1))
@@ -51,21 +52,21 @@ def lowest(_: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
 
 @intrinsic
 def fetch(_: Any, data: Any, at: Any) -> tuple[Any, Callable[..., Any]]:
-    """Has the processor bring the bytes at a place nearer; they need not be there."""
+    """Prefetches the bytes at a position, which may be out of bounds."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         start = builder.gep(context.make_array(signature.args[0])(context, builder, values[0]).data, [values[1]])
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [start.type, number, number, number])
         fetch = builder.module.declare_intrinsic("llvm.prefetch", [start.type], kind)
-        builder.call(fetch, [start, number(0), number(3), number(1)])  # to read, often, data
+        builder.call(fetch, [start, number(0), number(3), number(1)])  # read access, high locality, data cache
         return context.get_dummy_value()
 
     return numba.void(data, numba.uintp), build
 
 
 def _pointer(item: Any) -> Any:
-    """What turns an address into a pointer to such items."""
+    """An intrinsic that turns an address into a pointer to items of this type."""
 
     @intrinsic
     def pointer(_: Any, address: Any) -> tuple[Any, Callable[..., Any]]:

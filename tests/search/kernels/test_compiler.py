@@ -9,10 +9,10 @@ from textwrap import dedent
 import numpy as np
 import pytest
 
-from argosy.search.index.segment import frozen
+from argosy.search.arrays import freeze
 from argosy.search.kernels import warm
-from argosy.search.kernels.checksums import TABLES, crc64
-from argosy.search.kernels.compiling import load_cached
+from argosy.search.kernels.compiler import load_cached
+from argosy.search.kernels.crc64 import TABLES, crc64
 from argosy.search.kernels.spans import documents_of
 from tests.servers.read_only import SOURCE
 
@@ -31,10 +31,10 @@ def test_what_is_not_called_is_not_loaded() -> None:
     assert not complaint_of("""
         import sys
         import numpy as np
-        from argosy.search.index.segment import frozen
+        from argosy.search.arrays import (freeze)
         from argosy.search.kernels.spans import documents_of, without_overlaps
 
-        numbers = frozen(np.array([0, 5, 9], np.uint32))
+        numbers = freeze(np.array([0, 5, 9], np.uint32))
         assert not documents_of.overloads
         assert documents_of(numbers, numbers[:2]).tolist() == [0, 1]
         assert len(documents_of.overloads) == 1
@@ -48,10 +48,10 @@ def test_threads_that_call_a_kernel_first_load_it_once() -> None:
         import threading
         from concurrent.futures import ThreadPoolExecutor
         import numpy as np
-        from argosy.search.index.segment import frozen
+        from argosy.search.arrays import (freeze)
         from argosy.search.kernels.spans import documents_of
 
-        numbers, together = frozen(np.array([0, 5, 9], np.uint32)), threading.Barrier(8)
+        numbers, together = freeze(np.array([0, 5, 9], np.uint32)), threading.Barrier(8)
 
         def ask(_):
             together.wait()
@@ -76,14 +76,14 @@ def test_nothing_is_missing_where_the_cache_has_all_and_looking_loads_nothing() 
 
 
 def test_other_types_are_refused() -> None:
-    words = frozen(np.array([0, 5], np.uint32))
+    words = freeze(np.array([0, 5], np.uint32))
     with pytest.raises(TypeError, match="No matching definition"):
         documents_of(words.astype(np.int64), words)
     assert documents_of(words, words[:1]).tolist() == [0]
 
 
 def test_what_is_loaded_stays_loaded() -> None:
-    data = frozen(np.frombuffer(b"123456789", np.uint8))
+    data = freeze(np.frombuffer(b"123456789", np.uint8))
     told = crc64(data, 0, 9, TABLES)
     warm()
     load_cached()
@@ -92,13 +92,13 @@ def test_what_is_loaded_stays_loaded() -> None:
 
 def test_what_is_cached_is_not_used_when_a_shared_file_has_been_edited() -> None:
     assert not complaint_of("""
-        import argosy.search.kernels.compiling as compiling
+        import argosy.search.kernels.compiler as compiling
 
-        from argosy.search.kernels.told_lines import tell_lines
-        assert compiling.is_cached(tell_lines)
+        from argosy.search.kernels.encode_lines import encode_lines
+        assert compiling.is_cached(encode_lines)
         compiling._shared_stamp = lambda: "edited"
-        from argosy.search.kernels.told_chunks import tell_chunks
-        assert not compiling.is_cached(tell_chunks)
+        from argosy.search.kernels.encode_chunks import encode_chunks
+        assert not compiling.is_cached(encode_chunks)
     """)
 
 

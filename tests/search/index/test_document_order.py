@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.search.documents import Entry
-from argosy.search.index.ordering import rank
+from argosy.search.index.build import rank
 
 
 def entry(path: str, *, size_bytes: int = 10, branches: int = 1) -> Entry:

@@ -1,14 +1,14 @@
-"""How kernels are compiled: once, by signature, cached on disk (`cache.py`), without the GIL.
+"""Declares kernels: functions compiled once for one signature, cached on disk (`cache.py`), without the GIL.
 
-A kernel states its argument types: calling it with others is an error, not a compilation. Its code is loaded from the
-cache at its first call, which takes a few milliseconds, so that a program loads what it calls and no more. A kernel
-that is not cached is compiled at its first call, which takes up to seconds; `worker.py` compiles beforehand. Arrays of
-an index are read-only (`frozen`), scratch arrays are not, and the signature says which. A kernel's own helpers stand in
-its own file: the cache notices an edited file, not an edited callee. What several files share stands in `SHARED`, and
-an edit there is noticed too.
+A kernel declares its argument types; a call with other types is an error, not a compilation. A kernel is loaded from
+the cache at its first call, which takes a few milliseconds, so a program loads only what it calls. A kernel that is not
+cached is compiled at its first call, which takes up to several seconds; `worker.py` compiles in advance. Index arrays
+are read-only (`arrays.freeze`), scratch arrays are writable, and the signature says which is which. A kernel's helpers
+are in its own file, because the cache notices an edited file but not an edited callee; helpers shared by several files
+are in the files of `SHARED`, which the cache stamp covers.
 
-Index with `np.uintp` and cast bytes with `np.uint8`: signed indices make numba emit wrap-around checks, and a scan has
-a twentieth of its speed.
+Index with `np.uintp` and cast bytes with `np.uint8`: with signed indices numba emits wrap-around checks that make a
+scan twenty times slower.
 """
 
 import hashlib
@@ -33,16 +33,16 @@ LONGS = numba.types.Array(numba.uint64, 1, "C", readonly=True)
 INTS = numba.types.Array(numba.int32, 1, "C", readonly=True)
 TABLE = numba.types.Array(numba.int64, 2, "C", readonly=True)  # a row per segment
 
-SHARED = ("machine.py", "spelling.py")
+SHARED = ("simd.py", "msgpack_writer.py")
 
-# Before the first kernel is declared: numba asks for its target then.
+# Before the first kernel is declared, because numba reads its target CPU then.
 targets.use_portable()
 
-_signatures: dict[Any, Any] = {}  # of the kernels that are not loaded yet
+_signatures: dict[Any, Any] = {}  # of kernels that are not loaded yet
 
 
 def kernel(signature: Any) -> Callable[[_F], _F]:
-    """A compiled function with exactly this signature."""
+    """Declares a compiled function with exactly this signature."""
     compiled: Callable[[_F], Any] = numba.njit(nogil=True, boundscheck=False, error_model="numpy")
 
     def declare(function: _F) -> _F:
@@ -51,7 +51,7 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
             return function
         _signatures[dispatcher] = signature
         dispatcher._cache = KernelCache(function, _shared_stamp())
-        # Called by numba where nothing is compiled yet for the arguments of a call.
+        # numba calls this when no compiled code matches the arguments of a call.
         dispatcher._compile_for_args = partial(_load_at_call, dispatcher)
         return cast(_F, dispatcher)
 
@@ -60,13 +60,12 @@ def kernel(signature: Any) -> Callable[[_F], _F]:
 
 @cache
 def _shared_stamp() -> str:
-    """Another one whenever a shared file is; numba does the same with a kernel's own file."""
+    """Changes with the shared files; numba stamps a kernel's own file itself."""
     return hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in SHARED)).hexdigest()
 
 
 def helper(function: _F) -> _F:
-    """A function that only kernels of the same file call, or of any if it is in a shared one; it is compiled into
-    them."""
+    """Declares a function that is compiled into the kernels that call it: those of its file, or any if it is shared."""
     compiled: Any = numba.njit(nogil=True, boundscheck=False, error_model="numpy")(function)
     return cast(_F, compiled)
 
@@ -86,7 +85,7 @@ def is_cached(dispatcher: Any) -> bool:
 
 
 def missing(names: Collection[str] | None = None) -> list[Any]:
-    """The kernels, or those of them with these names, that no cache has; those named first come first."""
+    """The kernels (or those with these names, in this order) that no cache directory has."""
     found = [each for each in not_loaded() if (names is None or name_of(each) in names) and not is_cached(each)]
     if names is not None:
         order = {name: place for place, name in enumerate(names)}
@@ -95,19 +94,19 @@ def missing(names: Collection[str] | None = None) -> list[Any]:
 
 
 def load(dispatchers: Collection[Any]) -> None:
-    """Loads kernels, and compiles what is not cached. A second thread waits for the first and finds it done."""
+    """Loads kernels; compiles those that are not cached. Concurrent calls wait for one another."""
     for dispatcher in dispatchers:
         _load(dispatcher)
 
 
 def load_cached() -> None:
-    """Loads what is cached, and compiles nothing."""
+    """Loads the cached kernels; compiles nothing."""
     load([each for each in not_loaded() if is_cached(each)])
 
 
 def _load_at_call(dispatcher: Any, *_: Any) -> Any:
     _load(dispatcher)
-    return dispatcher  # which compiles no more, and refuses arguments of other types
+    return dispatcher  # now fixed to its signature: it rejects other argument types
 
 
 def _load(dispatcher: Any) -> None:
@@ -115,8 +114,8 @@ def _load(dispatcher: Any) -> None:
         if dispatcher not in _signatures:
             return
         signature, context = _signatures[dispatcher], dispatcher.targetctx
-        # As numba does it, but for `context.refresh()`: that imports everything that can be compiled, which takes
-        # longer than to load all the kernels, and what is compiled already needs only the runtime.
+        # As in numba, without `context.refresh()`: it imports everything that can be compiled, which takes longer than
+        # loading all kernels, and compiled code needs only the runtime.
         rtsys.initialize(context)
         found = dispatcher._cache._load_overload(signature, context)
         if found is None:

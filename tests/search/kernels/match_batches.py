@@ -7,27 +7,28 @@ import msgspec
 import numpy as np
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import Segment, Symbols, frozen
-from argosy.search.kernels import spelling
-from argosy.search.kernels.places import places_in_documents
+from argosy.search.arrays import freeze
+from argosy.search.index.segment import Segment, Symbols
+from argosy.search.kernels import msgpack_writer
+from argosy.search.kernels.encode_chunks import encode_chunks
+from argosy.search.kernels.encode_lines import encode_lines
+from argosy.search.kernels.line_numbers import places_in_documents
 from argosy.search.kernels.spans import score_matches
-from argosy.search.kernels.told_chunks import tell_chunks
-from argosy.search.kernels.told_lines import tell_lines
-from argosy.search.match.chunk_matches import Told, chunks, lines
+from argosy.search.match.chunk_matches import DocumentView, chunks, lines
 from argosy.search.match.excerpts import Match, match_of
 from argosy.search.match.file_matches import KIND_EDGES, KIND_TEXT, symbol_info
 from argosy.search.model import Chunk, Form, Line, Options
 from argosy.search.symbols.kinds import KINDS
-from tests.search.match.asking import array, segment_of
+from tests.search.match.helpers import array, segment_of
 
 Spans = list[tuple[int, int]]
 
 NO_SYMBOLS = Symbols(
     starts=array(),
-    lengths=frozen(np.zeros(0, np.uint16)),
-    kinds=frozen(np.zeros(0, np.uint8)),
-    points=frozen(np.zeros(0, np.uint16)),
-    parents=frozen(np.zeros(0, np.int32)),
+    lengths=freeze(np.zeros(0, np.uint16)),
+    kinds=freeze(np.zeros(0, np.uint8)),
+    points=freeze(np.zeros(0, np.uint16)),
+    parents=freeze(np.zeros(0, np.int32)),
 )
 
 pieces = st.sampled_from(
@@ -40,11 +41,11 @@ def symbols_at(places: list[tuple[int, int, int, int]]) -> Symbols:
     """Definitions by start, end, kind and parent."""
     rows = np.array(places, np.int64).reshape(-1, 4)
     return Symbols(
-        starts=frozen(rows[:, 0].astype(np.uint32)),
-        lengths=frozen((rows[:, 1] - rows[:, 0]).astype(np.uint16)),
-        kinds=frozen(rows[:, 2].astype(np.uint8)),
-        points=frozen((100 * rows[:, 2]).astype(np.uint16)),
-        parents=frozen(rows[:, 3].astype(np.int32)),
+        starts=freeze(rows[:, 0].astype(np.uint32)),
+        lengths=freeze((rows[:, 1] - rows[:, 0]).astype(np.uint16)),
+        kinds=freeze(rows[:, 2].astype(np.uint8)),
+        points=freeze((100 * rows[:, 2]).astype(np.uint16)),
+        parents=freeze(rows[:, 3].astype(np.int32)),
     )
 
 
@@ -52,7 +53,7 @@ def segment_with(files: dict[str, bytes]) -> Segment:
     return segment_of({path.encode(): text for path, text in files.items()})
 
 
-class Shown:
+class Matches:
     """The matches of some documents of a segment, told both ways."""
 
     def __init__(
@@ -78,7 +79,7 @@ class Shown:
         ]
         self.starts, self.ends = array(*(low for low, _ in spans)), array(*(high for _, high in spans))
         counts = [0, *(len(matches[path]) for path in self.paths)]
-        self.firsts = frozen(np.cumsum(counts, dtype=np.int64))
+        self.firsts = freeze(np.cumsum(counts, dtype=np.int64))
         content = plain.content
         self.rows = places_in_documents(
             content.data,
@@ -98,7 +99,7 @@ class Shown:
 
     def in_bytes(self) -> dict[str, bytes]:
         content, symbols, is_lines = self.segment.content, self.segment.symbols, self.options.form is Form.LINES
-        shown = spelling.Shown(
+        shown = msgpack_writer.MatchBatch(
             content.data,
             content.starts,
             self.segment.table.traits,
@@ -110,11 +111,11 @@ class Shown:
             self.points,
             self.symbols,
         )
-        defined = spelling.Defined(
+        defined = msgpack_writer.SymbolTable(
             symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES
         )
         bytes_max = self.options.line_bytes_max
-        told, edges = tell_lines(shown, defined, bytes_max) if is_lines else tell_chunks(shown, defined)
+        told, edges = encode_lines(shown, defined, bytes_max) if is_lines else encode_chunks(shown, defined)
         whole = told.tobytes()
         assert len(whole) == edges[-1]
         return {path: whole[low:high] for path, (low, high) in zip(self.paths, pairwise(edges.tolist()), strict=True)}
@@ -125,14 +126,14 @@ class Shown:
     def in_lines(self) -> dict[str, tuple[Line, ...]]:
         return {path: lines(told, matches, self.options) for path, told, matches in self._by_document()}
 
-    def _by_document(self) -> Iterator[tuple[str, Told, list[Match]]]:
+    def _by_document(self) -> Iterator[tuple[str, DocumentView, list[Match]]]:
         columns = (self.starts, self.ends, self.points, self.symbols, self.rows)
         matches = [match_of(row) for row in np.column_stack(columns).tolist()]
         for path, document, (low, high) in zip(self.paths, self.documents, pairwise(self.firsts.tolist()), strict=True):
             yield path, self._told(document), matches[low:high]
 
-    def _told(self, document: int) -> Told:
-        return Told(
+    def _told(self, document: int) -> DocumentView:
+        return DocumentView(
             text=memoryview(self.segment.content.data),  # type: ignore[arg-type]
             start=int(self.segment.content.starts[document]),
             symbol_of=lambda symbol: symbol_info(self.segment, symbol),

@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.index.segment import BLOCK_BYTES, LONG_LINE_BYTES, Segment, frozen
-from argosy.search.kernels.places import (
+from argosy.search.arrays import freeze
+from argosy.search.index.segment import BLOCK_BYTES, LONG_LINE_BYTES, Segment
+from argosy.search.kernels.line_numbers import (
     BOTTOM,
     COLUMN,
     END,
@@ -20,7 +21,7 @@ from argosy.search.kernels.places import (
     places,
     places_in_documents,
 )
-from tests.search.match.asking import array, segment_of
+from tests.search.match.helpers import array, segment_of
 
 pieces = st.sampled_from(
     [b"\n", b"a", b"bc", b"x" * 7, b"y" * 130, b"z" * BLOCK_BYTES, b"w" * (LONG_LINE_BYTES + 9), b"ab\n" * 2000]
@@ -127,7 +128,7 @@ def test_many_documents_are_told_as_each_alone(
         content.block_starts,
         content.block_lines,
         array(*range(content.documents)),
-        frozen(np.array(firsts)),
+        freeze(np.array(firsts)),
         array(*starts),
         array(*ends),
         context,

@@ -1,29 +1,29 @@
-"""In which line a match is: numbers for all the shown matches of many documents, in one pass over what lies between.
+"""Line numbers and columns for the matches of many documents, in one pass over the text between them.
 
-Every line is walked once, however many matches it holds: a file may be one line of megabytes.
+Each line is read once, however many matches it has, because a file can be a single line of megabytes.
 """
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import I64, U8, U32
-from argosy.search.kernels.compiling import BYTES, WORDS, helper, kernel
+from argosy.search.arrays import I64, U8, U32
+from argosy.search.kernels.compiler import BYTES, WORDS, helper, kernel
 
 _U = np.uintp
 _NEWLINE = 10
 _FIRSTS = numba.types.Array(numba.int64, 1, "C", readonly=True)
 
-# The columns of what `places` returns.
+# Columns of the result of `places`.
 LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG, COLUMN, LAST_COLUMN = range(10)
 COLUMNS = 10
 
-LEAP_BYTES = 1024  # to look up a block takes as long as to count the newlines in so many bytes
-NEAR_BYTES = 512  # so close to its line's beginning, all before a match is soon looked at
+LEAP_BYTES = 1024  # a block lookup costs as much as counting the newlines of so many bytes
+NEAR_BYTES = 512  # only so close to the line start are the bytes before a match checked for ASCII
 
 
 @helper
 def _line_end(data: U8, at: int, end: int) -> int:
-    """Past the newline of the line that holds `at`, or the end of the document."""
+    """The position after the newline of the line at `at`, or the end of the document."""
     while at < end and data[_U(at)] != _NEWLINE:
         at += 1
     return min(at + 1, end)
@@ -40,7 +40,7 @@ def _line_start(data: U8, at: int, start: int) -> int:
 def _newlines(data: U8, at: int, end: int) -> int:
     count = 0
     while at + 128 <= end:
-        few = np.uint8(0)  # the compiler makes vectors of this, and 128 cannot overflow it
+        few = np.uint8(0)  # uint8, so that LLVM vectorizes the loop; 128 bytes cannot overflow it
         for i in range(128):
             few += np.uint8(data[_U(at) + _U(i)] == _NEWLINE)
         count += np.int64(few)
@@ -53,7 +53,7 @@ def _newlines(data: U8, at: int, end: int) -> int:
 
 @helper
 def _is_long(data: U8, start: int, end: int, bytes_max: int) -> bool:
-    """Whether a line, its newline not counted, is longer than the bound; 0 is none."""
+    """Whether a line without its newline is longer than the bound; 0 means no bound."""
     size = end - start
     if size > 0 and data[_U(end - 1)] == _NEWLINE:
         size -= 1
@@ -74,7 +74,7 @@ def _block_of(block_starts: U32, at: int) -> int:
 
 @helper
 def _above(data: U8, start: int, document: int, lines: int, bytes_max: int) -> int:
-    """Up to so many lines further up, but not past one that is too long to be shown."""
+    """The start of up to so many lines above, but not beyond a line that is too long to show."""
     for _ in range(lines):
         if start == document:
             break
@@ -99,7 +99,7 @@ def _below(data: U8, at: int, end: int, lines: int, bytes_max: int) -> int:
 
 @helper
 def _is_plain(data: U8, at: int, end: int) -> bool:
-    """Whether these are few bytes, and each a character."""
+    """Whether these bytes are few and all ASCII."""
     if end - at > NEAR_BYTES:
         return False
     bits = np.uint8(0)
@@ -124,9 +124,9 @@ def _place(
     bytes_max: int,
     rows: I64,
 ) -> None:
-    """Writes the rows of the matches from `first` to `last`, which are those of the document data[start:end]."""
-    at, line, begin = start, 1, start  # a place, the number of its line, where that line begins
-    edge = start  # the end of the line last walked to its end
+    """Writes the rows of matches `first` to `last`, all in the document data[start:end]."""
+    at, line, begin = start, 1, start  # a position, its line number, the start of that line
+    edge = start  # the end of the last line read to its end
     for i in range(first, last):
         for column, position in ((LINE, np.int64(starts[i])), (LAST_LINE, np.int64(ends[i]))):
             block, leap = 0, at
@@ -135,7 +135,7 @@ def _place(
                 leap = np.int64(block_starts[_U(block)])
             if leap > at:
                 above = _line_start(data, leap, at)
-                begin = above if above > at else begin  # a block may begin inside a line that was met before
+                begin = above if above > at else begin  # a block can begin inside a line already read
                 at, line = leap, np.int64(block_lines[_U(block)]) + 1
             newlines = _newlines(data, at, position)
             if newlines:
@@ -182,11 +182,11 @@ def places(
 ) -> I64:
     """A row for each of these ascending matches in the document data[start:end].
 
-    LINE and LINE_START are of where it begins, LAST_LINE and LAST_START of where it ends, END is past the newline of
-    the last line it has a byte in; TOP and BOTTOM bound these lines with their context. IS_LONG: one of its own lines
-    is longer than `bytes_max`, then it has no context. COLUMN and LAST_COLUMN are of its beginning and its end, if it
-    lies in one line and all before it there is near and ASCII, else 0. Positions are in the data, lines and columns
-    count from 1.
+    LINE and LINE_START describe the line in which the match begins, LAST_LINE and LAST_START the line in which it ends;
+    END is the position after the newline of its last line. TOP and BOTTOM bound these lines with their context. IS_LONG
+    means that one of its lines is longer than `bytes_max`; it then has no context. COLUMN and LAST_COLUMN are set if
+    the match lies in one line and the text before it is short and ASCII, else 0. Positions are offsets in the data;
+    lines and columns count from 1.
     """
     rows = np.empty((starts.size, COLUMNS), np.int64)
     _place(data, start, end, block_starts, block_lines, starts, ends, 0, starts.size, context, bytes_max, rows)
@@ -206,7 +206,7 @@ def places_in_documents(
     context: int,
     bytes_max: int,
 ) -> I64:
-    """The same for the matches of several documents; `firsts` says where each one's begin, and where the last end."""
+    """`places` for several documents; `firsts` has the index of each document's first match, and the total."""
     rows = np.empty((starts.size, COLUMNS), np.int64)
     for i in range(documents.size):
         document = _U(documents[i])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.kernels.classes import CLASSES, key_of
-from argosy.search.kernels.counting import distinct_keys
+from argosy.search.kernels.trigram_count import distinct_keys
 
 
 def count(content: bytes) -> int:

@@ -1,17 +1,17 @@
-"""CRC-64/ISO, the checksum of a file's content in zoekt's answers; eight bytes at a time."""
+"""CRC-64/ISO, the checksum of file content in zoekt's API, computed eight bytes at a time."""
 
 import numba
 import numpy as np
 
-from argosy.search.index.segment import U8, U64, frozen
-from argosy.search.kernels.compiling import BYTES, kernel
+from argosy.search.arrays import U8, U64, freeze
+from argosy.search.kernels.compiler import BYTES, kernel
 
 _POLYNOMIAL = 0xD800000000000000  # x^64 + x^4 + x^3 + x + 1, lowest power first
 _TABLES = numba.types.Array(numba.uint64, 2, "C", readonly=True)
 
 
 def _tables() -> U64:
-    """Table k holds what a byte does to the remainder when k more bytes follow it."""
+    """Table k holds the effect of a byte on the remainder when k more bytes follow it."""
     tables = np.zeros((8, 256), np.uint64)
     for byte in range(256):
         rest = byte
@@ -20,7 +20,7 @@ def _tables() -> U64:
         tables[0, byte] = rest
     for k in range(1, 8):
         tables[k] = tables[0][tables[k - 1] & np.uint64(255)] ^ tables[k - 1] >> np.uint64(8)
-    return frozen(tables)
+    return freeze(tables)
 
 
 TABLES = _tables()
