@@ -4,7 +4,7 @@ import pytest
 
 from argosy.gateway.merge import trim_file
 from argosy.search.model import FileMatch, Form, Options
-from tests.search.match.helpers import ask, built, only_file
+from tests.search.match.search_calls import ask, built, only_file
 
 TEXT = b"one two\nend\nfar\none\r\nend one\n\n\none end\nlast one\n"
 INDEX = built({"a.txt": TEXT})

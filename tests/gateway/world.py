@@ -34,7 +34,7 @@ from argosy.search.model import FileMatch, LimitHit, Missing, MissingReason, Opt
 from argosy.search.query import parse
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import SimLoop, run
-from tests.search.match.helpers import built
+from tests.search.match.search_calls import built
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Location, Opti
 from argosy.search.query import parse
 from argosy.search.query.tree import Boost, Query
 from argosy.search.skip_policy import Policy
-from tests.search.match.helpers import ask, built, only_file
+from tests.search.match.search_calls import ask, built, only_file
 
 ENCODED = Options(pre_encoded=True)
 TEXT = "class Größe:\r\n    def needle(self):\r\n        return 'nädel needle needle'\n\nneedle"
@@ -142,6 +142,6 @@ def test_a_node_that_knows_no_seals_answers_open_and_is_understood() -> None:
     assert decode_matches(found) == FileMatch("r", "a.py", chunks=(chunk,))
 
 
-def test_a_seal_over_something_else_is_refused() -> None:
-    with pytest.raises(Unavailable, match="no chunks"):
+def test_matches_that_cannot_be_decoded_are_rejected() -> None:
+    with pytest.raises(Unavailable, match="invalid matches from a node"):
         decode_matches(FileMatch("r", "a.py", encoded_matches=b"\x91\x05"))

@@ -21,7 +21,7 @@ from argosy.search.match.tasks import LiteralTask
 from argosy.search.model import Form, LimitHit, Options, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.tree import TRUE, Query
-from tests.search.match.helpers import built, tree_of
+from tests.search.match.search_calls import built, tree_of
 
 CODE = b"def launch():\n    return 'needle'\n\n"
 

@@ -27,7 +27,7 @@ from argosy.search.model import Branch, Options, Repository, SearchResult
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
 from argosy.search.skip_policy import Policy
-from tests.search.match.helpers import built
+from tests.search.match.search_calls import built
 
 HOST = "127.0.0.1"
 CODE = b"class Ship:\n    def sail(self):\n        return 'needle'\n\n"

@@ -22,7 +22,7 @@ from argosy.search.index_set import IndexSet
 from argosy.search.model import Form, LimitHit, Options, SearchResult
 from argosy.search.query.tree import Query
 from tests.search.fleet.counter import Counter, asked, odd, open_door, small, without_time
-from tests.search.match.helpers import built
+from tests.search.match.search_calls import built
 
 PATIENCE_S = 60.0
 ODD = odd()

@@ -19,7 +19,7 @@ from argosy.search.model import LimitHit, Missing, MissingReason, Options, Searc
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
 from tests.search.fleet.counter import CODE, NAMES, Between, Counter, asked, odd, small, without_time
-from tests.search.match.helpers import tree_of
+from tests.search.match.search_calls import tree_of
 from tests.search.test_index_set import SetClock
 
 

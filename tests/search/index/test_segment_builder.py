@@ -108,7 +108,7 @@ def test_a_document_that_had_no_room_is_noticed() -> None:
     builder = SegmentBuilder(expected_bytes=0)
     for number in range(SEGMENT_BLOCKS_MAX + 1):
         builder.add(Document(b"%d" % number))
-    with pytest.raises(AssertionError, match="no room"):
+    with pytest.raises(AssertionError, match="does not fit"):
         builder.finish()
 
 

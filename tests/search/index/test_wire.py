@@ -169,7 +169,7 @@ def test_a_shape_no_index_has_is_refused_before_memory_is_taken(shape: list[int]
 
 
 def test_it_goes_through_a_pipe_to_another_process(index: Index) -> None:
-    receiver = Path(__file__).with_name("receiving.py")
+    receiver = Path(__file__).with_name("wire_receiver.py")
     chunks = dump(index)
     with subprocess.Popen([sys.executable, receiver], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

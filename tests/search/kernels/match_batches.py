@@ -19,7 +19,7 @@ from argosy.search.match.excerpts import Match, match_of
 from argosy.search.match.file_matches import KIND_EDGES, KIND_TEXT, symbol_info
 from argosy.search.model import Chunk, Form, Line, Options
 from argosy.search.symbols.kinds import KINDS
-from tests.search.match.helpers import array, segment_of
+from tests.search.match.search_calls import array, segment_of
 
 Spans = list[tuple[int, int]]
 

@@ -66,11 +66,11 @@ def test_threads_that_call_a_kernel_first_load_it_once() -> None:
 def test_nothing_is_missing_where_the_cache_has_all_and_looking_loads_nothing() -> None:
     assert not complaint_of("""
         import argosy.search.kernels as kernels
-        from argosy.search.kernels import compiling
+        from argosy.search.kernels import compiler
         from argosy.search.kernels.scan import scan
 
         kernels.import_all()
-        assert not compiling.missing()
+        assert not compiler.missing()
         assert not scan.overloads
     """)
 
@@ -92,13 +92,13 @@ def test_what_is_loaded_stays_loaded() -> None:
 
 def test_what_is_cached_is_not_used_when_a_shared_file_has_been_edited() -> None:
     assert not complaint_of("""
-        import argosy.search.kernels.compiler as compiling
+        import argosy.search.kernels.compiler as compiler
 
         from argosy.search.kernels.encode_lines import encode_lines
-        assert compiling.is_cached(encode_lines)
-        compiling._shared_stamp = lambda: "edited"
+        assert compiler.is_cached(encode_lines)
+        compiler._shared_stamp = lambda: "edited"
         from argosy.search.kernels.encode_chunks import encode_chunks
-        assert not compiling.is_cached(encode_chunks)
+        assert not compiler.is_cached(encode_chunks)
     """)
 
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.kernels.crc64 import TABLES, crc64
-from tests.search.match.helpers import data_of
+from tests.search.match.search_calls import data_of
 
 
 def bit_by_bit(data: bytes) -> int:

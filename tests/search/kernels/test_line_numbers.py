@@ -21,7 +21,7 @@ from argosy.search.kernels.line_numbers import (
     places,
     places_in_documents,
 )
-from tests.search.match.helpers import array, segment_of
+from tests.search.match.search_calls import array, segment_of
 
 pieces = st.sampled_from(
     [b"\n", b"a", b"bc", b"x" * 7, b"y" * 130, b"z" * BLOCK_BYTES, b"w" * (LONG_LINE_BYTES + 9), b"ab\n" * 2000]

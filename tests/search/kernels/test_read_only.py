@@ -16,7 +16,7 @@ ONE_KERNEL = dedent("""
     from numba.core import event
     logging.basicConfig(stream=sys.stdout, format="%(message)s")
     from argosy.search.arrays import (freeze)
-    from argosy.search.kernels import compiling
+    from argosy.search.kernels import compiler
     from argosy.search.kernels.spans import documents_of
     numbers = freeze(np.array([0, 5, 9], np.uint32))
     with event.install_recorder("numba:compile") as recorder:

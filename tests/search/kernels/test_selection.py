@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.kernels.selection import best_of, blocks_within, mark_documents, mark_first_documents, shares
-from tests.search.match.helpers import array
+from tests.search.match.search_calls import array
 
 OWNERS = array(0, 0, 0, 1, 2, 2, 4)  # document 3 has no block
 

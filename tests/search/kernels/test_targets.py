@@ -41,9 +41,9 @@ def test_code_for_another_cpu_is_not_loaded() -> None:
 import llvmlite.binding as llvm
 from llvmlite.binding.targets import FeatureMap
 llvm.get_host_cpu_features = lambda: FeatureMap({"sse2": True})         # an old one
-from argosy.search.kernels import compiling
+from argosy.search.kernels import compiler
 from argosy.search.kernels.spans import documents_of
-assert not compiling.is_cached(documents_of)
+assert not compiler.is_cached(documents_of)
 assert documents_of.targetctx.codegen().magic_tuple()[1] == llvm.get_host_cpu_name()
 """
     done = subprocess.run(

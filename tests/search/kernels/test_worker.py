@@ -39,19 +39,19 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
         from argosy.search import kernels
         from argosy.search.backends.factory import open_source
         from argosy.search.index.build import build
-        from argosy.search.kernels import compiling
+        from argosy.search.kernels import compiler
         from argosy.search.model import Form, Options
         from argosy.search.query import parse
         from argosy.search.index_set import IndexSet
         from argosy.search.skip_policy import Policy
 
         kernels.import_all()
-        all_names = {compiling.name_of(each) for each in compiling.not_loaded()}
+        all_names = {compiler.name_of(each) for each in compiler.not_loaded()}
         shelf = IndexSet([build(open_source(sys.argv[1]), Policy())])
         for query in sys.argv[2:]:
             for form in (Form.CHUNKS, Form.LINES):
                 assert shelf.search_now(parse(query).query, Options(form=form)).files, query
-        print(*sorted(all_names - {compiling.name_of(each) for each in compiling.not_loaded()}))
+        print(*sorted(all_names - {compiler.name_of(each) for each in compiler.not_loaded()}))
         """,
         str(tmp_path),
         "needle",
@@ -65,9 +65,9 @@ def test_no_two_kernels_have_one_name() -> None:
     """They are told apart by it."""
     names = run("""
         from argosy.search import kernels
-        from argosy.search.kernels import compiling
+        from argosy.search.kernels import compiler
         kernels.import_all()
-        print(*(compiling.name_of(each) for each in compiling.not_loaded()))
+        print(*(compiler.name_of(each) for each in compiler.not_loaded()))
     """).split()
     assert len(set(names)) == len(names) > len(ESSENTIAL)
     assert set(ESSENTIAL) < set(names)
@@ -84,13 +84,13 @@ def test_workers_do_nothing_where_all_is_cached() -> None:
 
 SHARED = """
     import sys
-    from argosy.search.kernels import compiling, selecting, worker
+    from argosy.search.kernels import compiler, selecting, worker
     names = ("blocks_within", "mark_documents", "mark_first_documents")
     loaded = []
-    load = compiling.load
-    compiling.load = lambda kernels: (loaded.extend(map(compiling.name_of, kernels)), load(kernels))
+    load = compiler.load
+    compiler.load = lambda kernels: (loaded.extend(map(compiler.name_of, kernels)), load(kernels))
     done = []
-    worker.compile_missing([k for k in compiling.not_loaded() if compiling.name_of(k) in names], done.append)
+    worker.compile_missing([k for k in compiler.not_loaded() if compiler.name_of(k) in names], done.append)
     assert sorted(done) == sorted(names), done
     print(*loaded)
 """
@@ -178,13 +178,13 @@ def test_what_was_compiled_in_the_background_is_loaded() -> None:
     warm()
     assert not run("""
         from argosy.search import kernels
-        from argosy.search.kernels import compiling
+        from argosy.search.kernels import compiler
         from argosy.search.kernels.worker import Background
 
         kernels.import_all()
-        assert compiling.not_loaded()
+        assert compiler.not_loaded()
         Background()._thread.join()
-        assert not compiling.not_loaded()
+        assert not compiler.not_loaded()
     """)
 
 

@@ -6,7 +6,7 @@ import pytest
 from argosy.search.match.alternation_matcher import AlternationMatcher
 from argosy.search.match.expression import Expression
 from argosy.search.match.regex_matcher import RegexMatcher
-from tests.search.match.helpers import segment_of, unbounded
+from tests.search.match.search_calls import segment_of, unbounded
 
 TEXTS = [
     b"foo food foo_bar foo\nfoo",

@@ -7,7 +7,7 @@ import pytest
 from argosy.search.index.index import Index
 from argosy.search.match.rank import POINT
 from argosy.search.model import Options
-from tests.search.match.helpers import ask, built
+from tests.search.match.search_calls import ask, built
 
 BM25 = Options(files_max=0, use_bm25=True)
 TEXTS: dict[str | bytes, bytes] = {

@@ -2,7 +2,7 @@
 
 from argosy.search.match.budget import Budget
 from argosy.search.model import LimitHit
-from tests.search.match.helpers import Looks
+from tests.search.match.search_calls import Looks
 
 
 def test_time_runs_out_at_the_deadline() -> None:

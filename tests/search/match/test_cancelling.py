@@ -12,7 +12,7 @@ from argosy.search.index.segment import BLOCK_BYTES
 from argosy.search.match import Budget, expression, regex_matcher
 from argosy.search.model import Form, Options
 from argosy.search.regex import Pattern
-from tests.search.match.helpers import Looks, ask, built, cancelled_by
+from tests.search.match.search_calls import Looks, ask, built, cancelled_by
 
 DOCUMENT_BYTES = 8_000
 

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.search.model import Chunk, Form, Line, Location, Options
-from tests.search.match.helpers import ask, built, only_file
+from tests.search.match.search_calls import ask, built, only_file
 
 LINES = Options(form=Form.LINES)
 

@@ -8,7 +8,7 @@ import pytest
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Options
 from argosy.search.query.tree import Regexp, Scope, Substring
-from tests.search.match.helpers import ask, built, tree_of
+from tests.search.match.search_calls import ask, built, tree_of
 
 TEXT = b"a needle in a line\n" * 50
 FILES: dict[str | bytes, bytes] = {f"{folder}/{i}.{kind}": TEXT for folder in "ab" for i in range(5) for kind in "ch"}

@@ -7,7 +7,7 @@ import pytest
 from argosy.search.match.budget import Budget
 from argosy.search.match.expression import STEP_MAX, STEP_MIN, DecodeMode, Expression, quote
 from argosy.search.regex import Pattern
-from tests.search.match.helpers import Looks, cancelled_by, unbounded
+from tests.search.match.search_calls import Looks, cancelled_by, unbounded
 
 
 def spans(pattern: str, text: bytes, mode: DecodeMode = DecodeMode.UTF8) -> list[tuple[int, int]]:

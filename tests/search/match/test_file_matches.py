@@ -9,7 +9,7 @@ from argosy.search.match import file_matches
 from argosy.search.match.file_matches import split
 from argosy.search.model import Form, Options, SymbolInfo
 from argosy.search.skip_policy import Policy
-from tests.search.match.helpers import array, ask, built, only_file, segment_of
+from tests.search.match.search_calls import array, ask, built, only_file, segment_of
 
 CODE = b"class Foo:\n    def needle(self):\n        return needle\n"
 

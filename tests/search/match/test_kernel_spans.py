@@ -16,7 +16,7 @@ from argosy.search.kernels.spans import (
     terms_of,
     without_overlaps,
 )
-from tests.search.match.helpers import array, data_of
+from tests.search.match.search_calls import array, data_of
 
 
 @settings(deadline=None)

@@ -6,7 +6,7 @@ from argosy.search.index.index import Index
 from argosy.search.match import Budget
 from argosy.search.model import Form, LimitHit, Options
 from argosy.search.query.tree import And, Const, Kind, Not, Query, Regexp, Substring, Type
-from tests.search.match.helpers import Looks, ask, ask_all, built, cancelled_by, tree_of, unbounded
+from tests.search.match.search_calls import Looks, ask, ask_all, built, cancelled_by, tree_of, unbounded
 
 FILES = 12
 BATCH = 3  # documents

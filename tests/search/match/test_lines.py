@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.search.kernels.lines import SEPARATOR, gather, lines_around
-from tests.search.match.helpers import array, data_of
+from tests.search.match.search_calls import array, data_of
 
 TEXT = b"one\ntwo\n\n \t\nthree\nfour\0five\nsix\0"
 

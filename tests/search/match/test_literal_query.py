@@ -15,7 +15,7 @@ from argosy.search.match.atoms import Atoms
 from argosy.search.match.literal_query import LiteralQuery, Piece
 from argosy.search.model import Form, Options, SearchResult
 from argosy.search.query.tree import Query, Scope, Substring
-from tests.search.match.helpers import ask, built
+from tests.search.match.search_calls import ask, built
 
 words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"z" * 9000, b"ks\n"]
 texts = st.lists(st.sampled_from(words), max_size=9).map(b"".join)
@@ -60,7 +60,7 @@ def pieces_of(index: Index, query: Query, branches: U64 | None = None) -> list[P
         index = Index(index.repository, (Part(part.segment, branches),))
     found = LiteralQuery.of(query, Atoms(query))
     assert found is not None
-    return found.chosen(KernelTables([index]), 0, 1).pieces
+    return found.select_candidates(KernelTables([index]), 0, 1).pieces
 
 
 def test_a_part_that_rules_itself_out_makes_nothing() -> None:
@@ -111,7 +111,7 @@ def test_a_search_in_pieces_has_the_answer_of_one_in_one_go(monkeypatch: pytest.
     query, tables = Substring("needle"), KernelTables([index])
     found = LiteralQuery.of(query, Atoms(query))
     assert found is not None
-    chosen = found.chosen(tables, 0, 1)
+    chosen = found.select_candidates(tables, 0, 1)
     bundles = list(literal_query.group_pieces(tables, chosen.blocks, chosen.pieces))
     assert len(bundles) > 3
     assert sum(piece[BYTES] for pieces in bundles for piece in pieces) == chosen.pieces[0][BYTES]

@@ -17,7 +17,7 @@ from argosy.search.match import Budget, index_filter, literal_query, search_inde
 from argosy.search.match.atoms import Atoms
 from argosy.search.model import Form, LimitHit, Options, SearchResult, Stats
 from argosy.search.query.tree import And, Language, Not, Or, Query, Regexp, Repo, Scope, Substring, Symbol
-from tests.search.match.helpers import Looks, built, tree_of
+from tests.search.match.search_calls import Looks, built, tree_of
 
 words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"def needle():\n", b"ks\n"]
 texts = st.lists(st.sampled_from(words), max_size=6).map(b"".join)
@@ -121,7 +121,7 @@ def test_a_selection_is_as_a_shelf_of_those_alone(indexes: list[Index], query: Q
         assert (kept is whole) == (len(kept) == len(whole))
     alone = asked([index for index in indexes if index.repository.name in wanted], query, Options(wall_time_s=0.0))
     shelf = IndexSet(indexes, threads=1)
-    shelf._roll = shelf._roll.only(wanted)
+    shelf._tables = shelf._tables.only(wanted)
     among = shelf.search_now(query, Options(wall_time_s=0.0))
     shelf.close()
     assert (among.files, stats(among)) == (alone.files, stats(alone))
@@ -170,7 +170,7 @@ def test_a_limit_that_an_earlier_piece_has_met_takes_back_what_a_later_one_found
     assert (told.indexes_searched, told.indexes_skipped) == (2, 1)
 
 
-def test_nothing_is_asked_of_an_empty_roll() -> None:
+def test_nothing_is_asked_of_an_empty_tables() -> None:
     shelf, looks = IndexSet(threads=1), Looks(1)
     for text in ("needle", "needle other", "need.e"):
         answer = shelf.search_now(tree_of(text), Options(), looks)

@@ -4,7 +4,7 @@ import pytest
 
 from argosy.search.arrays import U32
 from argosy.search.match.needle import Needle, collect_positions, find_each, frequency
-from tests.search.match.helpers import Looks, array, cancelled_by, data_of, segment_of, unbounded
+from tests.search.match.search_calls import Looks, array, cancelled_by, data_of, segment_of, unbounded
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from argosy.search.arrays import U32
 from argosy.search.match.expression import DecodeMode, Expression
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.regex import Pattern
-from tests.search.match.helpers import Looks, array, cancelled_by, data_of, unbounded
+from tests.search.match.search_calls import Looks, array, cancelled_by, data_of, unbounded
 
 PATTERNS = [
     "a", "a+", r"\s+a", r"a\s*", "^a", "a$", "^$", "^", r"\ba\b", "[^b]+", "(?s)a.*a", r"\Aa", r"a\z", "x*", ".", r"\W",

@@ -8,7 +8,7 @@ from argosy.search.documents import Category
 from argosy.search.match.rank import ATOMS_POINTS, POINT, worth_of
 from argosy.search.model import Options
 from argosy.search.query.tree import Boost, Or, Query, Substring
-from tests.search.match.helpers import ask, ask_all, built, only_file
+from tests.search.match.search_calls import ask, ask_all, built, only_file
 
 
 def points(text: bytes, query: str | Query, path: str = "a.py") -> float:

@@ -8,7 +8,7 @@ from argosy.search.match.budget import Budget
 from argosy.search.match.expression import Expression
 from argosy.search.match.regex_matcher import RegexCandidates, RegexMatcher
 from argosy.search.match.required_text import RequiredText
-from tests.search.match.helpers import Looks, array, cancelled_by, data_of, segment_of, unbounded
+from tests.search.match.search_calls import Looks, array, cancelled_by, data_of, segment_of, unbounded
 
 FILLER = b"".join(b"line %d of nothing much\n" % i for i in range(400))
 

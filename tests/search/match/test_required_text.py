@@ -15,7 +15,7 @@ from argosy.search.match.required_text import (
     windows,
 )
 from argosy.search.regex import parse_regex, prefilter
-from tests.search.match.helpers import array, data_of, segment_of, unbounded
+from tests.search.match.search_calls import array, data_of, segment_of, unbounded
 
 
 def kinds(pattern: str, *, is_case_sensitive: bool = True) -> list[type]:

@@ -11,7 +11,7 @@ from argosy.search.arrays import freeze
 from argosy.search.kernels.scan import STRIDE, ranges_of, scan, scan_run, tally_byte
 from argosy.search.match.needle import Needle
 from argosy.search.match.runs import RunNeedle
-from tests.search.match.helpers import array, data_of, unbounded
+from tests.search.match.search_calls import array, data_of, unbounded
 
 texts = st.lists(st.sampled_from([b"a", b"A", b"b", b"ab", b"aab", b"\n", b".", b"x" * 61]), max_size=60).map(b"".join)
 needles = st.text("abAB.", min_size=1, max_size=5).map(str.encode)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from argosy.search.match.spans import NOTHING, Spans, merge_spans, spans_of
-from tests.search.match.helpers import array, segment_of
+from tests.search.match.search_calls import array, segment_of
 
 
 def spans() -> Spans:

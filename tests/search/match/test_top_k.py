@@ -7,7 +7,7 @@ import numpy as np
 from argosy.search.index.index import Index
 from argosy.search.match.hits import NO_SPANS, Hits, SpanGroups
 from argosy.search.match.top_k import PartHits, TopK
-from tests.search.match.helpers import array, built
+from tests.search.match.search_calls import array, built
 
 INDEX = built({"a": b"1", "b": b"2", "c": b"3", "d": b"4"})
 
