@@ -203,7 +203,7 @@ async def test_a_file_and_a_folder_are_shown_and_noted() -> None:
     assert (await counter.node.file(FileRequest(name, "bad\udcff/name\udcfe.py"))).content == CODE
     assert (await counter.node.folder(FolderRequest(name, "lib"))).names == ("deep/", "logo.png")
     assert counter.keeper.noted == [name, name]
-    with pytest.raises(NotFound, match=r"no 'nope' on branch"):
+    with pytest.raises(NotFound, match=r"'nope' not found on branch"):
         await counter.node.file(FileRequest(name, "nope"))
 
 
