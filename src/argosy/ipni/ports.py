@@ -118,14 +118,8 @@ class FindApi(Protocol):
     def status(self) -> IndexerStatus: ...
 
 
-class Indexer(FindApi, Protocol):
-    """All that the HTTP surfaces ask of an indexer.
-
-    Errors by remedy: Invalid 400, Forbidden 403 (policy), NotFound 404, Conflict 409 (frozen; already running; already
-    assigned is Invalid, for the wire says 400), Unavailable 503 (no assigner is configured).
-    """
-
-    # -- ingest, public
+class IngestApi(Protocol):
+    """What publishers call: announcements, address records, and the state of their syncs."""
 
     async def announce(self, announce: Announcement) -> None:
         """Returns when it is noted, not when it is done; a repeated one makes no traffic."""
@@ -141,7 +135,15 @@ class Indexer(FindApi, Protocol):
 
     async def is_indexed(self, ad: Cid) -> bool: ...
 
-    # -- admin
+
+class AdminApi(Protocol):
+    """What operators and assigners call.
+
+    Errors: Invalid 400, Forbidden 403 (policy), NotFound 404, Conflict 409 (frozen; sync already running),
+    Unavailable 503 (no assigner is configured). "Already assigned" is Invalid, because storetheindex answers 400.
+    """
+
+    def status(self) -> IndexerStatus: ...
 
     async def check_health(self) -> None:
         """Writes, reads and removes a probe."""
@@ -182,3 +184,7 @@ class Indexer(FindApi, Protocol):
     async def reload(self) -> None:
         """Reads policy and limits again."""
         ...
+
+
+class Indexer(FindApi, IngestApi, AdminApi, Protocol):
+    """All three APIs of an indexer, for an application that serves them on one port."""

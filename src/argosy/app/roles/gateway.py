@@ -28,7 +28,7 @@ from argosy.gateway.v1.http import v1_routes
 from argosy.gateway.v1.settings import ApiSettings
 from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ipni.formats.multihash import SHA2_256, wrap
-from argosy.ipni.ports import Indexer
+from argosy.ipni.ports import FindApi
 from argosy.ipni.publish.contexts import decode_label
 from argosy.ownership.fleet_watcher import FleetWatcher
 from argosy.ownership.settings import OwnershipSettings
@@ -69,7 +69,7 @@ class NodeDirectory:
 class IndexedHolders:
     """Implements `HolderLookup` on this process's indexer; repositories in the catalog link to their page here."""
 
-    def __init__(self, indexer: Indexer, is_known: Callable[[str], bool]) -> None:
+    def __init__(self, indexer: FindApi, is_known: Callable[[str], bool]) -> None:
         self._indexer = indexer
         self._is_known = is_known
 
@@ -145,7 +145,7 @@ def _add_finds(process: Process) -> HolderLookup | None:
     return IndexedHolders(process.indexer, lambda name: catalog is not None and name in catalog.specs)
 
 
-def find_routes(indexer: Indexer, *, metrics: Metrics) -> list[BaseRoute]:
+def find_routes(indexer: FindApi, *, metrics: Metrics) -> list[BaseRoute]:
     """The find paths of an indexer in this process, answered without a network."""
     from argosy.ipni.web.app import find_app  # loads the indexer's whole HTTP side
 

@@ -19,10 +19,11 @@ from argosy.base.errors import Invalid, NotFound
 from argosy.ipni import keys
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
-from argosy.ipni.indexer.provider_table import ProviderTable, UnknownWhileFrozen, provider_row, with_applied
-from argosy.ipni.indexer.sync_state import ChainCursor, Change, EntriesProgress, EntryBatch, SyncState, pack
+from argosy.ipni.indexer.provider_table import UnknownWhileFrozen, provider_row, with_applied
+from argosy.ipni.indexer.shared_state import SharedState
+from argosy.ipni.indexer.sync_state import ChainCursor, Change, EntriesProgress, EntryBatch, pack
 from argosy.ipni.model import IndexValue, Peer, Provider
-from argosy.ipni.ports import IndexStore, PublisherSource, Rows
+from argosy.ipni.ports import PublisherSource, Rows
 
 
 class AdKind(StrEnum):
@@ -82,22 +83,13 @@ def kind_of(ad: Advertisement, *, is_superseded: bool = False) -> AdKind:
 
 
 class Applier:
-    def __init__(
-        self,
-        store: IndexStore,
-        provider_table: ProviderTable,
-        sync_state: SyncState,
-        gate: WriteGate,
-        entries: EntriesReader,
-        *,
-        wall: Callable[[], float],
-    ) -> None:
-        self._store = store
-        self._provider_table = provider_table
-        self._sync_state = sync_state
+    def __init__(self, shared: SharedState, gate: WriteGate, entries: EntriesReader) -> None:
+        self._store = shared.store
+        self._provider_table = shared.providers
+        self._sync_state = shared.sync_state
         self._gate = gate
         self._entries = entries
-        self._wall = wall
+        self._wall = shared.clock.wall
 
     async def apply(self, request: ApplyRequest) -> ApplyResult:
         ad = request.ad

@@ -5,10 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Protocol
 
-from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Forbidden, Invalid
-from argosy.base.keyed import KeyedLock
-from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import cid as cids
@@ -18,11 +15,11 @@ from argosy.ipni.indexer.apply_ad import AdKind, Applier, ApplyRequest, ApplyRes
 from argosy.ipni.indexer.chain import Scan, ScanLimits, ScanResult
 from argosy.ipni.indexer.policy import PeerPolicy
 from argosy.ipni.indexer.progress import IngestRates, PublisherStatus, SyncRun
-from argosy.ipni.indexer.provider_table import ProviderTable, provider_row, with_error
-from argosy.ipni.indexer.sync_state import ChainCursor, EntryBatch, SyncState
+from argosy.ipni.indexer.provider_table import provider_row, with_error
+from argosy.ipni.indexer.shared_state import SharedState
+from argosy.ipni.indexer.sync_state import ChainCursor, EntryBatch
 from argosy.ipni.model import Peer
-from argosy.ipni.ports import IndexStore, PublisherSource
-from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.ports import PublisherSource
 
 
 class MirrorSource(PublisherSource, Protocol):
@@ -42,30 +39,23 @@ class AdMirror(Protocol):
 class Follower:
     def __init__(
         self,
-        store: IndexStore,
-        sync_state: SyncState,
-        provider_table: ProviderTable,
+        shared: SharedState,
         applier: Applier,
-        provider_locks: KeyedLock[str],
+        rates: IngestRates,
         *,
-        policy: PeerPolicy,
-        settings: IndexerSettings,
-        telemetry: IngestRates,
-        metrics: Metrics,
-        clock: Clock,
         is_frozen: Callable[[], bool],
         mirror: AdMirror | None = None,
     ) -> None:
-        self._store = store
-        self._sync_state = sync_state
-        self._provider_table = provider_table
+        self._store = shared.store
+        self._sync_state = shared.sync_state
+        self._provider_table = shared.providers
+        self._provider_locks = shared.provider_locks
+        self._policy = shared.policy
+        self._settings = shared.settings
+        self._metrics = shared.metrics
+        self._clock = shared.clock
         self._applier = applier
-        self._provider_locks = provider_locks
-        self._policy = policy
-        self._settings = settings
-        self._telemetry = telemetry
-        self._metrics = metrics
-        self._clock = clock
+        self._rates = rates
         self._is_frozen = is_frozen
         self._mirror = mirror
 
@@ -210,7 +200,7 @@ class Follower:
         def on_stored(step: EntryBatch) -> None:
             nonlocal began
             now = self._clock.now()
-            self._telemetry.add(ad.provider, len(step.multihashes), now - began)
+            self._rates.add(ad.provider, len(step.multihashes), now - began)
             began = now
             run = status.download.now or status.download.begin(self._clock.wall())
             run.add("BytesDownloaded", step.bytes_read)

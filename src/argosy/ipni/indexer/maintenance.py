@@ -4,10 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from argosy.base import logs
-from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, NotFound
-from argosy.base.keyed import KeyedLock
-from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer.contact_log import ContactLog
@@ -15,10 +12,8 @@ from argosy.ipni.indexer.freeze import Freeze, Freezer, Usage, UsageRead
 from argosy.ipni.indexer.progress import PublisherStatuses
 from argosy.ipni.indexer.provider_table import ProviderTable
 from argosy.ipni.indexer.resolver import Resolver
-from argosy.ipni.indexer.sync_state import SyncState
+from argosy.ipni.indexer.shared_state import SharedState
 from argosy.ipni.model import Peer, Provider
-from argosy.ipni.ports import IndexStore
-from argosy.ipni.settings import IndexerSettings
 
 log = logs.get("ipni.indexer")
 
@@ -38,34 +33,28 @@ class SyncPort(Protocol):
 class IndexerMaintenance:
     def __init__(
         self,
-        store: IndexStore,
-        sync_state: SyncState,
-        provider_table: ProviderTable,
+        shared: SharedState,
         resolver: Resolver,
         syncs: SyncPort,
-        provider_locks: KeyedLock[str],
         freezer: Freezer,
         usage: Usage,
         *,
         freeze_if_full: Callable[[], Awaitable[bool]],
         remove: Callable[[str], Awaitable[None]],
-        settings: IndexerSettings,
-        metrics: Metrics,
-        clock: Clock,
     ) -> None:
-        self._store = store
-        self._sync_state = sync_state
-        self._provider_table = provider_table
+        self._store = shared.store
+        self._sync_state = shared.sync_state
+        self._provider_table = shared.providers
+        self._provider_locks = shared.provider_locks
+        self._settings = shared.settings
+        self._metrics = shared.metrics
+        self._clock = shared.clock
         self._resolver = resolver
         self._syncs = syncs
-        self._provider_locks = provider_locks
         self._freezer = freezer
         self._usage = usage
         self._freeze_if_full = freeze_if_full
         self._remove = remove
-        self._settings = settings
-        self._metrics = metrics
-        self._clock = clock
         self._resumed = 0
 
     def resume(self, limit: int | None = None) -> None:

@@ -33,8 +33,9 @@ from argosy.ipni.indexer.maintenance import IndexerMaintenance
 from argosy.ipni.indexer.policy import policy_of
 from argosy.ipni.indexer.prefetch import EntriesPrefetcher
 from argosy.ipni.indexer.progress import IngestRates
-from argosy.ipni.indexer.provider_table import ProviderTable, provider_row
+from argosy.ipni.indexer.provider_table import provider_row
 from argosy.ipni.indexer.resolver import Resolver, sample
+from argosy.ipni.indexer.shared_state import SharedState
 from argosy.ipni.indexer.sync_queue import SyncRequest
 from argosy.ipni.indexer.sync_service import SyncService
 from argosy.ipni.indexer.sync_state import APPLIED, AdState, Change, SyncState, cursor_row, pack, unpack
@@ -98,72 +99,43 @@ class IndexerService:
         clock: Clock | None = None,
         announcing: Collection[str] = (),
     ) -> None:
+        shared = SharedState(
+            store,
+            settings,
+            metrics or Metrics(),
+            clock or SystemClock(),
+            policy_of(settings),
+            SyncState(store),
+            KeyedLock(),
+        )
         self._store = store
         self._settings = settings
+        self._metrics = shared.metrics
+        self._clock = shared.clock
+        self._policy = shared.policy
+        self._sync_state = shared.sync_state
+        self._provider_table = shared.providers
+        self._provider_locks = shared.provider_locks
         self._usage = usage
         self._providers_of = providers_of
         self._reread = reread
-        self._metrics = metrics or Metrics()
-        self._clock = clock or SystemClock()
         self._id = ""
-        self._policy = policy_of(settings)
-        self._sync_state = SyncState(store)
-        self._provider_table = ProviderTable()
         self._assignments = Assignments(store)
         self._freezer = Freezer(settings.freeze_at_percent)
         self._gate = FreezeGate(lambda: self._freezer.is_over(usage.percent()), self._on_freeze)
-        self._telemetry = IngestRates()
-        self._resolver = Resolver(store, self._provider_table, self._policy)
-        applier = Applier(
-            store,
-            self._provider_table,
-            self._sync_state,
-            self._gate,
-            EntriesPrefetcher(blocks_max=settings.entries_depth_max),
-            wall=self._clock.wall,
-        )
-        self._provider_locks: KeyedLock[str] = KeyedLock()
-        follower = Follower(
-            store,
-            self._sync_state,
-            self._provider_table,
-            applier,
-            self._provider_locks,
-            policy=self._policy,
-            settings=settings,
-            telemetry=self._telemetry,
-            metrics=self._metrics,
-            clock=self._clock,
-            is_frozen=lambda: self._gate.is_frozen,
-            mirror=mirror,
-        )
-        self._syncs = SyncService(
-            store,
-            sources,
-            follower,
-            self._sync_state,
-            self._provider_table,
-            self._assignments,
-            policy=self._policy,
-            settings=settings,
-            metrics=self._metrics,
-            clock=self._clock,
-            announcing=announcing,
-        )
+        self._rates = IngestRates()
+        self._resolver = Resolver(store, shared.providers, shared.policy)
+        applier = Applier(shared, self._gate, EntriesPrefetcher(blocks_max=settings.entries_depth_max))
+        follower = Follower(shared, applier, self._rates, is_frozen=lambda: self._gate.is_frozen, mirror=mirror)
+        self._syncs = SyncService(shared, sources, follower, self._assignments, announcing=announcing)
         self._maintenance = IndexerMaintenance(
-            store,
-            self._sync_state,
-            self._provider_table,
+            shared,
             self._resolver,
             self._syncs,
-            self._provider_locks,
             self._freezer,
             usage,
             freeze_if_full=self._gate.is_open,
             remove=self.remove_provider,
-            settings=settings,
-            metrics=self._metrics,
-            clock=self._clock,
         )
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -399,7 +371,7 @@ class IndexerService:
         self._sync_state.apply(cursor)
 
     def telemetry(self) -> Mapping[str, tuple[int, float, int]]:
-        return self._telemetry.drain()
+        return self._rates.drain()
 
     async def reload(self) -> None:
         if self._reread is None:

@@ -5,23 +5,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from argosy.base import logs
-from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Conflict, Forbidden, Invalid
-from argosy.base.metrics import Metrics
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer.assignments import Assignments
 from argosy.ipni.indexer.contact_log import ContactLog
 from argosy.ipni.indexer.follower import Follower
-from argosy.ipni.indexer.policy import PeerPolicy
 from argosy.ipni.indexer.progress import PublisherStatuses
-from argosy.ipni.indexer.provider_table import NoAddress, ProviderTable, provider_row
+from argosy.ipni.indexer.provider_table import NoAddress, provider_row
+from argosy.ipni.indexer.shared_state import SharedState
 from argosy.ipni.indexer.sync_queue import PausedPublishers, RecentHeads, SyncQueue, SyncRequest
-from argosy.ipni.indexer.sync_state import SyncState
 from argosy.ipni.model import Peer, Provider
-from argosy.ipni.ports import IndexStore, PublisherSources
-from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.ports import PublisherSources
 
 log = logs.get("ipni.indexer")
 
@@ -31,31 +27,25 @@ CANCELLED = "broken off"  # by whoever stops the indexer, or removes the provide
 class SyncService:
     def __init__(
         self,
-        store: IndexStore,
+        shared: SharedState,
         sources: PublisherSources,
         follower: Follower,
-        sync_state: SyncState,
-        provider_table: ProviderTable,
         assignments: Assignments,
         *,
-        policy: PeerPolicy,
-        settings: IndexerSettings,
-        metrics: Metrics,
-        clock: Clock,
         announcing: Collection[str] = (),
     ) -> None:
-        self._store = store
+        self._store = shared.store
+        self._sync_state = shared.sync_state
+        self._provider_table = shared.providers
+        self._policy = shared.policy
+        self._settings = settings = shared.settings
+        self._metrics = shared.metrics
+        self._clock = shared.clock
         self._sources = sources
         self._follower = follower
-        self._sync_state = sync_state
-        self._provider_table = provider_table
         self._assignments = assignments
-        self._policy = policy
-        self._settings = settings
-        self._metrics = metrics
-        self._clock = clock
         self.statuses = PublisherStatuses()
-        self.contacts = ContactLog(clock.now(), announcing)
+        self.contacts = ContactLog(shared.clock.now(), announcing)
         self._recent = RecentHeads()
         self._pauses = PausedPublishers(settings.bad_ads_pause_s)
         self._scans = asyncio.Semaphore(settings.scans_max)

@@ -23,7 +23,7 @@ from argosy.base.metrics import CONTENT_TYPE, Metrics
 from argosy.base.redact import redact
 from argosy.ipni.formats import cid
 from argosy.ipni.formats.peer import parse_peer
-from argosy.ipni.ports import Indexer
+from argosy.ipni.ports import AdminApi
 from argosy.ipni.web.http import Handler, Verbs, flag_in, peer_in
 
 
@@ -111,7 +111,7 @@ _LEVELS = {
 
 
 def admin_app(
-    indexer: Indexer, *, metrics: Metrics, admin_token: str | None = None, is_private_network: bool = False
+    indexer: AdminApi, *, metrics: Metrics, admin_token: str | None = None, is_private_network: bool = False
 ) -> ASGIApp:
     """The admin surface alone, for a listener of its own."""
     routes = admin_routes(indexer, metrics=metrics, admin_token=admin_token, is_private_network=is_private_network)
@@ -121,7 +121,7 @@ def admin_app(
 
 
 def admin_routes(
-    indexer: Indexer, *, metrics: Metrics, admin_token: str | None = None, is_private_network: bool = False
+    indexer: AdminApi, *, metrics: Metrics, admin_token: str | None = None, is_private_network: bool = False
 ) -> list[BaseRoute]:
     def guard(request: Request) -> None:
         if not is_private_network:
@@ -158,7 +158,7 @@ def admin_routes(
 
 
 class _Admin:
-    def __init__(self, indexer: Indexer, metrics: Metrics) -> None:
+    def __init__(self, indexer: AdminApi, metrics: Metrics) -> None:
         self._indexer = indexer
         self._metrics = metrics
         self._unread = TelemetryBuffer()

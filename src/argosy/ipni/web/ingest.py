@@ -8,7 +8,7 @@ from starlette.types import ASGIApp
 
 from argosy.base.http import json_response, read_body
 from argosy.ipni.formats import announce, cid, peer_record
-from argosy.ipni.ports import Indexer
+from argosy.ipni.ports import IngestApi
 from argosy.ipni.web.http import health, peer_in, route
 
 ANNOUNCE_BYTES_MAX = 1024 * 1024
@@ -16,14 +16,14 @@ RECORD_BYTES_MAX = 64 * 1024  # a signed peer record: a key, a signature and som
 _FRESH = {"cache-control": "no-store"}
 
 
-def ingest_app(indexer: Indexer) -> ASGIApp:
+def ingest_app(indexer: IngestApi) -> ASGIApp:
     """The ingest surface alone, for a listener of its own."""
     app = Starlette(routes=[*ingest_routes(indexer), route("/health", GET=health)])
     app.router.redirect_slashes = False
     return app
 
 
-def ingest_routes(indexer: Indexer) -> list[BaseRoute]:
+def ingest_routes(indexer: IngestApi) -> list[BaseRoute]:
     ingest = _Ingest(indexer)
     return [
         route("/announce", PUT=ingest.announce),
@@ -36,7 +36,7 @@ def ingest_routes(indexer: Indexer) -> list[BaseRoute]:
 
 
 class _Ingest:
-    def __init__(self, indexer: Indexer) -> None:
+    def __init__(self, indexer: IngestApi) -> None:
         self._indexer = indexer
 
     async def announce(self, request: Request) -> Response:
