@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from argosy.ipni.indexer.service import IndexerService
     from argosy.ipni.indexer_client import IndexerClient
     from argosy.ipni.keyspace.settings import KeyspaceSettings
-    from argosy.ipni.model import Assignment, IndexerStatus, IndexValue, Peer, Provider, ProviderResult, StoreStats
-    from argosy.ipni.ports import AdminApi, FindApi, Indexer, IndexStore, IngestApi, PublisherSource, PublisherSources
+    from argosy.ipni.model import Assignment, IndexerStatus, IndexValue, Peer, Provider, ProviderResult
+    from argosy.ipni.ports import AdminApi, FindApi, Indexer, IndexStore, IngestApi, PublisherSource
     from argosy.ipni.publish.head_announcer import AnnounceClient, HeadAnnouncer
     from argosy.ipni.publish.http import publisher_app
     from argosy.ipni.publish.ports import ChainStore, PublishedContext
@@ -50,7 +50,6 @@ _EXPORTS = {
         "Peer",
         "Provider",
         "ProviderResult",
-        "StoreStats",
     ),
     "argosy.ipni.ports": (
         "AdminApi",
@@ -59,7 +58,6 @@ _EXPORTS = {
         "Indexer",
         "IngestApi",
         "PublisherSource",
-        "PublisherSources",
     ),
     "argosy.ipni.publish.head_announcer": ("AnnounceClient", "HeadAnnouncer"),
     "argosy.ipni.publish.http": ("publisher_app",),
@@ -99,9 +97,7 @@ __all__ = [
     "PublishedContext",
     "Publisher",
     "PublisherSource",
-    "PublisherSources",
     "ReadOnlyChain",
-    "StoreStats",
     "SyncSettings",
     "admin_app",
     "find_app",
