@@ -154,7 +154,7 @@ def test_check_says_what_it_cannot_read(url: str) -> None:
     connection.close()
     answer = run("check", "--url", url, "--json")
     assert answer.exit_code == 1
-    assert [trouble for trouble in json.loads(answer.stdout)["troubles"] if "jobs.type takes text" in trouble]
+    assert [trouble for trouble in json.loads(answer.stdout)["troubles"] if "jobs.type must be text" in trouble]
 
 
 def test_check_says_where_it_had_to_stop(url: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.registry import admin_sessions, aliases, canaries, canary_runs, changes, jobs, leases, limits, tasks
+from argosy.registry import admin_sessions, aliases, canaries, changes, jobs, leases, limits, tasks
 from argosy.registry.rows import ControlJobState, RunStatus, TaskStatus
 from argosy.registry.transaction import Transaction, TransactionBody
 from tests.contracts.registry_stage import LoadingStore, Stage
@@ -45,7 +45,7 @@ async def begun(store: LoadingStore) -> None:
     await store.run(jobs.claim("w", lease_ms=60_000))
     await store.run(aliases.create("docs", ["docs-1"]))
     await store.run(canaries.create("c", "n", index_uid="i", interval_s=1, query={}, assertions=[]))
-    await store.run(canary_runs.append("c", RunStatus.PASS, 1))
+    await store.run(canaries.append_run("c", RunStatus.PASS, 1))
     await store.run(changes.push("hook", b"12345", 12))
     await store.run(changes.push("hook", b"67890", 12))
     await store.run(tasks.insert("t", task_uid=1))

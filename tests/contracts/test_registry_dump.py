@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from argosy.base.errors import Conflict
-from argosy.registry import canaries, canary_runs, changes, jobs, limits, tasks
+from argosy.registry import canaries, changes, jobs, limits, tasks
 from argosy.registry.rows import ControlJobState, LivePod, RunStatus
 from argosy.registry.tables import LIVE_PODS, TABLES
 from argosy.registry.transaction import Get, Notify, Put, ReadCounter, Upsert
@@ -28,7 +28,7 @@ async def fill(store: LoadingStore) -> None:
         await store.run(written(Upsert(table, full(table))))
     await store.run(canaries.create("c1", "n", index_uid="i", interval_s=1, query={}, assertions=[]))
     for n in range(5):
-        await store.run(canary_runs.append("c1", RunStatus.PASS, n, keep=3))
+        await store.run(canaries.append_run("c1", RunStatus.PASS, n, keep=3))
         await store.run(changes.push("hook:1", b"event %d" % n, 20))
         await store.run(changes.push("emptied", b"12345", 6))
         await store.run(tasks.next_uid())
@@ -63,7 +63,7 @@ async def test_what_was_dumped_is_loaded_without_loss(
         assert await answer(new, Get(table, ("k",) * len(table.key))) == replace(empty(table), version=1)
     assert await new.run(changes.overflow("hook:1")) == await old.run(changes.overflow("hook:1"))
     assert await new.run(changes.overflow("emptied")) == await old.run(changes.overflow("emptied"))
-    assert await new.run(canary_runs.newest("c1")) == await old.run(canary_runs.newest("c1"))
+    assert await new.run(canaries.newest_runs("c1")) == await old.run(canaries.newest_runs("c1"))
     assert await new.run(tasks.next_uid()) == 6
     value, left_ms = await answer(new, ReadCounter("ratelimit:searchui:%3A%3A1"))
     assert value == 5

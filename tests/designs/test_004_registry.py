@@ -20,7 +20,6 @@ from argosy.registry import (
     admin_sessions,
     aliases,
     canaries,
-    canary_runs,
     catalog,
     changes,
     crud,
@@ -292,7 +291,7 @@ async def keyspace(store: RegistryStore) -> None:
         jobs.enqueue("j1", "t", {}),
         leases.acquire("ilm", "n1"),
         canaries.create("c1", "name", index_uid="i1", interval_s=60, query={}, assertions=[]),
-        canary_runs.append("c1", RunStatus.PASS, 1),
+        canaries.append_run("c1", RunStatus.PASS, 1),
         changes.advance("sink1", "i1", expected_seq=0, new_seq=1),
         tenants.put(tenants.hash_of("key"), "acme"),
         policies.put_rollover(RolloverPolicy("p1", "w", "r", "x-{n}", {}, {}, {}, True)),
@@ -376,9 +375,9 @@ async def test_a_thousand_runs_of_a_canary_are_kept_if_asked_for(url: str) -> No
     """ "10 canaries with 1000 runs each" """
     store = await opened(url)
     await store.run(canaries.create("c1", "name", index_uid="i1", interval_s=60, query={}, assertions=[]))
-    appends = (canary_runs.append("c1", RunStatus.PASS, 1, keep=1000) for _ in range(1010))
+    appends = (canaries.append_run("c1", RunStatus.PASS, 1, keep=1000) for _ in range(1010))
     await asyncio.gather(*map(store.run, appends))
-    assert (await store.run(canary_runs.stats("c1"))).runs == 1000
+    assert (await store.run(canaries.run_stats("c1"))).runs == 1000
     await store.close()
 
 

@@ -5,7 +5,7 @@ import pytest
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.registry import crud
 from argosy.registry.rows import AliasKind, Canary, IndexAlias, SearchUiConfig
-from argosy.registry.tables import ALIASES, CANARIES, SEARCH_UI_CONFIG, named
+from argosy.registry.tables import ALIASES, CANARIES, SEARCH_UI_CONFIG, log_name
 from tests.registry.interpreter import Interpreter
 
 CONFIG = SearchUiConfig("docs", {"title": "Docs"}, 5)
@@ -17,7 +17,7 @@ def test_a_row_is_written_at_the_version_that_was_read() -> None:
     assert (first.version, store.run(crud.read(SEARCH_UI_CONFIG, "docs"))) == (1, first)
     second = store.run(crud.put(SEARCH_UI_CONFIG, first))
     assert second.version == 2
-    with pytest.raises(Conflict, match="at version 2, not 1: read it again"):
+    with pytest.raises(Conflict, match="at version 2, not 1; read it again"):
         store.run(crud.put(SEARCH_UI_CONFIG, first))
     with pytest.raises(Conflict, match="already has 'docs'"):
         store.run(crud.put(SEARCH_UI_CONFIG, CONFIG))
@@ -27,7 +27,7 @@ def test_a_row_that_was_deleted_meanwhile_is_not_found() -> None:
     store = Interpreter()
     first = store.run(crud.put(SEARCH_UI_CONFIG, CONFIG))
     store.meanwhile(crud.delete(SEARCH_UI_CONFIG, "docs"))
-    with pytest.raises(NotFound, match="no 'docs'"):
+    with pytest.raises(NotFound, match="'docs' not found"):
         store.run(crud.put(SEARCH_UI_CONFIG, first))
 
 
@@ -43,10 +43,10 @@ def test_a_row_is_deleted_at_the_version_that_was_read() -> None:
 def test_a_value_that_is_one_rows_alone_is_refused_to_another() -> None:
     store = Interpreter()
     canary = Canary("c1", "front page", "docs", 60, {}, (), True, 0)
-    stored = store.run(crud.put(CANARIES, canary))
+    put_row = store.run(crud.put(CANARIES, canary))
     with pytest.raises(Conflict, match="'c1' already has name 'front page'"):
         store.run(crud.put(CANARIES, Canary("c2", "front page", "docs", 60, {}, (), True, 0)))
-    assert store.run(crud.put(CANARIES, stored)).version == 2
+    assert store.run(crud.put(CANARIES, put_row)).version == 2
 
 
 def test_a_value_taken_meanwhile_is_refused() -> None:
@@ -58,7 +58,7 @@ def test_a_value_taken_meanwhile_is_refused() -> None:
 
 def test_a_row_that_does_not_fit_its_table_is_invalid() -> None:
     store = Interpreter()
-    with pytest.raises(Invalid, match="config takes map"):
+    with pytest.raises(Invalid, match="config must be map"):
         store.run(crud.put(SEARCH_UI_CONFIG, SearchUiConfig("docs", "text", 0)))  # type: ignore[arg-type]
     with pytest.raises(Invalid, match="key"):
         store.run(crud.read(SEARCH_UI_CONFIG, ""))
@@ -79,6 +79,6 @@ def test_a_list_is_whole_although_pages_end_between_equal_rows(monkeypatch: pyte
 
 def test_names_of_logs_cannot_be_mistaken_for_one_another() -> None:
     """Defect R24: a colon in a name made keys ambiguous."""
-    assert named("cdc:overflow:<sink>", "a:b%") == "cdc:overflow:a%3Ab%25"
+    assert log_name("cdc:overflow:<sink>", "a:b%") == "cdc:overflow:a%3Ab%25"
     with pytest.raises(Invalid):
-        named("cdc:overflow:<sink>", "")
+        log_name("cdc:overflow:<sink>", "")

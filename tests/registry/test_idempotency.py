@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.registry import idempotency
-from argosy.registry.idempotency import Begun, IdempotencyVerdict
+from argosy.registry.idempotency import BeginResult, IdempotencyVerdict
 from tests.registry.interpreter import Interpreter
 
 BODY, OTHER = b"a" * 32, b"b" * 32
@@ -12,19 +12,19 @@ BODY, OTHER = b"a" * 32, b"b" * 32
 
 def test_a_key_goes_from_new_to_pending_to_replay() -> None:
     store = Interpreter()
-    assert store.run(idempotency.begin("k", BODY)) == Begun(IdempotencyVerdict.NEW)
-    assert store.run(idempotency.begin("k", BODY)) == Begun(IdempotencyVerdict.PENDING)
-    assert store.run(idempotency.begin("k", OTHER)) == Begun(IdempotencyVerdict.MISMATCH)
+    assert store.run(idempotency.begin("k", BODY)) == BeginResult(IdempotencyVerdict.NEW)
+    assert store.run(idempotency.begin("k", BODY)) == BeginResult(IdempotencyVerdict.PENDING)
+    assert store.run(idempotency.begin("k", OTHER)) == BeginResult(IdempotencyVerdict.MISMATCH)
     assert store.run(idempotency.finish("k", "task-7"))
-    assert store.run(idempotency.begin("k", BODY)) == Begun(IdempotencyVerdict.REPLAY, "task-7")
-    assert store.run(idempotency.begin("k", OTHER)) == Begun(IdempotencyVerdict.MISMATCH)
+    assert store.run(idempotency.begin("k", BODY)) == BeginResult(IdempotencyVerdict.REPLAY, "task-7")
+    assert store.run(idempotency.begin("k", OTHER)) == BeginResult(IdempotencyVerdict.MISMATCH)
 
 
 def test_of_two_who_take_a_key_at_once_one_is_new() -> None:
     """Defect R17: the check and the record were two steps, so both missed."""
     store = Interpreter()
     store.meanwhile(idempotency.begin("k", BODY))
-    assert store.run(idempotency.begin("k", BODY)) == Begun(IdempotencyVerdict.PENDING)
+    assert store.run(idempotency.begin("k", BODY)) == BeginResult(IdempotencyVerdict.PENDING)
 
 
 def test_finishing_does_not_prolong_a_key() -> None:
@@ -33,7 +33,7 @@ def test_finishing_does_not_prolong_a_key() -> None:
     store.pass_time(99)
     assert store.run(idempotency.finish("k", "t"))
     store.pass_time(1)
-    assert store.run(idempotency.begin("k", OTHER)) == Begun(IdempotencyVerdict.NEW)
+    assert store.run(idempotency.begin("k", OTHER)) == BeginResult(IdempotencyVerdict.NEW)
 
 
 def test_a_key_lives_a_day() -> None:
@@ -56,7 +56,7 @@ def test_only_a_pending_key_is_finished_or_given_back() -> None:
     store.run(idempotency.finish("k", "t"))
     assert not store.run(idempotency.finish("k", "u"))
     assert not store.run(idempotency.abandon("k"))
-    assert store.run(idempotency.begin("k", OTHER)) == Begun(IdempotencyVerdict.REPLAY, "t")
+    assert store.run(idempotency.begin("k", OTHER)) == BeginResult(IdempotencyVerdict.REPLAY, "t")
 
 
 def test_bad_input_is_refused() -> None:

@@ -179,7 +179,7 @@ def test_a_job_is_split_once_and_its_parts_keep_their_order() -> None:
     fence = claimed(store).fence
     parts = store.run(jobs.split("big", "w1", fence, [{"part": n} for n in range(12)]))
     assert [part.job_id for part in parts] == [f"big.{n}" for n in range(12)]
-    assert store.run(jobs.listed(parent="big")) == parts
+    assert store.run(jobs.list_jobs(parent="big")) == parts
     assert [claimed(store).chunk_index for _ in range(12)] == list(range(12))
     with pytest.raises(Conflict, match="split already, into 12"):
         store.run(jobs.split("big", "w1", fence, [{}]))
@@ -217,7 +217,7 @@ def test_only_jobs_that_ended_before_a_time_are_pruned() -> None:
     store.pass_time(1)
     store.run(jobs.cancel("b"))
     assert [store.run(jobs.prune(START_MS + 1)) for _ in range(2)] == [1, 0]
-    assert [job.job_id for job in store.run(jobs.listed())] == ["living", "b"]
+    assert [job.job_id for job in store.run(jobs.list_jobs())] == ["living", "b"]
 
 
 def test_all_jobs_are_listed_not_only_the_queue() -> None:
@@ -226,7 +226,7 @@ def test_all_jobs_are_listed_not_only_the_queue() -> None:
     queue(store, "a", "b", "c")
     claimed(store)
     store.run(jobs.cancel("b"))
-    found = {state: store.run(jobs.listed(state=state)) for state in (None, *ControlJobState)}
+    found = {state: store.run(jobs.list_jobs(state=state)) for state in (None, *ControlJobState)}
     assert {state: [job.job_id for job in listed] for state, listed in found.items()} == {
         None: ["c", "b", "a"],
         ControlJobState.QUEUED: ["c"],
@@ -235,8 +235,8 @@ def test_all_jobs_are_listed_not_only_the_queue() -> None:
         ControlJobState.COMPLETED: [],
         ControlJobState.FAILED: [],
     }
-    assert store.run(jobs.listed(type="other")) == []
-    assert len(store.run(jobs.listed(limit=1))) == 1
+    assert store.run(jobs.list_jobs(type="other")) == []
+    assert len(store.run(jobs.list_jobs(limit=1))) == 1
 
 
 @pytest.mark.parametrize("wrong", [{"priority": 1001}, {"max_attempts": 0}, {"max_attempts": 101}, {"not_before": -1}])
@@ -246,5 +246,5 @@ def test_bad_input_is_refused(wrong: dict[str, object]) -> None:
         queue(store, "j", **wrong)
     with pytest.raises(Invalid, match="name"):
         claim(store, "")
-    with pytest.raises(Invalid, match="a claim is 1 to"):
+    with pytest.raises(Invalid, match="a claim must be 1 to"):
         claim(store, lease_ms=0)

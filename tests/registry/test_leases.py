@@ -98,7 +98,7 @@ def test_bad_input_is_refused() -> None:
     store = Interpreter()
     with pytest.raises(Invalid, match="name"):
         store.run(leases.acquire("s", ""))
-    with pytest.raises(Invalid, match="a lease is 1 to"):
+    with pytest.raises(Invalid, match="a lease must be 1 to"):
         store.run(leases.acquire("s", "a", 0))
     with pytest.raises(Invalid, match="key"):
         store.run(leases.acquire("", "a"))

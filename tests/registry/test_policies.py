@@ -25,11 +25,11 @@ def test_a_rollover_policy_is_edited_by_one_at_a_time() -> None:
 def test_what_a_policy_did_is_noted_beside_it() -> None:
     store = Interpreter()
     first = store.run(policies.put_rollover(POLICY))
-    assert store.run(policies.note_rollover("logs")).last_action_at == START_MS
-    noted = store.run(policies.note_rollover("logs", "no such alias"))
+    assert store.run(policies.record_rollover("logs")).last_action_at == START_MS
+    noted = store.run(policies.record_rollover("logs", "no such alias"))
     assert (noted.last_error, noted.triggers) == ("no such alias", first.triggers)
     with pytest.raises(NotFound):
-        store.run(policies.note_rollover("other"))
+        store.run(policies.record_rollover("other"))
 
 
 @pytest.mark.parametrize("wrong", [{"read_alias": "logs-write"}, {"pattern": ""}, {"write_alias": ""}])

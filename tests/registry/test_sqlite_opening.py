@@ -9,7 +9,7 @@ import pytest
 
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.registry.backends import sqlite_errors
-from argosy.registry.backends.sqlite_errors import translated
+from argosy.registry.backends.sqlite_errors import to_argosy_error
 from argosy.registry.backends.sqlite_setup import MEMORY, path_of
 from argosy.registry.transaction import Get, Put
 from tests.registry.sqlite_stage import BALLS, Ball, asked, committed, opened
@@ -137,7 +137,7 @@ async def test_a_file_that_became_read_only_is_unavailable(tmp_path: Path) -> No
 def test_every_error_says_what_happened_and_what_to_do(name: str) -> None:
     error = sqlite3.OperationalError("the library's words")
     error.sqlite_errorname = f"{name}_DETAIL"
-    told = translated(error, "r.db")
+    told = to_argosy_error(error, "r.db")
     assert isinstance(told, ArgosyError)
     assert str(told).startswith("the registry r.db failed (the library's words): ")
     assert told.__cause__ is error
@@ -146,4 +146,4 @@ def test_every_error_says_what_happened_and_what_to_do(name: str) -> None:
 def test_an_error_without_a_remedy_stays_what_it_is() -> None:
     mistake = sqlite3.OperationalError("near SELEKT: syntax error")
     mistake.sqlite_errorname = "SQLITE_ERROR"
-    assert translated(mistake, "r.db") is mistake
+    assert to_argosy_error(mistake, "r.db") is mistake

@@ -67,7 +67,7 @@ def test_a_task_that_has_ended_stays_as_it_ended() -> None:
     assert store.run(tasks.set_status("a", S.PROCESSING)) == ended
     assert store.run(tasks.set_status("a", S.SUCCEEDED)) == ended
     assert store.revision == revision
-    with pytest.raises(NotFound, match="no 'b'"):
+    with pytest.raises(NotFound, match="'b' not found"):
         store.run(tasks.set_status("b", S.FAILED))
 
 

@@ -136,13 +136,13 @@ def _open_input(file: Path) -> Iterator[IO[bytes]]:
 @json_option
 def check(url: str | None, namespace: str | None, config: Path | None, as_json: bool) -> None:
     """Read a whole registry and report problems. Nothing is changed."""
-    from argosy.registry.export import look_over
+    from argosy.registry.export import check_store
 
     effective = settings(config, url, namespace)
     with status("check") as show:
 
         def check_all(store: "Movable") -> "Awaitable[tuple[Counts, list[str]]]":
-            return look_over(store, lambda done: show(f"{done:,} items"))
+            return check_store(store, lambda done: show(f"{done:,} items"))
 
         counts, problems = asyncio.run(_run_with_registry(effective, check_all, may_migrate=False))
     if as_json:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import BATCH_MAX, check_key, check_span, stored
+from argosy.registry.crud import BATCH_MAX, check_key, check_span, put_row
 from argosy.registry.rows import AdminSession
 from argosy.registry.tables import ADMIN_SESSIONS, REVOKED_CHANNEL
 from argosy.registry.transaction import (
@@ -57,7 +57,7 @@ def insert(
         user_agent=None if user_agent is None else user_agent[:USER_AGENT_CHARS_MAX],
         source_ip=None if source_ip is None else source_ip[:SOURCE_IP_CHARS_MAX],
     )
-    return (yield from stored(ADMIN_SESSIONS, session))
+    return (yield from put_row(ADMIN_SESSIONS, session))
 
 
 @transaction
@@ -74,7 +74,7 @@ def revoke(session_id: str) -> TransactionBody[bool]:
     session = yield from read(session_id)
     if session is None:
         return False
-    yield from commit(*_revoked(session))
+    yield from commit(*_revocation(session))
     return True
 
 
@@ -84,7 +84,7 @@ def revoke_all(admin_key_hash: str) -> TransactionBody[int]:
     sessions = yield from crud.every(ADMIN_SESSIONS, "key", (admin_key_hash,))
     valid = [session for session in sessions if not session.is_revoked][:BATCH_MAX]
     if valid:
-        yield from commit(*(write for session in valid for write in _revoked(session)))
+        yield from commit(*(write for session in valid for write in _revocation(session)))
     return len(valid)
 
 
@@ -98,6 +98,6 @@ def prune() -> TransactionBody[int]:
     return len(revoked)
 
 
-def _revoked(session: AdminSession) -> tuple[Write, Write]:
+def _revocation(session: AdminSession) -> tuple[Write, Write]:
     flagged = replace(session, is_revoked=True)
     return Put(ADMIN_SESSIONS, flagged), Notify(REVOKED_CHANNEL, session.session_id)

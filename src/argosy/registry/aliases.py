@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import check_key, check_version, known, stored
+from argosy.registry.crud import check_key, check_version, put_row, require
 from argosy.registry.rows import AliasKind, IndexAlias
 from argosy.registry.tables import ALIASES
 from argosy.registry.transaction import Delete, Get, Now, TransactionBody, commit, get, now, read_many, transaction
@@ -44,7 +44,7 @@ def create(name: str, targets: Sequence[str], kind: AliasKind = AliasKind.SINGLE
     if found is not None:
         raise Conflict(f"alias {name!r} already exists")
     empty = IndexAlias(name, AliasKind(kind), None, (), clock)
-    return (yield from stored(ALIASES, _aimed(empty, targets)))
+    return (yield from put_row(ALIASES, _with_targets(empty, targets)))
 
 
 @transaction
@@ -60,13 +60,17 @@ def flip(
     if not 0 <= keep <= HISTORY_MAX:
         raise Invalid(f"an alias remembers 0 to {HISTORY_MAX} states, not {keep}")
     clock = yield from now()
-    alias = yield from known(ALIASES, name)
+    alias = yield from require(ALIASES, name)
     if alias.kind is not kind:
         raise Conflict(f"alias {name!r} is {alias.kind}: it cannot be flipped as {kind}")
     if expected_version is not None:
         check_version(ALIASES, (name,), alias, expected_version)
-    history = (*alias.history, _written(alias, clock))
-    return (yield from stored(ALIASES, replace(_aimed(alias, targets), history=history[max(0, len(history) - keep) :])))
+    history = (*alias.history, _encode_state(alias, clock))
+    return (
+        yield from put_row(
+            ALIASES, replace(_with_targets(alias, targets), history=history[max(0, len(history) - keep) :])
+        )
+    )
 
 
 @transaction
@@ -111,12 +115,12 @@ def history_of(alias: IndexAlias) -> tuple[AliasState, ...]:
     return tuple(AliasState(tuple(state["uids"]), state["version"], state["at"]) for state in states)
 
 
-def _written(alias: IndexAlias, clock: int) -> str:
+def _encode_state(alias: IndexAlias, clock: int) -> str:
     state = {"uids": uids_of(alias), "version": alias.version, "at": clock}
     return json.dumps(state, separators=(",", ":"), ensure_ascii=False)
 
 
-def _aimed(alias: IndexAlias, targets: Sequence[str]) -> IndexAlias:
+def _with_targets(alias: IndexAlias, targets: Sequence[str]) -> IndexAlias:
     if isinstance(targets, str) or not 1 <= len(targets) <= TARGETS_MAX or not all(targets):
         raise Invalid(f"an alias names 1 to {TARGETS_MAX} indexes, not {targets!r:.80}")
     if alias.kind is AliasKind.MULTI:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import check_key, check_unique, known, stored
+from argosy.registry.crud import check_key, check_unique, put_row, require
 from argosy.registry.rows import RepositoryRow
 from argosy.registry.tables import REPOSITORIES
 from argosy.registry.transaction import Get, Now, TransactionBody, find, get, now, read_many, transaction
@@ -38,7 +38,7 @@ def add(
     repository = RepositoryRow(repo_id, url, branches, is_pinned, replicas, max_bids, added_at=clock)
     _check(repository)
     yield from check_unique(REPOSITORIES, repository)
-    return (yield from stored(REPOSITORIES, repository))
+    return (yield from put_row(REPOSITORIES, repository))
 
 
 @transaction
@@ -56,42 +56,42 @@ def record_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> T
     if not commit_hash or footprint_bytes < 0:
         raise Invalid(f"an index has a commit and a size, not {commit_hash!r} and {footprint_bytes}")
     clock = yield from now()
-    repository = yield from known(REPOSITORIES, repo_id)
+    repository = yield from require(REPOSITORIES, repo_id)
     noted = replace(repository, footprint_bytes=footprint_bytes, last_commit=commit_hash, last_indexed_at=clock)
-    return (yield from stored(REPOSITORIES, replace(noted, failures=0, last_error=None, last_failed_at=None)))
+    return (yield from put_row(REPOSITORIES, replace(noted, failures=0, last_error=None, last_failed_at=None)))
 
 
 @transaction
 def record_index_failure(repo_id: str, *, error: str) -> TransactionBody[RepositoryRow]:
     """Notes why a repository could not be indexed. The text is for people; it must carry no secret."""
     clock = yield from now()
-    repository = yield from known(REPOSITORIES, repo_id)
+    repository = yield from require(REPOSITORIES, repo_id)
     failures = repository.failures + 1
     noted = replace(repository, failures=failures, last_error=error[:ERROR_CHARS_MAX], last_failed_at=clock)
-    return (yield from stored(REPOSITORIES, noted))
+    return (yield from put_row(REPOSITORIES, noted))
 
 
 @transaction
 def pin(repo_id: str, is_pinned: bool) -> TransactionBody[RepositoryRow]:
     """A pinned repository is never evicted from memory."""
-    repository = yield from known(REPOSITORIES, repo_id)
-    return (yield from stored(REPOSITORIES, replace(repository, is_pinned=is_pinned)))
+    repository = yield from require(REPOSITORIES, repo_id)
+    return (yield from put_row(REPOSITORIES, replace(repository, is_pinned=is_pinned)))
 
 
 @transaction
 def request_reindex(repo_id: str) -> TransactionBody[RepositoryRow]:
     """Asks its holders to index a repository anew, whether or not it has new commits."""
     clock = yield from now()
-    repository = yield from known(REPOSITORIES, repo_id)
-    return (yield from stored(REPOSITORIES, replace(repository, reindex_requested_at=clock)))
+    repository = yield from require(REPOSITORIES, repo_id)
+    return (yield from put_row(REPOSITORIES, replace(repository, reindex_requested_at=clock)))
 
 
 @transaction
 def record_push(repo_id: str) -> TransactionBody[RepositoryRow]:
     """Notes that a repository's origin says it has news, so that its holders look now and not at their next turn."""
     clock = yield from now()
-    repository = yield from known(REPOSITORIES, repo_id)
-    return (yield from stored(REPOSITORIES, replace(repository, pushed_at=clock)))
+    repository = yield from require(REPOSITORIES, repo_id)
+    return (yield from put_row(REPOSITORIES, replace(repository, pushed_at=clock)))
 
 
 @transaction

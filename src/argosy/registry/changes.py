@@ -7,9 +7,9 @@ the oldest goes first, and what went is counted.
 from dataclasses import dataclass
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.crud import check_key, check_limit, stored
+from argosy.registry.crud import check_key, check_limit, put_row
 from argosy.registry.rows import CdcCursor
-from argosy.registry.tables import CDC_CURSORS, CDC_OVERFLOW_LOG, CDC_SEQUENCE, named
+from argosy.registry.tables import CDC_CURSORS, CDC_OVERFLOW_LOG, CDC_SEQUENCE, log_name
 from argosy.registry.transaction import (
     Append,
     CountUp,
@@ -44,14 +44,14 @@ class OverflowStats:
 @transaction
 def next_seq(index_uid: str) -> TransactionBody[int]:
     """The number of an index's next event; it grows for ever and is never given twice."""
-    done = yield from commit(CountUp(named(CDC_SEQUENCE, index_uid)))
+    done = yield from commit(CountUp(log_name(CDC_SEQUENCE, index_uid)))
     return done.counts[0][0]
 
 
 @transaction
 def last_seq(index_uid: str) -> TransactionBody[int]:
     """The number given last, 0 before the first."""
-    (counter,) = yield from read_many(ReadCounter(named(CDC_SEQUENCE, index_uid)))
+    (counter,) = yield from read_many(ReadCounter(log_name(CDC_SEQUENCE, index_uid)))
     value: int = counter[0]
     return value
 
@@ -67,7 +67,7 @@ def advance(sink_name: str, index_uid: str, *, expected_seq: int, new_seq: int) 
     if stands != expected_seq:
         raise Conflict(f"the cursor of {sink_name!r} in {index_uid!r} stands at {stands}, not {expected_seq}")
     version = 0 if cursor is None else cursor.version
-    return (yield from stored(CDC_CURSORS, CdcCursor(sink_name, index_uid, new_seq, clock, version)))
+    return (yield from put_row(CDC_CURSORS, CdcCursor(sink_name, index_uid, new_seq, clock, version)))
 
 
 @transaction
@@ -88,7 +88,7 @@ def remove_sink(sink_name: str) -> TransactionBody[int]:
     """Forgets a sink: a batch of its cursors, and its overflow; call it until it returns 0."""
     check_key(CDC_CURSORS, (sink_name,))
     rows = yield from find(CDC_CURSORS, "family", sink_name)
-    yield from commit(DropLog(named(CDC_OVERFLOW_LOG, sink_name)), *(Delete(CDC_CURSORS, row) for row in rows))
+    yield from commit(DropLog(log_name(CDC_OVERFLOW_LOG, sink_name)), *(Delete(CDC_CURSORS, row) for row in rows))
     return len(rows)
 
 
@@ -97,19 +97,19 @@ def push(sink_name: str, event: bytes, max_bytes: int = OVERFLOW_BYTES) -> Trans
     """Keeps an event for later; the oldest make way if the sink has more than its bytes."""
     if not 1 <= len(event) <= min(EVENT_BYTES_MAX, max_bytes):
         raise Invalid(f"an event takes 1 to {min(EVENT_BYTES_MAX, max_bytes)} bytes, not {len(event)}")
-    yield from commit(Append(named(CDC_OVERFLOW_LOG, sink_name), event, keep_bytes=max_bytes))
+    yield from commit(Append(log_name(CDC_OVERFLOW_LOG, sink_name), event, keep_bytes=max_bytes))
 
 
 @transaction
 def pop(sink_name: str, count: int = 1) -> TransactionBody[tuple[bytes, ...]]:
     """Takes the oldest events out."""
-    done = yield from commit(TakeOldest(named(CDC_OVERFLOW_LOG, sink_name), check_limit(count, POP_MAX)))
+    done = yield from commit(TakeOldest(log_name(CDC_OVERFLOW_LOG, sink_name), check_limit(count, POP_MAX)))
     return done.taken[0]
 
 
 @transaction
 def overflow(sink_name: str) -> TransactionBody[OverflowStats]:
     """How much waits, and how much was lost."""
-    (log,) = yield from read_many(ReadLog(named(CDC_OVERFLOW_LOG, sink_name), 0))
+    (log,) = yield from read_many(ReadLog(log_name(CDC_OVERFLOW_LOG, sink_name), 0))
     state: LogState = log
     return OverflowStats(state.length, state.size_bytes, state.dropped)

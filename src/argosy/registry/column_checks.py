@@ -1,7 +1,7 @@
-"""What may be stored: a value fits its column, and every store gives it back exactly as it was.
+"""Checks of column values: only values that every store returns exactly as they were written are accepted.
 
-A check is made once per column and is asked for every row that is written, so each is a closure that looks at the usual
-types first. It answers with the bytes that the value takes.
+A check is built once per column and runs for every row written, so each is a closure that tests the common types first.
+It returns the size of the value in bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,10 +9,10 @@ from math import isfinite
 
 from argosy.base.errors import Invalid
 
-KEY_PART_BYTES_MAX = 1024  # of one part of a key, in UTF-8
-PAYLOAD_BYTES_MAX = 16 << 20  # of one entry of a log
-EXACT_MAX = 1 << 53  # integers beyond it are not exact in every store
-DEPTH_MAX = 32  # of maps and lists within each other
+KEY_PART_BYTES_MAX = 1024  # one part of a key, in UTF-8
+PAYLOAD_BYTES_MAX = 16 << 20  # one log entry
+EXACT_MAX = 1 << 53  # larger integers are not exact in Lua, which Redis scripts use
+DEPTH_MAX = 32  # nesting of maps and lists
 _NUMBER_BYTES = 8
 
 Check = Callable[[object], int]
@@ -86,15 +86,15 @@ def mapping(name: str) -> Check:
 
 
 def check_key_part(table: str, part: object) -> None:
-    """Keys are texts of bounded length that are not empty."""
+    """Raises `Invalid` unless a key part is a non-empty text of bounded length."""
     if not isinstance(part, str) or not 0 < len(utf8(f"a key of {table}", part)) <= KEY_PART_BYTES_MAX:
-        raise Invalid(f"a key of {table} is 1 to {KEY_PART_BYTES_MAX} bytes of text, not {part!r:.80}")
+        raise Invalid(f"a key of {table} must be text of 1 to {KEY_PART_BYTES_MAX} bytes, not {part!r:.80}")
 
 
 def check_payload(payload: object) -> None:
-    """One entry of a log."""
+    """Raises `Invalid` unless the payload is one log entry of bounded size."""
     if not isinstance(payload, bytes) or len(payload) > PAYLOAD_BYTES_MAX:
-        raise Invalid(f"a log takes up to {PAYLOAD_BYTES_MAX} bytes, not {payload!r:.80}")
+        raise Invalid(f"a log entry must be at most {PAYLOAD_BYTES_MAX} bytes, not {payload!r:.80}")
 
 
 def inexact(name: str, value: int) -> Invalid:
@@ -109,13 +109,13 @@ def utf8(name: str, value: str) -> bytes:
 
 
 def wrong(name: str, expected: str, value: object) -> Invalid:
-    return Invalid(f"{name} takes {expected}, not {value!r:.80}")
+    return Invalid(f"{name} must be {expected}, not {value!r:.80}")
 
 
 def _json_size(name: str, value: object, depth: int) -> int:
-    """The bytes of what stands inside a map: whatever JSON knows, and nothing else."""
+    """Size of a value inside a map, in bytes. Only JSON values are allowed."""
     if depth > DEPTH_MAX:
-        raise Invalid(f"{name} may be nested {DEPTH_MAX} deep")
+        raise Invalid(f"{name} is nested more than {DEPTH_MAX} levels deep")
     match value:
         case str():
             return len(value) if value.isascii() else len(utf8(name, value))
@@ -138,4 +138,4 @@ def _json_size(name: str, value: object, depth: int) -> int:
             return size
         case list() | tuple():
             return sum(_json_size(name, item, depth + 1) for item in value)
-    raise wrong(name, "what JSON knows", value)
+    raise wrong(name, "JSON values", value)

@@ -1,7 +1,7 @@
-"""Rows that are simply kept: read, written if nobody else was first, listed, deleted.
+"""Generic row operations: read, put with compare-and-set, list, delete.
 
-A row that the caller has read carries its version; written back it must still be at that version, and version 0 must
-not exist yet. Whoever is late is told so and looks again.
+A row carries the version at which it was read. When it is put back, the stored row must still be at that version;
+version 0 requires that there is none. Otherwise `Conflict` is raised, and the caller reads again.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from argosy.registry.transaction import (
     transaction,
 )
 
-BATCH_MAX = 500  # rows one step writes or deletes
+BATCH_MAX = 500  # rows one transaction writes or deletes
 
 
 @transaction
@@ -35,21 +35,22 @@ def read(table: Table[R], *key: str) -> TransactionBody[R | None]:
 
 @transaction
 def put(table: Table[R], row: R) -> TransactionBody[R]:
-    """Stores a row and returns it as it now is; Conflict unless the store has it at the row's version."""
+    """Stores a row and returns it with its new version. Raises `Conflict` unless the stored version equals the
+    row's."""
     table.check(row)
     key = table.key_of(row)
     known = yield from get(table, *key)
     if row.version == 0 and known is not None:
-        raise Conflict(f"{table.name} already has {spelled(key)}")
+        raise Conflict(f"{table.name} already has {format_key(key)}")
     if row.version != 0:
         check_version(table, key, known, row.version)
     yield from check_unique(table, row)
-    return (yield from stored(table, row))
+    return (yield from put_row(table, row))
 
 
 @transaction
 def delete(table: Table[R], *key: str, expected_version: int | None = None) -> TransactionBody[bool]:
-    """Removes a row; False if there is none, Conflict if it is not at the version the caller has seen."""
+    """Deletes a row. Returns False if there is none; raises `Conflict` if it is not at `expected_version`."""
     check_key(table, key)
     known = yield from get(table, *key)
     if known is None:
@@ -62,9 +63,9 @@ def delete(table: Table[R], *key: str, expected_version: int | None = None) -> T
 
 @transaction
 def every(table: Table[R], index: str = "all", equals: Sequence[Any] = ()) -> TransactionBody[list[R]]:
-    """All rows of an index in its order, page by page.
+    """All rows of an index in its order, read page by page.
 
-    A page may end between rows that are equal in order: those are asked for again with the next one.
+    A page may end between rows that are equal in order; those are read again with the next page.
     """
     rows: list[R] = []
     after: int | None = None
@@ -74,32 +75,32 @@ def every(table: Table[R], index: str = "all", equals: Sequence[Any] = ()) -> Tr
         if len(page) < FIND_MAX:
             return rows + page
         if order is None or getattr(page[0], order) == getattr(page[-1], order):
-            raise Invalid(f"{table.name} has more than {FIND_MAX} rows equal in order: they cannot be listed")
+            raise Invalid(f"cannot list {table.name}: more than {FIND_MAX} rows are equal in order")
         last = getattr(page[-1], order)
         rows += [row for row in page if getattr(row, order) != last]
         after = last - 1
 
 
-# -- parts of other programs --------------------------------------------------------------------------------
+# -- parts of other bodies ----------------------------------------------------------------------------------
 
 
-def stored(table: Table[R], row: R) -> TransactionBody[R]:
-    """Commits one row; the version it got is in the answer."""
+def put_row(table: Table[R], row: R) -> TransactionBody[R]:
+    """Commits one row and returns it with its new version."""
     done = yield from commit(Put(table, row))
     return with_version(row, done.versions[-1])
 
 
-def known(table: Table[R], *key: str) -> TransactionBody[R]:
-    """A row that must be there."""
+def require(table: Table[R], *key: str) -> TransactionBody[R]:
+    """A row; raises `NotFound` if there is none."""
     check_key(table, key)
     row = yield from get(table, *key)
     if row is None:
-        raise NotFound(f"{table.name} has no {spelled(key)}")
+        raise NotFound(f"{format_key(key)} not found in {table.name}")
     return row
 
 
 def check_unique(table: Table[R], row: R) -> TransactionBody[None]:
-    """Conflict if another row has the values that must be this row's alone."""
+    """Raises `Conflict` if another row has the same values in a unique index."""
     unique = [index for index in table.indexes if index.is_unique]
     wanted = [(index, tuple(getattr(row, name) for name in index.by)) for index in unique]
     wanted = [(index, values) for index, values in wanted if None not in values]
@@ -108,15 +109,15 @@ def check_unique(table: Table[R], row: R) -> TransactionBody[None]:
     answers = yield from read_many(*(Find(table, index.name, values, limit=1) for index, values in wanted))
     for (index, values), found in zip(wanted, answers, strict=True):
         if any(table.key_of(other) != table.key_of(row) for other in found):
-            taken = spelled(table.key_of(found[0]))
-            raise Conflict(f"{table.name} {taken} already has {', '.join(index.by)} {spelled(values)}")
+            taken = format_key(table.key_of(found[0]))
+            raise Conflict(f"{table.name} {taken} already has {', '.join(index.by)} {format_key(values)}")
 
 
 def check_version(table: Table[R], key: tuple[str, ...], row: R | None, expected: int) -> None:
     if row is None:
-        raise NotFound(f"{table.name} has no {spelled(key)}")
+        raise NotFound(f"{format_key(key)} not found in {table.name}")
     if row.version != expected:
-        raise Conflict(f"{table.name} {spelled(key)} is at version {row.version}, not {expected}: read it again")
+        raise Conflict(f"{table.name} {format_key(key)} is at version {row.version}, not {expected}; read it again")
 
 
 def check_key(table: Table[Any], key: tuple[str, ...]) -> None:
@@ -125,15 +126,15 @@ def check_key(table: Table[Any], key: tuple[str, ...]) -> None:
 
 
 def check_span(name: str, milliseconds: int, longest: int) -> int:
-    """A span of time that is longer than nothing and no longer than its bound."""
+    """Raises `Invalid` unless the time span is positive and within its bound."""
     if not isinstance(milliseconds, int) or not 0 < milliseconds <= longest:
-        raise Invalid(f"{name} is 1 to {longest} milliseconds, not {milliseconds}")
+        raise Invalid(f"{name} must be 1 to {longest} milliseconds, not {milliseconds}")
     return milliseconds
 
 
 def check_limit(limit: int, most: int = FIND_MAX) -> int:
     if not 1 <= limit <= most:
-        raise Invalid(f"a limit is 1 to {most}, not {limit}")
+        raise Invalid(f"limit must be 1 to {most}, not {limit}")
     return limit
 
 
@@ -141,5 +142,5 @@ def with_version(row: R, version: int) -> R:
     return replace_row(row, version=version)
 
 
-def spelled(values: Sequence[Any]) -> str:
+def format_key(values: Sequence[Any]) -> str:
     return "/".join(repr(str(value)) for value in values)

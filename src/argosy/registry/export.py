@@ -81,7 +81,7 @@ class RegistryExport:
         yield from read_items(lines)
 
 
-async def look_over(store: RegistryStore, say: Say) -> tuple[Counts, list[str]]:
+async def check_store(store: RegistryStore, say: Say) -> tuple[Counts, list[str]]:
     """Reads everything, and says what is wrong. What passes can be moved elsewhere."""
     counts: Counts = Counter()
     troubles = await store.check() if isinstance(store, SelfChecking) else []

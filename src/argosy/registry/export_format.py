@@ -189,7 +189,7 @@ def _tuple(value: Any) -> Any:
 _CONVERTERS = {table.name: _converters(table) for table in TABLES}
 
 
-def _converted(table: str, column: str, value: Any) -> Any:
+def _convert(table: str, column: str, value: Any) -> Any:
     convert = _CONVERTERS[table].get(column)
     return value if value is None or convert is None else convert(value)
 
@@ -201,7 +201,7 @@ def row_values(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         raise Invalid(f"there is no table {name!r:.80}: this export is of a newer argosy")
     if unknown := sorted(set(values) - _COLUMNS[name]):
         raise Invalid(f"{name} has no column {unknown[0]!r:.80}: this export is of a newer argosy")
-    row = table.row(**{column: _converted(name, column, value) for column, value in values.items()})
+    row = table.row(**{column: _convert(name, column, value) for column, value in values.items()})
     _check_row(name, row)
     return {column.name: getattr(row, column.name) for column in table.columns} | {"version": row.version}
 

@@ -1,4 +1,4 @@
-"""Opens the registry that a URL names. There is no default and no second choice: a wrong URL is an error."""
+"""Opens the registry that a URL names. There is no default and no fallback: an unknown scheme is an error."""
 
 from difflib import get_close_matches
 from typing import Any
@@ -9,7 +9,7 @@ from argosy.base.errors import Invalid
 from argosy.base.extras import load_module
 from argosy.registry.ports import RegistryStore
 
-# Backends are imported when they are asked for, because one needs an extra that an installation may lack.
+# Backends are imported on use, because Redis needs an extra that may not be installed.
 _SQLITE = ("sqlite", "argosy.registry.backends.sqlite", "SqliteStore")
 _REDIS = ("redis", "argosy.registry.backends.redis", "RedisRegistry")
 _BACKENDS = {
@@ -21,27 +21,29 @@ SCHEMES = tuple(_BACKENDS)
 
 
 async def open_registry(url: str, *, clock: Clock, random: Random, namespace: str = "argosy") -> RegistryStore:
-    """Opens or creates a registry. A file holds one, so `namespace` tells apart only those that share a server.
+    """Opens or creates a registry. `namespace` separates registries on one Redis server; a SQLite file holds only one.
 
-    `memory://` gives a registry of its own to the caller; it lives and dies with it.
+    `memory://` returns a new registry, which is lost when it is closed.
     """
     scheme, separator, _ = url.partition("://")
     if scheme not in _BACKENDS or not separator:
-        raise Invalid(_unknown(scheme))
-    if url == "sqlite://":  # elsewhere that is a database in memory; who forgot the path would lose all
-        raise Invalid("a SQLite registry needs a path: write sqlite:///relative.db, or memory:// to keep nothing")
-    store = _store(*_BACKENDS[scheme])
+        raise Invalid(_unknown_scheme(scheme))
+    if url == "sqlite://":  # to SQLite this means memory: a forgotten path would lose all data
+        raise Invalid(
+            "a SQLite registry needs a path: write sqlite:///relative.db, or memory:// for one in memory"
+        )
+    store = _load_store(*_BACKENDS[scheme])
     options = {"random": random, "namespace": namespace} if _BACKENDS[scheme] is _REDIS else {}
     opened: RegistryStore = await store.open(url, clock=clock, **options)
     return opened
 
 
-def _store(extra: str, module: str, name: str) -> Any:
+def _load_store(extra: str, module: str, name: str) -> Any:
     return getattr(load_module(module, extra=extra, purpose=f"the {extra} backend"), name)
 
 
-def _unknown(scheme: str) -> str:
+def _unknown_scheme(scheme: str) -> str:
     known = ", ".join(f"{name}://" for name in SCHEMES)
     close = get_close_matches(scheme, SCHEMES, n=1)
     hint = f"did you mean {close[0]}://? " if close else ""
-    return f"there is no registry {scheme[:20]!r}: {hint}the URL begins with one of {known}"
+    return f"unknown registry scheme {scheme[:20]!r}: {hint}supported: {known}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from argosy.base.errors import Invalid
-from argosy.registry.crud import check_key, check_span, stored
+from argosy.registry.crud import check_key, check_span, put_row
 from argosy.registry.rows import IdempotencyEntry, IdempotencyState
 from argosy.registry.tables import IDEMPOTENCY_CACHE
 from argosy.registry.transaction import Delete, Get, Now, TransactionBody, commit, get, read_many, transaction
@@ -27,13 +27,13 @@ class IdempotencyVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Begun:
+class BeginResult:
     verdict: IdempotencyVerdict
     task_id: str | None = None  # of a replay
 
 
 @transaction
-def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody[Begun]:
+def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody[BeginResult]:
     """Takes a key, or says what became of it."""
     _check(key)
     check_span("the life of an idempotency key", ttl_ms, TTL_MS_MAX)
@@ -42,13 +42,13 @@ def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody
     clock, entry = yield from read_many(Now(), Get(IDEMPOTENCY_CACHE, (key,)))
     if entry is None:
         taken = IdempotencyEntry(key, body_sha256, IdempotencyState.PENDING, None, clock + ttl_ms)
-        yield from stored(IDEMPOTENCY_CACHE, taken)
-        return Begun(IdempotencyVerdict.NEW)
+        yield from put_row(IDEMPOTENCY_CACHE, taken)
+        return BeginResult(IdempotencyVerdict.NEW)
     if entry.body_sha256 != body_sha256:
-        return Begun(IdempotencyVerdict.MISMATCH)
+        return BeginResult(IdempotencyVerdict.MISMATCH)
     if entry.state is IdempotencyState.PENDING:
-        return Begun(IdempotencyVerdict.PENDING)
-    return Begun(IdempotencyVerdict.REPLAY, entry.task_id)
+        return BeginResult(IdempotencyVerdict.PENDING)
+    return BeginResult(IdempotencyVerdict.REPLAY, entry.task_id)
 
 
 @transaction
@@ -59,7 +59,7 @@ def finish(key: str, task_id: str) -> TransactionBody[bool]:
     entry = yield from _pending(key)
     if entry is None:
         return False
-    yield from stored(IDEMPOTENCY_CACHE, replace(entry, state=IdempotencyState.DONE, task_id=task_id))
+    yield from put_row(IDEMPOTENCY_CACHE, replace(entry, state=IdempotencyState.DONE, task_id=task_id))
     return True
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.crud import check_key, check_limit, check_span, check_unique, known, stored, with_version
+from argosy.registry.crud import check_key, check_limit, check_span, check_unique, put_row, require, with_version
 from argosy.registry.rows import ControlJob, ControlJobState
 from argosy.registry.table import replace_row
 from argosy.registry.tables import JOBS
@@ -80,7 +80,7 @@ def enqueue(
         dedupe_key=dedupe_key,
     )
     yield from check_unique(JOBS, job)
-    return (yield from stored(JOBS, job))
+    return (yield from put_row(JOBS, job))
 
 
 @transaction
@@ -94,7 +94,7 @@ def claim(
     clock = yield from now()
     job, spent = yield from _next(clock, types)
     writes: list[Write] = [
-        Put(JOBS, _ended(each, ControlJobState.FAILED, clock, error="out of attempts")) for each in spent
+        Put(JOBS, _finish(each, ControlJobState.FAILED, clock, error="out of attempts")) for each in spent
     ]
     if job is None:
         if writes:
@@ -134,7 +134,7 @@ def complete(job_id: str, worker: str, fence: int, result: Mapping[str, Any] | N
     job = yield from get(JOBS, job_id)
     if job is None or not _is_held(job, worker, fence, None):
         return False
-    done = _ended(job, ControlJobState.COMPLETED, clock)
+    done = _finish(job, ControlJobState.COMPLETED, clock)
     yield from commit(Put(JOBS, done if result is None else replace_row(done, progress=result)))
     return True
 
@@ -147,9 +147,9 @@ def fail(job_id: str, worker: str, fence: int, error: str, *, retry_at: int | No
     if job is None or not _is_held(job, worker, fence, None):
         return False
     if retry_at is None or job.attempts >= job.max_attempts:
-        yield from commit(Put(JOBS, _ended(job, ControlJobState.FAILED, clock, error=error)))
+        yield from commit(Put(JOBS, _finish(job, ControlJobState.FAILED, clock, error=error)))
     else:
-        yield from commit(Put(JOBS, replace_row(_queued(job), not_before=retry_at, error=error)))
+        yield from commit(Put(JOBS, replace_row(_requeue(job), not_before=retry_at, error=error)))
     return True
 
 
@@ -157,10 +157,10 @@ def fail(job_id: str, worker: str, fence: int, error: str, *, retry_at: int | No
 def cancel(job_id: str) -> TransactionBody[ControlJob]:
     """Ends a job whatever it does; its worker is refused when it reports."""
     clock = yield from now()
-    job = yield from known(JOBS, job_id)
+    job = yield from require(JOBS, job_id)
     if job.state.is_terminal:
         return job
-    return (yield from stored(JOBS, _ended(job, ControlJobState.CANCELED, clock)))
+    return (yield from put_row(JOBS, _finish(job, ControlJobState.CANCELED, clock)))
 
 
 @transaction
@@ -209,9 +209,9 @@ def reap() -> TransactionBody[int]:
         is_spent = {job.job_id: job.attempts >= job.max_attempts for job in expired}
         yield from commit(
             *(
-                Put(JOBS, _ended(job, ControlJobState.FAILED, clock, error="out of attempts"))
+                Put(JOBS, _finish(job, ControlJobState.FAILED, clock, error="out of attempts"))
                 if is_spent[job.job_id]
-                else Put(JOBS, _queued(job))
+                else Put(JOBS, _requeue(job))
                 for job in expired
             )
         )
@@ -246,7 +246,7 @@ def read(job_id: str) -> TransactionBody[ControlJob | None]:
 
 
 @transaction
-def listed(
+def list_jobs(
     *, state: ControlJobState | None = None, type: str | None = None, parent: str | None = None, limit: int = FIND_MAX
 ) -> TransactionBody[list[ControlJob]]:
     """Jobs of a parent in the order of their chunks, living jobs in the order of the queue, others the latest first.
@@ -304,11 +304,11 @@ def _is_held(job: ControlJob, worker: str, fence: int, clock: int | None) -> boo
     return is_claim and (clock is None or (job.claim_expires_at or 0) > clock)
 
 
-def _queued(job: ControlJob) -> ControlJob:
+def _requeue(job: ControlJob) -> ControlJob:
     return replace_row(job, state=ControlJobState.QUEUED, claimed_by=None, claim_expires_at=None)
 
 
-def _ended(job: ControlJob, state: ControlJobState, clock: int, error: str | None = None) -> ControlJob:
+def _finish(job: ControlJob, state: ControlJobState, clock: int, error: str | None = None) -> ControlJob:
     """Ended jobs give up their claim and their dedupe key."""
     return replace_row(
         job,

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from argosy.base.errors import Fenced, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import check_key, check_span, stored
+from argosy.registry.crud import check_key, check_span, put_row
 from argosy.registry.rows import LeaderLease
 from argosy.registry.tables import LEADER_LEASE
 from argosy.registry.transaction import Get, Now, T, Transaction, TransactionBody, read_many, transaction
@@ -28,7 +28,7 @@ def acquire(scope: str, holder: str, ttl_ms: int = TTL_MS) -> TransactionBody[Le
         taken = replace(lease, expires_at=clock + ttl_ms)
     else:
         taken = LeaderLease(scope, holder, clock + ttl_ms, lease.fence + 1, clock, lease.version)
-    return (yield from stored(LEADER_LEASE, taken))
+    return (yield from put_row(LEADER_LEASE, taken))
 
 
 @transaction
@@ -38,7 +38,7 @@ def renew(scope: str, holder: str, fence: int, ttl_ms: int = TTL_MS) -> Transact
     lease, clock = yield from _read(scope)
     if not is_held(lease, clock) or (lease.holder, lease.fence) != (holder, fence):
         return False
-    yield from stored(LEADER_LEASE, replace(lease, expires_at=clock + ttl_ms))
+    yield from put_row(LEADER_LEASE, replace(lease, expires_at=clock + ttl_ms))
     return True
 
 
@@ -48,7 +48,7 @@ def release(scope: str, holder: str, fence: int) -> TransactionBody[bool]:
     lease, _ = yield from _read(scope)
     if (lease.holder, lease.fence) != (holder, fence):
         return False
-    yield from stored(LEADER_LEASE, replace(lease, holder=None, expires_at=0))
+    yield from put_row(LEADER_LEASE, replace(lease, holder=None, expires_at=0))
     return True
 
 

@@ -7,9 +7,9 @@ of a failure has an end too, but one that outlives the lock, so that the next fa
 from dataclasses import dataclass
 
 from argosy.base.errors import Invalid
-from argosy.registry.crud import check_key, check_span, stored
+from argosy.registry.crud import check_key, check_span, put_row
 from argosy.registry.rows import BeaconSeen, LoginBackoff
-from argosy.registry.tables import ADMIN_LOGIN_RATE, BEACONS, LOGIN_BACKOFF, SEARCH_UI_RATE, named
+from argosy.registry.tables import ADMIN_LOGIN_RATE, BEACONS, LOGIN_BACKOFF, SEARCH_UI_RATE, log_name
 from argosy.registry.transaction import (
     CountUp,
     Delete,
@@ -45,7 +45,7 @@ class RateDecision:
 @transaction
 def hit_search_ui(ip: str, *, limit: int = SEARCH_UI_HITS, window_ms: int = WINDOW_MS) -> TransactionBody[RateDecision]:
     """Counts a request of an address to the search page."""
-    return (yield from _hit(named(SEARCH_UI_RATE, ip), limit, window_ms))
+    return (yield from _hit(log_name(SEARCH_UI_RATE, ip), limit, window_ms))
 
 
 @transaction
@@ -57,7 +57,7 @@ def hit_admin_login(
     clock, backoff = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
     if backoff is not None and backoff.next_allowed_at > clock:
         return RateDecision(False, 0, backoff.next_allowed_at - clock)
-    return (yield from _hit(named(ADMIN_LOGIN_RATE, ip), limit, window_ms))
+    return (yield from _hit(log_name(ADMIN_LOGIN_RATE, ip), limit, window_ms))
 
 
 @transaction
@@ -70,7 +70,7 @@ def login_failed(ip: str) -> TransactionBody[int]:
     allowed_at = clock + locked_ms
     version = 0 if known is None else known.version
     backoff = LoginBackoff(ip, failures, allowed_at, allowed_at + FAILURES_KEPT_MS, version)
-    yield from stored(LOGIN_BACKOFF, backoff)
+    yield from put_row(LOGIN_BACKOFF, backoff)
     return locked_ms
 
 
@@ -80,7 +80,7 @@ def login_succeeded(ip: str) -> TransactionBody[None]:
     check_key(LOGIN_BACKOFF, (ip,))
     (known,) = yield from read_many(Get(LOGIN_BACKOFF, (ip,)))
     forgotten: list[Write] = [] if known is None else [Delete(LOGIN_BACKOFF, known)]
-    yield from commit(DropCounter(named(ADMIN_LOGIN_RATE, ip)), *forgotten)
+    yield from commit(DropCounter(log_name(ADMIN_LOGIN_RATE, ip)), *forgotten)
 
 
 @transaction
@@ -107,7 +107,7 @@ def lock_ms(failures: int) -> int:
     """How long so many failures in a row lock an address: nothing, then 10 minutes, doubling up to a day."""
     if failures <= FREE_FAILURES:
         return 0
-    doublings = min(failures - FREE_FAILURES - 1, 16)  # more would only make a large number larger
+    doublings = min(failures - FREE_FAILURES - 1, 16)  # more would only row_from_values a large number larger
     return min(LOCK_MS << doublings, LOCK_MS_MAX)
 
 

@@ -45,9 +45,9 @@ def create(tables: Iterable[Table[Any]]) -> list[str]:
 
 def create_table(table: Table[Any]) -> str:
     columns = [_definition(column) for column in table.columns]
-    key = ", ".join(map(quoted, table.key))
+    key = ", ".join(map(quote, table.key))
     parts = ",\n    ".join([*columns, '"version" INTEGER NOT NULL', f"PRIMARY KEY ({key})"])
-    return f"CREATE TABLE {quoted(table.name)} (\n    {parts}\n) WITHOUT ROWID"
+    return f"CREATE TABLE {quote(table.name)} (\n    {parts}\n) WITHOUT ROWID"
 
 
 def create_indexes(table: Table[Any]) -> list[str]:
@@ -59,10 +59,10 @@ def create_index(table: Table[Any], index: TableIndex) -> str:
     """Rows whose values contain None are not in the index; SQLite appends the key, which orders rows that are equal."""
     columns = index_columns(index)
     nullable = [column.name for column in table.columns if column.name in columns and column.is_nullable]
-    where = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in nullable)
+    where = " AND ".join(f"{quote(name)} IS NOT NULL" for name in nullable)
     return (
-        f"CREATE {'UNIQUE ' if index.is_unique else ''}INDEX {quoted(index_name(table, index))}"
-        f" ON {quoted(table.name)} ({', '.join(map(quoted, columns))}){f' WHERE {where}' if where else ''}"
+        f"CREATE {'UNIQUE ' if index.is_unique else ''}INDEX {quote(index_name(table, index))}"
+        f" ON {quote(table.name)} ({', '.join(map(quote, columns))}){f' WHERE {where}' if where else ''}"
     )
 
 
@@ -71,7 +71,7 @@ def add_column(table: Table[Any], name: str) -> str:
     column = next((column for column in table.columns if column.name == name), None)
     assert column is not None, f"{table.name} has no column {name!r}"
     default = literal(column, default_of(table.row, name))
-    return f"ALTER TABLE {quoted(table.name)} ADD COLUMN {_definition(column)} DEFAULT {default}"
+    return f"ALTER TABLE {quote(table.name)} ADD COLUMN {_definition(column)} DEFAULT {default}"
 
 
 def steps(found: int, wanted: int, migrations: Sequence[Migration], *, where: str) -> list[Migration]:
@@ -126,7 +126,7 @@ def expiry_index(table: Table[Any]) -> TableIndex | None:
     return TableIndex("_expires", order=table.expires)
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     assert '"' not in name, name
     return f'"{name}"'
 
@@ -145,4 +145,4 @@ def literal(column: Column, value: object) -> str:
 
 
 def _definition(column: Column) -> str:
-    return f"{quoted(column.name)} {SQL_TYPES[column.kind]}{'' if column.is_nullable else ' NOT NULL'}"
+    return f"{quote(column.name)} {SQL_TYPES[column.kind]}{'' if column.is_nullable else ' NOT NULL'}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Fenced, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import BATCH_MAX, check_key, check_unique, known, stored
+from argosy.registry.crud import BATCH_MAX, check_key, check_unique, put_row, require
 from argosy.registry.rows import ControlOperation, OperationStatus
 from argosy.registry.tables import OPERATIONS
 from argosy.registry.transaction import (
@@ -54,7 +54,7 @@ def start(
         busy_scope=scope,
     )
     yield from check_unique(OPERATIONS, operation)
-    return (yield from stored(OPERATIONS, operation))
+    return (yield from put_row(OPERATIONS, operation))
 
 
 @transaction
@@ -64,7 +64,7 @@ def advance(
     """Commits a phase (or, in the same phase, progress); without a state, the last one stays."""
     if not phase:
         raise Invalid("a phase has a name")
-    operation, clock = yield from _mine(operation_id, fence)
+    operation, clock = yield from _require_led(operation_id, fence)
     if operation.status is not OperationStatus.RUNNING:
         raise Conflict(f"operation {operation_id!r} is {operation.status}: it does not advance")
     moved = replace(
@@ -75,20 +75,20 @@ def advance(
         fence=fence,
         state=operation.state if state is None else state,
     )
-    return (yield from stored(OPERATIONS, moved))
+    return (yield from put_row(OPERATIONS, moved))
 
 
 @transaction
 def pause(operation_id: str, fence: int, error: str | None = None) -> TransactionBody[ControlOperation]:
     """Stands still until it is resumed."""
-    return (yield from _turned(operation_id, fence, OperationStatus.PAUSED, error))
+    return (yield from _set_status(operation_id, fence, OperationStatus.PAUSED, error))
 
 
 @transaction
 def finish(operation_id: str, fence: int, error: str | None = None) -> TransactionBody[ControlOperation]:
     """Ends an operation, well or (with an error) not; its scope is free again."""
     status = OperationStatus.COMPLETED if error is None else OperationStatus.FAILED
-    return (yield from _turned(operation_id, fence, status, error))
+    return (yield from _set_status(operation_id, fence, status, error))
 
 
 @transaction
@@ -101,7 +101,7 @@ def resume(scope: str, fence: int) -> TransactionBody[ControlOperation | None]:
         return None
     _check_fence(busy[0], fence)
     resumed = replace(busy[0], status=OperationStatus.RUNNING, fence=fence, updated_at=clock)
-    return (yield from stored(OPERATIONS, resumed))
+    return (yield from put_row(OPERATIONS, resumed))
 
 
 @transaction
@@ -130,19 +130,19 @@ def prune(before: int) -> TransactionBody[int]:
     return len(ended)
 
 
-def _turned(
+def _set_status(
     operation_id: str, fence: int, status: OperationStatus, error: str | None
 ) -> TransactionBody[ControlOperation]:
-    operation, clock = yield from _mine(operation_id, fence)
+    operation, clock = yield from _require_led(operation_id, fence)
     if operation.status in _ENDED:
         raise Conflict(f"operation {operation_id!r} is {operation.status} already")
     turned = replace(operation, status=status, updated_at=clock, fence=fence, error=error)
-    return (yield from stored(OPERATIONS, replace(turned, busy_scope=None) if status in _ENDED else turned))
+    return (yield from put_row(OPERATIONS, replace(turned, busy_scope=None) if status in _ENDED else turned))
 
 
-def _mine(operation_id: str, fence: int) -> TransactionBody[tuple[ControlOperation, int]]:
+def _require_led(operation_id: str, fence: int) -> TransactionBody[tuple[ControlOperation, int]]:
     clock = yield from now()
-    operation = yield from known(OPERATIONS, operation_id)
+    operation = yield from require(OPERATIONS, operation_id)
     _check_fence(operation, fence)
     return operation, clock
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
-from argosy.registry.crud import check_key, check_version, known, stored, with_version
+from argosy.registry.crud import check_key, check_version, put_row, require, with_version
 from argosy.registry.rows import RolloverPolicy, SearchUiConfig, TtlPolicy
 from argosy.registry.table import R, Table
 from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TTL_POLICIES
@@ -31,11 +31,11 @@ def put_rollover(policy: RolloverPolicy) -> TransactionBody[RolloverPolicy]:
 
 
 @transaction
-def note_rollover(name: str, error: str | None = None) -> TransactionBody[RolloverPolicy]:
+def record_rollover(name: str, error: str | None = None) -> TransactionBody[RolloverPolicy]:
     """Notes that a policy has acted, or why it could not; the policy itself stays."""
     clock = yield from now()
-    policy = yield from known(ROLLOVER_POLICIES, name)
-    return (yield from stored(ROLLOVER_POLICIES, replace(policy, last_action_at=clock, last_error=error)))
+    policy = yield from require(ROLLOVER_POLICIES, name)
+    return (yield from put_row(ROLLOVER_POLICIES, replace(policy, last_action_at=clock, last_error=error)))
 
 
 @transaction
@@ -72,7 +72,7 @@ def _read(table: Table[R], index_uid: str) -> TransactionBody[tuple[int, R | Non
 
 def _put(table: Table[R], row: R, found: R | None, expected_version: int | None) -> TransactionBody[R]:
     if expected_version == 0 and found is not None:
-        raise Conflict(f"{table.name} already has {crud.spelled(table.key_of(row))}")
+        raise Conflict(f"{table.name} already has {crud.format_key(table.key_of(row))}")
     if expected_version:
         check_version(table, table.key_of(row), found, expected_version)
-    return (yield from stored(table, row if found is None else with_version(row, found.version)))
+    return (yield from put_row(table, row if found is None else with_version(row, found.version)))

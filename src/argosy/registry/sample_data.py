@@ -9,7 +9,7 @@ from base64 import b32encode
 from collections.abc import Iterator
 from hashlib import sha256
 
-from argosy.registry.canary_runs import CanaryRun, packed
+from argosy.registry.canaries import CanaryRun, encode_run
 from argosy.registry.jobs import due
 from argosy.registry.rows import (
     AdminSession,
@@ -51,7 +51,7 @@ from argosy.registry.tables import (
     SESSIONS,
     TASKS,
     TENANT_MAP,
-    named,
+    log_name,
 )
 from argosy.registry.transaction import Append, CountUp, Upsert, Write
 
@@ -132,7 +132,7 @@ def _of_clients(now: int) -> Iterator[Write]:
         )
         yield Upsert(IDEMPOTENCY_CACHE, entry)
     for n in range(RATES_COUNT):
-        yield CountUp(named(SEARCH_UI_RATE, _address(n)), MINUTE_MS)
+        yield CountUp(log_name(SEARCH_UI_RATE, _address(n)), MINUTE_MS)
 
 
 def _jobs(now: int) -> Iterator[Write]:
@@ -168,7 +168,7 @@ def _canaries(now: int, runs: int) -> Iterator[Write]:
                 12 + run % 40,
                 None if is_good else {"min_hits": 2},
             )
-            yield Append(named(CANARY_RUNS_LOG, canary_id), packed(made), keep=runs)
+            yield Append(log_name(CANARY_RUNS_LOG, canary_id), encode_run(made), keep=runs)
 
 
 def _configuration(now: int) -> Iterator[Write]:

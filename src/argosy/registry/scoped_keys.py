@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud, pods
-from argosy.registry.crud import check_key, check_span, known, stored
+from argosy.registry.crud import check_key, check_span, put_row, require
 from argosy.registry.rows import ScopedKey, ScopedKeyObserved
 from argosy.registry.tables import SCOPED_KEYS, SCOPED_KEYS_OBSERVED
 from argosy.registry.transaction import Find, TransactionBody, Upsert, commit, get, now, read_many, transaction
@@ -37,13 +37,13 @@ def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> Tra
     if generation != expected_generation:
         raise Conflict(f"the search key of {index_uid!r} is of generation {generation}, not {expected_generation}")
     if old is None:
-        return (yield from stored(SCOPED_KEYS, ScopedKey(index_uid, primary_uid, None, clock, 1)))
+        return (yield from put_row(SCOPED_KEYS, ScopedKey(index_uid, primary_uid, None, clock, 1)))
     if old.previous_uid is not None:
         raise Conflict(f"key {old.previous_uid!r} of {index_uid!r} has not been revoked yet: nobody would remember it")
     new = replace(
         old, primary_uid=primary_uid, previous_uid=old.primary_uid, rotated_at=clock, generation=generation + 1
     )
-    return (yield from stored(SCOPED_KEYS, new))
+    return (yield from put_row(SCOPED_KEYS, new))
 
 
 @transaction
@@ -59,20 +59,20 @@ def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED
 @transaction
 def gate(index_uid: str, window_ms: int = pods.WINDOW_MS) -> TransactionBody[RevocationCheck]:
     """Whether every gateway heard of within the window has used the key in force."""
-    key = yield from known(SCOPED_KEYS, index_uid)
+    key = yield from require(SCOPED_KEYS, index_uid)
     return (yield from _gate(key, window_ms))
 
 
 @transaction
 def revoke_previous(index_uid: str, generation: int, window_ms: int = pods.WINDOW_MS) -> TransactionBody[str | None]:
     """Takes the previous key out of the record if the gate is open, and returns it: delete it now. Else None."""
-    key = yield from known(SCOPED_KEYS, index_uid)
+    key = yield from require(SCOPED_KEYS, index_uid)
     if key.generation != generation:
         raise Conflict(f"the search key of {index_uid!r} is of generation {key.generation}, not {generation}")
     opened = yield from _gate(key, window_ms)
     if key.previous_uid is None or not opened.is_open:
         return None
-    yield from stored(SCOPED_KEYS, replace(key, previous_uid=None))
+    yield from put_row(SCOPED_KEYS, replace(key, previous_uid=None))
     return key.previous_uid
 
 

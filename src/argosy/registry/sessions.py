@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from argosy.base.errors import Invalid
-from argosy.registry.crud import check_key, check_span, stored, with_version
+from argosy.registry.crud import check_key, check_span, put_row, with_version
 from argosy.registry.rows import ClientSession
 from argosy.registry.tables import SESSIONS
 from argosy.registry.transaction import (
@@ -29,7 +29,7 @@ from argosy.registry.transaction import (
 TTL_MS = 900_000  # a session lasts this long after its last use
 TTL_MS_MAX = 7 * 86_400_000
 SESSIONS_MAX = 100_000
-EVICTED_MAX = 16  # sessions that make way for one
+EVICTED_MAX = 16  # sessions that row_from_values way for one
 PINS_MAX = 256  # indexes one session has written to
 
 
@@ -74,7 +74,7 @@ def pin(session_id: str, index_uid: str, group: int | None) -> TransactionBody[C
         pins[index_uid] = group
     if len(pins) > PINS_MAX:
         raise Invalid(f"a session pins at most {PINS_MAX} indexes")
-    return (yield from stored(SESSIONS, replace(session, pinned_groups=pins)))
+    return (yield from put_row(SESSIONS, replace(session, pinned_groups=pins)))
 
 
 @transaction
@@ -85,7 +85,7 @@ def touch(session_id: str, ttl_ms: int = TTL_MS) -> TransactionBody[bool]:
     clock, session = yield from read_many(Now(), Get(SESSIONS, (session_id,)))
     if session is None:
         return False
-    yield from stored(SESSIONS, replace(session, expires_at=clock + ttl_ms))
+    yield from put_row(SESSIONS, replace(session, expires_at=clock + ttl_ms))
     return True
 
 

@@ -1,7 +1,7 @@
-"""Tables as data: a row is a frozen dataclass, and a table says what its key, its order and its expiry are.
+"""Table declarations: a row is a frozen dataclass, and a table declares its key, indexes and expiry.
 
-Backends know nothing but this declaration. Every row has a `version` that the store counts up; it is what makes
-compare-and-set possible on every table. Times are whole milliseconds since 1970, by the store's clock.
+Backends work from these declarations alone. Every row has a `version`, which the store increments with each write; this
+gives compare-and-set on every table. Times are whole milliseconds since 1970, by the store's clock.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, Union, get_args, g
 from argosy.base.errors import Invalid
 from argosy.registry import column_checks
 
-ROW_BYTES_MAX = 1 << 20  # of all values of one row: larger things belong in files or object stores
+ROW_BYTES_MAX = 1 << 20  # all values of one row; larger values belong in files or object stores
 
 
 class TableRow(Protocol):
-    """What every row is: a frozen dataclass with a version. Version 0 has never been stored."""
+    """A row: a frozen dataclass with a version. Version 0 means that it has never been stored."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -30,23 +30,23 @@ R = TypeVar("R", bound=TableRow)
 
 
 class TableLayout(StrEnum):
-    """How a table lies in Redis. SQLite has one table with one column each, whatever the layout."""
+    """How a table is stored in Redis. SQLite always uses one table with one column per field."""
 
-    ROW = "row"  # a hash per row and an index: rows that are updated one by one
+    ROW = "row"  # a hash per row, and sorted sets as indexes: rows that are updated one by one
     PACKED = "packed"  # one hash for the whole table: few rows that are listed together
-    FAMILY = "family"  # one hash per first part of the key: rows that are asked for by family
-    VALUE = "value"  # one packed value per row that expires by itself and is never listed
+    FAMILY = "family"  # one hash per first part of the key: rows that are read by family
+    VALUE = "value"  # one encoded value per row, which expires by itself and is never listed
 
 
 class ColumnKind(StrEnum):
-    """What a column holds."""
+    """Type of a column."""
 
     TEXT = "text"
     INTEGER = "integer"
     BOOLEAN = "boolean"
     BYTES = "bytes"
     LIST = "list"  # of texts
-    MAP = "map"  # of texts to anything JSON knows
+    MAP = "map"  # of texts to JSON values
 
 
 _KINDS: dict[Any, ColumnKind] = {
@@ -62,15 +62,15 @@ class Column:
     name: str
     kind: ColumnKind
     is_nullable: bool
-    states: tuple[str, ...] = ()  # the only texts it takes, if it is a state
+    states: tuple[str, ...] = ()  # the allowed values, for an enumeration
 
 
 @dataclass(frozen=True)
 class TableIndex:
     """Finds rows by the values of some columns, in the order of one integer column.
 
-    With `is_unique` there is at most one row per combination, and the store refuses a second. A row whose `by` values
-    contain None is not in the index.
+    With `is_unique` the store rejects a second row with the same values. A row with None among its `by` values is not
+    in the index.
     """
 
     name: str
@@ -81,7 +81,7 @@ class TableIndex:
 
 @dataclass(frozen=True)
 class Table(Generic[R]):
-    """One table. `indexes` are looked up by name; the first one lists the whole table."""
+    """One table. Indexes are named; the first one lists the whole table."""
 
     name: str
     row: type[R]
@@ -89,7 +89,7 @@ class Table(Generic[R]):
     layout: TableLayout
     why: str
     indexes: tuple[TableIndex, ...] = ()
-    expires: str | None = None  # a column: rows past it are gone
+    expires: str | None = None  # the column with the expiry time; expired rows are invisible
     columns: tuple[Column, ...] = field(init=False)
     _checks: tuple[tuple[column_checks.Check, bool], ...] = field(init=False, repr=False, compare=False)
     _values_of: Callable[[R], tuple[Any, ...]] = field(init=False, repr=False, compare=False)
@@ -99,7 +99,7 @@ class Table(Generic[R]):
         columns = tuple(_column(f.name, hints[f.name]) for f in fields(self.row) if f.name != "version")
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "_checks", tuple((_check_of(self.name, c), c.is_nullable) for c in columns))
-        assert len(columns) > 1, f"{self.name}: a table has a key and something to remember"
+        assert len(columns) > 1, f"{self.name}: a table needs a key and at least one other column"
         object.__setattr__(self, "_values_of", attrgetter(*(column.name for column in columns)))
         names = {column.name for column in columns}
         used = {*self.key, *([self.expires] if self.expires else ())}
@@ -121,17 +121,17 @@ class Table(Generic[R]):
         return tuple(getattr(row, name) for name in self.key)
 
     def values(self, row: R) -> dict[str, Any]:
-        """The columns of a checked row, without its version."""
+        """Checks a row and returns its columns, without the version."""
         self.check(row)
         return {column.name: getattr(row, column.name) for column in self.columns}
 
-    def make(self, values: Mapping[str, Any], version: int) -> R:
-        """A row from what a store has kept; columns the store does not know yet take their defaults."""
-        made: R = self.row(**values, version=version)  # type: ignore[call-arg]
-        return made
+    def row_from_values(self, values: Mapping[str, Any], version: int) -> R:
+        """A row from stored values; columns that the store does not have yet take their defaults."""
+        row: R = self.row(**values, version=version)  # type: ignore[call-arg]
+        return row
 
     def check(self, row: R) -> None:
-        """Invalid unless every value fits its column; nothing is stored that could not be read back."""
+        """Raises `Invalid` unless every value fits its column, so that everything stored can be read back."""
         if not isinstance(row, self.row):
             raise Invalid(f"{self.name} takes rows of {self.row.__name__}, not {type(row).__name__}")
         size = 0
@@ -139,18 +139,18 @@ class Table(Generic[R]):
             if value is not None or not is_nullable:
                 size += check(value)
         if size > ROW_BYTES_MAX:
-            raise Invalid(f"a row of {self.name} may hold {ROW_BYTES_MAX} bytes, not {size}: keep that elsewhere")
+            raise Invalid(f"row of {self.name} too large: {size} bytes; the limit is {ROW_BYTES_MAX}")
         for name in self.key:
             column_checks.check_key_part(self.name, getattr(row, name))
 
 
 def replace_row(row: R, **values: Any) -> R:
-    """A copy of a row with other values, as `dataclasses.replace` makes it, in a fifth of the time."""
+    """A copy of a row with other values: like `dataclasses.replace`, in a fifth of the time."""
     assert values.keys() <= row.__dict__.keys(), f"no such fields: {values.keys() - row.__dict__.keys()}"
-    made: R = object.__new__(type(row))
-    made.__dict__.update(row.__dict__)
-    made.__dict__.update(values)
-    return made
+    copy: R = object.__new__(type(row))
+    copy.__dict__.update(row.__dict__)
+    copy.__dict__.update(values)
+    return copy
 
 
 def _column(name: str, hint: Any) -> Column:

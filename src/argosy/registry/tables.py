@@ -1,4 +1,4 @@
-"""All tables of the registry, declared once: backends, docs, export and the memory page read nothing else."""
+"""All tables of the registry. Backends, reference pages, export and the memory report are driven by this list."""
 
 from typing import Any
 
@@ -226,7 +226,7 @@ ADMIN_LOGIN_RATE = "ratelimit:adminlogin:<ip>"
 REVOKED_CHANNEL = "admin_session:revoked"
 
 
-def named(template: str, part: str) -> str:
+def log_name(template: str, part: str) -> str:
     """The name of one log or counter; a colon inside the part is escaped, so that no two names can be the same."""
     check_key_part(template, part)
     head, _, _ = template.partition("<")

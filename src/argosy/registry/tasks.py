@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry.crud import BATCH_MAX, check_key, check_limit, known, stored
+from argosy.registry.crud import BATCH_MAX, check_key, check_limit, put_row, require
 from argosy.registry.rows import ControlTask, TaskStatus
 from argosy.registry.tables import TASK_SEQUENCE, TASKS
 from argosy.registry.transaction import (
@@ -107,18 +107,18 @@ def insert(
     if found is not None:
         raise Conflict(f"task {task_id!r} already exists, as number {found.task_uid}")
     task = ControlTask(task_id, task_uid, clock, status, node_tasks or {}, index_uid=index_uid, task_type=task_type)
-    return (yield from stored(TASKS, _stamped(task, clock)))
+    return (yield from put_row(TASKS, _with_status(task, clock)))
 
 
 @transaction
 def set_status(task_id: str, status: TaskStatus, error: str | None = None) -> TransactionBody[ControlTask]:
     """Moves a task on and returns it as it now is: a task that has ended stays as it is."""
     clock = yield from now()
-    task = yield from known(TASKS, task_id)
+    task = yield from require(TASKS, task_id)
     if task.status.is_terminal:
         return task
     moved = replace(task, status=TaskStatus(status), error=error if error is not None else task.error)
-    return (yield from stored(TASKS, _stamped(moved, clock)))
+    return (yield from put_row(TASKS, _with_status(moved, clock)))
 
 
 @transaction
@@ -126,10 +126,10 @@ def set_node_task(task_id: str, node: str, node_task: str, error: str | None = N
     """Notes what a node calls its part, and what went wrong there; nodes that answer at once do not undo each other."""
     if not node or not node_task:
         raise Invalid(f"a node and its task have names, not {node!r} and {node_task!r}")
-    task = yield from known(TASKS, task_id)
+    task = yield from require(TASKS, task_id)
     errors = task.node_errors if error is None else {**task.node_errors, node: error}
     noted = replace(task, node_tasks={**task.node_tasks, node: node_task}, node_errors=errors)
-    return (yield from stored(TASKS, noted))
+    return (yield from put_row(TASKS, noted))
 
 
 @transaction
@@ -138,7 +138,7 @@ def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit:
     check_limit(limit, LIMIT_MAX)
     where = where or TaskFilter()
     if where.uids is not None:
-        return (yield from _named(where, where.uids, from_uid, limit))
+        return (yield from _lookup(where, where.uids, from_uid, limit))
     if (sources := _sources(where)) == []:
         return TaskPage((), None)
     passed: list[ControlTask] = []
@@ -219,7 +219,7 @@ def _sources(where: TaskFilter) -> list[Find]:
     return [Find(TASKS, name, equals, limit=_SCAN, is_newest_first=True) for name, equals in chosen]
 
 
-def _named(where: TaskFilter, uids: Collection[int], from_uid: int | None, limit: int) -> TransactionBody[TaskPage]:
+def _lookup(where: TaskFilter, uids: Collection[int], from_uid: int | None, limit: int) -> TransactionBody[TaskPage]:
     wanted = sorted({uid for uid in uids if from_uid is None or uid <= from_uid}, reverse=True)
     if not wanted:
         return TaskPage((), None)
@@ -228,7 +228,7 @@ def _named(where: TaskFilter, uids: Collection[int], from_uid: int | None, limit
     return TaskPage(tuple(passed[:limit]), passed[limit].task_uid if len(passed) > limit else None)
 
 
-def _stamped(task: ControlTask, clock: int) -> ControlTask:
+def _with_status(task: ControlTask, clock: int) -> ControlTask:
     """With the times of its first step and of its end."""
     if task.status is not TaskStatus.ENQUEUED and task.started_at is None:
         task = replace(task, started_at=clock)

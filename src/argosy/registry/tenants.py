@@ -5,7 +5,7 @@ import re
 
 from argosy.base.errors import Invalid
 from argosy.registry import crud
-from argosy.registry.crud import check_version, stored
+from argosy.registry.crud import check_version, put_row
 from argosy.registry.rows import Tenant
 from argosy.registry.tables import TENANT_MAP
 from argosy.registry.transaction import Get, Now, TransactionBody, get, read_many, transaction
@@ -30,7 +30,7 @@ def put(
     if expected_version:
         check_version(TENANT_MAP, (api_key_hash,), known, expected_version)
     added_at, version = (clock, 0) if known is None else (known.added_at, known.version)
-    return (yield from stored(TENANT_MAP, Tenant(api_key_hash, tenant_id, group_id, added_at, version)))
+    return (yield from put_row(TENANT_MAP, Tenant(api_key_hash, tenant_id, group_id, added_at, version)))
 
 
 @transaction

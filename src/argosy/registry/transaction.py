@@ -1,10 +1,10 @@
-"""Operations as programs: written once, run on every backend.
+"""Transactions: operations on tables as generators, written once and run on every backend.
 
-A program is a generator. It asks (`Get`, `Find`, …), decides, and may end with one `Commit`, whose writes take effect
-together or not at all. A backend answers the questions and performs the commit: SQLite inside one transaction, Redis
-with one script that first checks that every row is still at the version the program saw. If one is not, the commit has
-done nothing, and the program is run again from its start. So each operation has one text and one meaning (REG-1), and
-no backend needs to know it.
+A transaction body is a generator. It yields reads (`Get`, `Find`, …), decides, and may end with one `Commit`, whose
+writes take effect together or not at all. The backend answers the reads and performs the commit: SQLite inside one
+transaction, Redis with one script that first checks that every row read is still at the version the body saw. If one is
+not, the commit does nothing and the body runs again from its start. So every operation has one implementation and one
+meaning on all backends (REG-1).
 
     @transaction
     def flip(name: str, uid: str) -> Program[Alias]:
@@ -25,11 +25,11 @@ from argosy.registry.table import R, Table
 P = ParamSpec("P")
 T = TypeVar("T")
 
-FIND_MAX = 1000  # rows one question may return
-ATTEMPTS_MAX = 64  # runs of one program that loses every race, before it is Unavailable
+FIND_MAX = 1000  # rows one read may return
+ATTEMPTS_MAX = 64  # runs of one transaction that loses every race, before `Unavailable` is raised
 
 
-# -- questions ----------------------------------------------------------------------------------------------
+# -- reads --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Find:
     """Rows in an index with these values, in its order, at most `limit`.
 
     `after` and `until` bound the order column: greater than `after`, not greater than `until`; with `is_newest_first`
-    the order is turned round, `after` means less than, and `until` not less than. Rows equal in order come by key.
+    the order is reversed, `after` means less than, and `until` not less than. Rows equal in order are sorted by key.
     """
 
     table: Table[Any]
@@ -59,7 +59,7 @@ class Find:
 
 @dataclass(frozen=True)
 class CountRows:
-    """How many rows an index has with these values."""
+    """Number of rows in an index with these values."""
 
     table: Table[Any]
     index: str
@@ -68,7 +68,7 @@ class CountRows:
 
 @dataclass(frozen=True)
 class ReadLog:
-    """Entries of a log, newest first, with their numbers; `LogState` comes with them."""
+    """The newest entries of a log, as a `LogState`."""
 
     log: str
     limit: int
@@ -91,12 +91,12 @@ Read: TypeAlias = Get | Find | CountRows | ReadLog | ReadCounter | Now
 
 @dataclass(frozen=True)
 class LogState:
-    """A log is a bounded list of payloads that forgets its oldest."""
+    """Newest entries and counts of a log, a bounded list of payloads that drops its oldest ones."""
 
     entries: tuple[bytes, ...]
     length: int
     size_bytes: int
-    dropped: int  # entries that had to go since the log began
+    dropped: int  # entries dropped since the log was created
 
 
 # -- writes -------------------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ class LogState:
 
 @dataclass(frozen=True)
 class Put:
-    """Stores a row if the store has it at the row's version (0: not at all), as the next version."""
+    """Stores a row as its next version, if the store has it at the row's version (0: does not have it)."""
 
     table: Table[Any]
     row: Any
@@ -112,7 +112,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Upsert:
-    """Stores a row whatever is there, as the next version of that."""
+    """Stores a row, as the next version of the stored one if there is one."""
 
     table: Table[Any]
     row: Any
@@ -138,7 +138,7 @@ class Append:
 
 @dataclass(frozen=True)
 class TakeOldest:
-    """Removes up to `count` of the oldest entries of a log; they come back in `Committed.taken`."""
+    """Removes up to `count` of the oldest entries of a log; `CommitResult.taken` returns them."""
 
     log: str
     count: int
@@ -151,7 +151,7 @@ class DropLog:
 
 @dataclass(frozen=True)
 class CountUp:
-    """Adds one to a counter; the first time, the counter is given `ttl_ms` to live (None: for ever)."""
+    """Adds one to a counter, which is created with the TTL `ttl_ms` (None: no expiry)."""
 
     counter: str
     ttl_ms: int | None = None
@@ -164,7 +164,7 @@ class DropCounter:
 
 @dataclass(frozen=True)
 class Notify:
-    """Sends a message to whoever listens just now; nothing is kept."""
+    """Sends a message to the current listeners of a channel; it is not stored."""
 
     channel: str
     message: str
@@ -180,9 +180,9 @@ class Commit:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """What a commit led to, one entry per write of its kind, in order."""
+    """Result of a commit: one entry per write of each kind, in order."""
 
-    revision: int  # of the registry after it: grows with every row written
+    revision: int  # of the registry after the commit; incremented with every row written
     versions: tuple[int, ...] = ()  # of each Put and Upsert
     taken: tuple[tuple[bytes, ...], ...] = ()  # of each TakeOldest, oldest first
     counts: tuple[tuple[int, int], ...] = ()  # of each CountUp: value, and milliseconds left (0: for ever)
@@ -192,12 +192,12 @@ Step: TypeAlias = tuple[Read, ...] | Commit
 TransactionBody: TypeAlias = Generator[Step, Any, T]
 
 
-# -- how programs are written -------------------------------------------------------------------------------
+# -- helpers for bodies -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Transaction(Generic[T]):
-    """A program that can be begun again. Inside another program, `yield from` runs it as a part."""
+    """A body that can be started again. Inside another body, `yield from` runs it as a part."""
 
     begin: Callable[[], TransactionBody[T]]
 
@@ -206,19 +206,19 @@ class Transaction(Generic[T]):
 
 
 def transaction(write: Callable[P, TransactionBody[T]]) -> Callable[P, Transaction[T]]:
-    """Makes a generator function return a program that stores can run."""
+    """Decorator: makes a generator function return a transaction that stores can run."""
 
     @wraps(write)
-    def made(*args: P.args, **kwargs: P.kwargs) -> Transaction[T]:
+    def bind(*args: P.args, **kwargs: P.kwargs) -> Transaction[T]:
         return Transaction(partial(write, *args, **kwargs))
 
-    return made
+    return bind
 
 
-def read_many(*questions: Read) -> TransactionBody[tuple[Any, ...]]:
-    """Several questions at once, answered as of one instant."""
-    answers: tuple[Any, ...] = yield questions
-    return answers
+def read_many(*reads: Read) -> TransactionBody[tuple[Any, ...]]:
+    """Several reads at once, answered as of one instant."""
+    results: tuple[Any, ...] = yield reads
+    return results
 
 
 def get(table: Table[R], *key: str) -> TransactionBody[R | None]:

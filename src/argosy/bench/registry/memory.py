@@ -10,7 +10,7 @@ from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
 from argosy.bench.harness import Values
 from argosy.registry.backends.redis_memory import measure
-from argosy.registry.canary_runs import unpacked
+from argosy.registry.canaries import decode_run
 from argosy.registry.sample_data import representative
 from argosy.registry.transaction import Append, CountUp, Upsert, Write
 
@@ -75,7 +75,7 @@ def _commands(number: int, write: Write) -> Iterator[tuple[Any, ...]]:
                 yield "PEXPIREAT", key, getattr(write.row, write.table.expires)
         case Append():
             canary = write.log.partition(":")[2]
-            run = {"run_id": f"run-{number}", "canary_id": canary, **asdict(unpacked(write.payload))}
+            run = {"run_id": f"run-{number}", "canary_id": canary, **asdict(decode_run(write.payload))}
             yield "HSET", f"naive:canary_runs:run-{number}", *_fields(run)
             yield "SADD", f"naive:canary_runs:{canary}:index", f"run-{number}"
         case CountUp():

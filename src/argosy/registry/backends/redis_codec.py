@@ -188,7 +188,7 @@ class TableCodec:
             if name not in values:
                 values[name] = missing()
         values.update(zip(self.table.key, self.key_of(member), strict=True))
-        return self.table.make(values, version)
+        return self.table.row_from_values(values, version)
 
     # -- what scripts look at ---------------------------------------------------------------------------------
 

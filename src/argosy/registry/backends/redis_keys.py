@@ -106,7 +106,7 @@ class Keys:
 
     def __init__(self, namespace: str) -> None:
         if not namespace.isascii() or not namespace or not all(c.isalnum() or c in "-_." for c in namespace):
-            # A brace or a colon would end the hash tag early or make two registries share one.
+            # A brace or a colon would end the hash tag early or row_from_values two registries share one.
             raise Invalid(f"a namespace has letters, digits, '-', '_' and '.' only, not {namespace!r}")
         self.prefix = f"{{{namespace}}}:"
         self.meta = self.prefix + "_meta"

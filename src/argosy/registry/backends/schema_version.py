@@ -7,7 +7,7 @@ from pathlib import Path
 
 from argosy.base.clock import Clock, Random
 from argosy.registry import migrations
-from argosy.registry.backends.sqlite_errors import translated
+from argosy.registry.backends.sqlite_errors import to_argosy_error
 from argosy.registry.backends.sqlite_setup import connect, path_of
 
 
@@ -52,7 +52,7 @@ def _sqlite_version(path: str) -> int | None:
         finally:
             connection.close()
     except sqlite3.Error as error:
-        raise translated(error, path) from error
+        raise to_argosy_error(error, path) from error
 
 
 def _read_version(connection: sqlite3.Connection) -> int | None:

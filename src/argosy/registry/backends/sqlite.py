@@ -16,9 +16,9 @@ from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError
 from argosy.registry import migrations as schema
 from argosy.registry.backends import sqlite_dump as dumping
-from argosy.registry.backends.sqlite_errors import is_busy, translated
+from argosy.registry.backends.sqlite_errors import is_busy, to_argosy_error
 from argosy.registry.backends.sqlite_notify import ChangeFeed
-from argosy.registry.backends.sqlite_session import Effects, Session
+from argosy.registry.backends.sqlite_session import Effects, SqliteSession
 from argosy.registry.backends.sqlite_setup import MEMORY, Durability, connect, path_of, prepare
 from argosy.registry.backends.sqlite_writer import Writer
 from argosy.registry.migrations import Migration
@@ -38,13 +38,13 @@ ITEMS_PER_STEP = 500  # of a dump or a load, between two turns of the event loop
 class SqliteStore:
     """A `RegistryStore` in a file. `open` it; the constructor is for `open` alone."""
 
-    def __init__(self, path: str, session: Session, *, clock: Clock) -> None:
+    def __init__(self, path: str, session: SqliteSession, *, clock: Clock) -> None:
         self._path = path
         self._clock = clock
         self._tables = list(session.tables.values())
         self._store_clock = session.clock
         self._feed = ChangeFeed()
-        self._writer = Writer(session, where=path, on_commit=self._committed)
+        self._writer = Writer(session, where=path, on_commit=self._on_commit)
         self._polling: asyncio.Task[None] | None = None
 
     @classmethod
@@ -63,10 +63,10 @@ class SqliteStore:
         the process does. `memory://` and `:memory:` give a store of its own to the caller."""
         path = path_of(url)
         opening = partial(
-            _opened, path, durability, tables, version=version, migrations=migrations, may_migrate=may_migrate
+            _open_connection, path, durability, tables, version=version, migrations=migrations, may_migrate=may_migrate
         )
-        connection = await _patiently(opening, clock, path)
-        return cls(path, Session(connection, tables, clock), clock=clock)
+        connection = await _retry_while_busy(opening, clock, path)
+        return cls(path, SqliteSession(connection, tables, clock), clock=clock)
 
     async def run(self, transaction: Transaction[T]) -> T:
         """Runs a program and answers when its commit is durable. It never races, so it never has to run again."""
@@ -77,17 +77,17 @@ class SqliteStore:
 
     async def watch(self, after: int, *, rows_of: Collection[Table[Any]] = ()) -> AsyncIterator[Change]:
         self._feed.watchers += 1
-        self._poll()
+        self._ensure_polling()
         names = frozenset(table.name for table in rows_of)
         try:
             while True:
-                read = partial(Session.changes_after, after=after, rows_of=names)
+                read = partial(SqliteSession.changes_after, after=after, rows_of=names)
                 changes = await self._writer.submit(read, is_writing=False)
                 for change in changes:
                     yield change
                     after = change.revision
                 if not changes:
-                    await self._feed.beyond(after)
+                    await self._feed.wait_beyond(after)
         finally:
             self._feed.watchers -= 1
 
@@ -97,15 +97,15 @@ class SqliteStore:
     async def dump(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """All tables, logs and counters of one instant; see `sqlite_dump` for the shapes. Writers are not held up."""
         if self._path == MEMORY:
-            copy = partial(_everything, tables=self._tables)
+            copy = partial(_dump_all, tables=self._tables)
             for item in await self._writer.submit(copy):
                 yield item
             return
-        reader = await _patiently(partial(connect, self._path), self._clock, self._path)
+        reader = await _retry_while_busy(partial(connect, self._path), self._clock, self._path)
         try:
             reader.execute("BEGIN")
             found = dumping.items(reader, self._tables, self._store_clock.read())
-            while chunk := await _in_thread(partial(_some, found), self._path):
+            while chunk := await _in_thread(partial(_next_chunk, found), self._path):
                 for item in chunk:
                     yield item
         finally:
@@ -138,26 +138,26 @@ class SqliteStore:
         await self._writer.close()
         self._feed.close()
 
-    def _committed(self, revision: int, effects: Effects) -> None:
-        self._feed.move(revision)
-        for channel, message in effects.told:
-            self._feed.tell(channel, message)
+    def _on_commit(self, revision: int, effects: Effects) -> None:
+        self._feed.advance(revision)
+        for channel, message in effects.notifications:
+            self._feed.notify(channel, message)
 
-    def _poll(self) -> None:
+    def _ensure_polling(self) -> None:
         """Sees to it that changes of other processes are noticed while anybody watches."""
         if self._path != MEMORY and (self._polling is None or self._polling.done()):
-            self._polling = asyncio.create_task(self._look_for_changes(), name="registry-poll")
+            self._polling = asyncio.create_task(self._poll_revision(), name="registry-poll")
 
-    async def _look_for_changes(self) -> None:
+    async def _poll_revision(self) -> None:
         while self._feed.watchers:
             await self._clock.sleep(POLL_S)
             try:
-                self._feed.move(await self.revision())
+                self._feed.advance(await self.revision())
             except ArgosyError:
-                continue  # the file is busy or away; whoever calls is told
+                continue  # the file is busy or away; whoever calls is notifications
 
 
-def _opened(path: str, durability: Durability, tables: Sequence[Table[Any]], **how: Any) -> sqlite3.Connection:
+def _open_connection(path: str, durability: Durability, tables: Sequence[Table[Any]], **how: Any) -> sqlite3.Connection:
     connection = connect(path, durability=durability)
     try:
         prepare(connection, tables, where=path, **how)
@@ -167,14 +167,14 @@ def _opened(path: str, durability: Durability, tables: Sequence[Table[Any]], **h
     return connection
 
 
-async def _patiently(step: "partial[T]", clock: Clock, where: str) -> T:
+async def _retry_while_busy(step: "partial[T]", clock: Clock, where: str) -> T:
     """Runs a step that may be begun again, in a thread, until the file is not busy."""
     for _ in range(OPEN_ATTEMPTS_MAX - 1):
         try:
             return await asyncio.to_thread(step)
         except sqlite3.Error as error:
             if not is_busy(error):
-                raise translated(error, where) from error
+                raise to_argosy_error(error, where) from error
             await clock.sleep(OPEN_PAUSE_S)
     return await _in_thread(step, where)
 
@@ -183,16 +183,16 @@ async def _in_thread(step: "partial[T]", where: str) -> T:
     try:
         return await asyncio.to_thread(step)
     except sqlite3.Error as error:
-        raise translated(error, where) from error
+        raise to_argosy_error(error, where) from error
 
 
-def _some(found: Iterator[dumping.Item]) -> list[dumping.Item]:
+def _next_chunk(found: Iterator[dumping.Item]) -> list[dumping.Item]:
     return list(islice(found, ITEMS_PER_STEP))
 
 
-def _everything(session: Session, tables: list[Any]) -> list[dumping.Item]:
+def _dump_all(session: SqliteSession, tables: list[Any]) -> list[dumping.Item]:
     return list(dumping.items(session.connection, tables, session.clock.read()))
 
 
-def _integrity(session: Session) -> list[str]:
+def _integrity(session: SqliteSession) -> list[str]:
     return [line for (line,) in session.cursor.execute("PRAGMA integrity_check").fetchall()]

@@ -44,7 +44,7 @@ class RowCodec:
             if (value := values[name]) is not None:
                 values[name] = convert(value)
         if not self._is_plain:
-            return self.table.make(values, values.pop("version"))
+            return self.table.row_from_values(values, values.pop("version"))
         # A frozen dataclass sets its fields one by one, which takes longer than reading them from the store did.
         row = _new(self.table.row)
         _set(row, "__dict__", values)
@@ -59,7 +59,7 @@ class RowCodec:
         version = columns.pop("version", None)
         if type(version) is not int or version < 1:
             raise Invalid(f"a row of {self.name} has a version from 1, not {version!r:.80}")
-        return self.table.make(columns, version)
+        return self.table.row_from_values(columns, version)
 
     def encode(self, row: Any) -> list[Any]:
         """The columns of a checked row as SQLite takes them."""

@@ -9,7 +9,7 @@ import msgspec
 from argosy.base.errors import Conflict
 from argosy.registry.backends import sqlite_logs as logs
 from argosy.registry.backends.sqlite_codec import Values
-from argosy.registry.backends.sqlite_reads import Reads
+from argosy.registry.backends.sqlite_reads import SqliteReads
 from argosy.registry.backends.sqlite_rows import TableSql
 from argosy.registry.transaction import (
     Append,
@@ -27,11 +27,11 @@ from argosy.registry.transaction import (
 Event = tuple[int, str, str, int]  # revision, table, key as a JSON list, is it deleted
 
 
-class OneCommit:
+class CommitWriter:
     """The writes of one commit in the order they are given, and what they answer."""
 
     def __init__(
-        self, cursor: Cursor, tables: Mapping[str, TableSql], reads: Reads, *, now: int, revision: int
+        self, cursor: Cursor, tables: Mapping[str, TableSql], reads: SqliteReads, *, now: int, revision: int
     ) -> None:
         self._cursor = cursor
         self._tables = tables
@@ -39,7 +39,7 @@ class OneCommit:
         self._now = now
         self._revision = revision
         self.changes: list[Event] = []
-        self.told: list[tuple[str, str]] = []
+        self.notifications: list[tuple[str, str]] = []
         self.versions: list[int] = []
         self.taken: list[tuple[bytes, ...]] = []
         self.counts: list[tuple[int, int]] = []
@@ -63,7 +63,7 @@ class OneCommit:
             case DropCounter():
                 logs.drop_counter(self._cursor, write.counter)
             case Notify():
-                self.told.append((write.channel, write.message))
+                self.notifications.append((write.channel, write.message))
 
     def _put(self, write: Put) -> None:
         table = self._tables[write.table.name]
@@ -72,21 +72,21 @@ class OneCommit:
             self.insert(table, row, version=1)
             return
         key = table.key_of(row)
-        sql, values = table.update(row, table.encode(row), self._reads.known(table, key))
+        sql, values = table.update(row, table.encode(row), self._reads.cached(table, key))
         self._store(table, row, sql, values)
         self.versions.append(row.version + 1)
-        self._changed(table, key)
+        self._record_change(table, key)
 
     def insert(self, table: TableSql, row: Any, *, version: int) -> None:
         self._store(table, row, table.insert, [*table.encode(row), version])
         self.versions.append(version)
-        self._changed(table, table.key_of(row))
+        self._record_change(table, table.key_of(row))
 
     def _store(self, table: TableSql, row: Any, sql: str, values: list[Any]) -> None:
         try:
             is_done = self._cursor.execute(sql, self._with_now(table, values)).rowcount == 1
         except IntegrityError as error:
-            raise table.refused(str(error), row) from error
+            raise table.unique_violation(str(error), row) from error
         if not is_done:
             raise self._stale(table, table.key_of(row), row.version)
 
@@ -96,9 +96,9 @@ class OneCommit:
         try:
             (version,) = self._cursor.execute(table.upsert, self._with_now(table, values)).fetchone()
         except IntegrityError as error:
-            raise table.refused(str(error), write.row) from error
+            raise table.unique_violation(str(error), write.row) from error
         self.versions.append(version)
-        self._changed(table, key)
+        self._record_change(table, key)
 
     def _delete(self, write: Delete) -> None:
         table = self._tables[write.table.name]
@@ -106,7 +106,7 @@ class OneCommit:
         values = self._with_now(table, [*key, write.row.version])
         if self._cursor.execute(table.delete, values).rowcount != 1:
             raise self._stale(table, key, write.row.version)
-        self._changed(table, key, is_deleted=True)
+        self._record_change(table, key, is_deleted=True)
 
     def _with_now(self, table: TableSql, values: list[Any]) -> list[Any]:
         return [*values, self._now] if table.is_expiring else values
@@ -120,7 +120,7 @@ class OneCommit:
             return Conflict(f"{shown} is already there, at version {found[0]}")
         return Conflict(f"{shown} is at version {found[0]}, not {version}: read it again")
 
-    def _changed(self, table: TableSql, key: Values, *, is_deleted: bool = False) -> None:
-        self._reads.forget(table, key)
+    def _record_change(self, table: TableSql, key: Values, *, is_deleted: bool = False) -> None:
+        self._reads.invalidate(table, key)
         revision = self._revision + len(self.changes) + 1
         self.changes.append((revision, table.name, msgspec.json.encode(key).decode(), int(is_deleted)))

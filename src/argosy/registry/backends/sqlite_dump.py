@@ -14,7 +14,7 @@ from typing import Any
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends import sqlite_logs as logs
 from argosy.registry.backends.sqlite_rows import TableSql
-from argosy.registry.backends.sqlite_session import OWN_ERRORS, Session
+from argosy.registry.backends.sqlite_session import OWN_ERRORS, SqliteSession
 from argosy.registry.backends.sqlite_setup import HALF_LOADED
 from argosy.registry.backends.sqlite_sql import SQL
 from argosy.registry.transaction import Append
@@ -37,7 +37,7 @@ def items(connection: Connection, tables: Iterable[TableSql], now: int) -> Itera
         yield "counter", {"name": name, "value": value, "expires_at": expires_at}
 
 
-def begin_load(session: Session) -> None:
+def begin_load(session: SqliteSession) -> None:
     """Marks the registry as half imported; it must be empty, so that nothing is mixed or lost."""
     held = [name for name in session.tables if _has_rows(session, f'"{name}"')]
     held += [name for name in ("_logs", "_counters") if _has_rows(session, name)]
@@ -46,7 +46,7 @@ def begin_load(session: Session) -> None:
     session.cursor.execute(SQL["meta_write"], (HALF_LOADED, 1))
 
 
-def load(session: Session, chunk: Iterable[Item]) -> int:
+def load(session: SqliteSession, chunk: Iterable[Item]) -> int:
     """Stores some items as they are, and says how many."""
     count = 0
     for kind, values in chunk:
@@ -58,15 +58,15 @@ def load(session: Session, chunk: Iterable[Item]) -> int:
     return count
 
 
-def end_load(session: Session) -> None:
+def end_load(session: SqliteSession) -> None:
     session.cursor.execute(SQL["meta_drop"], (HALF_LOADED,))
 
 
-def _has_rows(session: Session, table: str) -> bool:
+def _has_rows(session: SqliteSession, table: str) -> bool:
     return session.cursor.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None
 
 
-def _load_one(session: Session, kind: str, values: Mapping[str, Any]) -> None:
+def _load_one(session: SqliteSession, kind: str, values: Mapping[str, Any]) -> None:
     if kind == "log":
         _load_entry(session, values["name"], values["payload"], values["dropped"])
     elif kind == "counter":
@@ -77,7 +77,7 @@ def _load_one(session: Session, kind: str, values: Mapping[str, Any]) -> None:
         raise Invalid(f"there is no table {kind!r:.80}: this export is of a newer argosy")
 
 
-def _load_entry(session: Session, name: str, payload: bytes | None, dropped: int) -> None:
+def _load_entry(session: SqliteSession, name: str, payload: bytes | None, dropped: int) -> None:
     if session.cursor.execute(SQL["log_find"], (name,)).fetchone() is None:
         logs.begin(session.cursor, name, dropped=dropped)
     if payload is not None:

@@ -31,7 +31,7 @@ def is_busy(error: BaseException) -> bool:
     return name_of(error) in ("SQLITE_BUSY", "SQLITE_LOCKED")
 
 
-def translated(error: BaseException, where: str) -> BaseException:
+def to_argosy_error(error: BaseException, where: str) -> BaseException:
     """An error with a remedy if there is one; any other stays what it is, because nobody could handle it."""
     if not isinstance(error, Error) or name_of(error) not in _REMEDIES:
         return error

@@ -23,19 +23,19 @@ class ChangeFeed:
         self._listeners: dict[str, WeakSet[ChannelListener]] = {}
         self._is_closed = False
 
-    def move(self, revision: int) -> None:
+    def advance(self, revision: int) -> None:
         if revision > self.revision:
             self.revision = revision
             self._wake()
 
-    async def beyond(self, revision: int) -> None:
+    async def wait_beyond(self, revision: int) -> None:
         """Until there is a newer revision, or the store is closed."""
         while self.revision <= revision and not self._is_closed:
             await self._moved.wait()
 
-    def tell(self, channel: str, message: str) -> None:
+    def notify(self, channel: str, message: str) -> None:
         for listener in tuple(self._listeners.get(channel, ())):
-            listener.hear(message)
+            listener.deliver(message)
 
     def listen(self, channel: str) -> "ChannelListener":
         listener = ChannelListener(channel)
@@ -59,15 +59,15 @@ class ChannelListener:
 
     def __init__(self, channel: str) -> None:
         self._channel = channel
-        self._unheard: deque[str] = deque()
+        self._backlog: deque[str] = deque()
         self._arrived = asyncio.Event()
         self._is_behind = False
         self._is_closed = False
 
-    def hear(self, message: str) -> None:
-        self._is_behind = self._is_behind or len(self._unheard) >= UNHEARD_MAX
+    def deliver(self, message: str) -> None:
+        self._is_behind = self._is_behind or len(self._backlog) >= UNHEARD_MAX
         if not self._is_behind:
-            self._unheard.append(message)
+            self._backlog.append(message)
         self._arrived.set()
 
     def close(self) -> None:
@@ -78,11 +78,11 @@ class ChannelListener:
         return self
 
     async def __anext__(self) -> str:
-        while not self._unheard:
+        while not self._backlog:
             if self._is_behind:
                 raise Gone(f"a listener of {self._channel!r} fell {UNHEARD_MAX} messages behind: look at the tables")
             if self._is_closed:
                 raise Unavailable(f"the registry is closed, and with it the channel {self._channel!r}")
             self._arrived.clear()
             await self._arrived.wait()
-        return self._unheard.popleft()
+        return self._backlog.popleft()

@@ -19,7 +19,7 @@ KNOWN_MAX = 4096  # rows of a table remembered before all are forgotten
 UNKNOWN_MAX = 8  # rows fetched one by one; if more are unknown, all are fetched in one go
 
 
-class Reads:
+class SqliteReads:
     """The rows that a transaction has read, by table and key."""
 
     def __init__(self, cursor: Cursor, tables: Iterable[TableSql]) -> None:
@@ -27,16 +27,16 @@ class Reads:
         self._tables = {table.name: table for table in tables}
         self._known: dict[str, dict[Values, Any]] = {name: {} for name in self._tables}
 
-    def forget_all(self) -> None:
+    def clear(self) -> None:
         """A transaction begins, or has taken back some of its writes."""
         for known in self._known.values():
             known.clear()
 
-    def forget(self, table: TableSql, key: Values) -> None:
+    def invalidate(self, table: TableSql, key: Values) -> None:
         """A row is written."""
         self._known[table.name].pop(key, None)
 
-    def known(self, table: TableSql, key: Values) -> Any:
+    def cached(self, table: TableSql, key: Values) -> Any:
         """A row as it is stored, or None if it was not read."""
         return self._known[table.name].get(key)
 

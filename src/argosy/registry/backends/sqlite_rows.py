@@ -10,7 +10,7 @@ from typing import Any
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.sqlite_codec import RowCodec, Values, tuple_getter
 from argosy.registry.column_checks import check_key_part
-from argosy.registry.migrations import expiry_index, index_columns, index_name, needs_index, quoted
+from argosy.registry.migrations import expiry_index, index_columns, index_name, needs_index, quote
 from argosy.registry.table import Table, TableIndex
 from argosy.registry.transaction import FIND_MAX, CountRows, Find
 
@@ -40,15 +40,15 @@ class TableSql(RowCodec):
         self._indexed_of = tuple_getter(tuple(self.columns[n] for n in self._indexed))
 
     def _write_statements(self) -> None:
-        table, name = self.table, quoted(self.name)
-        self._key_is = " AND ".join(f"{quoted(part)} = ?" for part in table.key)
-        listed = ", ".join(map(quoted, self._names))
+        table, name = self.table, quote(self.name)
+        self._key_is = " AND ".join(f"{quote(part)} = ?" for part in table.key)
+        listed = ", ".join(map(quote, self._names))
         marks = ", ".join("?" * len(self._names))
-        key = ", ".join(map(quoted, table.key))
-        others = [quoted(column) for column in self.columns if column not in table.key]
+        key = ", ".join(map(quote, table.key))
+        others = [quote(column) for column in self.columns if column not in table.key]
         taken = ", ".join(f"{column} = excluded.{column}" for column in others)
-        self._live = f" AND {quoted(table.expires)} > ?" if table.expires else ""
-        is_over = f"{quoted(table.expires)} <= ?" if table.expires else "0"
+        self._live = f" AND {quote(table.expires)} > ?" if table.expires else ""
+        is_over = f"{quote(table.expires)} <= ?" if table.expires else "0"
         self.select = f"SELECT {listed} FROM {name}"
         self.get = f"{self.select} WHERE {self._key_is}{self._live}"
         # An expired row is no row: a new one takes its place and begins at version 1.
@@ -60,7 +60,7 @@ class TableSql(RowCodec):
         ).replace("SET , ", "SET ")
         self.delete = f"DELETE FROM {name} WHERE {self._key_is} AND version = ?{self._live}"
         self.version = f"SELECT version FROM {name} WHERE {self._key_is}{self._live}"
-        self.all = f"{self.select}{f' WHERE {quoted(table.expires)} > ?' if table.expires else ''} ORDER BY {key}"
+        self.all = f"{self.select}{f' WHERE {quote(table.expires)} > ?' if table.expires else ''} ORDER BY {key}"
         self.prune = (
             f"DELETE FROM {name} WHERE ({key}) IN (SELECT {key} FROM {name} WHERE {is_over} LIMIT ?)"
             if table.expires
@@ -115,20 +115,20 @@ class TableSql(RowCodec):
         index = self.table.index(name)
         assert index.order is not None or not (has_after or has_until), f"{self.name}.{name} has no order to bound"
         turn, beyond, within = (" DESC", "<", ">=") if is_newest_first else ("", ">", "<=")
-        bounds = [f" AND {quoted(index.order)} {beyond} ?"] if has_after and index.order else []
-        bounds += [f" AND {quoted(index.order)} {within} ?"] if has_until and index.order else []
+        bounds = [f" AND {quote(index.order)} {beyond} ?"] if has_after and index.order else []
+        bounds += [f" AND {quote(index.order)} {within} ?"] if has_until and index.order else []
         order = [*([index.order] if index.order else []), *self.table.key]
-        ordered = ", ".join(f"{quoted(column)}{turn}" for column in order)
-        listed = ", ".join(map(quoted, self.table.key if is_narrow else self._names))
+        ordered = ", ".join(f"{quote(column)}{turn}" for column in order)
+        listed = ", ".join(map(quote, self.table.key if is_narrow else self._names))
         where = self._where(index, "".join(bounds))
         return f"SELECT {listed} FROM {self._source(name)}{where} ORDER BY {ordered} LIMIT ?"
 
     def _where(self, index: TableIndex, bounds: str = "") -> str:
         """A row without a value to be ordered by is not in the index, as one without a value to be found by."""
         nullable = {column.name for column in self.table.columns if column.is_nullable}
-        parts = "".join(f" AND {quoted(name)} = ?" for name in index.by)
+        parts = "".join(f" AND {quote(name)} = ?" for name in index.by)
         if index.order in nullable and index.order is not None:
-            parts += f" AND {quoted(index.order)} IS NOT NULL"
+            parts += f" AND {quote(index.order)} IS NOT NULL"
         parts += bounds + self._live
         return f" WHERE {parts[5:]}" if parts else ""
 
@@ -136,8 +136,8 @@ class TableSql(RowCodec):
         """Names the index, so that no question ever walks the table because a planner guessed."""
         index = self.table.index(name)
         if not needs_index(self.table, index):
-            return quoted(self.name)
-        return f"{quoted(self.name)} INDEXED BY {quoted(index_name(self.table, index))}"
+            return quote(self.name)
+        return f"{quote(self.name)} INDEXED BY {quote(index_name(self.table, index))}"
 
     # -- writes -----------------------------------------------------------------------------------------------
 
@@ -156,10 +156,10 @@ class TableSql(RowCodec):
         return sql, [*[values[n] for n in places], row.version + 1, *self.key_of(row), row.version]
 
     def _update_sql(self, places: tuple[int, ...]) -> str:
-        sets = "".join(f"{quoted(self.columns[n])} = ?, " for n in places)
-        return f"UPDATE {quoted(self.name)} SET {sets}version = ? WHERE {self._key_is} AND version = ?{self._live}"
+        sets = "".join(f"{quote(self.columns[n])} = ?, " for n in places)
+        return f"UPDATE {quote(self.name)} SET {sets}version = ? WHERE {self._key_is} AND version = ?{self._live}"
 
-    def refused(self, error: str, row: Any) -> Conflict:
+    def unique_violation(self, error: str, row: Any) -> Conflict:
         """SQLite names the columns of the unique index that said no: `UNIQUE constraint failed: jobs.dedupe_key`."""
         _, _, named = error.partition(": ")
         columns = tuple(part.rpartition(".")[2] for part in named.split(", "))

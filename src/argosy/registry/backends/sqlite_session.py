@@ -21,8 +21,8 @@ import msgspec
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Gone, Invalid
 from argosy.registry.backends import sqlite_logs as logs
-from argosy.registry.backends.sqlite_commit import Event, OneCommit
-from argosy.registry.backends.sqlite_reads import Reads
+from argosy.registry.backends.sqlite_commit import CommitWriter, Event
+from argosy.registry.backends.sqlite_reads import SqliteReads
 from argosy.registry.backends.sqlite_rows import TableSql
 from argosy.registry.backends.sqlite_sql import SQL
 from argosy.registry.ports import Change
@@ -74,10 +74,10 @@ class Effects:
     """What the commits of one transaction lead to, besides what is in the tables."""
 
     events: list[Event] = field(default_factory=list)
-    told: list[tuple[str, str]] = field(default_factory=list)
+    notifications: list[tuple[str, str]] = field(default_factory=list)
 
 
-class Session:
+class SqliteSession:
     """One connection, used by one thread."""
 
     def __init__(self, connection: Connection, tables: Iterable[Table[Any]], clock: Clock) -> None:
@@ -88,7 +88,7 @@ class Session:
         self.now = self.clock.read()
         self.revision = 0
         self._effects = Effects()
-        self._reads = Reads(self.cursor, self.tables.values())
+        self._reads = SqliteReads(self.cursor, self.tables.values())
         self._committed = 0
         self._changes_before = 0
         self._prune_at = 0
@@ -108,7 +108,7 @@ class Session:
         self._changes_before = self.connection.total_changes
         (self.revision,) = self.cursor.execute(SQL["meta_read"], ("revision",)).fetchone()
         self._committed = self.revision
-        self._reads.forget_all()
+        self._reads.clear()
         self._effects = Effects()
 
     def end(self) -> Effects:
@@ -187,28 +187,28 @@ class Session:
             raise Invalid(f"the commit cannot be stored: {error}") from error
         self.revision += len(commit.changes)
         self._effects.events += commit.changes
-        self._effects.told += commit.told
+        self._effects.notifications += commit.notifications
         return CommitResult(self.revision, tuple(commit.versions), tuple(commit.taken), tuple(commit.counts))
 
-    def _new_commit(self) -> OneCommit:
-        return OneCommit(self.cursor, self.tables, self._reads, now=self.now, revision=self.revision)
+    def _new_commit(self) -> CommitWriter:
+        return CommitWriter(self.cursor, self.tables, self._reads, now=self.now, revision=self.revision)
 
-    def _perform(self, commit: OneCommit, writes: tuple[Write, ...]) -> None:
+    def _perform(self, commit: CommitWriter, writes: tuple[Write, ...]) -> None:
         self.cursor.execute("SAVEPOINT one_commit")
         try:
             for write in writes:
                 commit.write(write)
         except Error as error:
             if isinstance(error, OWN_ERRORS):
-                self._back()
+                self._roll_back()
             raise
         except BaseException:
-            self._back()
+            self._roll_back()
             raise
         self.cursor.execute("RELEASE one_commit")
 
-    def _back(self) -> None:
-        self._reads.forget_all()
+    def _roll_back(self) -> None:
+        self._reads.clear()
         self.cursor.execute("ROLLBACK TO one_commit")
         self.cursor.execute("RELEASE one_commit")
 

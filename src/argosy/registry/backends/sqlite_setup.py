@@ -73,7 +73,7 @@ def prepare(
     may_migrate: bool = True,
 ) -> None:
     """Leaves the file with the present schema, or raises and leaves it as it was."""
-    found = _initialised(connection, tables, version, where)
+    found = _initialize(connection, tables, version, where)
     with closing(connection.cursor()) as cursor:
         if _meta(cursor, HALF_LOADED):
             raise Conflict(
@@ -89,7 +89,7 @@ def prepare(
         raise Invalid(f"the registry {where} is not as declared ({'; '.join(wrong[:5])}): a migration is missing")
 
 
-def _initialised(connection: sqlite3.Connection, tables: Sequence[Table[Any]], version: int, where: str) -> int:
+def _initialize(connection: sqlite3.Connection, tables: Sequence[Table[Any]], version: int, where: str) -> int:
     """The file's schema version, after an empty file has been given its tables in one transaction."""
     with closing(connection.cursor()) as cursor:
         cursor.execute("BEGIN IMMEDIATE")

@@ -13,15 +13,15 @@ from sqlite3 import Error
 from typing import Any, TypeVar
 
 from argosy.base.errors import Unavailable
-from argosy.registry.backends.sqlite_errors import translated
-from argosy.registry.backends.sqlite_session import Effects, Session
+from argosy.registry.backends.sqlite_errors import to_argosy_error
+from argosy.registry.backends.sqlite_session import Effects, SqliteSession
 
 T = TypeVar("T")
 
 BATCH_MAX = 256  # jobs that share one commit
 WAITING_MAX = 16_384  # jobs not yet answered; beyond it the store is overrun
 
-Job = Callable[[Session], Any]
+Job = Callable[[SqliteSession], Any]
 _Item = tuple[Job, bool, "asyncio.Future[Any]"]
 _Answer = tuple["asyncio.Future[Any]", Any, BaseException | None]
 
@@ -29,7 +29,7 @@ _Answer = tuple["asyncio.Future[Any]", Any, BaseException | None]
 class Writer:
     """Runs jobs on a session. `on_commit` is called in the event loop with the revision and what the batch led to."""
 
-    def __init__(self, session: Session, *, where: str, on_commit: Callable[[int, Effects], None]) -> None:
+    def __init__(self, session: SqliteSession, *, where: str, on_commit: Callable[[int, Effects], None]) -> None:
         self._session = session
         self._where = where
         self._on_commit = on_commit
@@ -43,7 +43,7 @@ class Writer:
 
     # -- in the event loop ------------------------------------------------------------------------------------
 
-    def submit(self, job: Callable[[Session], T], *, is_writing: bool = True) -> "asyncio.Future[T]":
+    def submit(self, job: Callable[[SqliteSession], T], *, is_writing: bool = True) -> "asyncio.Future[T]":
         """The job's answer, once it is durable."""
         if self._is_closed:
             raise Unavailable(f"the registry {self._where} is closed")
@@ -126,7 +126,7 @@ class Writer:
                 session.undo()
             except Error as second:
                 failure = second
-            return [(future, None, translated(failure, self._where)) for _, _, future in batch], None
+            return [(future, None, to_argosy_error(failure, self._where)) for _, _, future in batch], None
 
     def _attempt(self, job: Job, future: "asyncio.Future[Any]") -> _Answer:
         try:
