@@ -29,9 +29,7 @@ async def open_registry(url: str, *, clock: Clock, random: Random, namespace: st
     if scheme not in _BACKENDS or not separator:
         raise Invalid(_unknown_scheme(scheme))
     if url == "sqlite://":  # to SQLite this means memory: a forgotten path would lose all data
-        raise Invalid(
-            "a SQLite registry needs a path: write sqlite:///relative.db, or memory:// for one in memory"
-        )
+        raise Invalid("a SQLite registry needs a path: write sqlite:///relative.db, or memory:// for one in memory")
     store = _load_store(*_BACKENDS[scheme])
     options = {"random": random, "namespace": namespace} if _BACKENDS[scheme] is _REDIS else {}
     opened: RegistryStore = await store.open(url, clock=clock, **options)
