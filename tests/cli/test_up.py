@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from argosy.base.backends.server_programs import VALKEY, find_program
@@ -52,6 +53,9 @@ def found(address: object, query: str) -> int:
     try:
         with urlopen(request, timeout=10) as answer:
             return int(json.load(answer)["Result"]["FileCount"])
+    except HTTPError as error:
+        error.close()  # Python 3.14 warns about one that is left open
+        return -1
     except OSError:
         return -1
 
