@@ -1,6 +1,6 @@
-"""What the interfaces need of a node: the shards it serves, those it knows of, and what can be done to them.
+"""What the APIs need of a node: the shards it serves, the shards it knows, and operations on them.
 
-Who serves what is answered from memory: no request asks the coordination store.
+Who serves a shard is answered from memory: no request waits for the coordination store.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +15,7 @@ SPLIT_COMPLETE = "SplitComplete"  # the last phase
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """A shard, the half-open range of tenant hashes it has, and who serves it; "" where nobody does."""
+    """A shard, its half-open range of tenant hashes, and its server; "" without one."""
 
     id: str
     range_start: str = ""  # 16 lower-case hexadecimal digits; "" is open
@@ -44,7 +44,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class SplitStatus:
-    """How far a split has come; the phase is "" where nothing is known of one."""
+    """The state of a split; the phase is "" if none is known."""
 
     phase: str = ""
     left: str = ""
@@ -60,7 +60,7 @@ class SplitStatus:
 
 @dataclass(frozen=True)
 class ShardStats:
-    """What a node tells of a shard it serves."""
+    """Counts and cleanup state of a shard, from the node that serves it."""
 
     total_jobs: int = 0
     completed_jobs: int = 0
@@ -71,7 +71,7 @@ class ShardStats:
 
 @dataclass(frozen=True)
 class SortedRun:
-    """A level of a store: tables that follow one another."""
+    """A level of a store: consecutive tables."""
 
     id: int
     ssts: int
@@ -80,7 +80,7 @@ class SortedRun:
 
 @dataclass(frozen=True)
 class StorageInfo:
-    """The shape of a shard's store."""
+    """The tables of a shard's store."""
 
     l0_ssts: int = 0
     l0_bytes: int = 0
@@ -88,7 +88,7 @@ class StorageInfo:
 
 
 class RowReader(Protocol):
-    """The rows of a shard, to read; a `StagedStore` is one."""
+    """Reads the rows of a shard; a `StagedStore` is one."""
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
 
@@ -98,7 +98,7 @@ class RowReader(Protocol):
 
 
 class PolledTasks(Protocol):
-    """What a poll over all shards got from one of them."""
+    """What a poll over all shards got from one shard."""
 
     @property
     def shard_id(self) -> str: ...
@@ -120,15 +120,15 @@ class Broker(Protocol):
     def shard(self, shard_id: str) -> ShardCalls: ...
 
     def rows(self, shard_id: str) -> RowReader:
-        """What SQL reads."""
+        """The rows that SQL queries read."""
         ...
 
     def local(self) -> list[tuple[str, ShardCalls]]:
-        """The shards that can be asked here now; one that is paused for a split is none of them."""
+        """The shards that can be called now; not those paused for a split."""
         ...
 
     def shard_of(self, tenant: str) -> str:
-        """The shard that has the tenant, served here or not."""
+        """The id of the tenant's shard, served here or not."""
         ...
 
     def topology(self) -> Topology: ...
@@ -136,17 +136,17 @@ class Broker(Protocol):
     async def lease(
         self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0
     ) -> Sequence[PolledTasks]:
-        """From all shards that are served here; waits up to `wait_s` for a first task at any of them."""
+        """Leases from all shards served here; waits up to `wait_s` for a first task at any of them."""
         ...
 
     async def split(self, shard_id: str, point: str) -> SplitStatus:
-        """Begins a split. NotFound: no such shard; Conflict: not this node's, or being split; Invalid: a bad point."""
+        """Starts a split. NotFound: no such shard; Conflict: not served here, or being split; Invalid: a bad point."""
         ...
 
     def split_status(self, shard_id: str) -> SplitStatus: ...
 
     async def flush(self, shard_id: str) -> None:
-        """Returns when all that the shard has taken in is durable."""
+        """Returns when all changes accepted by the shard are durable."""
         ...
 
     async def compact(self, shard_id: str) -> None: ...
@@ -156,9 +156,9 @@ class Broker(Protocol):
     async def storage(self, shard_id: str) -> StorageInfo: ...
 
     async def force_release(self, shard_id: str) -> bool:
-        """Lets go of a shard that this node holds; False if it does not. The lease of a dead node ends by itself."""
+        """Releases a shard that this node holds; False if it does not. The lease of a failed node expires by itself."""
         ...
 
     async def reset(self) -> int:
-        """Empties every shard served here, and says how many those were: for development only."""
+        """Deletes all rows of every shard served here and returns their number; for development only."""
         ...

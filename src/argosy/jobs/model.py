@@ -1,10 +1,10 @@
-"""The nouns of the job broker: jobs, attempts, tasks, task leases, limits.
+"""Data of the job broker: jobs, attempts, tasks, task leases, limits.
 
-A *job* is wished for by a tenant and attempted until it succeeds, is cancelled or has used up its retries. A *task* is
-what waits for its time: mostly an attempt to run, sometimes a step of the broker's own. A *TaskLease* is a worker's
-hold on a task. All times are whole milliseconds since the epoch.
+A tenant's *job* is attempted until it succeeds, is cancelled or has used up its retries. A *task* waits for its time:
+usually an attempt to run, sometimes a step of the broker itself. A *TaskLease* assigns a task to a worker for a time.
+All times are whole milliseconds since the epoch.
 
-These are msgspec structs, stored as they are: a field is only ever added, at the end and with a default.
+These structs are stored as they are: a field may only be added, at the end and with a default.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ class AttemptStatus(IntEnum):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, array_like=True):
-    """`retry_count` retries after the first attempt; the wait grows by the factor up to the longest."""
+    """`retry_count` retries after the first attempt; the delay grows by the factor up to the longest interval."""
 
     retry_count: int = 0
     initial_interval_ms: int = 0
@@ -71,7 +71,7 @@ class ConcurrencyLimit(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class RateLimitRetry(msgspec.Struct, frozen=True, array_like=True):
-    """How a job that is over its rate waits; no retries at all mean without end."""
+    """How a job over its rate waits; 0 retries means without end."""
 
     initial_backoff_ms: int = 100
     max_backoff_ms: int = 30_000
@@ -80,7 +80,7 @@ class RateLimitRetry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RateLimit(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """So many hits on a bucket that all tenants share; see `throttle.limits`. `behavior` has the wire's numbers."""
+    """Hits on a bucket that all tenants share; see `throttle.limits`. `behavior` is numbered as in silo.v1."""
 
     name: str
     unique_key: str
@@ -93,7 +93,7 @@ class RateLimit(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class FloatingLimit(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """A concurrency limit whose height a worker reports now and then."""
+    """A concurrency limit whose maximum workers report periodically."""
 
     key: str
     default_max_concurrency: int
@@ -105,7 +105,7 @@ Limit: TypeAlias = ConcurrencyLimit | RateLimit | FloatingLimit
 
 
 class NewJob(msgspec.Struct, frozen=True):
-    """What a client asks for."""
+    """A job as the client requests it."""
 
     task_group: str
     payload: bytes = b""
@@ -125,7 +125,7 @@ class NewJob(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True):
-    """What never changes about a job."""
+    """The immutable part of a job."""
 
     id: str
     tenant: str
@@ -145,7 +145,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
 
 
 class JobState(msgspec.Struct, frozen=True, array_like=True):
-    """What changes about a job."""
+    """The mutable part of a job."""
 
     status: JobStatus
     changed_at: int
@@ -171,7 +171,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunAttempt(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """For a worker: try the job. Every held key has a holder row with this task's id."""
+    """For a worker: run an attempt. Each held key has a holder row with this task's id."""
 
     id: str
     tenant: str
@@ -182,7 +182,7 @@ class RunAttempt(msgspec.Struct, frozen=True, array_like=True, tag=1):
 
 
 class RequestTicket(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """For the broker: when the time has come, queue for a slot of the first limit in `rest`."""
+    """For the broker: at the start time, queue for a slot of the first limit in `rest`."""
 
     id: str
     tenant: str
@@ -194,7 +194,7 @@ class RequestTicket(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class CheckRateLimit(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """For the broker: ask the rate limiter about the first limit in `rest`."""
+    """For the broker: check the first limit in `rest` with the rate limiter."""
 
     id: str
     tenant: str
@@ -207,7 +207,7 @@ class CheckRateLimit(msgspec.Struct, frozen=True, array_like=True, tag=3):
 
 
 class RefreshLimit(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """For a worker: find out how high a floating limit should be."""
+    """For a worker: determine the maximum of a floating limit."""
 
     id: str
     tenant: str
@@ -219,7 +219,7 @@ Task: TypeAlias = RunAttempt | RequestTicket | CheckRateLimit | RefreshLimit
 
 
 class QueuedTask(msgspec.Struct, frozen=True, array_like=True):
-    """A task in the queue; its place is (task_group, start_at, priority, job, attempt)."""
+    """A task in the queue, ordered by (task_group, start_at, priority, job, attempt)."""
 
     task: Task
     task_group: str
@@ -228,7 +228,7 @@ class QueuedTask(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TaskLease(msgspec.Struct, frozen=True, array_like=True):
-    """A worker's hold on a task."""
+    """A task assigned to a worker until it expires."""
 
     worker: str
     task: Task
@@ -255,7 +255,7 @@ class SlotRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FloatingState(msgspec.Struct, frozen=True, array_like=True):
-    """How high a floating limit is now."""
+    """The current maximum of a floating limit."""
 
     max_concurrency: int
     refresh_interval_ms: int
@@ -267,7 +267,7 @@ class FloatingState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Schedule(msgspec.Struct, frozen=True, array_like=True):
-    """A cron schedule: each time it comes round, a job like `job` is enqueued."""
+    """A cron schedule: at each due time a job like `job` is enqueued."""
 
     name: str
     tenant: str
@@ -279,7 +279,7 @@ class Schedule(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ImportedJob(msgspec.Struct, frozen=True):
-    """A job brought from another system, with what has already been tried."""
+    """A job from another system with its earlier attempts."""
 
     job: NewJob
     enqueued_at: int
@@ -287,7 +287,7 @@ class ImportedJob(msgspec.Struct, frozen=True):
 
 
 class LeasedTask(msgspec.Struct, frozen=True):
-    """What a worker gets: a task, its job and how long it is the worker's."""
+    """A leased task with its job, as a worker gets it."""
 
     task: RunAttempt
     job: Job
@@ -296,7 +296,7 @@ class LeasedTask(msgspec.Struct, frozen=True):
 
 
 class LeasedRefresh(msgspec.Struct, frozen=True):
-    """What a worker gets to find out: how high a floating limit should be."""
+    """A leased refresh of a floating limit, as a worker gets it."""
 
     task: RefreshLimit
     state: FloatingState
@@ -312,7 +312,7 @@ class JobView(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """What a worker is told when it says that it still works."""
+    """The answer to a worker's heartbeat."""
 
     cancelled_at: int = 0  # not 0: stop
 
@@ -331,7 +331,7 @@ class Cancelled(msgspec.Struct, frozen=True):
 
 
 class Released(msgspec.Struct, frozen=True):
-    """The worker has to stop: somebody else shall do the job, and it costs no retry."""
+    """The worker is stopping: another one runs the job, without counting a retry."""
 
 
 TaskOutcome: TypeAlias = Success | Failure | Cancelled | Released

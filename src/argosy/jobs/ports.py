@@ -1,4 +1,4 @@
-"""What a shard needs, and what it does: the ledger beneath it, and the calls above."""
+"""The ports of a shard: the store below it, and the calls it offers."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from typing import Protocol, TypeAlias
@@ -21,7 +21,7 @@ Changes: TypeAlias = Mapping[bytes, bytes | None]  # of a Batch or several: chec
 
 
 class PipelinedKV(OrderedKV, Protocol):
-    """An OrderedKV that tells apart when a batch can be read and when it is durable."""
+    """An ordered store that distinguishes when a batch is visible to reads and when it is durable."""
 
     async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
         """Returns when reads see the changes, all of them; what is returned ends when they are durable.
@@ -31,26 +31,26 @@ class PipelinedKV(OrderedKV, Protocol):
         ...
 
     def check_readable(self) -> None:
-        """Raises unless what is read now is the newest there is: Fenced, or Unavailable while the lease is in doubt."""
+        """Raises unless reads return the newest data: Fenced, or Unavailable while the lease is in doubt."""
         ...
 
 
 class StagedStore(Protocol):
-    """An ordered store with one writer, in which staged changes count at once for this process and later for good.
+    """An ordered store with one writer; staged changes are visible to this process at once and durable later.
 
-    The order of staging is the order of the changes, whatever happens; if one is lost, so are all after it.
+    Changes take effect in the order of staging; if one is lost, so are all later ones.
     """
 
     def stage(self, batch: Batch) -> Awaitable[None]:
-        """Takes the changes in now; awaiting says that they are durable. Fenced once another writer has the store."""
+        """Stages the changes; the result completes when they are durable. Fenced once another writer has the store."""
         ...
 
     async def wait_capacity(self) -> None:
-        """Waits while more is staged than should be: back-pressure for whoever is about to stage."""
+        """Waits while too much is staged: back-pressure for callers that are about to stage."""
         ...
 
     async def get(self, key: bytes) -> bytes | None:
-        """Sees all that was staged before."""
+        """The newest value, staged or durable."""
         ...
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]: ...
@@ -58,7 +58,7 @@ class StagedStore(Protocol):
     def scan(
         self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
     ) -> AsyncIterator[tuple[bytes, bytes]]:
-        """The durable pairs and those staged, in key order."""
+        """Durable and staged pairs, in key order."""
         ...
 
 
@@ -70,17 +70,17 @@ class ShardCalls(Protocol):
     """
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
-        """The ids, or what was wrong with each. A `unique_key` that is taken answers with the id of who has it."""
+        """The ids, or an error in place of each. If a `unique_key` is taken, the id is that of the job that has it."""
         ...
 
     async def lease(
         self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0
     ) -> tuple[list[LeasedTask], list[LeasedRefresh]]:
-        """Due tasks, fairly among tenants; waits up to `wait_s` for a first one."""
+        """Due tasks, fair among tenants; waits up to `wait_s` for the first."""
         ...
 
     async def lease_job(self, tenant: str, job: str, worker: str) -> LeasedTask:
-        """One named job, whatever its limits and its start."""
+        """One job by name, regardless of its limits and start."""
         ...
 
     async def heartbeat(self, worker: str, task_id: str, *, progress: bytes | None = None) -> Heartbeat: ...
@@ -88,11 +88,11 @@ class ShardCalls(Protocol):
     async def report(
         self, outcomes: Sequence[tuple[str, TaskOutcome]], *, worker: str = ""
     ) -> list[ArgosyError | None]:
-        """Ends task leases by id; with `worker`, only its own."""
+        """Ends task leases by id; with `worker`, only that worker's."""
         ...
 
     async def report_refresh(self, task_id: str, max_concurrency: int | None, *, why: str = "") -> None:
-        """None: it could not be found out."""
+        """None: the refresh failed."""
         ...
 
     async def get(self, tenant: str, job: str, *, with_attempts: bool = False) -> JobView: ...
@@ -107,9 +107,10 @@ class ShardCalls(Protocol):
         after: str = "",
         limit: int = 100,
     ) -> list[JobView]:
-        """Newest first by its latest change, or by id where metadata is asked for.
+        """Newest first by latest change; by id when searching metadata.
 
-        `after` is the id at which the page before ended."""
+        `after` is the last id of the previous page.
+        """
         ...
 
     async def cancel(self, tenant: str, job: str) -> None: ...
@@ -123,7 +124,7 @@ class ShardCalls(Protocol):
     async def import_jobs(self, jobs: Sequence[ImportedJob]) -> list[JobStatus | ArgosyError]: ...
 
     async def drop_holders(self, tenant: str) -> int:
-        """Frees every concurrency slot of a tenant, whoever has it: for emergencies."""
+        """Releases every concurrency slot of a tenant; for emergencies."""
         ...
 
     async def put_schedule(self, schedule: Schedule) -> None: ...

@@ -1,4 +1,4 @@
-"""What a node of the job broker says of itself: metrics and log lines, in one place."""
+"""Metrics and log events of a node of the job broker."""
 
 from argosy.base import logs
 from argosy.base.errors import ArgosyError, Fenced
@@ -7,20 +7,20 @@ from argosy.jobs.cluster.model import Split
 
 _OPEN_BUCKETS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 15, 60)
 
-SHARDS_OPEN = gauge("argosy_jobs_shards_open", "shards that are open on this node")
-SHARDS_KNOWN = gauge("argosy_jobs_shards_known", "shards in the map")
-SHARDS_UNOWNED = gauge("argosy_jobs_shards_unowned", "shards that nobody is known to hold")
-OPEN_SECONDS = histogram("argosy_jobs_shard_open_seconds", "how long shards took to open", _OPEN_BUCKETS_S)
-SHARDS_LOST = counter("argosy_jobs_shards_lost", "shards given up: storage failed, or was taken", ("reason",))
-SPLITS = counter("argosy_jobs_splits", "splits of shards, by how they ended", ("outcome",))
-SPLIT_SECONDS = histogram("argosy_jobs_split_seconds", "how long a shard was away while it was split", _OPEN_BUCKETS_S)
-CLEANED_ROWS = counter("argosy_jobs_cleaned_rows", "rows of siblings that shards deleted after a split")
-POLLS = counter("argosy_jobs_polls", "polls over all shards of this node, by whether they got tasks", ("outcome",))
-TASKS_LEASED = counter("argosy_jobs_tasks_leased", "tasks handed to workers by polls over all shards")
+SHARDS_OPEN = gauge("argosy_jobs_shards_open", "Shards open on this node")
+SHARDS_KNOWN = gauge("argosy_jobs_shards_known", "Shards in the shard map")
+SHARDS_UNOWNED = gauge("argosy_jobs_shards_unowned", "Shards without a known owner")
+OPEN_SECONDS = histogram("argosy_jobs_shard_open_seconds", "Time to open a shard", _OPEN_BUCKETS_S)
+SHARDS_LOST = counter("argosy_jobs_shards_lost", "Shards lost, by reason: failed storage or fencing", ("reason",))
+SPLITS = counter("argosy_jobs_splits", "Shard splits by outcome", ("outcome",))
+SPLIT_SECONDS = histogram("argosy_jobs_split_seconds", "Time a shard was unavailable during its split", _OPEN_BUCKETS_S)
+CLEANED_ROWS = counter("argosy_jobs_cleaned_rows", "Rows of sibling shards deleted after splits")
+POLLS = counter("argosy_jobs_polls", "Polls over all shards of this node, by outcome", ("outcome",))
+TASKS_LEASED = counter("argosy_jobs_tasks_leased", "Tasks leased to workers by polls over all shards")
 
 
 class JobsTelemetry:
-    """Speaks for one node."""
+    """Records the events of one node."""
 
     def __init__(self, metrics: Metrics, *, node: str) -> None:
         self.log = logs.get("jobs").bind(node=node)
@@ -37,7 +37,7 @@ class JobsTelemetry:
 
     def record_lost(self, shard_id: str, why: ArgosyError | None) -> None:
         self._metrics.inc(SHARDS_LOST, reason="fenced" if isinstance(why, Fenced) else "storage")
-        self.log.warning("shard given up", shard=shard_id, why=str(why))
+        self.log.warning("shard lost", shard=shard_id, why=str(why))
 
     def map(self, *, known: int, unowned: int) -> None:
         self._metrics.set(SHARDS_KNOWN, known)
@@ -63,7 +63,7 @@ class JobsTelemetry:
         self.log.warning("cleaning interrupted", shard=shard_id, why=str(why))
 
     def record_map_failure(self, why: Exception) -> None:
-        self.log.warning("map of shards away", why=str(why))
+        self.log.warning("shard map unreachable", why=str(why))
 
     def poll(self, tasks: int) -> None:
         self._metrics.inc(POLLS, outcome="tasks" if tasks else "none")

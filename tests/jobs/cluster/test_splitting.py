@@ -106,7 +106,7 @@ async def test_calls_are_put_off_while_a_shard_is_split(world: World) -> None:
 async def test_what_cannot_be_split_is_refused(world: World) -> None:
     node, shard_id = await loaded_fleet(world, "a", "b")
     other = next(each.node for each in world.nodes.values() if each.node is not node)
-    with pytest.raises(Conflict, match="ask its owner"):
+    with pytest.raises(Conflict, match="to its owner"):
         await other.split(shard_id, "")
     with pytest.raises(Invalid, match="sixteen"):
         await node.split(shard_id, "middle")

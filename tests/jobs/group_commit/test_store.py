@@ -342,7 +342,7 @@ async def test_whoever_never_asks_for_room_is_refused_in_the_end(ledger: GroupCo
     monkeypatch.setattr(service, "STAGED_CHANGES_MAX", 2)
     for number in range(2 * service.STAGED_HARD_FACTOR + 1):
         ledger.stage(put(b"%d" % number))
-    with pytest.raises(Unavailable, match="wait for room"):
+    with pytest.raises(Unavailable, match="wait before staging more"):
         ledger.stage(put(b"too much"))
     assert await ledger.get(b"too much") is None, "what was refused was not taken in"
     assert ledger.failure is None

@@ -1,4 +1,4 @@
-"""The nouns of the cluster that are of no wire."""
+"""Values of the cluster that are part of no wire format."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from argosy.jobs.model import LeasedRefresh, LeasedTask
 
 
 class SplitPhase(StrEnum):
-    """How far a split has come. It only moves forward, or is forgotten."""
+    """The phase of a split. It only advances."""
 
     REQUESTED = "SplitRequested"
     PAUSING = "SplitPausing"
@@ -16,7 +16,7 @@ class SplitPhase(StrEnum):
 
 
 class Cleanup(StrEnum):
-    """How far a shard is with deleting what belongs to its sibling."""
+    """The phase of deleting the sibling's rows after a split."""
 
     PENDING = "CleanupPending"
     RUNNING = "CleanupRunning"
@@ -25,7 +25,7 @@ class Cleanup(StrEnum):
 
 @dataclass(frozen=True)
 class Split:
-    """A split under way here, or the latest one of a shard."""
+    """A split in progress on this node, or the latest one of a shard."""
 
     shard_id: str
     phase: SplitPhase
@@ -38,7 +38,7 @@ class Split:
 
 @dataclass(frozen=True)
 class ShardLeases:
-    """What one shard handed out in a poll over all of a node."""
+    """Tasks leased from one shard in a poll over all shards of a node."""
 
     shard_id: str
     tasks: list[LeasedTask]

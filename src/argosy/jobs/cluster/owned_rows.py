@@ -1,7 +1,7 @@
-"""A shard's own rows among those it was copied with.
+"""A view of a shard's own rows after a split.
 
-The children of a split begin with all rows of their parent. Until what belongs to the sibling is deleted, nobody above
-the ledger may see it: a task of the sibling's must never be handed out here (JOB-2).
+The children of a split start with all rows of their parent. Until the sibling's rows are deleted, no layer above the
+store may see them: a task of the sibling must never be leased here (JOB-2).
 """
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -20,7 +20,7 @@ _LEASE = msgspec.msgpack.Decoder(TaskLease)
 
 
 def tenant_of(key: bytes, value: bytes) -> str | None:
-    """Whose row it is; None if it is the shard's own."""
+    """The tenant of a row; None for rows of the shard itself."""
     kind = key[0]
     if kind in _OF_NO_TENANT:
         return None
@@ -31,7 +31,7 @@ def tenant_of(key: bytes, value: bytes) -> str | None:
 
 
 class RowOwnership:
-    """Tells a shard's rows from others'; most rows in a row are one tenant's, so the latest answers are kept."""
+    """Which rows belong to the shard. Consecutive rows mostly have the same tenant, so recent answers are cached."""
 
     CACHED_MAX = 10_000
 
@@ -53,7 +53,7 @@ class RowOwnership:
 
 
 class OwnedRowsView:
-    """A ledger that shows only the shard's own rows, until `is_clean`."""
+    """A store that shows only the shard's own rows, until `is_clean`."""
 
     def __init__(self, store: StagedStore, owned: RowOwnership, *, is_clean: bool) -> None:
         self._store = store
@@ -67,7 +67,7 @@ class OwnedRowsView:
         await self._store.wait_capacity()
 
     async def get(self, key: bytes) -> bytes | None:
-        """Whoever names a key names its tenant, who has been looked at before."""
+        """Not filtered: the caller named the tenant in the key, and the guard has checked the tenant."""
         return await self._store.get(key)
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:

@@ -1,7 +1,7 @@
-"""One poll over all shards of a node: any of them may be first, and whoever waits waits at all of them.
+"""One poll over all shards of a node: it waits at all of them, and leases from those that have tasks.
 
-Waiting and leasing are kept apart: a wait can be given up at any moment, but a lease that is under way must be answered
-for, or its tasks would be nobody's until they expire.
+Waiting and leasing are separate steps: a wait can be cancelled at any moment, but tasks of a cancelled lease call would
+be blocked until their leases expire.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ def is_changed(change: "asyncio.Future[None]") -> bool:
 
 
 class Poller:
-    """`served` gives the shards that may be asked at this instant."""
+    """`served` returns the shards that can be leased from now."""
 
     def __init__(self, served: Callable[[], Mapping[str, OpenShard]], random: Random, telemetry: JobsTelemetry) -> None:
         self._open_shard = served
@@ -28,7 +28,7 @@ class Poller:
         self._changes: dict[asyncio.Future[None], None] = {}
 
     def wake_all(self) -> None:
-        """Shards have come or gone: those who wait look again."""
+        """Called when shards are opened or closed: waiting polls look at the new set."""
         changes, self._changes = self._changes, {}
         for change in changes:
             if not change.done():
@@ -47,7 +47,7 @@ class Poller:
     async def _lease_from(
         self, asked: Sequence[str], task_group: str, worker: str, tasks_max: int
     ) -> list[ShardLeases]:
-        """In an order that changes, so that no shard is always last."""
+        """Leases in random order, so that no shard is always last."""
         found: list[ShardLeases] = []
         left = tasks_max
         for shard_id in self._shuffle(asked):
@@ -64,7 +64,7 @@ class Poller:
         return found
 
     async def _wait(self, task_group: str, until: float) -> list[str]:
-        """The shards at which something may be due; all of them when the time is up or shards came and went."""
+        """Returns shards where something may be due; all of them after a timeout or a change of shards."""
         change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._changes[change] = None
         waits = {

@@ -50,7 +50,7 @@ BARRIER = keys.key(keys.META, "flushed")
 
 
 class NoMemoryProbe:
-    """Ownership's memory probe for units that are placed by the ring alone."""
+    """Ownership's memory probe; shards are placed by the ring, not by free memory."""
 
     def free_bytes(self) -> int:
         return 0
@@ -129,12 +129,12 @@ class JobsNode:
     # -- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> Self:
-        """Reads the map, or makes the first one."""
+        """Reads the shard map, or creates the first version."""
         await self._maps.start(self._settings.shards, self._new_id, self._worker.now_ms())
         return self
 
     async def run(self) -> None:
-        """Takes part until `drain` has finished or this task is cancelled."""
+        """Runs until `drain` has finished or this task is cancelled."""
         looking = asyncio.ensure_future(self._reconcile())
         try:
             await self.ownership.run()
@@ -144,11 +144,11 @@ class JobsNode:
             await self.close()
 
     async def drain(self) -> None:
-        """Leaves in good order: the ring first, then, after a moment for calls in flight, the shards."""
+        """Leaves the ring first; after a pause for calls in progress, releases the shards."""
         await self.ownership.drain()
 
     async def close(self) -> None:
-        """Closes all shards; what was acknowledged is durable."""
+        """Closes all shards; acknowledged changes are durable."""
         await self._splitter.close()
         await self._worker.close()
 
@@ -156,7 +156,7 @@ class JobsNode:
         return self.ownership.is_ready()
 
     async def _reconcile(self) -> None:
-        """A lease on a shard that the map lacks means that the map has changed; and splits cut short are begun anew."""
+        """Refreshes the map when a lease names a shard that it lacks, and resumes interrupted splits."""
         while True:
             await self._clock.sleep(RECONCILE_S)
             held = {lease.unit.name for lease in self.ownership.leases()}
@@ -216,17 +216,17 @@ class JobsNode:
         return opened
 
     def _check_held(self, unit: Unit) -> None:
-        """Raises unless this node holds the shard now: NotOwner with whom to ask, Unavailable if it comes here."""
+        """Raises unless this node holds the shard: NotOwner with the holder, Unavailable while it is acquired here."""
         if self.ownership.holds(unit):
             return
         lease = next((lease for lease in self.ownership.leases() if lease.unit == unit), None)
         if lease is not None and lease.node != self.ownership.node_id:
             raise NotOwner(f"shard {unit} is served by {lease.node}", hint=lease.address, node=lease.node)
         if unit.name not in self._maps.current.ids():
-            raise NotOwner(f"the map has no shard {unit}: it may have been split, look at the map again")
+            raise NotOwner(f"shard {unit} not in the shard map: it may have been split; refresh the map")
         if lease is not None or self._owner(unit.name) == self.ownership.node_id:
             raise Unavailable(ACQUIRING)
-        raise NotOwner(f"shard {unit} is on its way to another node: try again shortly")
+        raise NotOwner(f"shard {unit} is moving to another node; retry")
 
     def _owner(self, shard_id: str) -> str | None:
         names = frozenset(member.node for member in self.ownership.members())
@@ -242,13 +242,14 @@ class JobsNode:
         return await self._poller.lease(task_group, worker, tasks_max, wait_s)
 
     async def split(self, shard_id: str, point: str) -> SplitStatus:
-        """With an empty point, in the middle of the range. Once this returns the wish is durable: if the shard moves
-        meanwhile, whoever holds it next carries it out, and the children have other ids than are told here."""
+        """Starts a split, at the middle of the range without a point. On return the request is durable: if the shard
+        moves meanwhile, its next holder carries it out, with other ids for the children than returned here.
+        """
         _check_id(shard_id)
         try:
             return _to_split_status(await self._splitter.begin(shard_id, point))
         except NotOwner as why:
-            raise Conflict(f"shard {shard_id} is not served here ({why}): ask its owner to split it") from why
+            raise Conflict(f"shard {shard_id} is not served here ({why}); send the request to its owner") from why
 
     def split_status(self, shard_id: str) -> SplitStatus:
         _check_id(shard_id)
@@ -273,7 +274,7 @@ class JobsNode:
         return await self._store.storage(shard_id)
 
     async def force_release(self, shard_id: str) -> bool:
-        """Lets go of a shard held here, which is then opened anew. A lease whose node is gone ends by itself."""
+        """Releases a shard held here, which is then reopened. The lease of a failed node expires by itself."""
         _check_id(shard_id)
         is_held = any(lease.unit.name == shard_id for lease in self.ownership.own_leases())
         if is_held:
@@ -282,7 +283,7 @@ class JobsNode:
 
     async def reset(self) -> int:
         if not self._settings.dev_mode:
-            raise Forbidden("jobs are forgotten in development only: set jobs.dev_mode")
+            raise Forbidden("reset is disabled; set jobs.dev_mode")
         served = self._open_shard()
         for shard_id, opened in served.items():
             opened.guard.close(Unavailable(ACQUIRING))

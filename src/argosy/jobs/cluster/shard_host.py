@@ -1,7 +1,7 @@
 """Opens and closes the shards that this node holds: ownership's workload.
 
-Opening makes this node the writer, whoever was it before, reads what is still to do and begins to serve. A shard whose
-storage failed, or was taken over, is given up at once; the ring then says who opens it anew.
+Opening makes this node the writer, fences the previous one, rebuilds the queue state and starts serving. A shard whose
+storage failed or was fenced is released at once; the ring then decides which node reopens it.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class OpenShard:
     beside: list["asyncio.Task[None]"] = field(default_factory=list)
 
     async def close(self) -> None:
-        """Refuses further calls; what was staged becomes durable or fails, and its callers are told."""
+        """Rejects further calls; staged changes become durable or fail, and their callers get the result."""
         this = asyncio.current_task()
         others = [task for task in self.beside if task is not this]
         for task in others:
@@ -55,7 +55,7 @@ class OpenShard:
 
 
 class ShardHost:
-    """Implements ownership's `Workload`. `join` says whose leases it serves under."""
+    """Implements ownership's `Workload`. `join` connects it to the leases it serves under."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class ShardHost:
         self._holds, self._check, self._release = holds, check, release
 
     def now_ms(self) -> int:
-        """Task leases go by this: a step of the machine's clock must not end them."""
+        """The clock of task leases: a step of the wall clock must not expire them."""
         return int(self._wall.wall() * 1000)
 
     async def warm(self, lease: Lease) -> int:
@@ -111,13 +111,13 @@ class ShardHost:
     async def drop(self, unit: Unit) -> None:
         opened = self.open.pop(unit.name, None)
         if opened is not None:
-            opened.guard.close(Unavailable("shard not ready: it is being closed here"))
+            opened.guard.close(Unavailable("shard not ready: it is being closed on this node"))
             self._notify()
             # Whoever drops may be cancelled when the node leaves; what is being closed is closed to the end.
             await asyncio.shield(self._run_to_end(self._close(opened)))
 
     async def close(self) -> None:
-        """Closes all shards, side by side."""
+        """Closes all shards concurrently."""
         await asyncio.gather(*(self.drop(Unit(name)) for name in list(self.open)))
         await asyncio.gather(*self._closing)
 
@@ -126,7 +126,7 @@ class ShardHost:
         self._telemetry.record_closed(opened.spec.id, count=len(self.open))
 
     async def _spec(self, shard_id: str) -> ShardSpec:
-        """The map may be older than the lease."""
+        """The cached map may be older than the lease."""
         with suppress(NotFound):
             return self._maps.current.by_id(shard_id)
         return (await self._maps.refresh()).by_id(shard_id)
@@ -159,8 +159,9 @@ class ShardHost:
         )
 
     async def _rows(self, unit: Unit) -> PipelinedKV:
-        """Whoever opens may be cancelled, but not the opening. What comes of it then is closed before the next begins,
-        which it would else fence."""
+        """Opens the store. The caller may be cancelled, the opening may not: a late result is closed before the next
+        opening starts, which it would otherwise fence.
+        """
         if (discard := self._discards.get(unit.name)) is not None:
             await asyncio.wait([discard])
         opening = asyncio.ensure_future(self._store.shard(unit.name, may_serve=lambda: self._holds(unit)))
@@ -176,7 +177,7 @@ class ShardHost:
         self._discards.pop(shard_id, None)
 
     def _run_to_end(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Something that whoever began it may not wait for; `close` does."""
+        """Runs work that its caller may not wait for; `close` does."""
         task = asyncio.ensure_future(work)
         self._closing[task] = None
         task.add_done_callback(lambda done: self._closing.pop(done, None))
@@ -187,7 +188,7 @@ class ShardHost:
         self._on_lost(opened, opened.shard.over)
 
     async def _clean(self, opened: OpenShard) -> None:
-        """Goes on to the end unless the shard closes; an interrupted cleaning is resumed where it is opened next."""
+        """Runs until done or until the shard closes; the next node that opens the shard resumes it."""
         if opened.progress.is_done:
             return
         owned, before = RowOwnership(opened.spec.range), opened.progress.deleted
@@ -202,7 +203,7 @@ class ShardHost:
 
     def _on_lost(self, opened: OpenShard, why: ArgosyError | None) -> None:
         if self.open.get(opened.spec.id) is opened and not opened.guard.is_closed:
-            opened.guard.close(Unavailable("shard not ready: it is being opened anew"))
+            opened.guard.close(Unavailable("shard not ready: it is being reopened"))
             self._telemetry.record_lost(opened.spec.id, why)
             self._release(Unit(opened.spec.id))
 

@@ -1,6 +1,6 @@
-"""The map of shards as this node knows it: read now and then, kept between, and made once if there is none.
+"""The shard map as this node knows it: read periodically, cached, and created once if there is none.
 
-The node's catalog: what the ring places is what the map says.
+It is the node's unit catalog: the ring places the shards of the map.
 """
 
 from collections.abc import Callable
@@ -23,11 +23,11 @@ class ShardMapCache:
     @property
     def current(self) -> ShardMap:
         if self._known is None:
-            raise Unavailable("the map of shards has not been read yet: try again shortly")
+            raise Unavailable("the shard map has not been read yet; retry")
         return self._known
 
     async def start(self, count: int, new_id: Callable[[], str], now_ms: int) -> ShardMap:
-        """Reads the map; of nodes that begin together one makes it, with `count` shards."""
+        """Reads the map. If there is none, one of the starting nodes creates it, with `count` shards."""
         found = await self.store.newest()
         if found is None:
             found = first_map(count, new_id, now_ms)
@@ -35,17 +35,17 @@ class ShardMapCache:
                 await self.store.add(found)
             except Conflict:
                 found = await self.store.newest()
-                assert found is not None, "a version that is taken can be read"
+                assert found is not None, "a version that exists can be read"
         self.adopt(found)
         return found
 
     async def refresh(self) -> ShardMap:
-        """The newest map there is."""
+        """The newest map."""
         self.adopt(await newest(self.store, self.current))
         return self.current
 
     def adopt(self, shards: ShardMap) -> None:
-        """Takes in a map that was read or written elsewhere in this process."""
+        """Accepts a map that was read or written elsewhere in this process."""
         if self._known is None or shards.version > self._known.version:
             self._known = shards
             for observer in self.observers:

@@ -1,7 +1,7 @@
-"""The map of shards: what should exist. It is durable and changes only when a shard is to be split, or is.
+"""The shard map: which shards exist and which hashes each has. It is durable and changes only with splits.
 
-Ids are made once and kept for ever, so the rows of a shard are found again after every restart. Ranges leave no gap and
-do not overlap; a map that breaks this is refused, whoever wrote it.
+Shard ids are assigned once, so the rows of a shard are found after every restart. Ranges leave no gap and do not
+overlap; a map that violates this is rejected.
 """
 
 import re
@@ -29,7 +29,7 @@ def check_tenant_name(tenant: str) -> None:
 
 
 class HashRange(msgspec.Struct, frozen=True, order=True):
-    """The hashes from `start` to just before `end`."""
+    """The hashes from `start` up to, not including, `end`."""
 
     start: str = ""
     end: str = ""
@@ -41,15 +41,15 @@ class HashRange(msgspec.Struct, frozen=True, order=True):
         return self.start <= point and (not self.end or point < self.end)
 
     def middle(self) -> str:
-        """The hash that halves the range."""
+        """The hash in the middle of the range."""
         first = int(self.start or "0", 16)
         return f"{(first + (int(self.end, 16) if self.end else SPACE)) // 2:016x}"
 
     def split(self, point: str) -> "tuple[HashRange, HashRange]":
-        """The parts before and from `point`; Invalid unless both have something in them."""
+        """The parts before and from `point`; Invalid if either would be empty."""
         check_point(point)
         if not self.has_hash(point) or point == (self.start or f"{0:016x}"):
-            raise Invalid(f"{point} does not lie within {self}: name a hash inside the shard's range, not its start")
+            raise Invalid(f"{point} is not inside {self}; use a hash inside the shard's range, not its start")
         return HashRange(self.start, point), HashRange(point, self.end)
 
     def __str__(self) -> str:
@@ -58,11 +58,11 @@ class HashRange(msgspec.Struct, frozen=True, order=True):
 
 def check_point(point: str) -> None:
     if not _POINT.fullmatch(point):
-        raise Invalid(f"{point[:40]!r} is no hash: write sixteen hexadecimal digits in lower case")
+        raise Invalid(f"invalid hash {point[:40]!r}: use 16 lower-case hexadecimal digits")
 
 
 def evenly(count: int) -> list[HashRange]:
-    """The whole space in `count` parts: the boundaries are those of the original, so clients may compute them."""
+    """The whole space in `count` equal parts. Clients of silo.v1 may compute the same boundaries."""
     bounds = ["", *(f"{number * SPACE // count:016x}" for number in range(1, count)), ""]
     return [HashRange(start, end) for start, end in pairwise(bounds)]
 
@@ -72,7 +72,7 @@ FORMAT = 2  # 1 named a requested split `wish`
 
 
 class SplitRequest(msgspec.Struct, frozen=True):
-    """A split that was asked for and is not done; see `wishing`."""
+    """A split that was requested and is not done; see `splitter`."""
 
     point: str
     requested_at: int  # milliseconds since the epoch
@@ -102,7 +102,7 @@ class ShardMap(msgspec.Struct, frozen=True):
         for spec in self.shards:
             if spec.id == shard_id:
                 return spec
-        raise NotFound(f"the map has no shard {shard_id!r}")
+        raise NotFound(f"shard {shard_id!r} not found")
 
     def ids(self) -> frozenset[str]:
         return frozenset(spec.id for spec in self.shards)
@@ -114,7 +114,7 @@ class ShardMap(msgspec.Struct, frozen=True):
         return spec
 
     def after_split(self, shard_id: str, point: str, left: str, right: str, now_ms: int) -> "ShardMap":
-        """The map in which two children stand where the shard stood."""
+        """The map with two children in place of the shard."""
         parent = self.by_id(shard_id)
         self.check_capacity()
         before, after = parent.range.split(point)
@@ -123,41 +123,41 @@ class ShardMap(msgspec.Struct, frozen=True):
         return validate(ShardMap(self.version + 1, (*self.shards[:at], *children, *self.shards[at + 1 :])))
 
     def with_split_aborted(self, shard_id: str) -> "ShardMap":
-        """The map in which the shard stays, and no split of it that began before can still be committed."""
+        """The map in which no split of the shard that started earlier can commit."""
         return self._with(msgspec.structs.replace(spec := self.by_id(shard_id), aborted_splits=spec.aborted_splits + 1))
 
     def with_split_request(self, shard_id: str, split_request: SplitRequest | None) -> "ShardMap":
-        """The map in which the shard is to be split, or with None no longer."""
+        """The map in which a split of the shard is requested, or with None no longer."""
         return self._with(msgspec.structs.replace(self.by_id(shard_id), split_request=split_request))
 
     def check_capacity(self) -> None:
         if len(self.shards) >= SHARDS_MAX:
-            raise Conflict(f"there are {len(self.shards)} shards already, and {SHARDS_MAX} is the most")
+            raise Conflict(f"{len(self.shards)} shards exist; at most {SHARDS_MAX} are allowed")
 
     def _with(self, changed: ShardSpec) -> "ShardMap":
         return ShardMap(self.version + 1, tuple(changed if spec.id == changed.id else spec for spec in self.shards))
 
 
 def first_map(count: int, new_id: Callable[[], str], now_ms: int) -> ShardMap:
-    """The map of a cluster that begins."""
+    """The map of a new cluster."""
     if not 1 <= count <= SHARDS_MAX:
-        raise Invalid(f"a cluster begins with 1 to {SHARDS_MAX} shards, not {count}")
+        raise Invalid(f"a new cluster has 1 to {SHARDS_MAX} shards; got {count}")
     return validate(ShardMap(1, tuple(ShardSpec(new_id(), part, now_ms) for part in evenly(count))))
 
 
 def validate(shards: ShardMap) -> ShardMap:
-    """The map itself, if it is whole."""
+    """The map itself; Invalid if its ranges have gaps or overlaps."""
     specs = shards.shards
     ends = [spec.range.end for spec in specs]
     is_whole = bool(specs) and ends[-1] == "" and [spec.range.start for spec in specs] == ["", *ends[:-1]]
     is_rising = all(spec.range.start < spec.range.end for spec in specs[:-1])
     if not is_whole or not is_rising or len(shards.ids()) != len(specs):
-        raise Invalid(f"version {shards.version} of the map of shards has gaps or overlaps: restore it from a copy")
+        raise Invalid(f"version {shards.version} of the shard map has gaps or overlaps; restore it from a backup")
     return shards
 
 
 def encode_map(shards: ShardMap) -> bytes:
-    """JSON, because an operator in need may have to read it."""
+    """JSON, because operators read it when repairing a cluster."""
     return msgspec.json.format(msgspec.json.encode(shards), indent=1) + b"\n"
 
 
@@ -165,7 +165,7 @@ def decode_map(text: bytes) -> ShardMap:
     try:
         shards = msgspec.json.decode(text, type=ShardMap)
     except msgspec.DecodeError as error:
-        raise Invalid(f"the map of shards cannot be read: {error}; restore it from a copy") from error
+        raise Invalid(f"cannot decode the shard map: {error}; restore it from a backup") from error
     if shards.format != FORMAT:
-        raise Invalid(f"the map of shards is of format {shards.format}, and this release reads {FORMAT} only")
+        raise Invalid(f"the shard map has format {shards.format}; this release reads format {FORMAT} only")
     return validate(shards)

@@ -1,8 +1,7 @@
-"""Deletes the rows that a shard got from its parent and that belong to its sibling, step by step.
+"""Deletes the rows that a shard inherited from its parent and that belong to its sibling.
 
-Each step looks at so many rows, deletes the strange ones and remembers how far it came, all in one batch, so a node
-that dies goes on where it stopped. The rows of what is still to do come first: as long as they are there, opening the
-shard has to pass over them.
+Each step reads a chunk of rows, deletes the foreign ones and stores its progress in the same batch, so another node
+can resume it. Rows of unfinished work come first: while they exist, opening the shard has to skip them.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ ORDER = (
 
 
 class CleanupProgress(msgspec.Struct, frozen=True, array_like=True):
-    """How far the cleaning of one shard has come."""
+    """Progress of the cleanup of one shard."""
 
     shard: str  # a row copied from the parent speaks of the parent
     kind: int = 0  # index into ORDER; past its end all is done
@@ -44,7 +43,7 @@ class CleanupProgress(msgspec.Struct, frozen=True, array_like=True):
 
 
 async def read_progress(store: StagedStore, shard_id: str, *, has_parent: bool) -> CleanupProgress:
-    """Where the cleaning stands; a shard that was never part of another has nothing to clean."""
+    """The stored progress; a shard that did not come from a split needs no cleanup."""
     found = await store.get(CLEANUP)
     known = msgspec.msgpack.decode(found, type=CleanupProgress) if found is not None else None
     if known is not None and known.shard == shard_id:
@@ -55,7 +54,7 @@ async def read_progress(store: StagedStore, shard_id: str, *, has_parent: bool) 
 async def clean_chunk(
     store: StagedStore, owned: RowOwnership, progress: CleanupProgress, now_ms: Callable[[], int]
 ) -> CleanupProgress:
-    """One step; what it returns is durable."""
+    """One step; its result is durable."""
     start, end = keys.under(ORDER[progress.kind])
     looked, batch, last = 0, Batch(), b""
     async for key, value in store.scan(max(start, progress.after + b"\x00"), end, limit=STEP_ROWS):

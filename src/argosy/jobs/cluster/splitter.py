@@ -1,15 +1,16 @@
-"""Carries out splits of shards that this node serves.
+"""Splits of the shards that this node serves.
 
-    wish     into the map, where whoever holds the shard next finds it; see `wishing`
-    pause    calls get Unavailable; what was acknowledged is durable
-    seal     the shard's last row; see `sealing`
-    clone    each child gets all rows, without copying them
-    commit   the next version of the map: before it the shard stands, after it the children do
-    open     by whomever the ring names; each child deletes what is its sibling's
+    request  stored in the shard map, where the next holder of the shard finds it
+    pause    calls get Unavailable; acknowledged changes are durable
+    seal     the shard's last row; see `seal`
+    clone    each child gets all rows, without copying the tables
+    commit   the next version of the map: before it the shard exists, after it the children
+    open     by the nodes that the ring chooses; each child deletes its sibling's rows
 
-A split that fails before the commit leaves the shard as it was: it is let go, opened anew, and the opener calls the
-split off. A node that dies on the way leaves nothing but two copies that nobody refers to. Either way the wish stays,
-and the split is begun anew where the shard is open next.
+A split that fails before the commit leaves the shard as it was: it is released and reopened, and the node that opens
+it aborts the split. A node that crashes leaves at most two unreferenced copies. In both cases the request stays in the
+map, and the holder of the shard starts again with other ids for the children, because a late splitter may still delete
+its own copies. Each attempt is counted in the map first; after `SPLIT_TRIES_MAX` the request is dropped.
 """
 
 import asyncio
@@ -42,18 +43,18 @@ async def set_split_request(
     *,
     instead_of: SplitRequest | None,
 ) -> ShardMap:
-    """Makes a wish count, and returns the map in which it does; Conflict if there is another one by now."""
+    """Stores a split request and returns the map that contains it; Conflict if there is another request."""
     for _ in range(TRIES_MAX):
         now = shards.by_id(shard_id).split_request
         if now == split_request:
             return shards
         if now != instead_of:
-            raise Conflict(f"shard {shard_id} is being split already: ask for its status")
+            raise Conflict(f"shard {shard_id} is being split already; query its status")
         changed = shards.with_split_request(shard_id, split_request)
         if await try_add(changed, maps):
             return changed
         shards = await newest(maps, shards)
-    raise Unavailable(f"the map of shards changed {TRIES_MAX} times while a split was asked for: try again")
+    raise Unavailable(f"the shard map changed {TRIES_MAX} times while a split was requested; retry")
 
 
 SPLITS_KEPT_MAX = 1000  # whose status can still be asked for
@@ -91,23 +92,23 @@ class Splitter:
         self._requested: set[str] = set()  # whose wish is being written
 
     def status(self, shard_id: str) -> Split | None:
-        """The split under way or done here, else the one that is wished for."""
+        """The split in progress or done on this node, else the requested one."""
         if (split := self._splits.get(shard_id)) is not None:
             return split
         split_request = self._find_request(shard_id)
         return None if split_request is None else _pending_split(shard_id, split_request)
 
     async def begin(self, shard_id: str, point: str) -> Split:
-        """Starts a split and returns when the wish for it is durable: this node carries it out, or the next.
+        """Starts a split and returns when its request is durable: this node carries it out, or the next holder.
 
         Conflict if the shard is not served here or is being split.
         """
         if shard_id in self._under_way or shard_id in self._requested:
-            raise Conflict(f"shard {shard_id} is being split already: ask for its status")
+            raise Conflict(f"shard {shard_id} is being split already; query its status")
         shards = self._maps.current
         spec = shards.by_id(shard_id)
         if shard_id not in self._worker.open:
-            raise Conflict(f"shard {shard_id} is not served here: ask its owner to split it")
+            raise Conflict(f"shard {shard_id} is not served here; send the request to its owner")
         self._check(Unit(shard_id))
         shards.check_capacity()
         split_request = SplitRequest(point or spec.range.middle(), self._worker.now_ms(), self._node)
@@ -127,7 +128,7 @@ class Splitter:
         return split
 
     def resume(self) -> None:
-        """Begins anew what was asked for and cut short, here or elsewhere; to be called now and then."""
+        """Starts requested splits that were interrupted, here or elsewhere; called periodically."""
         for shard_id in list(self._worker.open):
             opened = self._open_shard(shard_id)
             is_settled = opened is not None and self._clock.now() - opened.opened_at >= SETTLE_S
@@ -136,7 +137,7 @@ class Splitter:
                 self._start(shard_id, self._resume(shard_id))
 
     async def close(self) -> None:
-        """Ends what is under way; whoever opens the shard next calls it off, and begins anew."""
+        """Cancels splits in progress; the next holder of the shard aborts them and starts again."""
         tasks = list(self._under_way.values())
         for task in tasks:
             task.cancel()
@@ -161,7 +162,7 @@ class Splitter:
             await self._run(self._track(shard_id, split_request), opened)
 
     async def _next_attempt(self, shard_id: str) -> SplitRequest | None:
-        """The wish with one more try; None if there is none, or it has been tried too often."""
+        """The request with one more attempt counted; None if there is none or it was attempted too often."""
         shards = self._maps.current
         split_request = shards.by_id(shard_id).split_request
         if split_request is None:
@@ -171,7 +172,7 @@ class Splitter:
         self._maps.adopt(await set_split_request(shards, self._maps.store, shard_id, counted, instead_of=split_request))
         if is_over:
             self._telemetry.log.warning(
-                "split given up", shard=shard_id, point=split_request.point, tries=split_request.tries
+                "split abandoned", shard=shard_id, point=split_request.point, tries=split_request.tries
             )
         return counted
 
@@ -218,7 +219,7 @@ class Splitter:
                 await self._store.delete(child)
 
     def _open_shard(self, shard_id: str) -> OpenShard | None:
-        """The shard if it is open here, and its lease held."""
+        """The shard, if it is open here under a valid lease."""
         opened = self._worker.open.get(shard_id)
         if opened is not None and not opened.guard.is_closed:
             with suppress(NotOwner, Unavailable):
@@ -245,7 +246,7 @@ class Splitter:
 
 
 def _pending_split(shard_id: str, split_request: SplitRequest) -> Split:
-    """A split that nobody has begun yet, or begun anew."""
+    """A split that no node is carrying out."""
     return Split(
         shard_id, SplitPhase.REQUESTED, "", "", split_request.point, split_request.requested_at, split_request.node
     )

@@ -1,1 +1,1 @@
-"""The ledger under a shard: changes count at once for this process, in order, and for good once they are durable."""
+"""The store of a shard: changes are visible at once, in order, and become durable in groups."""

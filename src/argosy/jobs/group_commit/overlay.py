@@ -1,8 +1,8 @@
-"""What has been staged and cannot yet be read from the store, group by group, oldest first.
+"""Staged changes that reads of the store do not show yet, in groups, oldest first.
 
-A group is staged into while it is open, is closed to be written, and leaves once the store shows it. A read that began
-before a group left may have missed it in the store, so a group stays until no such read is left: then whoever looks
-here after reading from the store has the newest of all.
+Changes are added to the open group; it is closed to be written, and removed once the store shows it. A read that
+started before that may have missed the group in the store, so the group stays until no such read is left: a caller
+that reads the store first and the overlay second always sees the newest value.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ Staged: TypeAlias = bytes | _Untouched | None
 
 
 class ChangeGroup:
-    """Changes that are written together, the last to a key being the one that counts."""
+    """Changes written together; the last change to a key wins."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -46,7 +46,7 @@ class Overlay:
         return self._groups[-1]
 
     def close_group(self) -> ChangeGroup:
-        """Ends the open group and opens the next."""
+        """Closes the open group and starts the next."""
         closed = self._groups[-1]
         self._groups.append(ChangeGroup(closed.number + 1))
         return closed
@@ -56,7 +56,7 @@ class Overlay:
         self._drop()
 
     def begin_read(self) -> int:
-        """Call before reading from the store, and `end_read` with what it returns after having looked here."""
+        """To be called before reading from the store; `end_read` takes the result after the overlay was consulted."""
         self._reads_begun += 1
         # What is written already it finds in the store; were that kept for it, reads in a row would keep it for ever.
         self._reads[self._reads_begun] = next(group.number for group in self._groups if not group.is_written)
@@ -80,7 +80,7 @@ class Overlay:
         return sorted(newest.items(), key=_key_of, reverse=reverse)
 
     def __len__(self) -> int:
-        """How many groups are kept, the open one included."""
+        """The number of groups, the open one included."""
         return len(self._groups)
 
     def _drop(self) -> None:
@@ -107,7 +107,7 @@ async def merge_changes(
     limit: int | None,
     reverse: bool,
 ) -> AsyncIterator[tuple[bytes, bytes]]:
-    """The pairs as the changes leave them; both come in the order of the scan."""
+    """The pairs with the changes applied; both are in the order of the scan."""
     left = limit
     async for pair in _merge_changes(pairs, changes, reverse):
         if left is not None:
@@ -136,5 +136,5 @@ async def _merge_changes(
 
 
 def deletions(changes: Sequence[tuple[bytes, bytes | None]]) -> int:
-    """How many pairs beyond its limit a scan must read, at most."""
+    """How many more stored pairs than its limit a scan must read, at most."""
     return sum(1 for _, changed in changes if changed is None)

@@ -1,13 +1,11 @@
-"""The ledger: one committer that writes staged changes in groups, in order.
+"""Group commit: one committer writes staged changes in groups, in order.
 
-A change counts for this process as soon as it is staged, and is answered for when it is durable. When nothing is under
-way, a change is written and flushed at once, so that a lone caller waits for the disk only. While a flush runs, changes
-gather and share the next one; a gathering that grows large is handed to the store meanwhile, so that copying it does
-not add to the wait.
+A staged change is visible in this process at once and acknowledged when it is durable. When no flush is in progress, a
+change is written and flushed immediately, so a lone caller waits for the disk only. During a flush, changes collect
+for the next one; a large group is handed to the store meanwhile, so that copying it does not add to the wait.
 
-If anything fails, all that was not durable is lost together, and every call from then on raises what happened: Fenced
-if another writer has the store, otherwise Unavailable. The ledger is over then; whoever wants to go on opens the store
-anew.
+After any failure all changes that are not durable are lost together, and every later call raises the cause: Fenced if
+another writer has the store, otherwise Unavailable. The store must then be reopened.
 """
 
 import asyncio
@@ -36,7 +34,7 @@ _log = logs.get("jobs.ledger")
 
 @dataclass
 class _Waiting:
-    """The callers of one group, and what they have staged."""
+    """The callers of one group and what they have staged."""
 
     futures: list["asyncio.Future[None]"] = field(default_factory=list)
     size_bytes: int = 0
@@ -64,22 +62,22 @@ class GroupCommitStore:
 
     @property
     def failure(self) -> ArgosyError | None:
-        """Why this ledger is over, if it is."""
+        """Why this store has stopped, if it has."""
         return self._failure
 
     @property
     def staged_bytes(self) -> int:
-        """What is staged and not yet durable."""
+        """Staged and not yet durable."""
         return self._staged_bytes
 
     def stage(self, batch: Batch) -> Awaitable[None]:
-        """Takes the changes in now; what is returned ends when they are durable, or raises when they are lost.
+        """Stages the changes; the result completes when they are durable, or raises if they are lost.
 
-        Raises, having taken nothing in, when the ledger is over, or when far more is staged than `room` allows.
+        Raises without staging anything if the store has stopped, or if far more is staged than `wait_capacity` allows.
         """
         self._check_going()
         if self._is_over(STAGED_HARD_FACTOR):
-            raise Unavailable(f"{self._staged_changes} changes wait for the disk: wait for room before staging more")
+            raise Unavailable(f"{self._staged_changes} changes are not durable yet; wait before staging more")
         if not self._tasks:
             self._tasks = [asyncio.ensure_future(self._commit()), asyncio.ensure_future(self._settle())]
         if self._is_full(self._overlay.open_group, batch):
@@ -97,7 +95,7 @@ class GroupCommitStore:
         return future
 
     async def wait_capacity(self) -> None:
-        """Waits until less than the bound is staged; ask before staging, and nobody outruns the disk."""
+        """Waits until less than the bound is staged: callers that wait before staging cannot outrun the disk."""
         self._check_going()
         while self._is_over(1):
             self._settled.clear()
@@ -105,7 +103,7 @@ class GroupCommitStore:
             self._check_going()
 
     async def get(self, key: bytes) -> bytes | None:
-        """The newest value at the moment it is returned, staged or stored."""
+        """The newest value, staged or stored, at the moment of return."""
         self._check_readable()
         check_key(key)
         staged = self._overlay.lookup(key)
@@ -120,7 +118,7 @@ class GroupCommitStore:
         return stored if staged is UNTOUCHED else staged
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """One answer per key, in the order asked, all as of the moment they are returned."""
+        """One value per key, in order, all as of the moment of return."""
         self._check_readable()
         check_keys(keys)
         asked = [key for key in keys if self._overlay.lookup(key) is UNTOUCHED]
@@ -136,7 +134,7 @@ class GroupCommitStore:
     async def scan(
         self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
     ) -> AsyncIterator[tuple[bytes, bytes]]:
-        """Stored and staged as of when the first pair is asked for; what is staged meanwhile does not appear."""
+        """Stored and staged pairs as of when the first one is requested; later changes do not appear."""
         self._check_readable()
         check_limit(limit)
         read = self._overlay.begin_read()
@@ -156,7 +154,7 @@ class GroupCommitStore:
             yield pair
 
     async def close(self) -> None:
-        """Waits until all that was staged is durable or lost, and closes the store."""
+        """Waits until all staged changes are durable or lost, and closes the store."""
         self._is_closing = True
         while self._unsettled and self._failure is None:
             self._settled.clear()
@@ -175,7 +173,7 @@ class GroupCommitStore:
     async def _begin(
         self, start: bytes, end: bytes | None, limit: int | None, reverse: bool
     ) -> tuple[tuple[bytes, bytes] | None, AsyncIterator[tuple[bytes, bytes]], list[tuple[bytes, bytes | None]]]:
-        """The store's first pair, the rest to come, and what is staged about them at this moment."""
+        """The store's first pair, the rest, and the staged changes at this moment."""
         pairs = self._store.scan(start, end, limit=limit, reverse=reverse)
         first = await self._read(anext(pairs, None))
         return first, pairs, self._overlay.within(start, end, reverse=reverse)
@@ -190,7 +188,7 @@ class GroupCommitStore:
         return answer
 
     async def _commit(self) -> None:
-        """Writes group after group; the settler tells when a flush has ended."""
+        """Writes group after group; the settler wakes it when a flush has ended."""
         while True:
             await self._work.wait()
             if self._failure is not None:
@@ -221,7 +219,7 @@ class GroupCommitStore:
         return not self._flushing or len(self._overlay.open_group.changes) >= GROUP_KEYS
 
     async def _settle(self) -> None:
-        """Answers the callers of each group in order, once it is durable."""
+        """Completes the callers of each group in order, once it is durable."""
         while True:
             while not self._flushing:
                 self._written.clear()
@@ -247,12 +245,12 @@ class GroupCommitStore:
         self._waiting = _Waiting()
 
     def _fail(self, error: Exception) -> None:
-        """Loses everything that is not durable, together."""
+        """Fails everything that is not durable."""
         if self._failure is not None:
             return
         if not isinstance(error, ArgosyError):
-            _log.error("ledger stopped on a fault", error=repr(error), exc_info=True)
-            error = Unavailable(f"the ledger stopped on a fault, open the store anew: {error!r}")
+            _log.error("group commit stopped", error=repr(error), exc_info=True)
+            error = Unavailable(f"the store failed; reopen it: {error!r}")
         self._failure = error
         lost = [waiting for _, waiting in (*self._flushing, *self._closed_groups)]
         for waiting in (*lost, self._waiting):
@@ -275,7 +273,7 @@ class GroupCommitStore:
         if self._failure is not None:
             raise _copy(self._failure)
         if self._is_closing:
-            raise Unavailable("the ledger is closed: open the store anew")
+            raise Unavailable("the store is closed; reopen it")
 
     def _check_readable(self) -> None:
         self._check_going()
@@ -292,5 +290,5 @@ async def _chain(
 
 
 def _copy(failure: ArgosyError) -> ArgosyError:
-    """One for each caller: an exception that several raise would gather all their tracebacks."""
+    """One exception per caller: a shared one would collect the tracebacks of all."""
     return type(failure)(str(failure))

@@ -57,7 +57,7 @@ class Core:
 
     @contextmanager
     def begin_txn(self) -> Iterator[ShardTxn]:
-        """A transaction. If one raises after its first change, state and rows differ and the shard stops: check first."""
+        """One that raises after its first change leaves state and rows apart and stops the shard: check first."""
         self.check_open()
         txn = ShardTxn(self.queues, self.changes, self.options, self.new_id, self.now_ms())
         try:
