@@ -9,7 +9,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.sim import chaos
-from argosy.sim.chaos import ChaosReport, Outcome, draw_world, run_chaos, run_seed
+from argosy.sim.chaos import ChaosReport, SeedResult, draw_world, run_chaos, run_seed
 from argosy.sim.checkers import Violation
 
 SEEDS = 20
@@ -49,7 +49,7 @@ def test_worlds_are_small_varied_and_have_both_kinds_of_spaces() -> None:
 
 def test_a_violation_is_reported_with_the_command_that_replays_it(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = Violation("OWN-1", 12.5, "two servers")
-    monkeypatch.setattr(chaos, "run_seed", lambda seed: Outcome(seed, (broken,) if seed == 8 else (), "f", 1.0))
+    monkeypatch.setattr(chaos, "run_seed", lambda seed: SeedResult(seed, (broken,) if seed == 8 else (), "f", 1.0))
     report = run_chaos(7, 3, jobs=1)
     assert [(v.seed, v.violations, v.replay) for v in report.violations] == [
         (8, ("OWN-1 at 12.500 s: two servers",), "argosy sim chaos --first-seed 8 --seeds 1")
@@ -59,13 +59,13 @@ def test_a_violation_is_reported_with_the_command_that_replays_it(monkeypatch: p
 
 def test_a_seed_whose_traces_differ_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
     traces = iter("ab")
-    monkeypatch.setattr(chaos, "run_seed", lambda seed: Outcome(seed, (), next(traces), 1.0))
+    monkeypatch.setattr(chaos, "run_seed", lambda seed: SeedResult(seed, (), next(traces), 1.0))
     (found,) = run_chaos(10, 1, jobs=1).violations
     assert found.violations[0].startswith("SAME")
 
 
 def test_an_error_that_escapes_is_a_violation_and_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(seed: int) -> Outcome:
+    def fail(seed: int) -> SeedResult:
         raise ZeroDivisionError("oh")
 
     monkeypatch.setattr(chaos, "run_seed", fail)
@@ -74,9 +74,9 @@ def test_an_error_that_escapes_is_a_violation_and_the_search_goes_on(monkeypatch
 
 
 def test_the_story_of_a_seed_can_be_kept() -> None:
-    story = run_seed(1, keeps_story=True).story
-    assert any("ServingStarted" in line for line in story)
-    assert any("AuctionClosed" in line for line in story)
+    trace_tail = run_seed(1, keeps_trace=True).trace_tail
+    assert any("ServingStarted" in line for line in trace_tail)
+    assert any("AuctionClosed" in line for line in trace_tail)
 
 
 @pytest.mark.parametrize("wrong", [{"seeds": 0}, {"jobs": 0}, {"first_seed": -1}])

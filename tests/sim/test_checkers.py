@@ -31,7 +31,14 @@ from argosy.ownership.model import (
     Unit,
 )
 from argosy.ownership.ring import Ring
-from argosy.sim.checkers import AuctionChecker, Findings, LibraryChecker, RingChecker, ServingChecker, unsettled
+from argosy.sim.checkers import (
+    AuctionChecker,
+    IndexControllerChecker,
+    RingChecker,
+    ServingChecker,
+    ViolationLog,
+    unsettled_units,
+)
 from argosy.sim.clocks import SimClock
 from argosy.sim.network import Served
 
@@ -45,7 +52,7 @@ class Stage:
     def __init__(self) -> None:
         self.now = 0.0
         self.clock = SimClock(lambda: self.now)
-        self.findings = Findings(lambda: self.now)
+        self.findings = ViolationLog(lambda: self.now)
 
     def found(self) -> list[str]:
         return [violation.invariant for violation in self.findings.violations]
@@ -68,12 +75,12 @@ class ServingStage(Stage):
         self.checker = ServingChecker(self.findings, self.clock)
 
     def grant(self, node: str, epoch: int) -> None:
-        self.checker.tapped(Served(node, "open_session", (), session(node)))
-        self.checker.saw(LeaseChanged(lease(node, epoch)))
+        self.checker.on_call(Served(node, "open_session", (), session(node)))
+        self.checker.on_event(LeaseChanged(lease(node, epoch)))
 
     def start(self, node: str, epoch: int, until: float, *, drift: float = 0.0) -> None:
         clock = SimClock(lambda: self.now, drift=drift)
-        self.checker.changed(node, clock, ServingStarted(U, epoch, until))
+        self.checker.on_serving_change(node, clock, ServingStarted(U, epoch, until))
 
 
 @pytest.fixture
@@ -85,10 +92,10 @@ def test_serving_one_after_the_other_is_lawful(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.start("a", 1, 9.0)
     serving.now = 5.0
-    serving.checker.tapped(Served("a", "renew", (session("a"),), frozenset()))
-    serving.checker.changed("a", serving.clock, ServingExtended(14.0))
+    serving.checker.on_call(Served("a", "renew", (session("a"),), frozenset()))
+    serving.checker.on_serving_change("a", serving.clock, ServingExtended(14.0))
     serving.now = 15.0  # its word is over, though it never said so: it may stand still
-    serving.checker.saw(LeaseGone(U, 1))
+    serving.checker.on_event(LeaseGone(U, 1))
     serving.grant("b", 2)
     serving.start("b", 2, 24.0)
     assert serving.found() == []
@@ -110,7 +117,7 @@ def test_a_server_that_extends_its_word_into_anothers_span_breaks_own_1(serving:
     serving.grant("b", 2)
     serving.start("b", 2, 18.0)
     assert serving.found() == []
-    serving.checker.changed("a", serving.clock, ServingExtended(19.0))
+    serving.checker.on_serving_change("a", serving.clock, ServingExtended(19.0))
     assert "OWN-1" in serving.found()
 
 
@@ -130,13 +137,13 @@ def test_a_word_given_for_longer_than_the_session_stands_breaks_own_4(serving: S
 def test_a_lease_that_ends_while_it_is_served_breaks_own_4(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.start("a", 1, 9.0)
-    serving.checker.saw(LeaseGone(U, 1))
+    serving.checker.on_event(LeaseGone(U, 1))
     assert serving.found() == ["OWN-4"]
 
 
 def test_serving_under_an_epoch_that_is_over_breaks_own_4(serving: ServingStage) -> None:
     serving.grant("a", 1)
-    serving.checker.saw(LeaseGone(U, 1))
+    serving.checker.on_event(LeaseGone(U, 1))
     serving.grant("a", 2)
     serving.start("a", 1, 9.0)
     assert serving.found() == ["OWN-4"]
@@ -144,10 +151,10 @@ def test_serving_under_an_epoch_that_is_over_breaks_own_4(serving: ServingStage)
 
 def test_what_a_store_forgot_may_be_served_until_its_promise_ends(serving: ServingStage) -> None:
     serving.grant("a", 1)
-    serving.checker.lost_data()
+    serving.checker.on_data_loss()
     serving.start("a", 1, 9.0)
     assert serving.found() == []
-    serving.checker.tapped(Served("a", "open_session", (), session("a")))
+    serving.checker.on_call(Served("a", "open_session", (), session("a")))
     serving.start("a", 1, 9.0)
     assert serving.found() == ["OWN-4"]
 
@@ -155,47 +162,47 @@ def test_what_a_store_forgot_may_be_served_until_its_promise_ends(serving: Servi
 def test_a_dead_node_serves_nothing(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.start("a", 1, 9.0)
-    serving.checker.died("a")
-    serving.checker.saw(LeaseGone(U, 1))
+    serving.checker.on_death("a")
+    serving.checker.on_event(LeaseGone(U, 1))
     assert serving.found() == []
 
 
 def test_a_node_that_said_stop_serves_nothing(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.start("a", 1, 9.0)
-    serving.checker.changed("a", serving.clock, ServingStopped(U, 1))
-    serving.checker.saw(LeaseGone(U, 1))
+    serving.checker.on_serving_change("a", serving.clock, ServingStopped(U, 1))
+    serving.checker.on_event(LeaseGone(U, 1))
     assert serving.found() == []
 
 
 def test_a_replicas_holder_that_is_handed_the_unit_may_lose_its_slot_while_serving(serving: ServingStage) -> None:
     replica = Unit("u", 1)
     serving.grant("a", 1)
-    serving.checker.saw(LeaseChanged(lease("a", 1, replica)))
-    serving.checker.changed("a", serving.clock, ServingStarted(replica, 1, 9.0))
-    serving.checker.saw(LeaseGone(replica, 1))
+    serving.checker.on_event(LeaseChanged(lease("a", 1, replica)))
+    serving.checker.on_serving_change("a", serving.clock, ServingStarted(replica, 1, 9.0))
+    serving.checker.on_event(LeaseGone(replica, 1))
     assert serving.found() == []
-    serving.checker.saw(LeaseChanged(lease("b", 2)))
-    serving.checker.saw(LeaseGone(replica, 1))
+    serving.checker.on_event(LeaseChanged(lease("b", 2)))
+    serving.checker.on_event(LeaseGone(replica, 1))
     assert serving.found() == ["OWN-4"]
 
 
 def test_a_successors_slot_answers_for_nothing_and_is_not_looked_at(serving: ServingStage) -> None:
-    serving.checker.changed("a", serving.clock, ServingStarted(Unit("u", SUCCESSOR), 1, 9.0))
+    serving.checker.on_serving_change("a", serving.clock, ServingStarted(Unit("u", SUCCESSOR), 1, 9.0))
     assert serving.found() == []
 
 
 def test_two_answers_at_one_instant_and_answers_that_go_back_break_own_1(serving: ServingStage) -> None:
-    serving.checker.answered(U, {"a": 3})
-    serving.checker.answered(V, {"b": 1})
+    serving.checker.on_response(U, {"a": 3})
+    serving.checker.on_response(V, {"b": 1})
     assert serving.found() == []
-    serving.checker.answered(U, {"b": 2})
-    serving.checker.answered(V, {"a": 2, "b": 1})
+    serving.checker.on_response(U, {"b": 2})
+    serving.checker.on_response(V, {"a": 2, "b": 1})
     assert serving.found() == ["OWN-1"] * 3
 
 
 def test_a_bug_inside_the_store_is_reported(serving: ServingStage) -> None:
-    serving.checker.tapped(Served("a", "claim", (), AssertionError("held twice")))
+    serving.checker.on_call(Served("a", "claim", (), AssertionError("held twice")))
     assert serving.found() == ["STORE"]
 
 
@@ -209,15 +216,15 @@ class AuctionStage(Stage):
         self.checker = AuctionChecker(self.findings, self.store)
 
     def open(self, unit: Unit = U, auction_id: int = 1) -> None:
-        self.checker.saw(AuctionOpened(Auction(unit, auction_id, 2, 60.0)))
+        self.checker.on_event(AuctionOpened(Auction(unit, auction_id, 2, 60.0)))
 
     def bid(self, node: str, unit: Unit = U) -> None:
-        self.checker.tapped(Served(node, "place_bid", (session(node), unit), BidResult(BidOutcome.PLACED)))
+        self.checker.on_call(Served(node, "place_bid", (session(node), unit), BidResult(BidOutcome.PLACED)))
 
     def close(self, node: str, *, unit: Unit = U, auction_id: int = 1, winner: str | None = None) -> None:
-        self.checker.saw(AuctionClosed(unit, auction_id, winner))
+        self.checker.on_event(AuctionClosed(unit, auction_id, winner))
         outcome = CloseOutcome.WON if winner else CloseOutcome.NO_WINNER
-        self.checker.tapped(Served(node, "close_auction", (unit,), CloseResult(outcome)))
+        self.checker.on_call(Served(node, "close_auction", (unit,), CloseResult(outcome)))
 
 
 @pytest.fixture
@@ -229,21 +236,21 @@ def test_a_lease_won_at_auction_is_lawful(house: AuctionStage) -> None:
     house.open()
     house.bid("a")
     house.bid("b")
-    house.checker.saw(LeaseChanged(lease("b", 1)))
+    house.checker.on_event(LeaseChanged(lease("b", 1)))
     house.close("a", winner="b")
     assert house.found() == []
 
 
 def test_a_lease_without_an_auction_breaks_own_2(house: AuctionStage) -> None:
-    house.checker.saw(LeaseChanged(lease("a", 1)))
-    house.checker.tapped(Served("a", "claim", (session("a"), U), lease("a", 1)))
+    house.checker.on_event(LeaseChanged(lease("a", 1)))
+    house.checker.on_call(Served("a", "claim", (session("a"), U), lease("a", 1)))
     assert house.found() == ["OWN-2"]
 
 
 def test_a_winner_that_never_bid_breaks_own_2(house: AuctionStage) -> None:
     house.open()
     house.bid("a")
-    house.checker.saw(LeaseChanged(lease("c", 1)))
+    house.checker.on_event(LeaseChanged(lease("c", 1)))
     house.close("a", winner="c")
     assert house.found() == ["OWN-2"]
 
@@ -251,7 +258,7 @@ def test_a_winner_that_never_bid_breaks_own_2(house: AuctionStage) -> None:
 def test_a_lease_that_goes_to_another_than_the_winner_breaks_own_2(house: AuctionStage) -> None:
     house.open()
     house.bid("a")
-    house.checker.saw(LeaseChanged(lease("c", 1)))
+    house.checker.on_event(LeaseChanged(lease("c", 1)))
     house.close("a", winner="a")
     assert house.found() == ["OWN-2"]
 
@@ -261,14 +268,14 @@ def test_a_hand_over_is_lawful_and_a_change_of_state_is_no_grant(house: AuctionS
     for unit, node in ((U, "a"), (ready_successor, "b")):
         house.open(unit, auction_id=1 + unit.replica)
         house.bid(node, unit)
-        house.checker.saw(LeaseChanged(lease(node, 1, unit)))
+        house.checker.on_event(LeaseChanged(lease(node, 1, unit)))
         house.close(node, unit=unit, auction_id=1 + unit.replica, winner=node)
-    house.checker.saw(LeaseChanged(lease("a", 1, U, LeaseState.DRAINING)))
-    house.checker.tapped(Served("a", "set_state", (), None))
-    house.checker.saw(LeaseGone(U, 1))
-    house.checker.saw(LeaseChanged(lease("b", 2)))
-    house.checker.saw(LeaseGone(ready_successor, 1))
-    house.checker.tapped(Served("a", "hand_over", (), None))
+    house.checker.on_event(LeaseChanged(lease("a", 1, U, LeaseState.DRAINING)))
+    house.checker.on_call(Served("a", "set_state", (), None))
+    house.checker.on_event(LeaseGone(U, 1))
+    house.checker.on_event(LeaseChanged(lease("b", 2)))
+    house.checker.on_event(LeaseGone(ready_successor, 1))
+    house.checker.on_call(Served("a", "hand_over", (), None))
     assert house.found() == []
 
 
@@ -289,7 +296,7 @@ def test_an_auction_closed_twice_breaks_own_6(house: AuctionStage) -> None:
 
 
 def test_a_second_closer_that_is_told_it_closed_breaks_own_6(house: AuctionStage) -> None:
-    house.checker.tapped(Served("b", "close_auction", (U,), CloseResult(CloseOutcome.NO_WINNER)))
+    house.checker.on_call(Served("b", "close_auction", (U,), CloseResult(CloseOutcome.NO_WINNER)))
     assert house.found() == ["OWN-6"]
 
 
@@ -307,7 +314,7 @@ NAMES = tuple(f"shard {i}" for i in range(50))
 
 def join(checker: RingChecker, *nodes: str) -> None:
     for node in nodes:
-        checker.saw(MemberChanged(Member(node, "a:1")))
+        checker.on_event(MemberChanged(Member(node, "a:1")))
 
 
 def test_units_that_go_where_the_ring_wishes_are_lawful() -> None:
@@ -318,12 +325,12 @@ def test_units_that_go_where_the_ring_wishes_are_lawful() -> None:
     for name in NAMES:
         owner = ring.owner(name)
         assert owner is not None
-        checker.saw(LeaseChanged(lease(owner, 1, Unit(name))))
+        checker.on_event(LeaseChanged(lease(owner, 1, Unit(name))))
     stage.now = 15.0
-    checker.saw(MemberGone("c"))
+    checker.on_event(MemberGone("c"))
     stage.now = 30.0  # 15 s after the change, a message of the time before may still arrive
     name = next(name for name in NAMES if ring.owner(name) == "c")
-    checker.saw(LeaseChanged(lease("c", 2, Unit(name))))
+    checker.on_event(LeaseChanged(lease("c", 2, Unit(name))))
     assert stage.found() == []
 
 
@@ -332,11 +339,11 @@ def test_a_unit_that_moves_without_need_breaks_own_5() -> None:
     checker = RingChecker(stage.findings, NAMES, vnodes=160, stale_s=20)
     join(checker, "a", "b")
     name = next(name for name in NAMES if Ring("ab").owner(name) == "b")
-    checker.saw(LeaseChanged(lease("a", 1, Unit(name))))
+    checker.on_event(LeaseChanged(lease("a", 1, Unit(name))))
     assert stage.found() == [], "a moment ago a was alone on the ring"
     stage.now = 100.0
-    checker.saw(LeaseChanged(lease("b", 2, Unit(name))))
-    checker.saw(LeaseChanged(lease("a", 3, Unit(name))))
+    checker.on_event(LeaseChanged(lease("b", 2, Unit(name))))
+    checker.on_event(LeaseChanged(lease("a", 3, Unit(name))))
     assert stage.found() == ["OWN-5"]
 
 
@@ -366,7 +373,7 @@ class Node:
 def test_only_units_that_are_held_ready_and_served_are_settled() -> None:
     w, x = Unit("w"), Unit("x")
     snapshot = Snapshot((lease("a", 1), lease("a", 1, V, LeaseState.WARMING), lease("b", 1, w)))
-    trouble = unsettled(snapshot, [U, V, w, x], {"a": Node(U, V), "b": Node()})
+    trouble = unsettled_units(snapshot, [U, V, w, x], {"a": Node(U, V), "b": Node()})
     assert trouble == {
         V: "it is warming at a",
         w: "b has its lease and does not serve it",
@@ -382,17 +389,17 @@ class Watched:
 
     def __init__(self) -> None:
         self.now = 1.0
-        self.findings = Findings(lambda: self.now)
-        self.checker = LibraryChecker(self.findings)
+        self.findings = ViolationLog(lambda: self.now)
+        self.checker = IndexControllerChecker(self.findings)
         self.clock = SimClock(lambda: self.now)
-        self.checker.changed("n1", self.clock, ServingStarted(U, 1, 5.0))
+        self.checker.on_serving_change("n1", self.clock, ServingStarted(U, 1, 5.0))
         self.put("u", 10)
 
     def put(self, name: str, size_bytes: int, given_up: tuple[str, ...] = ()) -> None:
         self.checker.put("n1", name, size_bytes, budget_bytes=100, given_up=given_up)
 
     def answers(self, *names: str) -> list[str]:
-        self.checker.answered("n1", names)
+        self.checker.on_response("n1", names)
         return [violation.invariant for violation in self.findings.violations]
 
 
@@ -410,28 +417,28 @@ def test_a_node_may_not_answer_after_its_promise_has_ended() -> None:
     watched = Watched()
     watched.now = 5.1
     assert watched.answers("u") == ["NODE-1"]
-    watched.checker.changed("n1", watched.clock, ServingExtended(9.0))
+    watched.checker.on_serving_change("n1", watched.clock, ServingExtended(9.0))
     assert watched.answers("u") == ["NODE-1"], "the one of before"
 
 
 def test_a_node_may_not_answer_after_it_has_stopped_or_died() -> None:
     watched = Watched()
-    watched.checker.changed("n1", watched.clock, ServingStopped(U, 1))
+    watched.checker.on_serving_change("n1", watched.clock, ServingStopped(U, 1))
     assert watched.answers("u") == ["NODE-1"]
     dead = Watched()
-    dead.checker.died("n1")
+    dead.checker.on_death("n1")
     assert dead.answers("u") == ["NODE-1"]
 
 
 def test_a_node_may_not_answer_without_an_index() -> None:
     watched = Watched()
-    watched.checker.dropped("n1", "u")
+    watched.checker.on_dropped("n1", "u")
     assert watched.answers("u") == ["NODE-1"]
 
 
 def test_a_node_may_not_answer_from_what_it_knows_to_be_damaged_until_it_is_made_anew() -> None:
     watched = Watched()
-    watched.checker.found_damaged("n1", "u")
+    watched.checker.on_damage_found("n1", "u")
     assert watched.answers("u") == [], "in the same instant it can do nothing about it"
     watched.now = 1.1
     assert watched.answers("u") == ["NODE-1"]

@@ -52,8 +52,8 @@ def test_a_killed_nodes_repos_fail_over_after_its_ttl(report: FleetReport) -> No
 
 
 def test_free_memory_as_the_bid_balances_the_fleet(report: FleetReport) -> None:
-    calm = run_fleet(replace(SMALL, repos=60, kill=0, drain=0, grow=0.0, commits=0.0))
-    assert calm.memory.variation < 0.25
+    heal = run_fleet(replace(SMALL, repos=60, kill=0, drain=0, grow=0.0, commits=0.0))
+    assert heal.memory.variation < 0.25
 
 
 def test_commits_are_found_and_served(report: FleetReport) -> None:
@@ -146,8 +146,8 @@ def test_the_picture_is_well_formed_and_says_what_it_shows(report: FleetReport) 
 
 
 def test_a_fleet_without_deaths_can_be_drawn(report: FleetReport) -> None:
-    calm = replace(report, failover=failover_figures(0, []))
-    assert "no node was killed" in draw_fleet(calm)
+    heal = replace(report, failover=failover_figures(0, []))
+    assert "no node was killed" in draw_fleet(heal)
 
 
 @pytest.mark.parametrize("high", [0.0, 0.03, 1.0, 7.0, 499.0, 500.0, 123_456.0])

@@ -12,7 +12,7 @@ from argosy.jobs import keys
 from argosy.jobs.model import JobStatus, RunAttempt, TaskLease
 from argosy.jobs.shard.rows import encode
 from argosy.sim.chaos import ChaosReport
-from argosy.sim.checkers import Findings
+from argosy.sim.checkers import ViolationLog
 from argosy.sim.checkers.jobs import JobsChecker, Run
 from argosy.sim.faults import ClockSkew, Crash, Drain, Join, Outage, Partition, Pause
 from argosy.sim.jobs_chaos import draw_plan, run_jobs_chaos, run_seed
@@ -39,9 +39,9 @@ def test_a_seed_leaves_the_same_trace_whatever_the_hash_seed() -> None:
 
 
 def test_a_world_tells_its_story() -> None:
-    story = run_seed(3, keeps_story=True).story
+    trace_tail = run_seed(3, keeps_trace=True).trace_tail
     for event in ("is acknowledged", " runs t", "ends ", "keeps ", "ServingStarted"):
-        assert any(event in line for line in story), event
+        assert any(event in line for line in trace_tail), event
 
 
 def test_worlds_are_varied_and_see_every_kind_of_trouble() -> None:
@@ -61,7 +61,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.findings = Findings(lambda: self.now)
+        self.findings = ViolationLog(lambda: self.now)
         self.checker = JobsChecker(self.findings, {"two": 2})
 
     def found(self) -> list[str]:
@@ -83,7 +83,7 @@ def kept(watch: Watch, *puts: tuple[bytes, bytes], shard: str = "s", gone: tuple
         batch.put(key, value)
     for key in gone:
         batch.delete(key)
-    watch.checker.loaded(shard, batch.ops())
+    watch.checker.on_commit(shard, batch.ops())
 
 
 def lease_row(task: str, job: str) -> tuple[bytes, bytes]:
@@ -92,9 +92,9 @@ def lease_row(task: str, job: str) -> tuple[bytes, bytes]:
 
 def test_a_job_that_is_acknowledged_and_not_durable_is_seen(watch: Watch) -> None:
     kept(watch, (keys.key(keys.JOB, *JOB), b""))
-    watch.checker.enqueued(JOB)
+    watch.checker.on_enqueued(JOB)
     assert watch.found() == []
-    watch.checker.enqueued(OTHER)
+    watch.checker.on_enqueued(OTHER)
     assert watch.found() == ["JOB-1"]
 
 
@@ -102,8 +102,8 @@ def test_a_job_may_leave_a_disk_as_long_as_another_has_it(watch: Watch) -> None:
     row = (keys.key(keys.JOB, *JOB), b"")
     kept(watch, row, shard="parent")
     kept(watch, row, shard="child")
-    watch.checker.enqueued(JOB)
-    watch.checker.removed("parent")
+    watch.checker.on_enqueued(JOB)
+    watch.checker.on_removed("parent")
     assert watch.found() == []
     kept(watch, shard="child", gone=(row[0],))
     assert watch.found() == ["JOB-1"]
@@ -116,7 +116,7 @@ def test_an_acknowledged_job_that_nobody_knows_is_seen(watch: Watch) -> None:
 
 def test_a_success_that_was_acknowledged_stands(watch: Watch) -> None:
     kept(watch, lease_row("1", "j"))
-    watch.checker.reported(JOB)
+    watch.checker.on_reported(JOB)
     watch.checker.seen(JOB, JobStatus.SUCCEEDED)
     assert watch.found() == []
     watch.checker.seen(JOB, JobStatus.FAILED)
@@ -132,7 +132,7 @@ def test_a_job_runs_again_only_after_its_lease_or_its_worker_ended(watch: Watch)
     watch.now = 5.0
     second = run_of(JOB, "2", until=10.0)
     watch.checker.began(second)
-    watch.checker.ended(second)
+    watch.checker.on_run_ended(second)
     watch.checker.began(run_of(JOB, "3", until=10.0))
     assert watch.found() == []
     watch.checker.began(run_of(JOB, "4", until=10.0))

@@ -65,14 +65,14 @@ def test_a_planted_bug_is_caught(patch: Path, tmp_path: Path) -> None:
     _forget_bytecode(source, patch)
     applied = subprocess.run(["git", "apply", "-p1", str(patch)], cwd=tmp_path, capture_output=True, text=True)
     assert applied.returncode == 0, f"the source has changed: write {patch.name} anew\n{applied.stderr}"
-    hunt = subprocess.run(
+    run_seeds = subprocess.run(
         [sys.executable, "-c", HUNT, expected, _world(expected), str(_first_seed(patch)), str(SEEDS_MAX)],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
         capture_output=True,
         text=True,
     )
-    assert hunt.stderr.startswith("seed "), f"{patch.name} was not caught in {SEEDS_MAX} seeds: {hunt.stderr}"
-    assert expected in hunt.stderr
+    assert run_seeds.stderr.startswith("seed "), f"{patch.name} was not caught in {SEEDS_MAX} seeds: {run_seeds.stderr}"
+    assert expected in run_seeds.stderr
 
 
 def test_there_is_a_mutant_for_every_invariant() -> None:

@@ -7,7 +7,7 @@ import pytest
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
 from argosy.sim import throttle_chaos
-from argosy.sim.checkers.violations import Findings
+from argosy.sim.checkers.violations import ViolationLog
 from argosy.sim.throttle_chaos import ThrottleChaos, draw_faults, judge_seed, run_seed, run_throttle_chaos
 from argosy.sim.throttle_checkers import ThrottleChecker
 from argosy.sim.throttle_world import ThrottleWorld
@@ -17,9 +17,9 @@ from argosy.throttle.model import Decision
 
 @pytest.mark.parametrize("seed", [3, 7])
 def test_a_hundred_instances_with_skew_and_partitions(seed: int) -> None:
-    judged = judge_seed(seed)
-    assert judged.violations == ()
-    assert judged.settled_after_s is not None
+    result = judge_seed(seed)
+    assert result.violations == ()
+    assert result.settled_after_s is not None
 
 
 def test_over_many_seeds_nothing_is_violated() -> None:
@@ -42,7 +42,7 @@ def test_load_is_heavy_enough_to_be_throttled_and_faults_are_felt() -> None:
     chaos.run()
     instances = chaos.world.instances
     assert sum(instance.throttle.stats().throttled for instance in instances) > 100
-    assert sum(instance.storage.stats.errors for instance in instances) > 0
+    assert sum(instance.storage.figures.errors for instance in instances) > 0
     assert any(instance.clock.skew_s for instance in instances)
 
 
@@ -66,16 +66,16 @@ def test_an_error_is_a_violation_with_the_command_that_replays_it(monkeypatch: p
 # -- the checkers notice ----------------------------------------------------------------------------------------------
 
 
-def watched(settings: ThrottleSettings | None = None) -> tuple[ThrottleWorld, ThrottleChecker, Findings]:
+def watched(settings: ThrottleSettings | None = None) -> tuple[ThrottleWorld, ThrottleChecker, ViolationLog]:
     world = ThrottleWorld(settings=settings or ThrottleSettings(flush_s=0.25, poll_s=0.5))
-    findings = Findings(lambda: world.now)
+    findings = ViolationLog(lambda: world.now)
     checker = ThrottleChecker(findings, world)
     for _ in range(2):
         world.add()
     return world, checker, findings
 
 
-def told(findings: Findings) -> list[str]:
+def told(findings: ViolationLog) -> list[str]:
     return [f"{violation.invariant} {violation.message}" for violation in findings.violations]
 
 
@@ -110,7 +110,7 @@ def test_a_decision_and_a_bucket_outside_the_bounds_are_noticed() -> None:
     throttle = world.instances[0].throttle
     throttle.report("a", Outcome.FAILURE)
     throttle._windows.main.used()[0].probability = 1.5
-    checker.decided(world.instances[0], Decision(throttled=True, probability=-0.1))
+    checker.on_decision(world.instances[0], Decision(throttled=True, probability=-0.1))
     checker.look()
     assert told(findings)[0] == "THR-1 i0 decided with probability -0.1"
     assert "of i0 stands at 1.5" in told(findings)[1]

@@ -36,7 +36,7 @@ def test_the_throttle_is_fairer_than_none_and_sharing_fairer_than_not(report: Ev
     jains = {each.setup.name: each.jain for each in report.evaluations}
     assert jains["none"] < jains["standard, 4 alone"] < jains["standard"]
     assert jains["standard, 4 sharing"] == pytest.approx(jains["standard"], abs=0.05)
-    assert all(each.stats["utilisation"].mean > 0.98 for each in report.evaluations)
+    assert all(each.figures["utilisation"].mean > 0.98 for each in report.evaluations)
 
 
 def test_figures_of_the_original_are_reproduced() -> None:

@@ -20,7 +20,7 @@ from argosy.sim.throttle_load import (
     scenario,
 )
 
-TINY = Scenario("tiny", 1, 10, 5, (ClientClass("calm", 2, 1), ClientClass("late", 1, 20, 4, 6)))
+TINY = Scenario("tiny", 1, 10, 5, (ClientClass("heal", 2, 1), ClientClass("late", 1, 20, 4, 6)))
 
 
 class Doorman:
@@ -65,7 +65,7 @@ def test_arrivals_are_in_order_within_their_time_and_repeat() -> None:
     found = arrivals(TINY, 3)
     assert found == arrivals(TINY, 3) != arrivals(TINY, 4)
     assert all(one <= two for one, two in pairwise(found))
-    assert {request.client for request in found} == {"calm-000", "calm-001", "late-000"}
+    assert {request.client for request in found} == {"heal-000", "heal-001", "late-000"}
     assert all(4 < request.at_s < 6 for request in found if request.client == "late-000")
     assert all(0 < request.at_s < 10 for request in found)
 

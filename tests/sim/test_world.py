@@ -44,10 +44,10 @@ def play(scenario: Callable[[World], Awaitable[None]], world_plan: WorldPlan) ->
     worlds: list[World] = []
 
     async def main(loop: SimLoop) -> None:
-        world = World(loop, world_plan, keeps_story=True)
+        world = World(loop, world_plan, keeps_trace=True)
         worlds.append(world)
         world.start()
-        probing = asyncio.ensure_future(world.keep_probing(0.1))
+        probing = asyncio.ensure_future(world.run_probes(0.1))
         await scenario(world)
         probing.cancel()
         assert world.findings.violations == []
@@ -65,7 +65,7 @@ def settles(*faults: Fault, placement: str = "auction") -> World:
 
     async def scenario(world: World) -> None:
         await asyncio.sleep(READY_S)
-        assert world.unsettled() == {}
+        assert world.unsettled_units() == {}
         await asyncio.sleep(18)
         assert await world.settle(TTL_S + WINDOW_S + 5.0) is not None
 
@@ -83,7 +83,7 @@ def test_a_crashed_nodes_units_are_served_by_others() -> None:
         before = holders(world)
         victim = before["u0"]
         world.kill_node(victim)
-        assert world.unsettled() != {}
+        assert world.unsettled_units() != {}
         took_s = await world.settle(TTL_S + WINDOW_S + 5.0)
         assert took_s is not None
         assert took_s > TTL_S / 2, "a lease is not taken before it has expired"
@@ -128,7 +128,7 @@ def test_every_kind_of_fault_is_survived() -> None:
     for placement in ("auction", "ring"):
         for fault in faults:
             world = settles(fault, placement=placement)
-            assert any(str(fault) in line for line in world.trace.story())
+            assert any(str(fault) in line for line in world.trace.trace_tail())
 
 
 def test_faults_that_overlap_are_survived() -> None:

@@ -39,7 +39,7 @@ INDEX_BYTES_PER_S = 100 * MIB
 ROOMY_BYTES = 2_000 * MIB  # of a node
 ROOMY_MIB = (1, 80)  # of an index
 TIGHT_MIB = (20, 40)
-GROWTH_MAX = 3.0  # in a tight world, by all that people add until it is calm
+GROWTH_MAX = 3.0  # in a tight world, by all that people add until it is heal
 TIGHT = 2.2  # of the largest index: it may outgrow every node
 REPEAT_EVERY = 10  # seeds of which one is run twice
 SEEDS_MAX = 1_000_000
@@ -47,14 +47,14 @@ CHUNK = 4  # seeds a worker takes at a time
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SeedResult:
     """What became of one seed."""
 
     seed: int
     violations: tuple[Violation, ...]
     fingerprint: str
     settled_after_s: float | None
-    story: tuple[str, ...] = ()  # the end of the trace, if something was wrong
+    trace_tail: tuple[str, ...] = ()  # the end of the trace, if something was wrong
 
 
 @dataclass(frozen=True)
@@ -201,22 +201,22 @@ def _draw_space(
     return SpacePlan(settings, specs, sizes, warm_failure_chance=random.choice(failing))
 
 
-def run_seed(seed: int, *, keeps_story: bool = False) -> Outcome:
+def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
     """Runs one world to its end."""
 
-    async def main(loop: SimLoop) -> Outcome:
-        world = World(loop, draw_world(seed), keeps_story=keeps_story)
+    async def main(loop: SimLoop) -> SeedResult:
+        world = World(loop, draw_world(seed), keeps_trace=keeps_trace)
         world.start()
-        probing = asyncio.ensure_future(world.keep_probing(PROBE_MEAN_S))
-        working = [asyncio.ensure_future(world.keep_working(space)) for space in world.spaces]
+        probing = asyncio.ensure_future(world.run_probes(PROBE_MEAN_S))
+        working = [asyncio.ensure_future(world.run_workload(space)) for space in world.spaces]
         await asyncio.sleep(HORIZON_S)
-        world.calm()
+        world.heal()
         settled_after_s = await world.settle(CALM_S + WINDOW_S * _patient_auctions(world.plan))
         for task in (probing, *working):
             task.cancel()
         violations = tuple(world.findings.violations)
-        story = tuple(world.trace.story()) if violations or keeps_story else ()
-        return Outcome(seed, violations, world.trace.fingerprint(), settled_after_s, story)
+        trace_tail = tuple(world.trace.trace_tail()) if violations or keeps_trace else ()
+        return SeedResult(seed, violations, world.trace.fingerprint(), settled_after_s, trace_tail)
 
     return run(main)
 
@@ -233,18 +233,18 @@ def run_chaos(
     progress: Callable[[float, str], None] = lambda fraction, text: None,
 ) -> ChaosReport:
     """Runs `seeds` worlds, `jobs` at a time, and gathers what broke."""
-    return hunt(judge_seed, "argosy sim chaos", first_seed, seeds, jobs=jobs, progress=progress)
+    return run_seeds(judge_seed, "argosy sim chaos", first_seed, seeds, jobs=jobs, progress=progress)
 
 
-def judge_seed(seed: int) -> Outcome:
-    return judged(run_seed, seed)
+def judge_seed(seed: int) -> SeedResult:
+    return judge_run(run_seed, seed)
 
 
 # -- for any kind of world --------------------------------------------------------------------------------------------
 
 
-def hunt(
-    judge: Callable[[int], Outcome],
+def run_seeds(
+    judge: Callable[[int], SeedResult],
     command: str,
     first_seed: int,
     seeds: int,
@@ -256,7 +256,7 @@ def hunt(
     if not (first_seed >= 0 and 1 <= seeds <= SEEDS_MAX and jobs >= 1):
         raise Invalid(f"chaos needs seeds from 1 to {SEEDS_MAX} and at least one job; got {seeds} and {jobs}")
     chosen = range(first_seed, first_seed + seeds)
-    outcomes: list[Outcome] = []
+    outcomes: list[SeedResult] = []
     broken = 0
     for outcome in _outcomes(judge, chosen, jobs):
         outcomes.append(outcome)
@@ -265,7 +265,7 @@ def hunt(
     return _report(command, first_seed, outcomes)
 
 
-def judged(run_seed: Callable[[int], Outcome], seed: int) -> Outcome:
+def judge_run(run_seed: Callable[[int], SeedResult], seed: int) -> SeedResult:
     """Runs a seed, some seeds twice. An error that escapes is a violation too: the search goes on."""
     try:
         outcome = run_seed(seed)
@@ -274,10 +274,10 @@ def judged(run_seed: Callable[[int], Outcome], seed: int) -> Outcome:
             return replace(outcome, violations=(*outcome.violations, differs))
         return outcome
     except Exception as bug:
-        return Outcome(seed, (Violation("BUG", 0.0, f"{type(bug).__name__}: {bug}"),), "", None)
+        return SeedResult(seed, (Violation("BUG", 0.0, f"{type(bug).__name__}: {bug}"),), "", None)
 
 
-def _outcomes(judge: Callable[[int], Outcome], seeds: range, jobs: int) -> Iterator[Outcome]:
+def _outcomes(judge: Callable[[int], SeedResult], seeds: range, jobs: int) -> Iterator[SeedResult]:
     """In the order of the seeds, whoever is done first."""
     if jobs == 1:
         yield from map(judge, seeds)
@@ -287,7 +287,7 @@ def _outcomes(judge: Callable[[int], Outcome], seeds: range, jobs: int) -> Itera
         yield from pool.map(judge, seeds, chunksize=CHUNK)
 
 
-def _report(command: str, first_seed: int, outcomes: list[Outcome]) -> ChaosReport:
+def _report(command: str, first_seed: int, outcomes: list[SeedResult]) -> ChaosReport:
     trouble = [
         SeedViolations(o.seed, tuple(map(str, o.violations)), f"{command} --first-seed {o.seed} --seeds 1")
         for o in outcomes

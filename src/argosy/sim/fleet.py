@@ -16,7 +16,7 @@ from argosy.sim.fleet_counters import Tally
 from argosy.sim.link import LinkQuality
 from argosy.sim.loop import SimLoop, run
 from argosy.sim.plan import SearchPlan, SpacePlan, WorldPlan
-from argosy.sim.report import MIB, FleetPlan, FleetReport, MadeFigures, failover_figures, memory_figures
+from argosy.sim.report import MIB, FleetPlan, FleetReport, ProvisionCounts, failover_figures, memory_figures
 from argosy.sim.world import World
 
 SPACE = "repos"
@@ -93,14 +93,14 @@ class _Fleet:
         space = self._world.spaces[0]
         assert space.search is not None
         self._search = space.search
-        space.store.observers.append(self._tally.saw)
-        space.server.taps.append(self._tally.tapped)
+        space.store.observers.append(self._tally.on_event)
+        space.server.taps.append(self._tally.on_call)
         self._search.on_put.append(self._tally.put)
         self._search.on_evicted.append(self._tally.evicted)
 
     async def run(self) -> FleetReport:
         self._world.start()
-        background = [asyncio.ensure_future(task) for task in (self._read_scale(), self._keep_asking())]
+        background = [asyncio.ensure_future(task) for task in (self._read_scale(), self._run_queries())]
         is_settled = await self._until_ready("first start", 0.0, RAMP_SHARE)
         trials = self._trials()
         share = (1 - RAMP_SHARE) / max(1, len(trials))
@@ -157,12 +157,12 @@ class _Fleet:
         for name in names:
             await asyncio.sleep(COMMITS_WITHIN_S / len(names))
             self._search.commit(name)
-            self._tally.committed(name, self._search.origins.heads(name)[0].version)
+            self._tally.on_commit(name, self._search.origins.heads(name)[0].version)
 
     async def _kill(self, victim: str) -> None:
         await asyncio.sleep(REST_S)
         self._kills += 1
-        self._tally.node_died(victim)
+        self._tally.on_node_death(victim)
         self._tally.sample()
         self._world.kill_node(victim)
 
@@ -198,7 +198,7 @@ class _Fleet:
             signal = node.member(SPACE).scale()
             self._scale.append((round(self._loop.time(), 3), signal.desired_nodes, signal.current_nodes))
 
-    async def _keep_asking(self) -> None:
+    async def _run_queries(self) -> None:
         """Clients ask any node, for what it has and for what it has not."""
         draw, names = random.Random(f"{self._plan.seed} questions"), list(self._search.specs.specs)
         while True:
@@ -224,7 +224,7 @@ class _Fleet:
             refresh=tally.refresh(),
             evictions=tally.evictions(),
             drain=tally.drain(),
-            made=MadeFigures(*(self._search.made[how] for how in ("built", "renewed", "received"))),
+            made=ProvisionCounts(*(self._search.made[how] for how in ("built", "renewed", "received"))),
             moves=tally.moves,
             memory=memory_figures(world.plan.node_bytes, held),
             store_calls=calls,

@@ -74,7 +74,7 @@ class Tally:
 
     # -- what the world does ----------------------------------------------------------------------------------------
 
-    def node_died(self, node: str) -> None:
+    def on_node_death(self, node: str) -> None:
         """Its repos are unserved from this instant, though their leases stand for a while; those with a replica that
         is ready elsewhere are served on."""
         now = self._true_now()
@@ -91,7 +91,7 @@ class Tally:
         self._leaving = set()
         self._drains_s.append(took_s)
 
-    def committed(self, name: str, commit: str) -> None:
+    def on_commit(self, name: str, commit: str) -> None:
         self._news.setdefault(name, (commit, self._true_now()))
 
     def put(self, node: str, index: SimIndex) -> None:
@@ -113,7 +113,7 @@ class Tally:
 
     # -- what the store says ----------------------------------------------------------------------------------------
 
-    def saw(self, fact: WatchEvent) -> None:
+    def on_event(self, fact: WatchEvent) -> None:
         match fact:
             case LeaseChanged(lease) if lease.unit.replica >= PRIMARY:
                 self._granted(lease)
@@ -125,7 +125,7 @@ class Tally:
             case AuctionOpened():
                 self._started += 1
 
-    def tapped(self, served: Served) -> None:
+    def on_call(self, served: Served) -> None:
         """One call is over: what it took away and did not give to somebody who is ready is not served."""
         self._unserved.update(unit for unit in self._gone if unit in self._leaving and unit not in self._ready)
         self._gone.clear()

@@ -17,7 +17,7 @@ from argosy.search.model import Options, Repository, SearchResult
 from argosy.search.query.tree import Query
 from argosy.sim.origins import SimSource
 
-RENEWAL_SHARE = 0.2  # of a whole build: what a renewal takes, because most is shared
+INCREMENTAL_SHARE = 0.2  # of a whole build: what a renewal takes, because most is shared
 CHECK_S = 0.05
 SEARCH_S = (0.001, 1.0)  # some are slow, so that much can happen meanwhile
 RECIPE = "simulated"
@@ -41,12 +41,12 @@ class _Parcel(msgspec.Struct):
     index_bytes: int
 
 
-def packed(index: Index) -> bytes:
+def encode_index(index: Index) -> bytes:
     assert isinstance(index, SimIndex)
     return msgspec.msgpack.encode(_Parcel(index.repository, index.index_bytes))
 
 
-class SimWorkshop(BuildExecutor):
+class SimBuildExecutor(BuildExecutor):
     """Makes indexes by waiting; each step takes as long as the size says."""
 
     def __init__(
@@ -72,7 +72,7 @@ class SimWorkshop(BuildExecutor):
 
     async def build(self, source: Source, previous: Index | None, progress: Callable[[float], None]) -> Index:
         assert isinstance(source, SimSource)
-        share = 1.0 if previous is None else RENEWAL_SHARE
+        share = 1.0 if previous is None else INCREMENTAL_SHARE
         await self._clock.sleep(source.index_bytes / self._bytes_per_s * share)
         self._counts["built" if previous is None else "renewed"] += 1
         return SimIndex(source.repository, (), RECIPE, source.index_bytes)
@@ -99,7 +99,7 @@ class SimWorkshop(BuildExecutor):
         """There are no threads."""
 
 
-class SimShelf(IndexSet):
+class SimIndexSet(IndexSet):
     """A shelf whose searches take virtual time, and which tells whoever watches what is put on it and taken off."""
 
     def __init__(

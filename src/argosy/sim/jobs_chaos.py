@@ -6,7 +6,7 @@ from collections.abc import Callable
 from argosy.base.clock import seeded_random
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.settings import OwnershipSettings
-from argosy.sim.chaos import ChaosReport, Outcome, hunt, judged
+from argosy.sim.chaos import ChaosReport, SeedResult, judge_run, run_seeds
 from argosy.sim.faults import ClockSkew, draw_schedule
 from argosy.sim.jobs_load import HEIGHTS, JobsLoad, LoadPlan
 from argosy.sim.jobs_world import DiskFault, JobsPlan, JobsWorld
@@ -73,19 +73,19 @@ def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
     return JobsPlan(world, settings, HEIGHTS, splits, disks), load
 
 
-def run_seed(seed: int, *, keeps_story: bool = False) -> Outcome:
+def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
     """Runs one world until every job is done."""
 
-    async def main(loop: SimLoop) -> Outcome:
+    async def main(loop: SimLoop) -> SeedResult:
         plan, load_plan = draw_plan(seed)
-        world = JobsWorld(loop, plan, keeps_story=keeps_story)
+        world = JobsWorld(loop, plan, keeps_trace=keeps_trace)
         load = JobsLoad(world, load_plan, seeded_random(f"{seed} load"))
         world.start()
-        probing = asyncio.ensure_future(world.keep_probing(0.25))
+        probing = asyncio.ensure_future(world.run_probes(0.25))
         workers = [asyncio.ensure_future(load.work(f"w{number}")) for number in range(load_plan.workers)]
         enqueueing = asyncio.ensure_future(load.enqueue_all())
         await asyncio.sleep(HORIZON_S)
-        world.calm()
+        world.heal()
         settled_after_s = await world.settle(CALM_S)
         if settled_after_s is not None:
             await enqueueing
@@ -98,8 +98,8 @@ def run_seed(seed: int, *, keeps_story: bool = False) -> Outcome:
         await asyncio.gather(probing, enqueueing, *workers, return_exceptions=True)
         world.trace.add(f"{len(world.checker.acknowledged)} jobs, {world.checker.runs} runs, {world.splits} splits")
         violations = tuple(world.findings.violations)
-        story = tuple(world.trace.story()) if violations or keeps_story else ()
-        return Outcome(seed, violations, world.trace.fingerprint(), settled_after_s, story)
+        trace_tail = tuple(world.trace.trace_tail()) if violations or keeps_trace else ()
+        return SeedResult(seed, violations, world.trace.fingerprint(), settled_after_s, trace_tail)
 
     return run(main)
 
@@ -109,8 +109,8 @@ def _steps_s(plan: WorldPlan) -> float:
     return sum(abs(fault.step_s) for fault in plan.faults if isinstance(fault, ClockSkew))
 
 
-def judge_seed(seed: int) -> Outcome:
-    return judged(run_seed, seed)
+def judge_seed(seed: int) -> SeedResult:
+    return judge_run(run_seed, seed)
 
 
 def run_jobs_chaos(
@@ -121,4 +121,4 @@ def run_jobs_chaos(
     progress: Callable[[float, str], None] = lambda fraction, text: None,
 ) -> ChaosReport:
     """Runs `seeds` worlds, `jobs` at a time, and gathers what broke."""
-    return hunt(judge_seed, "argosy sim jobs", first_seed, seeds, jobs=jobs, progress=progress)
+    return run_seeds(judge_seed, "argosy sim jobs", first_seed, seeds, jobs=jobs, progress=progress)

@@ -94,7 +94,7 @@ class JobsLoad:
 
         await self._at_shard_of(job.tenant, put)
         self._world.trace.add(f"{job.id} of {job.tenant} is acknowledged")
-        self._world.checker.enqueued((job.tenant, job.id))
+        self._world.checker.on_enqueued((job.tenant, job.id))
 
     async def _cancel(self, job: JobName) -> None:
         try:
@@ -121,7 +121,9 @@ class JobsLoad:
             while (view := await self.look(job)) is not None and not view.state.status.is_final:
                 if self._world.now() > deadline:
                     state = f"{view.state.status.name} at attempt {view.state.attempt}"
-                    self._world.findings.add("LIVE", f"{'/'.join(job)} is {state} after {within_s:.1f} s of calm")
+                    self._world.findings.add(
+                        "LIVE", f"{'/'.join(job)} is {state} after {within_s:.1f} s without faults"
+                    )
                     return False
                 await asyncio.sleep(0.5)
         return True
@@ -171,10 +173,10 @@ class JobsLoad:
         self._world.trace.add(f"{worker} runs {'/'.join(job)} as {run.task}")
         self._world.checker.began(run)
         outcome = await self._outcome(run)
-        self._world.checker.ended(run)
+        self._world.checker.on_run_ended(run)
         self._world.trace.add(f"{worker} ends {run.task}: {type(outcome).__name__}")
         if outcome is not None and await self._report(run, outcome) and isinstance(outcome, Success):
-            self._world.checker.reported(job)
+            self._world.checker.on_reported(job)
 
     async def _outcome(self, run: Run) -> TaskOutcome | None:
         """Works, and heartbeats meanwhile; None if the worker crashes or its lease is over."""

@@ -41,7 +41,7 @@ class WatchedDisk(MemoryDisk):
 
     async def commit(self, writer: DiskKV, batch: Batch) -> None:
         await super().commit(writer, batch)
-        self._disks.kept(self._shard, batch)
+        self._disks.on_commit(self._shard, batch)
 
 
 class WatchedShards(MemoryShardStore):
@@ -65,11 +65,11 @@ class WatchedShards(MemoryShardStore):
     async def delete(self, shard: str) -> None:
         await super().delete(shard)
         self._trace.add(f"{shard} is deleted")
-        self._checker.removed(shard)
+        self._checker.on_removed(shard)
 
-    def kept(self, shard: str, batch: Batch) -> None:
+    def on_commit(self, shard: str, batch: Batch) -> None:
         self._trace.add(f"{shard} keeps {len(batch)} rows")
-        self._checker.kept(shard, batch.ops())
+        self._checker.on_commit(shard, batch.ops())
 
 
 class JobsPlane:

@@ -13,7 +13,7 @@ from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.shard.audit import audit
 from argosy.ownership.model import Unit
-from argosy.sim.checkers import unsettled
+from argosy.sim.checkers import unsettled_units
 from argosy.sim.checkers.jobs import JobsChecker
 from argosy.sim.clocks import SimClock
 from argosy.sim.faults import ClockSkew, Lag, Partition, SlowLink
@@ -49,8 +49,8 @@ class JobsPlan:
 class JobsWorld(World):
     """Machines of the job broker."""
 
-    def __init__(self, loop: SimLoop, plan: JobsPlan, *, keeps_story: bool = False) -> None:
-        super().__init__(loop, plan.world, keeps_story=keeps_story)
+    def __init__(self, loop: SimLoop, plan: JobsPlan, *, keeps_trace: bool = False) -> None:
+        super().__init__(loop, plan.world, keeps_trace=keeps_trace)
         self.jobs_plan = plan
         self.checker = JobsChecker(self.findings, plan.heights)
         shards = WatchedShards(self.checker, self.trace, self._dice("disks"))
@@ -67,8 +67,8 @@ class JobsWorld(World):
         for fault in self.jobs_plan.disks:
             self._at(fault.at, partial(self._refuse, fault))
 
-    def calm(self) -> None:
-        super().calm()
+    def heal(self) -> None:
+        super().heal()
         for machine in self.machines():
             machine.wire.quality = machine.link.quality
 
@@ -78,7 +78,7 @@ class JobsWorld(World):
     def machine(self, name: str | None) -> JobsMachine | None:
         return cast(JobsMachine, self.nodes[name]) if name is not None and name in self.nodes else None
 
-    def unsettled(self) -> dict[str, str]:
+    def unsettled_units(self) -> dict[str, str]:
         (space,) = self.spaces
         serving = {machine.name: machine.jobs for machine in self.machines() if machine.can_answer and machine.jobs}
         maps = [node.topology().shards for node in serving.values()]
@@ -86,7 +86,7 @@ class JobsWorld(World):
             return {"all": "nobody runs"}
         units = [Unit(place.id) for place in max(maps, key=len)]  # shards are only ever split
         members = {name: node.ownership for name, node in serving.items()}
-        return {str(unit): why for unit, why in unsettled(space.store.snapshot(), units, members).items()}
+        return {str(unit): why for unit, why in unsettled_units(space.store.snapshot(), units, members).items()}
 
     async def audit(self) -> None:
         """What the shards' own audit finds, once nothing happens any more."""
@@ -130,9 +130,9 @@ class JobsWorld(World):
         if served and len(self.plane.shards.disks) < SHARDS_MAX:
             machine, node, shard_id = self._choosing.choice(served)
             assert machine.process is not None
-            machine.process.spawn(self._ask_split(node, shard_id))
+            machine.process.spawn(self._request_split(node, shard_id))
 
-    async def _ask_split(self, node: JobsNode, shard_id: str) -> None:
+    async def _request_split(self, node: JobsNode, shard_id: str) -> None:
         try:
             await node.split(shard_id, "")
         except ArgosyError as why:
@@ -148,7 +148,7 @@ class JobsWorld(World):
             self.trace.add(f"{shard} refuses for {fault.for_s:.3f} s")
             disk = disks[shard]
             disk.call_error = "the storage is away"
-            self._in(fault.for_s, lambda: setattr(disk, "refusal", None))
+            self._in(fault.for_s, lambda: setattr(disk, "call_error", None))
 
     # -- for whoever loads the world --------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from argosy.sim.link import Link
 from argosy.sim.loop import Process, SimLoop
 from argosy.sim.network import SimulatedStore
 from argosy.sim.plan import SpacePlan, WorldPlan
-from argosy.sim.search_node import Searching
+from argosy.sim.search_node import SimSearchNode
 from argosy.sim.space import SimSpace
 from argosy.sim.workload import SimCatalog, SimMemory, SimWorkload
 
@@ -68,7 +68,7 @@ class SimNode:
         self._run = 0
         self._machines = machines
         self._members: dict[str, OwnershipNode] = {}
-        self._searching: dict[str, Searching] = {}
+        self._searching: dict[str, SimSearchNode] = {}
         self._stores: list[SimulatedStore] = []
         self.on_trouble: Callable[[SimNode, BaseException], None] = lambda node, why: None
 
@@ -84,7 +84,7 @@ class SimNode:
         """This machine's part in a space; only while it is running."""
         return self._members[space]
 
-    def searching(self, space: str) -> Searching | None:
+    def searching(self, space: str) -> SimSearchNode | None:
         """This machine's search node of a space, if there is one and it is running."""
         return self._searching.get(space)
 
@@ -114,7 +114,7 @@ class SimNode:
         self._members, self._searching = {}, {}
         self.memory = SimMemory(self._plan.node_bytes)
         for space in self._spaces:
-            space.node_died(self.name, self.link)
+            space.on_node_death(self.name, self.link)
 
     def drain(self) -> None:
         """Asks the process to leave in good order; it ends by itself when it has."""
@@ -156,10 +156,10 @@ class SimNode:
             failure_chance=lambda: space.failure_chance,
         )
 
-    def _search_of(self, space: SimSpace, random: Random) -> Searching | None:
+    def _search_of(self, space: SimSpace, random: Random) -> SimSearchNode | None:
         if space.search is None:
             return None
-        searching = self._searching[space.name] = Searching(
+        searching = self._searching[space.name] = SimSearchNode(
             self.name,
             space.search,
             space.search.plan,
@@ -172,7 +172,7 @@ class SimNode:
         return searching
 
     def _reporter(self, space: SimSpace) -> Callable[[ServingChange], None]:
-        return lambda change: space.serving_changed(self.name, self.clock, change)
+        return lambda change: space.on_serving_change(self.name, self.clock, change)
 
     async def _live(self, process: Process) -> None:
         try:
@@ -182,7 +182,7 @@ class SimNode:
         else:
             self._loop.call_soon(self._ended, process, None)  # all have left
 
-    async def _search(self, process: Process, searching: Searching) -> None:
+    async def _search(self, process: Process, searching: SimSearchNode) -> None:
         try:
             await searching.node.run()
         except Exception as why:  # for the world to judge

@@ -11,7 +11,7 @@ from argosy.sim.clocks import WALL_AT_START
 from argosy.sim.link import Link
 from argosy.sim.loop import OUTSIDE, SimLoop
 
-HEARD_AFTER_S = 1.0  # changes within this time are heard together
+NOTIFY_AFTER_S = 1.0  # changes within this time are heard together
 
 
 class SimRepoCatalog:
@@ -38,7 +38,7 @@ class SimRepoCatalog:
         self.specs[name] = changed
         self._specs = None
         for reader in self.readers.values():
-            reader.hear()
+            reader.notify()
 
     def now_ms(self) -> int:
         return int((WALL_AT_START + self._loop.time()) * 1000)
@@ -61,7 +61,7 @@ class CatalogReader:
         self._shared = shared
         self._link = link
         self._loop = loop
-        self._is_hearing = False
+        self._is_scheduled = False
 
     @property
     def specs(self) -> Mapping[str, RepoSpec]:
@@ -82,13 +82,13 @@ class CatalogReader:
         failures = self.specs[name].failures + 1
         self._shared.change(name, failures=failures, last_error=why, last_failed_at=self._shared.now_ms())
 
-    def hear(self) -> None:
-        if not self._is_hearing:
-            self._is_hearing = True
-            self._loop.call_later(HEARD_AFTER_S, self._heard, context=OUTSIDE)
+    def notify(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_later(NOTIFY_AFTER_S, self._notify_observers, context=OUTSIDE)
 
-    def _heard(self) -> None:
-        self._is_hearing = False
+    def _notify_observers(self) -> None:
+        self._is_scheduled = False
         for observer in list(self.observers):
             observer()
 

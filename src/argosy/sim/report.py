@@ -106,7 +106,7 @@ class DrainFigures:
 
 
 @dataclass(frozen=True)
-class MadeFigures:
+class ProvisionCounts:
     """Indexes, by how they came about."""
 
     built: int
@@ -136,7 +136,7 @@ class FleetReport:
     refresh: RefreshFigures
     evictions: EvictionFigures
     drain: DrainFigures
-    made: MadeFigures
+    made: ProvisionCounts
     moves: int  # leases that went to another node than the one before
     memory: MemoryFigures
     store_calls: int

@@ -13,7 +13,7 @@ from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.fleet.service import SearchNode, quiesce
 from argosy.sim.clocks import SimClock
-from argosy.sim.index_executor import SimIndex, SimShelf, SimWorkshop, packed
+from argosy.sim.index_executor import SimBuildExecutor, SimIndex, SimIndexSet, encode_index
 from argosy.sim.link import Link
 from argosy.sim.origins import SimFetcher
 from argosy.sim.plan import SearchPlan
@@ -26,7 +26,7 @@ QUERY = "anything"
 STREAM_STEP_BYTES = 16 << 20  # what a stream carries between two looks at whether both ends still stand
 
 
-class Machine(Protocol):
+class PeerHost(Protocol):
     """What peers see of a machine."""
 
     link: Link
@@ -34,7 +34,7 @@ class Machine(Protocol):
     @property
     def can_answer(self) -> bool: ...
 
-    def searching(self, space: str) -> "Searching | None": ...
+    def searching(self, space: str) -> "SimSearchNode | None": ...
 
 
 class _Node(SearchNode):
@@ -48,7 +48,7 @@ class _Node(SearchNode):
         super()._release(name, reason, is_eviction=is_eviction)
 
 
-class Searching:
+class SimSearchNode:
     """A search node of one space."""
 
     def __init__(
@@ -57,7 +57,7 @@ class Searching:
         space: SimSearch,
         plan: SearchPlan,
         link: Link,
-        machines: Callable[[str], Machine | None],
+        machines: Callable[[str], PeerHost | None],
         *,
         clock: SimClock,
         random: Random,
@@ -67,13 +67,13 @@ class Searching:
         self.catalog: CatalogReader = space.specs.read_by(name, link)
         self._space = space
         self._clock = clock
-        self._shelf = SimShelf(clock=clock, random=random, put=self._put, dropped=self._dropped)
-        executor = SimWorkshop(
+        self._shelf = SimIndexSet(clock=clock, random=random, put=self._put, dropped=self._dropped)
+        executor = SimBuildExecutor(
             clock=clock,
             random=random,
             bytes_per_s=plan.index_bytes_per_s,
             damage_chance=lambda: space.damage_chance,
-            found_damaged=lambda repository: space.checker.found_damaged(name, repository),
+            found_damaged=lambda repository: space.checker.on_damage_found(name, repository),
             counts=space.made,
         )
         fetcher = SimFetcher(
@@ -134,7 +134,7 @@ class Searching:
         answer = await self.local_node.search(SearchRequest(QUERY, tuple(repositories)))
         missing = {each.repository for each in answer.missing}
         told = [each for each in repositories if each not in missing]
-        self._space.checker.answered(self.name, told)
+        self._space.checker.on_response(self.name, told)
         self.node.record_searches(told)
 
     def _put(self, index: SimIndex) -> None:
@@ -147,7 +147,7 @@ class Searching:
         )
 
     def _dropped(self, repository: str) -> None:
-        self._space.checker.dropped(self.name, repository)
+        self._space.checker.on_dropped(self.name, repository)
 
 
 async def _here(work: Callable[[], T]) -> T:
@@ -158,7 +158,7 @@ class _Peers:
     """Implements `Nodes`: other machines, as far as both ends' links are whole."""
 
     def __init__(
-        self, space: str, link: Link, machines: Callable[[str], Machine | None], clock: SimClock, bytes_per_s: float
+        self, space: str, link: Link, machines: Callable[[str], PeerHost | None], clock: SimClock, bytes_per_s: float
     ) -> None:
         self._space = space
         self._link = link
@@ -169,7 +169,7 @@ class _Peers:
     def at(self, address: str) -> Node:
         return _Peer(self, address.partition(":")[0])  # type: ignore[return-value]
 
-    def reach(self, name: str) -> "Searching":
+    def reach(self, name: str) -> "SimSearchNode":
         machine = self._machines(name)
         is_there = machine is not None and machine.can_answer and machine.link.is_whole() and self._link.is_whole()
         found = machine.searching(self._space) if machine is not None and is_there else None
@@ -196,4 +196,4 @@ class _Peer:
             await self._peers.wait(min(STREAM_STEP_BYTES, index.index_bytes - sent_bytes))
             if self._peers.reach(self._name) is not sender:
                 raise Unavailable(f"node {self._name!r} was started anew")
-        yield packed(index)
+        yield encode_index(index)

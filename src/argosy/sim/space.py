@@ -8,7 +8,7 @@ from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.effects import ServingChange
 from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Unit
-from argosy.sim.checkers import AuctionChecker, Findings, LibraryChecker, RingChecker, ServingChecker
+from argosy.sim.checkers import AuctionChecker, IndexControllerChecker, RingChecker, ServingChecker, ViolationLog
 from argosy.sim.clocks import SimClock
 from argosy.sim.index_executor import SimIndex
 from argosy.sim.link import Link
@@ -25,12 +25,14 @@ STALE_TTLS = 4.0  # a message may be two TTLs late, and leave a node that is cut
 class SimSearch:
     """What all search nodes of a space share: catalog, origins, and whoever watches them."""
 
-    def __init__(self, plan: SpacePlan, search: SearchPlan, findings: Findings, trace: Trace, loop: SimLoop) -> None:
+    def __init__(
+        self, plan: SpacePlan, search: SearchPlan, findings: ViolationLog, trace: Trace, loop: SimLoop
+    ) -> None:
         self.name = plan.space.name
         self.plan = search
         self.origins = Origins(plan.sizes)
         self.specs = SimRepoCatalog(plan.specs, loop)
-        self.checker = LibraryChecker(findings)
+        self.checker = IndexControllerChecker(findings)
         self.failure_chance = plan.warm_failure_chance
         self.damage_chance = search.damage_chance
         self.made: Counter[str] = Counter()  # indexes, by how
@@ -66,7 +68,7 @@ class SimSpace:
         self,
         plan: SpacePlan,
         world: WorldPlan,
-        findings: Findings,
+        findings: ViolationLog,
         trace: Trace,
         dice: Callable[[str], Random],
         loop: SimLoop,
@@ -84,15 +86,15 @@ class SimSpace:
         self._auctions = AuctionChecker(findings, self.store) if plan.space.is_auctioned else None
         self._ring = _ring_checker(plan, findings) if plan.settings.placement == "ring" else None
         self.store.observers.append(self._saw)
-        self.server.taps.append(self._tapped)
+        self.server.taps.append(self._on_call)
 
-    def serving_changed(self, node: str, clock: SimClock, change: ServingChange) -> None:
+    def on_serving_change(self, node: str, clock: SimClock, change: ServingChange) -> None:
         self._trace.add(f"{self.name} {node} says {change}")
-        self._serving.changed(node, clock, change)
+        self._serving.on_serving_change(node, clock, change)
         if self.search is not None:
-            self.search.checker.changed(node, clock, change)
+            self.search.checker.on_serving_change(node, clock, change)
 
-    def calm(self) -> None:
+    def heal(self) -> None:
         """From now on nothing fails, and nobody works; what was added before is cleaned up, so that all has room."""
         self.failure_chance = 0.0
         if self.search is not None:
@@ -103,13 +105,13 @@ class SimSpace:
                 self.search.commit(name)
                 self.search.specs.change(name, footprint_bytes=self.plan.sizes[name])
 
-    def answered(self, unit: Unit, epochs: dict[str, int]) -> None:
-        self._serving.answered(unit, epochs)
+    def on_response(self, unit: Unit, epochs: dict[str, int]) -> None:
+        self._serving.on_response(unit, epochs)
 
-    def node_died(self, node: str, link: Link) -> None:
-        self._serving.died(node)
+    def on_node_death(self, node: str, link: Link) -> None:
+        self._serving.on_death(node)
         if self.search is not None:
-            self.search.checker.died(node)
+            self.search.checker.on_death(node)
         for stream in list(self.server.streams):
             if stream.link is link:
                 stream.abandon()
@@ -121,25 +123,25 @@ class SimSpace:
         if has_lost_data:
             for checker in (self._serving, self._auctions, self._ring):
                 if checker is not None:
-                    checker.lost_data()
+                    checker.on_data_loss()
         self.server.start(has_lost_data=has_lost_data)
 
     def _saw(self, fact: WatchEvent) -> None:
         self._trace.add(f"{self.name} {fact}")
-        self._serving.saw(fact)
+        self._serving.on_event(fact)
         if self._auctions is not None:
-            self._auctions.saw(fact)
+            self._auctions.on_event(fact)
         if self._ring is not None:
-            self._ring.saw(fact)
+            self._ring.on_event(fact)
 
-    def _tapped(self, served: Served) -> None:
+    def _on_call(self, served: Served) -> None:
         self._trace.add(f"{self.name} {served.node} {served.call} {_gist(served)}")
-        self._serving.tapped(served)
+        self._serving.on_call(served)
         if self._auctions is not None:
-            self._auctions.tapped(served)
+            self._auctions.on_call(served)
 
 
-def _ring_checker(plan: SpacePlan, findings: Findings) -> RingChecker:
+def _ring_checker(plan: SpacePlan, findings: ViolationLog) -> RingChecker:
     names = tuple(spec.name for spec in plan.specs)
     settings = plan.settings
     return RingChecker(findings, names, vnodes=settings.vnodes, stale_s=STALE_TTLS * settings.ttl_s)

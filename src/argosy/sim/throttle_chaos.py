@@ -15,7 +15,7 @@ from multiprocessing import get_context
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Invalid
 from argosy.sim.chaos import REPEAT_EVERY, SEEDS_MAX, ChaosReport, SeedViolations
-from argosy.sim.checkers.violations import Findings, Violation
+from argosy.sim.checkers.violations import Violation, ViolationLog
 from argosy.sim.throttle_checkers import ThrottleChecker
 from argosy.sim.throttle_load import TokenBucket
 from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets
@@ -40,7 +40,7 @@ Say = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
-class Judged:
+class ThrottleSeedResult:
     """What became of one seed."""
 
     seed: int
@@ -78,7 +78,7 @@ class ThrottleChaos:
             decay_per_s=self._random.choice(DECAYS_PER_S),
         )
         self.world = ThrottleWorld(config, ThrottleSettings(flush_s=0.5, poll_s=1.0), seed=seed)
-        self.findings = Findings(lambda: self.world.now)
+        self.findings = ViolationLog(lambda: self.world.now)
         self.checker = ThrottleChecker(self.findings, self.world)
         for _ in range(instances):
             self.world.add(skew_s=self._random.choice((0.0, self._random.uniform(-SKEW_S_MAX, SKEW_S_MAX))))
@@ -124,7 +124,7 @@ class ThrottleChaos:
             if not decision.throttled:
                 is_served = resource.take(self.world.now)
                 instance.throttle.report(client, Outcome.SUCCESS if is_served else Outcome.FAILURE)
-        self.checker.decided(instance, decision)
+        self.checker.on_decision(instance, decision)
         self._digest.update(struct.pack("<?d", decision.throttled, decision.probability))
 
     # -- faults -----------------------------------------------------------------------------------------------------
@@ -181,22 +181,22 @@ def _step(instance: Instance, step_s: float) -> None:
 # -- many seeds -------------------------------------------------------------------------------------------------------
 
 
-def run_seed(seed: int, instances: int = INSTANCES) -> Judged:
+def run_seed(seed: int, instances: int = INSTANCES) -> ThrottleSeedResult:
     chaos = ThrottleChaos(seed, instances)
     settled_after_s = chaos.run()
-    return Judged(seed, tuple(chaos.findings.violations), chaos.fingerprint, settled_after_s)
+    return ThrottleSeedResult(seed, tuple(chaos.findings.violations), chaos.fingerprint, settled_after_s)
 
 
-def judge_seed(seed: int, instances: int = INSTANCES) -> Judged:
+def judge_seed(seed: int, instances: int = INSTANCES) -> ThrottleSeedResult:
     """Runs a seed, some seeds twice. An error that escapes is a violation too: the search goes on."""
     try:
-        judged = run_seed(seed, instances)
-        if seed % REPEAT_EVERY == 0 and run_seed(seed, instances).fingerprint != judged.fingerprint:
+        result = run_seed(seed, instances)
+        if seed % REPEAT_EVERY == 0 and run_seed(seed, instances).fingerprint != result.fingerprint:
             differs = Violation("SAME", 0.0, "two runs of this seed left different traces")
-            return Judged(seed, (*judged.violations, differs), judged.fingerprint, judged.settled_after_s)
-        return judged
+            return ThrottleSeedResult(seed, (*result.violations, differs), result.fingerprint, result.settled_after_s)
+        return result
     except Exception as bug:
-        return Judged(seed, (Violation("BUG", 0.0, f"{type(bug).__name__}: {bug}"),), "", None)
+        return ThrottleSeedResult(seed, (Violation("BUG", 0.0, f"{type(bug).__name__}: {bug}"),), "", None)
 
 
 def run_throttle_chaos(
@@ -213,15 +213,15 @@ def run_throttle_chaos(
             f"throttle chaos needs 1 to {SEEDS_MAX} seeds, 1 to {INSTANCES_MAX} instances and at least one job; got "
             f"{seeds}, {instances} and {jobs}"
         )
-    found: list[Judged] = []
-    for judged in _judged(range(first_seed, first_seed + seeds), instances, jobs):
-        found.append(judged)
+    found: list[ThrottleSeedResult] = []
+    for result in _judge_seed(range(first_seed, first_seed + seeds), instances, jobs):
+        found.append(result)
         broken = sum(1 for each in found if each.violations)
         progress(len(found) / seeds, f"{len(found)} of {seeds} worlds, {broken} with violations")
     return _report(first_seed, instances, found)
 
 
-def _judged(seeds: range, instances: int, jobs: int) -> Iterator[Judged]:
+def _judge_seed(seeds: range, instances: int, jobs: int) -> Iterator[ThrottleSeedResult]:
     """In the order of the seeds, whoever is done first."""
     judge = partial(judge_seed, instances=instances)
     if jobs == 1:
@@ -231,7 +231,7 @@ def _judged(seeds: range, instances: int, jobs: int) -> Iterator[Judged]:
         yield from pool.map(judge, seeds)
 
 
-def _report(first_seed: int, instances: int, found: Sequence[Judged]) -> ChaosReport:
+def _report(first_seed: int, instances: int, found: Sequence[ThrottleSeedResult]) -> ChaosReport:
     settled = [each.settled_after_s for each in found if each.settled_after_s is not None]
     replay = "argosy sim throttle --instances {} --first-seed {} --seeds 1"
     return ChaosReport(

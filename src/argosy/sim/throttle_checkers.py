@@ -6,7 +6,7 @@ THR-1: probabilities stay in [0, 1]; instances converge within k pulls. THR-2: n
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from argosy.sim.checkers.violations import Findings
+from argosy.sim.checkers.violations import ViolationLog
 from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets, spread
 from argosy.throttle.model import Decision
 from argosy.throttle.ports import RowId
@@ -21,7 +21,7 @@ UNRESTORED = 0.01  # after an outage, buckets with less blame than this are not 
 class ThrottleChecker:
     """Watches one world."""
 
-    def __init__(self, findings: Findings, world: ThrottleWorld) -> None:
+    def __init__(self, findings: ViolationLog, world: ThrottleWorld) -> None:
         self._findings = findings
         self._world = world
         self._asked: Instance | None = None  # whose request is under way
@@ -46,7 +46,7 @@ class ThrottleChecker:
             if lock.locked():
                 self._findings.add("THR-2", f"the {what} of {instance.name} is locked while the store is asked")
 
-    def decided(self, instance: Instance, decision: Decision) -> None:
+    def on_decision(self, instance: Instance, decision: Decision) -> None:
         if not 0.0 <= decision.probability <= 1.0:
             self._findings.add("THR-1", f"{instance.name} decided with probability {decision.probability}")
 

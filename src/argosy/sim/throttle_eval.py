@@ -177,7 +177,7 @@ def evaluate(
         found[scenario.name, way].append(allocation)
         done += _cost(way)
         progress(done / total, f"{scenario.name}: {way.name}")
-    evaluations = tuple(_evaluated(name, way, allocations) for (name, way), allocations in found.items())
+    evaluations = tuple(_evaluate(name, way, allocations) for (name, way), allocations in found.items())
     classes = {each.name: tuple(kind.clients for kind in each.classes) for each in scenarios}
     return EvalReport(seeds, classes, evaluations, converge(CONVERGENCE_INSTANCES))
 
@@ -205,7 +205,7 @@ def _requests(scenario: Scenario, seed: int) -> list[Request]:
     return arrivals(scenario, seed)
 
 
-def _evaluated(scenario: str, setup: Setup, runs: Sequence[Allocation]) -> Evaluation:
+def _evaluate(scenario: str, setup: Setup, runs: Sequence[Allocation]) -> Evaluation:
     figures = {
         name: Mean(round(statistics.fmean(values), 5), round(statistics.pstdev(values), 5))
         for name in FIGURES

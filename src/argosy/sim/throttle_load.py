@@ -159,10 +159,10 @@ def play(wanted: Scenario, requests: Iterable[Request], admission: Admission) ->
         else:
             failed += 1
         admission.learns(request, is_served)
-    return _judged(wanted, demand, got, failed=failed, throttled=throttled)
+    return _judge_seed(wanted, demand, got, failed=failed, throttled=throttled)
 
 
-def _judged(wanted: Scenario, demand: list[int], got: list[int], *, failed: int, throttled: int) -> Allocation:
+def _judge_seed(wanted: Scenario, demand: list[int], got: list[int], *, failed: int, throttled: int) -> Allocation:
     capacity = min(wanted.capacity_per_s * (wanted.duration_s + 1), sum(demand))
     shares = fair_shares(dict(enumerate(demand)), capacity)
     # Who wanted nothing has got all of it, and has no part in the index.

@@ -33,7 +33,7 @@ class GoRandom:
     """Go's `math/rand` as it is after `Seed`."""
 
     def __init__(self, seed: int) -> None:
-        filled = _filled(seed % _LCG_MODULUS or _LCG_FOR_ZERO, 40, 20)
+        filled = _refill(seed % _LCG_MODULUS or _LCG_FOR_ZERO, 40, 20)
         self._state = [mixed ^ start for mixed, start in zip(filled, _table(), strict=True)]
         self._tap, self._feed = 0, _LENGTH - _TAP
 
@@ -57,7 +57,7 @@ class GoRandom:
         return self._int63() >> 31
 
 
-def _filled(seed: int, high: int, middle: int) -> list[int]:
+def _refill(seed: int, high: int, middle: int) -> list[int]:
     """A state from 31 bits: each word of three steps of a small generator, shifted over each other."""
     x, words = seed, []
     for _ in range(_LCG_SKIPPED):
@@ -75,7 +75,7 @@ def _filled(seed: int, high: int, middle: int) -> list[int]:
 def _table() -> tuple[int, ...]:
     # Word n of the stream is written at place (333 - n) mod 607, and is the sum of words n - 607 and n - 273.
     first = _LENGTH - _TAP - 1
-    start = _filled(1, 20, 10)
+    start = _refill(1, 20, 10)
     stream = np.zeros(2 * _LENGTH, dtype=np.uint64)
     stream[:_LENGTH] = [start[(first - n) % _LENGTH] for n in range(_LENGTH)]
     for n in range(_LENGTH, 2 * _LENGTH):

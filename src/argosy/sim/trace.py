@@ -4,7 +4,7 @@ import hashlib
 from collections import deque
 from collections.abc import Callable
 
-STORY_LINES_MAX = 400  # the end of the trace, kept for whoever looks into a violation
+TRACE_TAIL_LINES_MAX = 400  # the end of the trace, kept for whoever looks into a violation
 
 
 class Trace:
@@ -13,7 +13,7 @@ class Trace:
     def __init__(self, true_now: Callable[[], float], *, keeps_all: bool = False) -> None:
         self._true_now = true_now
         self._hash = hashlib.blake2b(digest_size=16)
-        self._lines: deque[str] = deque(maxlen=None if keeps_all else STORY_LINES_MAX)
+        self._lines: deque[str] = deque(maxlen=None if keeps_all else TRACE_TAIL_LINES_MAX)
 
     def add(self, text: str) -> None:
         # Microseconds are enough to notice any difference, and read better.
@@ -24,6 +24,6 @@ class Trace:
     def fingerprint(self) -> str:
         return self._hash.hexdigest()
 
-    def story(self, about: str = "") -> list[str]:
+    def trace_tail(self, about: str = "") -> list[str]:
         """The last lines, or those of them that mention something."""
         return [line for line in self._lines if about in line]

@@ -11,7 +11,7 @@ from functools import partial
 
 from argosy.base.clock import Random, seeded_random
 from argosy.ownership.model import LeaseState, Unit
-from argosy.sim.checkers import Findings, unsettled
+from argosy.sim.checkers import ViolationLog, unsettled_units
 from argosy.sim.faults import ClockSkew, Crash, Drain, Fault, Join, Lag, Outage, Partition, Pause, SlowLink
 from argosy.sim.loop import OUTSIDE, SimLoop
 from argosy.sim.node import GAVE_UP_RESTART_S, SimNode, is_lawful_end
@@ -20,16 +20,16 @@ from argosy.sim.space import SimSpace
 from argosy.sim.trace import Trace
 
 ASK_BEFORE_S = 0.05  # a fault: somebody is always waiting for an answer just then
-SETTLE_STEP_S = 0.25  # how often a world that should become calm is looked at
+SETTLE_STEP_S = 0.25  # how often a world that should become heal is looked at
 
 
 class World:
-    """Machines, spaces, and the faults that befall them."""
+    """Machines, spaces, and the faults that apply_fault them."""
 
-    def __init__(self, loop: SimLoop, plan: WorldPlan, *, keeps_story: bool = False) -> None:
+    def __init__(self, loop: SimLoop, plan: WorldPlan, *, keeps_trace: bool = False) -> None:
         self.plan = plan
-        self.findings = Findings(loop.time)
-        self.trace = Trace(loop.time, keeps_all=keeps_story)
+        self.findings = ViolationLog(loop.time)
+        self.trace = Trace(loop.time, keeps_all=keeps_trace)
         self.spaces = [SimSpace(space, plan, self.findings, self.trace, self._dice, loop) for space in plan.spaces]
         self.nodes: dict[str, SimNode] = {}
         self._loop = loop
@@ -43,8 +43,8 @@ class World:
         for name in self.plan.nodes:
             self.start_node(name)
         for fault in self.plan.faults:
-            self._at(max(0.0, fault.at - ASK_BEFORE_S), self._ask_everybody)
-            self._at(fault.at, partial(self._befall, fault))
+            self._at(max(0.0, fault.at - ASK_BEFORE_S), self._query_all_nodes)
+            self._at(fault.at, partial(self._apply_fault, fault))
 
     def start_node(self, name: str) -> None:
         """A machine that runs already is left alone."""
@@ -62,11 +62,11 @@ class World:
         self.trace.add(f"{name} dies")
         self.nodes[name].stop()
 
-    def calm(self) -> None:
+    def heal(self) -> None:
         """From now on no message is lost or late, nothing fails and nobody works."""
         self._is_calm = True
         for space in self.spaces:
-            space.calm()
+            space.heal()
         for node in self.nodes.values():
             node.link.quality = replace(node.link.quality, loss_chance=0.0, late_chance=0.0)
 
@@ -82,7 +82,7 @@ class World:
                 for unit, epoch in node.held_leases(space.name):
                     answers.setdefault(unit, {})[node.name] = epoch
             for unit, epochs in answers.items():
-                space.answered(unit, epochs)
+                space.on_response(unit, epochs)
 
     def _ask(self, space: SimSpace, machines: Sequence[SimNode]) -> None:
         """Clients ask machines about everything: each must know what it may not answer."""
@@ -90,12 +90,12 @@ class World:
             for machine in machines:
                 machine.ask(space.name, list(space.search.specs.specs))
 
-    def _ask_everybody(self) -> None:
+    def _query_all_nodes(self) -> None:
         for space in self.spaces:
             self._ask(space, list(self.nodes.values()))
 
-    async def keep_working(self, space: SimSpace) -> None:
-        """People push commits to the repositories of a space, as its plan says, until the world is calm."""
+    async def run_workload(self, space: SimSpace) -> None:
+        """People push commits to the repositories of a space, as its plan says, until the world is heal."""
         search, random = space.search, self._dice(f"work {space.name}")
         if search is None or not search.plan.commit_mean_s:
             return
@@ -106,17 +106,17 @@ class World:
                 growth = random.uniform(*search.plan.grows)
                 search.commit(random.choice(names), growth, is_announced=random.random() < 0.5)
 
-    async def keep_probing(self, mean_s: float) -> None:
+    async def run_probes(self, mean_s: float) -> None:
         while True:
             await asyncio.sleep(self._probing.uniform(0.0, 2.0 * mean_s))
             self.probe()
 
-    def unsettled(self) -> dict[str, str]:
+    def unsettled_units(self) -> dict[str, str]:
         """Every unit that is not held, ready and served, and why."""
         trouble = {}
         for space in self.spaces:
             members = {node.name: node.member(space.name) for node in self.nodes.values() if node.can_answer}
-            found = unsettled(space.store.snapshot(), space.plan.primaries(), members)
+            found = unsettled_units(space.store.snapshot(), space.plan.primaries(), members)
             found = found or self.stale(space)
             trouble.update({f"{space.name}/{unit}": why for unit, why in found.items()})
         return trouble
@@ -139,17 +139,17 @@ class World:
     async def settle(self, within_s: float) -> float | None:
         """Waits until all is held, and says how long it took; None, and a violation, if it takes too long."""
         began = self._loop.time()
-        while trouble := self.unsettled():
+        while trouble := self.unsettled_units():
             if self._loop.time() - began > within_s:
                 example = ": ".join(next(iter(trouble.items())))
-                self.findings.add("LIVE", f"{len(trouble)} units not served after {within_s:.1f} s of calm: {example}")
+                self.findings.add("LIVE", f"{len(trouble)} units not served after {within_s:.1f} s of heal: {example}")
                 return None
             await asyncio.sleep(SETTLE_STEP_S)
         return self._loop.time() - began
 
     # -- faults -----------------------------------------------------------------------------------------------------
 
-    def _befall(self, fault: Fault) -> None:
+    def _apply_fault(self, fault: Fault) -> None:
         self.trace.add(f"{fault}")
         match fault:
             case Join(node=name):

@@ -112,9 +112,7 @@ class Routes:
     async def _checked(self, origin: Address, led: Address) -> _Place:
         place = await self._place(led)
         if place.is_private and (not self._allow_private or not (await self._place(origin)).is_private):
-            raise Forbidden(
-                f"{origin.host_port} redirects to {led.host_port}, which is at a private address: this is never followed"
-            )
+            raise Forbidden(f"{origin.host_port} redirects to {led.host_port}, a private address: never followed")
         return place
 
     async def _place(self, address: Address) -> _Place:

@@ -7,14 +7,14 @@ done. So everything between two reports belongs to one call.
 from argosy.ownership.backends.memory import MemoryStore
 from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseChanged, LeaseGone, WatchEvent
 from argosy.ownership.model import BidOutcome, BidResult, CloseOutcome, CloseResult, Lease, Session, Unit
-from argosy.sim.checkers.violations import Findings
+from argosy.sim.checkers.violations import ViolationLog
 from argosy.sim.network import Served
 
 
 class AuctionChecker:
     """Watches one auctioned space, and looks into its store."""
 
-    def __init__(self, findings: Findings, store: MemoryStore) -> None:
+    def __init__(self, findings: ViolationLog, store: MemoryStore) -> None:
         assert store.space.is_auctioned
         self._findings = findings
         self._store = store
@@ -26,7 +26,7 @@ class AuctionChecker:
         self._given_up: dict[Unit, str] = {}  # slot -> who held it, of leases that ended in this call
         self._closings = 0  # in the call under way
 
-    def saw(self, fact: WatchEvent) -> None:
+    def on_event(self, fact: WatchEvent) -> None:
         match fact:
             case LeaseChanged(lease):
                 known = self._leases.get(lease.unit)
@@ -44,7 +44,7 @@ class AuctionChecker:
             case AuctionClosed(unit, auction_id, winner):
                 self._close(unit, auction_id, winner)
 
-    def tapped(self, served: Served) -> None:
+    def on_call(self, served: Served) -> None:
         """One call is over."""
         for unit, lease in self._unexplained.items():
             self._findings.add("OWN-2", f"{lease.node} got the lease of {unit} without an auction, by {served.call}")
@@ -62,7 +62,7 @@ class AuctionChecker:
         self._given_up.clear()
         self._closings = 0
 
-    def lost_data(self) -> None:
+    def on_data_loss(self) -> None:
         self._running.clear()
         self._closed.clear()
         self._bidders.clear()

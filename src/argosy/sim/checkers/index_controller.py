@@ -9,20 +9,20 @@ from collections.abc import Collection, Iterable
 
 from argosy.ownership.effects import ServingChange, ServingExtended, ServingStarted, ServingStopped
 from argosy.ownership.model import Unit
-from argosy.sim.checkers.violations import Findings
+from argosy.sim.checkers.violations import ViolationLog
 from argosy.sim.clocks import SimClock
 
 
-class LibraryChecker:
+class IndexControllerChecker:
     """Watches the search nodes of one space."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: ViolationLog) -> None:
         self._findings = findings
         self._serving: dict[str, dict[Unit, float]] = {}  # node -> what it serves, until when in true time
         self._shelves: dict[str, dict[str, int]] = {}  # node -> bytes by name
         self._damaged: dict[tuple[str, str], float] = {}  # since when the node knows
 
-    def changed(self, node: str, clock: SimClock, change: ServingChange) -> None:
+    def on_serving_change(self, node: str, clock: SimClock, change: ServingChange) -> None:
         serving = self._serving.setdefault(node, {})
         match change:
             case ServingStarted(unit, _, until):
@@ -32,7 +32,7 @@ class LibraryChecker:
             case ServingStopped(unit, _):
                 serving.pop(unit, None)
 
-    def died(self, node: str) -> None:
+    def on_death(self, node: str) -> None:
         self._serving.pop(node, None)
         for name in self._shelves.pop(node, {}):
             self._damaged.pop((node, name), None)
@@ -46,15 +46,15 @@ class LibraryChecker:
         if others_bytes > budget_bytes:
             self._findings.add("NODE-2", f"{node} keeps {others_bytes} bytes beside {name}, and may {budget_bytes}")
 
-    def dropped(self, node: str, name: str) -> None:
+    def on_dropped(self, node: str, name: str) -> None:
         self._shelves.get(node, {}).pop(name, None)
         self._damaged.pop((node, name), None)
 
-    def found_damaged(self, node: str, name: str) -> None:
+    def on_damage_found(self, node: str, name: str) -> None:
         if name in self._shelves.get(node, {}):
             self._damaged[node, name] = self._findings.true_now()
 
-    def answered(self, node: str, names: Iterable[str]) -> None:
+    def on_response(self, node: str, names: Iterable[str]) -> None:
         now = self._findings.true_now()
         served = {unit.name for unit, until in self._serving.get(node, {}).items() if until >= now}
         for name in names:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from argosy.jobs import keys
 from argosy.jobs.model import JobStatus, RefreshLimit
 from argosy.jobs.shard.rows import decode_lease
-from argosy.sim.checkers.violations import Findings
+from argosy.sim.checkers.violations import ViolationLog
 
 JobName = tuple[str, str]  # tenant and id
 Slot = tuple[str, str]  # tenant and key of a limit
@@ -41,7 +41,7 @@ class _Disk:
 class JobsChecker:
     """`heights` has the most that may run under each limit at a time."""
 
-    def __init__(self, findings: Findings, heights: Mapping[str, int]) -> None:
+    def __init__(self, findings: ViolationLog, heights: Mapping[str, int]) -> None:
         self.acknowledged: dict[JobName, None] = {}
         self.succeeded: dict[JobName, None] = {}  # whose worker was told that its report stands
         self.most: dict[Slot, int] = {}  # that ran under a limit at a time
@@ -54,7 +54,7 @@ class JobsChecker:
 
     # -- clients ----------------------------------------------------------------------------------------------------
 
-    def enqueued(self, job: JobName) -> None:
+    def on_enqueued(self, job: JobName) -> None:
         """A client was told that its job is taken in: it must be durable by now."""
         self.acknowledged[job] = None
         if not self._is_kept(job):
@@ -88,19 +88,19 @@ class JobsChecker:
             if count > height:
                 self._findings.add("JOB-3", f"{count} run under {_name(run.slot)}, and {height} may")
 
-    def ended(self, run: Run) -> None:
+    def on_run_ended(self, run: Run) -> None:
         """The worker does nothing more for the job, whether the broker hears of it or not."""
         self._by_job.get(run.job, {}).pop(run.task, None)
         if run.slot is not None:
             self._by_slot.get(run.slot, {}).pop(run.task, None)
 
-    def reported(self, job: JobName) -> None:
+    def on_reported(self, job: JobName) -> None:
         """A worker was told that its report of a success stands."""
         self.succeeded[job] = None
 
     # -- disks ------------------------------------------------------------------------------------------------------
 
-    def kept(self, shard: str, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+    def on_commit(self, shard: str, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
         """One batch has become durable, as a whole."""
         disk = self._disks.setdefault(shard, _Disk())
         lost: list[JobName] = []
@@ -125,7 +125,7 @@ class JobsChecker:
         self._judge(shard, disk)
         self._judge_lost(lost)
 
-    def removed(self, shard: str) -> None:
+    def on_removed(self, shard: str) -> None:
         """A disk is deleted."""
         disk = self._disks.pop(shard, _Disk())
         self._judge_lost(disk.jobs)

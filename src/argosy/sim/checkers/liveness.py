@@ -11,7 +11,7 @@ class Holds(Protocol):
     def holds(self, unit: Unit) -> bool: ...
 
 
-def unsettled(snapshot: Snapshot, units: Iterable[Unit], nodes: Mapping[str, Holds]) -> dict[Unit, str]:
+def unsettled_units(snapshot: Snapshot, units: Iterable[Unit], nodes: Mapping[str, Holds]) -> dict[Unit, str]:
     """Each unit that nobody answers for as it should, and why."""
     leases = {lease.unit: lease for lease in snapshot.leases}
     trouble = {}

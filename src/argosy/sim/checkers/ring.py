@@ -7,7 +7,7 @@ nobody else.
 from argosy.ownership.events import LeaseChanged, MemberChanged, MemberGone, WatchEvent
 from argosy.ownership.model import Unit
 from argosy.ownership.ring import Ring
-from argosy.sim.checkers.violations import Findings
+from argosy.sim.checkers.violations import ViolationLog
 
 RINGS_MAX = 1_000  # remembered at once; a world that changes faster than that tests nothing
 
@@ -15,7 +15,7 @@ RINGS_MAX = 1_000  # remembered at once; a world that changes faster than that t
 class RingChecker:
     """Watches one ring space. `stale_s` is how long a node or a message may lag behind."""
 
-    def __init__(self, findings: Findings, units: tuple[str, ...], *, vnodes: int, stale_s: float) -> None:
+    def __init__(self, findings: ViolationLog, units: tuple[str, ...], *, vnodes: int, stale_s: float) -> None:
         self._findings = findings
         self._units = units
         self._vnodes = vnodes
@@ -24,7 +24,7 @@ class RingChecker:
         self._rings: list[tuple[float, Ring]] = [(0.0, Ring((), vnodes=vnodes))]  # with the time each began
         self._holder: dict[Unit, tuple[str, int]] = {}
 
-    def saw(self, fact: WatchEvent) -> None:
+    def on_event(self, fact: WatchEvent) -> None:
         match fact:
             case MemberChanged(member) if member.node not in self._members:
                 self._members[member.node] = None
@@ -37,7 +37,7 @@ class RingChecker:
                 if lease.node not in self._lawful(lease.unit):
                     self._findings.add("OWN-5", f"{lease.unit} went to {lease.node}, which no recent ring specs")
 
-    def lost_data(self) -> None:
+    def on_data_loss(self) -> None:
         """Everybody is gone at once, and comes back one by one."""
         self._members.clear()
         self._remember(Ring((), vnodes=self._vnodes))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from argosy.ownership.effects import ServingChange, ServingExtended, ServingStarted, ServingStopped
 from argosy.ownership.events import LeaseChanged, LeaseGone, WatchEvent
 from argosy.ownership.model import PRIMARY, SUCCESSOR, Lease, Session, SessionRole, Unit
-from argosy.sim.checkers.violations import Findings
+from argosy.sim.checkers.violations import ViolationLog
 from argosy.sim.clocks import SimClock
 from argosy.sim.network import Served
 
@@ -26,7 +26,7 @@ class _Span:
 class ServingChecker:
     """Watches one space."""
 
-    def __init__(self, findings: Findings, store_clock: SimClock) -> None:
+    def __init__(self, findings: ViolationLog, store_clock: SimClock) -> None:
         self._findings = findings
         self._store_clock = store_clock
         self._spans: dict[Unit, dict[str, _Span]] = {}
@@ -38,7 +38,7 @@ class ServingChecker:
 
     # -- what nodes say ---------------------------------------------------------------------------------------------
 
-    def changed(self, node: str, clock: SimClock, change: ServingChange) -> None:
+    def on_serving_change(self, node: str, clock: SimClock, change: ServingChange) -> None:
         match change:
             case ServingStarted(unit, epoch, until) if unit.replica != SUCCESSOR:
                 self._spans.setdefault(unit, {})[node] = _Span(epoch, clock.to_true(until))
@@ -51,11 +51,11 @@ class ServingChecker:
             case ServingStopped(unit, epoch):
                 self._stop(node, unit)
 
-    def died(self, node: str) -> None:
+    def on_death(self, node: str) -> None:
         for unit in list(self._units.get(node, ())):
             self._stop(node, unit)
 
-    def answered(self, unit: Unit, epochs: dict[str, int]) -> None:
+    def on_response(self, unit: Unit, epochs: dict[str, int]) -> None:
         """A client asked all nodes that can answer, at one instant; `epochs` has those that said they hold the unit."""
         if len(epochs) > 1:
             self._findings.add("OWN-1", f"{unit} is answered for by {_names(epochs)} at the same instant")
@@ -68,7 +68,7 @@ class ServingChecker:
 
     # -- what the store does ----------------------------------------------------------------------------------------
 
-    def saw(self, fact: WatchEvent) -> None:
+    def on_event(self, fact: WatchEvent) -> None:
         match fact:
             case LeaseChanged(lease):
                 self._leases[lease.unit] = lease
@@ -78,7 +78,7 @@ class ServingChecker:
                     if span.epoch == epoch and not self._is_promoted(node, unit):
                         self._findings.add("OWN-4", f"{node} still serves {unit}, whose lease of epoch {epoch} is gone")
 
-    def tapped(self, served: Served) -> None:
+    def on_call(self, served: Served) -> None:
         """Follows how long the store has promised each node's holder session to stand."""
         match served:
             case Served(call="open_session", outcome=Session(role=SessionRole.HOLDER, node=node, ttl_s=ttl_s)):
@@ -92,7 +92,7 @@ class ServingChecker:
             case Served(outcome=AssertionError() | KeyError() as bug):
                 self._findings.add("STORE", f"{served.call}{served.args} failed with {bug!r}")
 
-    def lost_data(self) -> None:
+    def on_data_loss(self) -> None:
         """What was promised still binds: the store must grant nothing until the last of it is over."""
         for lease in self._leases.values():
             self._forgotten.setdefault(lease.node, set()).add((lease.unit, lease.epoch))

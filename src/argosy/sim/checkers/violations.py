@@ -18,7 +18,7 @@ class Violation:
         return f"{self.invariant} at {self.at:.3f} s: {self.message}"
 
 
-class Findings:
+class ViolationLog:
     """The violations of one world, in the order in which they were seen."""
 
     def __init__(self, true_now: Callable[[], float]) -> None:
