@@ -106,5 +106,5 @@ def test_an_indexer_that_others_reach_reads_no_private_addresses_unless_told() -
 
 
 def test_an_ingest_port_that_nobody_can_know_is_refused() -> None:
-    with pytest.raises(Invalid, match=r"give ipni_http\.ingest_port a number"):
+    with pytest.raises(Invalid, match=r"set ipni_http\.ingest_port to a port other than 0"):
         with_content_index(settings(ipni_http_ingest_port="0"), 3000)

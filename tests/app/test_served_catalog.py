@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from argosy.app.served_catalog import SET_ASIDE, add_to_catalog, forget_set_aside, set_catalog, undo
-from argosy.app.stores import reach_registry
+from argosy.app.stores import connect_registry
 from argosy.base.errors import Conflict
 from argosy.registry import catalog
 from argosy.registry.ports import RegistryStore
@@ -22,7 +22,7 @@ def addresses(*texts: str) -> list[Address]:
 
 @asynccontextmanager
 async def open_catalog(folder: Path) -> AsyncIterator[RegistryStore]:
-    registry = await reach_registry(RegistrySettings(url=f"sqlite:///{folder}/registry.db"))
+    registry = await connect_registry(RegistrySettings(url=f"sqlite:///{folder}/registry.db"))
     try:
         yield registry
     finally:
@@ -83,6 +83,6 @@ async def test_a_catalog_of_the_settings_keeps_what_others_have_added(tmp_path: 
         assert await names(registry) == {"tool": "/others/tool"}
         with pytest.raises(Conflict, match="already in the catalog as 'tool'"):
             await add_to_catalog(registry, addresses("/others/tool"), "ship")
-        with pytest.raises(Conflict, match="another repository is called 'tool'"):
+        with pytest.raises(Conflict, match="name 'tool' is taken by another repository"):
             await add_to_catalog(registry, addresses("/a/tool"), "tool")
         assert await names(registry) == {"tool": "/others/tool"}

@@ -51,8 +51,8 @@ def test_a_failure_of_a_former_run_does_not_count() -> None:
 
 
 async def test_ready_waits_for_the_roles_and_for_every_repository(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup, "LOOK_S", 0.0)
-    monkeypatch.setattr(startup, "RELOOK_S", 0.0)
+    monkeypatch.setattr(startup, "POLL_S", 0.0)
+    monkeypatch.setattr(startup, "READY_POLL_S", 0.0)
     looks = asyncio.Queue[None]()
     has_catalog = is_serving = False
     repositories: tuple[RepoView, ...] = (view("a", RepoState.UNOWNED),)
@@ -93,7 +93,7 @@ async def test_ready_waits_for_the_roles_and_for_every_repository(monkeypatch: p
 
 
 async def test_a_repository_that_no_node_takes_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup, "LOOK_S", 0.0)
+    monkeypatch.setattr(startup, "POLL_S", 0.0)
     monkeypatch.setattr(startup, "STALL_S", 0.05)
     fleet = FleetStatus(0.0, repositories=(view("big", RepoState.UNOWNED), view("a", RepoState.READY)))
 
@@ -104,5 +104,5 @@ async def test_a_repository_that_no_node_takes_does_not_hold_up_the_others(monke
     watching = asyncio.create_task(watch_startup(display, lambda: True, status))
     async with asyncio.timeout(WITHIN_S):
         await display.ready.wait()
-    assert display.warnings == ["big: no node has room for it"]
+    assert display.warnings == ["big: no node has enough free memory"]
     watching.cancel()

@@ -112,7 +112,7 @@ async def test_finds_are_answered_alike_when_the_private_api_has_changed(
         change(monkeypatch)
         protocol = await find_protocol(app)
         assert protocol == "auto"
-        assert warnings(caplog) == ["uvicorn private api changed, answering finds by asgi"]
+        assert warnings(caplog) == ["uvicorn private api changed, serving finds through asgi"]
         async with serving(app, protocol) as second_port:
             assert await answers(second_port, requests) == before
     assert [each.split(b" ")[1] for each in before] == [b"200"] * 3 + [b"404"] * 3
@@ -144,7 +144,7 @@ async def test_a_changed_private_api_is_noticed_before_a_node_is_asked_in_frames
 ) -> None:
     change(monkeypatch)
     assert not await can_upgrade()
-    assert warnings(caplog) == ["uvicorn private api changed, taking searches over http"]
+    assert warnings(caplog) == ["uvicorn private api changed, serving searches over http"]
 
 
 @pytest.mark.parametrize("upgrades", [True, False])

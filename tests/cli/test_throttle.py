@@ -76,7 +76,7 @@ def test_pictures_that_cannot_be_drawn_are_refused_before_anything_is_reckoned(
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "pictures"
     answer = run("eval", "--out", str(folder))
-    assert (answer.exit_code, answer.stderr) == (2, f"error: the folder {folder} cannot be made: Not a directory\n")
+    assert (answer.exit_code, answer.stderr) == (2, f"error: cannot create directory {folder}: Not a directory\n")
 
 
 # -- top --------------------------------------------------------------------------------------------------------------

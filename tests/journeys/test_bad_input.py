@@ -131,6 +131,6 @@ def test_an_unreachable_store_ends_the_start_after_stated_attempts_and_never_bec
     last = done.stderr.strip().splitlines()[-1]
     assert done.returncode == 1
     assert f"127.0.0.1:{refused[scheme].port}" in last
-    assert "tried 5 times; there is no other store to use" in last
+    assert "store unreachable after 5 attempts" in last
     assert "hush" not in done.stderr
     assert "session opened" not in done.stderr

@@ -60,7 +60,7 @@ def test_a_query_layer_answers_for_an_indexer_and_grows(harbour: Harbour) -> Non
     publishing(harbour, papers)
     eventually(lambda: all(map(harbour.found, contents)), within_s=PATIENCE_S, what="the indexer finds all")
 
-    front = up(harbour, "front", "content", "content door up", content_port="0", keyspace_indexer_urls=harbour.find)
+    front = up(harbour, "front", "content", "content gateway up", content_port="0", keyspace_indexer_urls=harbour.find)
     harbour.find = front["url"]
     assert all(map(harbour.found, contents))
     assert not harbour.found(b"nobody's")

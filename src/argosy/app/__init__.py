@@ -1,12 +1,13 @@
-"""The composition root: settings become components, components become a running process.
+"""The composition root: builds components from settings and runs them as a process.
 
-Only here is the environment read, are signals caught and backends chosen. Nothing falls back: a store that cannot be
-reached is tried a bounded number of times and then ends the start with an error.
+Only this package reads the environment, handles signals and selects backends. There are no silent fallbacks: an
+unreachable store is retried a bounded number of times, then the start fails.
 
-Reading order: `settings` (of the process), `stores` (opening what is shared), `listening` (the port), `uvicorn_checks`
-and `find_protocol` (whether uvicorn's private API can be used), `running` (until told to stop), `roles` (what a process
-can be), `local_fleet` (several of them on one machine), `up` (one command for all of it, with `working_sets`,
-`port_choice`, `served_catalog` and `readiness`).
+Reading order: `settings`; `stores` (opens the shared stores); `http_server` (listeners and uvicorn), with
+`uvicorn_checks` and `find_protocol` (whether uvicorn's private API works); `shutdown` (signals); `process` (runs a set
+of roles) and `roles/` (what each role sets up); `content_publisher` and `publish_command`; `local_fleet` (search nodes
+as child processes); `up` (the command `argosy up`, with `working_sets`, `served_catalog`, `port_choice` and
+`readiness`); `startup` and `console` (progress, on the log or a terminal).
 """
 
 from argosy.app.settings import SECTIONS, load_settings

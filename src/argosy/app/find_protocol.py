@@ -1,4 +1,4 @@
-"""How uvicorn serves finds: in its own protocol if that works with the installed uvicorn, through ASGI otherwise."""
+"""Selects how uvicorn serves finds: with our own protocol if it works with the installed uvicorn, else through ASGI."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,18 +23,18 @@ _FINDS = (
     b"GET /nowhere HTTP/1.1\r\nhost: check\r\n\r\n",
     _FIND + b"connection: close\r\n\r\n",
 )
-_BY_ASGI = 4  # of these requests, those that the protocol itself leaves to ASGI
+_BY_ASGI = 4  # number of these requests that the protocol passes on to ASGI
 
 log = logs.get("app")
 
 
 async def find_protocol(app: FindFastPath) -> Any:
-    """What uvicorn takes as `http` to serve these finds: our protocol, or "auto" if it does not work."""
+    """The `http` argument of uvicorn for these finds: our protocol, or "auto" if it does not work."""
     try:
         async with asyncio.timeout(CHECK_S_MAX):
             await _check_finds()
-    except Exception as error:  # whatever has changed: the public path does not depend on it
-        log.warning("uvicorn private api changed, answering finds by asgi", reason=describe(error))
+    except Exception as error:  # for any change in uvicorn: ASGI does not depend on its private API
+        log.warning("uvicorn private api changed, serving finds through asgi", reason=describe(error))
         return "auto"
     from argosy.ipni.web.find.connection import FindConnection
 
@@ -47,23 +47,23 @@ async def _check_finds() -> None:
     async def rest(scope: Any, receive: Any, send: Any) -> None:
         await PlainTextResponse("rest")(scope, receive, send)
 
-    finds = FindFastPath(cast(MeasuredFinds, _NothingFound()), rest)
-    fast, asgi = _Counted(finds), _Counted(finds)
+    finds = FindFastPath(cast(MeasuredFinds, _EmptyIndex()), rest)
+    fast, asgi = _RequestCounter(finds), _RequestCounter(finds)
     got = await converse(partial(FindConnection, finds), fast, _FINDS)
     expected = await converse("auto", asgi, _FINDS)
     compare(got, expected)
     if (fast.requests, asgi.requests) != (_BY_ASGI, len(_FINDS)):
-        raise ValueError(f"{fast.requests} of {asgi.requests} requests went by asgi, expected {_BY_ASGI}")
+        raise ValueError(f"{fast.requests} of {asgi.requests} requests went through asgi, expected {_BY_ASGI}")
 
 
-class _NothingFound:
+class _EmptyIndex:
     """An index without content."""
 
     async def find(self, multihashes: Sequence[bytes], _surface: str) -> list[tuple[()]]:
         return [() for _ in multihashes]
 
 
-class _Counted:
+class _RequestCounter:
     def __init__(self, app: ASGIApp) -> None:
         self.requests = 0
         self._app = app

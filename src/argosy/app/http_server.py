@@ -28,7 +28,7 @@ from argosy.base.http import ErrorPage, exception_handlers
 from argosy.base.metrics import CONTENT_TYPE, Metrics
 from argosy.base.tracing import Tracer
 
-SHUTDOWN_S = 2  # requests in flight get this long when the process ends
+SHUTDOWN_S = 2  # time for requests in progress when the process stops
 START_POLL_S = 0.01
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -38,16 +38,16 @@ log = logs.get("app")
 
 
 def bind_listener(host: str, port: int, *, settings: str) -> socket.socket:
-    """A listener; `settings` names what to change when the place is taken."""
+    """Binds a listener; `settings` names the settings to change if the address is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol named, asyncio turns off Nagle's algorithm, which holds small answers back.
+    # asyncio disables Nagle's algorithm, which delays small responses, only if the protocol is given explicitly.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as why:
+    except OSError as error:
         listener.close()
-        raise Invalid(f"cannot listen on {host}:{port} ({why.strerror}): set {settings}") from why
+        raise Invalid(f"cannot listen on {host}:{port}: {error.strerror}; set {settings}") from error
     return listener
 
 
@@ -58,7 +58,7 @@ def listener_address(listener: socket.socket) -> str:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: the process drains first."""
+    """uvicorn without its signal handlers, because the process drains first."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -66,7 +66,7 @@ class _Server(uvicorn.Server):
 
 
 async def serve_app(app: ASGIApp, listener: socket.socket, *, http: Any = "auto") -> None:
-    """Answers requests until this task is cancelled."""
+    """Serves requests until this task is cancelled."""
     config = uvicorn.Config(
         app, http=http, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=SHUTDOWN_S
     )
@@ -78,7 +78,7 @@ async def serve_app(app: ASGIApp, listener: socket.socket, *, http: Any = "auto"
 
 @lru_cache(maxsize=1)
 def keeps_signals() -> bool:
-    """Whether overriding `capture_signals`, which is not documented, keeps uvicorn from taking the signals."""
+    """Whether overriding the undocumented `capture_signals` prevents uvicorn from installing signal handlers."""
 
     class Entered(Exception):
         pass
@@ -89,10 +89,10 @@ def keeps_signals() -> bool:
 
     serving = Probe(uvicorn.Config(_no_app, log_config=None, lifespan="off")).serve(sockets=[])
     try:
-        serving.send(None)  # its first step, in which the signals are taken
+        serving.send(None)  # the first step, which would install the handlers
     except Entered:
         return True
-    except BaseException as error:  # whatever has changed: the public path does not depend on it
+    except BaseException as error:  # for any change in uvicorn: the fallback uses its public API only
         reason = f"{type(error).__name__}: {error}"
     else:
         reason = "capture_signals is not called first"
@@ -103,14 +103,14 @@ def keeps_signals() -> bool:
 
 
 async def _serve_restoring_signals(server: uvicorn.Server, listener: socket.socket) -> None:
-    """uvicorn installs handlers of its own when it starts; ours are put back as soon as it has started."""
+    """uvicorn installs its signal handlers when it starts; ours are restored right afterwards."""
     ours = {number: signal.getsignal(number) for number in SIGNALS}
     serving = asyncio.ensure_future(server.serve(sockets=[listener]))
     try:
         while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(START_POLL_S)
         for number, handler in ours.items():
-            if handler is not None:  # None: not installed from Python, so that it cannot be put back
+            if handler is not None:  # None: not installed from Python, so it cannot be restored
                 signal.signal(number, handler)
         await serving
     finally:
@@ -126,7 +126,7 @@ def listen(this: NodeSettings) -> socket.socket:
 
 
 def with_defaults(this: NodeSettings, listener: socket.socket) -> NodeSettings:
-    """Fills in what depends on the port that was taken."""
+    """The settings with defaults that depend on the bound port: id and address."""
     port = listener.getsockname()[1]
     host = f"[{this.host}]" if ":" in this.host else this.host
     return replace(
@@ -135,7 +135,7 @@ def with_defaults(this: NodeSettings, listener: socket.socket) -> NodeSettings:
 
 
 def node_address(this: NodeSettings, *, in_frames: bool) -> str:
-    """What others send searches to: an address that is a URL is asked over HTTP, which needs no upgrade."""
+    """The address for searches. Nodes are called over HTTP, without an upgrade to frames, if it is a URL."""
     address = this.address or ""
     return address if in_frames or "://" in address else f"http://{address}"
 
@@ -155,7 +155,7 @@ def alive_route() -> Route:
 
 
 class TraceContextMiddleware:
-    """Whoever asks within a trace is answered within it."""
+    """Continues the trace of the request's headers."""
 
     def __init__(self, app: ASGIApp, tracer: Tracer) -> None:
         self._app = app
@@ -169,7 +169,7 @@ class TraceContextMiddleware:
 
 @runtime_checkable
 class UpgradeRoute(Protocol):
-    """A route that takes over the connections of those who ask for it."""
+    """A route that takes over the connections of its clients."""
 
     path: str
 
@@ -177,9 +177,9 @@ class UpgradeRoute(Protocol):
 
 
 def http_protocol(routes: Iterable[BaseRoute]) -> Any:
-    """What uvicorn takes as `http`: HTTP, but for connections that begin with a request for one of these routes.
+    """The `http` argument of uvicorn: HTTP, except for connections that start with a request for an `UpgradeRoute`.
 
-    This uses uvicorn's private API: `uvicorn_checks.can_upgrade` says whether it works. Without such routes: "auto".
+    This uses uvicorn's private API; `uvicorn_checks.can_upgrade` tests whether it works. Without such routes: "auto".
     """
     upgrading = {f"GET {route.path} ".encode(): route for route in routes if isinstance(route, UpgradeRoute)}
     if not upgrading:
@@ -189,33 +189,33 @@ def http_protocol(routes: Iterable[BaseRoute]) -> Any:
     http: Any = AutoHTTPProtocol
 
     class ConnectionSwitch(asyncio.Protocol):
-        """Reads how a connection begins, and hands it on."""
+        """Reads the first line of a connection, then switches it to the protocol for it."""
 
         def __init__(self, *, server_state: Any, **of_uvicorn: Any) -> None:
             self._http = partial(http, server_state=server_state, **of_uvicorn)
             self._connections: set[Any] = server_state.connections
             self._transport: asyncio.Transport
-            self._heard = b""
+            self._received = b""
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             self._transport = cast(asyncio.Transport, transport)
             self._connections.add(self)
 
         def data_received(self, data: bytes) -> None:
-            self._heard += data
+            self._received += data
             for line, route in upgrading.items():
-                if line.startswith(self._heard):
-                    return  # more is to come
-                if self._heard.startswith(line):
-                    self._hand_to(route.upgrade(self._connections))
+                if line.startswith(self._received):
+                    return  # the line is incomplete
+                if self._received.startswith(line):
+                    self._switch_to(route.upgrade(self._connections))
                     return
-            self._hand_to(self._http())
+            self._switch_to(self._http())
 
-        def _hand_to(self, protocol: asyncio.Protocol) -> None:
+        def _switch_to(self, protocol: asyncio.Protocol) -> None:
             self._connections.discard(self)
             self._transport.set_protocol(protocol)
             protocol.connection_made(self._transport)
-            protocol.data_received(self._heard)
+            protocol.data_received(self._received)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._connections.discard(self)
@@ -234,6 +234,6 @@ async def serve(
     upgrades: bool = True,
     error_page: ErrorPage | None = None,
 ) -> None:
-    """Answers requests until this task is cancelled; with `upgrades`, routes may take connections over."""
+    """Serves requests until this task is cancelled; with `upgrades`, routes may take over connections."""
     web = Starlette(routes=routes, middleware=middleware, exception_handlers=exception_handlers(error_page))
     await serve_app(web, listener, http=http_protocol(routes) if upgrades else "auto")

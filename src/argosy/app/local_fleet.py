@@ -1,8 +1,8 @@
 """A fleet on one machine: search nodes as child processes, a Valkey for their leases, the gateway in this process.
 
-The catalog stays in a SQLite file that all of them read. The Valkey is new and empty each time, and known to be: nobody
-can hold an older lease in it, so nothing waits for one to expire. A node that dies is restarted with back-off; one that
-dies `DEATHS_MAX` times soon after its start stays down and is reported.
+The catalog stays in a SQLite file that all processes read. The Valkey server is new and empty on every start, so there
+is no older lease to wait for and the grace period is 0. A node that exits is restarted with back-off; one that exits
+`DEATHS_MAX` times soon after its start stays down and is reported.
 """
 
 import os
@@ -25,9 +25,9 @@ from argosy.registry.settings import RegistrySettings
 from argosy.search.settings import FetchSettings, SearchSettings
 
 NODES_MAX = 64
-LEAVE_S = 30.0  # told to stop, the nodes get this long to finish
-LOOK_S = 0.2  # how soon a death is noticed
-QUICK_DEATH_S = 60.0  # a node that lived longer than this has worked: its next death is its first
+LEAVE_S = 30.0  # time for the nodes to stop after SIGTERM
+POLL_S = 0.2  # between two checks of the child processes
+QUICK_DEATH_S = 60.0  # a node that ran longer than this has worked, so the count of deaths starts again
 DEATHS_MAX = 6  # quick deaths in a row, then it stays down
 LOG_BYTES_MAX = 16 << 20  # a longer log is renamed to .1 when its node starts
 RESTART = Backoff(first_s=0.5, ceiling_s=30.0, attempts_max=DEATHS_MAX)
@@ -37,7 +37,7 @@ log = logs.get("app")
 
 @dataclass
 class RestartPolicy:
-    """When a node that died is started again."""
+    """Decides when a node that exited is restarted."""
 
     deaths: int = 0
 
@@ -55,7 +55,7 @@ class Child:
     log_path: Path
     address: str = ""
     pid: int | None = None  # None while it is down
-    is_failed: bool = False  # it stays down
+    is_failed: bool = False  # not restarted any more
     restarts: int = 0
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     policy: RestartPolicy = field(default_factory=RestartPolicy, repr=False)
@@ -64,9 +64,9 @@ class Child:
 
 
 class LocalFleet:
-    """Starts the nodes, each with its part of the memory, restarts those that die, and stops all in the end.
+    """Starts the nodes, each with its share of the memory, restarts nodes that exit, and stops all at the end.
 
-    To be used from the main thread, see `children.start`. `loaded` is then the settings with which the gateway finds
+    Must be used from the main thread, see `subprocesses.start`. `loaded` has the settings with which the gateway finds
     the nodes.
     """
 
@@ -104,10 +104,10 @@ class LocalFleet:
         while True:
             for child in self.children:
                 self.check(child)
-            await self._clock.sleep(LOOK_S)
+            await self._clock.sleep(POLL_S)
 
     def check(self, child: Child) -> None:
-        """Notices a death, and starts the node again when it is time."""
+        """Detects an exit, and restarts the node when its delay is over."""
         now = self._clock.now()
         if child.process is not None and (code := child.process.poll()) is not None:
             self._on_death(child, code, now)
@@ -120,7 +120,7 @@ class LocalFleet:
                 node=child.name,
                 pid=child.pid,
                 address=child.address,
-                notice=f"{child.name} was restarted: http://{child.address} (pid {child.pid})",
+                notice=f"restarted {child.name}: http://{child.address} (pid {child.pid})",
             )
 
     def _on_death(self, child: Child, code: int, now: float) -> None:
@@ -128,7 +128,7 @@ class LocalFleet:
         delay = child.policy.delay(now - child.started_at, self._random)
         if delay is None:
             child.is_failed = True
-            notice = f"{child.name} died {child.policy.deaths} times and stays down: see {child.log_path}"
+            notice = f"{child.name} exited {child.policy.deaths} times and is not restarted; see {child.log_path}"
             log.error("node stays down", node=child.name, deaths=child.policy.deaths, notice=notice)
             return
         child.restart_at = now + delay
@@ -139,17 +139,17 @@ class LocalFleet:
             exit_code=code,
             next_attempt_s=round(delay, 1),
             log=str(child.log_path),
-            notice=f"{child.name} (pid {pid}) {describe_exit(code)}; it is restarted in {delay:.1f} s",
+            notice=f"{child.name} (pid {pid}) {describe_exit(code)}; restarting in {delay:.1f} s",
         )
 
     def _start(self, child: Child) -> None:
-        """A node with this process's settings, but for its name, its port, its state and its part of the memory."""
-        (port,) = free_ports(1)  # if another process takes it meanwhile, the node dies and gets another one
+        """Starts a node with this process's settings except for name, port, state and memory."""
+        (port,) = free_ports(1)  # if another process takes it meanwhile, the node exits and gets another port
         environ = {**os.environ, **self._environ(child, port)}
         config = [] if self._settings.path is None else ["--config", str(self._settings.path)]
         command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search", *config]
         with _open_log(child.log_path) as output:
-            # In a group of its own, so that Ctrl-C reaches this process alone, which then stops the others in order.
+            # In its own session, so that Ctrl-C reaches only this process, which then stops the nodes.
             child.process = subprocesses.start(command, environ=environ, output=output, in_own_session=True)
         child.pid, child.address, child.started_at = child.process.pid, f"{HOST}:{port}", self._clock.now()
 
@@ -177,7 +177,7 @@ class LocalFleet:
         return {f"{ENV_PREFIX}{name}": str(value) for name, value in changes.items()}
 
     def _stop(self) -> None:
-        """All leave at once: with no member left in the fleet, nobody waits for a successor."""
+        """Stops all nodes at once, so that none waits for a successor."""
         running = [child.process for child in self.children if child.process is not None]
         for process in running:
             process.send_signal(signal.SIGTERM)
@@ -193,7 +193,7 @@ class LocalFleet:
 
 
 def describe_exit(code: int) -> str:
-    """In words; Popen reports the number of a signal as a negative code."""
+    """The exit as text; Popen reports a signal as a negative code."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:
@@ -209,6 +209,6 @@ def _open_log(path: Path) -> Any:
     return path.open("ab")
 
 
-def share_of(settings: SearchSettings, free_bytes: int) -> int:
-    """The memory all indexes of the machine together may take."""
+def total_budget(settings: SearchSettings, free_bytes: int) -> int:
+    """The memory budget of all indexes on this host."""
     return settings.budget_bytes or int(free_bytes * settings.budget_share)

@@ -1,4 +1,4 @@
-"""The log file: bounded in size, and readable by its owner only, because logs name repositories and addresses."""
+"""The log file: limited in size, and readable by its owner only, because logs contain names and addresses."""
 
 import os
 from io import TextIOWrapper
@@ -12,7 +12,7 @@ OLDER_FILES_MAX = 2  # argosy.log.1 and argosy.log.2
 
 
 class LogFile(RotatingFileHandler):
-    """Appends to a file; one that has reached its bound is renamed, and the oldest one deleted."""
+    """Appends to a file; a file that reaches its limit is renamed, and the oldest one is deleted."""
 
     def __init__(self, path: Path, *, bytes_max: int = FILE_BYTES_MAX) -> None:
         try:
@@ -29,5 +29,5 @@ class LogFile(RotatingFileHandler):
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         descriptor = os.open(self.baseFilename, flags, 0o600)
-        os.fchmod(descriptor, 0o600)  # of a file that was there before, too
+        os.fchmod(descriptor, 0o600)  # also for an existing file
         return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)

@@ -1,15 +1,15 @@
-"""What a process can be: each role makes its components from the settings and says what they need to run.
+"""A process and its roles. Each role builds its components from the settings and adds them to the `Process`.
 
-    hold      takes part in a space and holds the units its settings name: leases alone
-    search    bids for repositories, indexes them in memory and answers for them
-    jobs      holds shards of the job broker and answers for them
-    indexer   follows publishers and answers who holds which content
-    assigner  gives publishers to the indexers of a pool
-    content   asks all indexers of a pool, and answers as one
-    keyspace  has a part of all multihashes, for indexers that write to a layer of such nodes
-    gateway   the front door: APIs and web pages over all search nodes
+    hold      owns units that its settings name: leases only
+    search    bids for repositories, indexes them in memory and searches them
+    jobs      owns and serves shards of the job broker
+    indexer   follows publishers and resolves content to providers
+    assigner  assigns publishers to the indexers of a pool
+    content   answers finds over all indexers of a pool
+    keyspace  stores a partition of all multihashes, for indexers that write to such nodes
+    gateway   serves APIs and web pages over all search nodes
 
-A process may wear several; search and gateway in one process talk without a network.
+A process may have several roles; search and gateway in one process communicate without a network.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ from argosy.app.http_server import (
 from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
 from argosy.app.shutdown import cancel_on_signal, run_until_signal
 from argosy.app.startup import Display, LogDisplay, Status, watch_startup
-from argosy.app.stores import reach_registry, reach_store
+from argosy.app.stores import connect_registry, connect_store
 from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base import logs
 from argosy.base.http import ErrorPage
@@ -79,8 +79,8 @@ class Role(StrEnum):
     GATEWAY = "gateway"
 
 
-class Life(Protocol):
-    """Something that takes part in a fleet, and leaves it in good order."""
+class FleetMember(Protocol):
+    """A member of a fleet, which can be drained."""
 
     async def run(self) -> None: ...
 
@@ -89,36 +89,38 @@ class Life(Protocol):
 
 @dataclass
 class Process:
-    """What the roles of one process share, and what they ask of it."""
+    """The components that the roles of a process share, and what each role adds to it."""
 
     loaded: Loaded
     this: NodeSettings
     store: OwnershipStore
     metrics: Metrics
     tracer: Tracer
-    closing: AsyncExitStack  # what is opened is closed with the process
-    node_address: str = ""  # what gateways and other nodes send searches to
-    listeners: Mapping[str, socket.socket] = field(default_factory=dict)  # open already, by setting
+    closing: AsyncExitStack  # closes everything that roles open
+    node_address: str = ""  # the address for searches from gateways and other nodes
+    listeners: Mapping[str, socket.socket] = field(
+        default_factory=dict
+    )  # opened before the start, by the setting that names the port
     display: Display = field(default_factory=LogDisplay)
     routes: list[BaseRoute] = field(default_factory=list)
     tasks: list[Coroutine[Any, Any, None]] = field(default_factory=list)
     ready: list[Callable[[], bool]] = field(default_factory=list)
-    node: "OwnershipNode | None" = None  # whose end is the process's end
-    lives: list["Life"] = field(default_factory=list)  # beside the node: the process ends when all of them have
+    node: "OwnershipNode | None" = None  # the process ends when it has left the fleet
+    members: list["FleetMember"] = field(default_factory=list)  # further members; the process ends when all have left
     registry: "RegistryStore | None" = None
     catalog: "CatalogWatcher | None" = None
-    indexer: "Indexer | None" = None  # this process's own indexer of content
-    local_node: "Node | None" = None  # this process's own search node, asked without a network
+    indexer: "Indexer | None" = None  # the content indexer of this process
+    local_node: "Node | None" = None  # the search node of this process, called without a network
     gateway: "Gateway | None" = None
-    status: Status | None = None  # of the fleet's repositories, as the gateway of this process sees them
-    on_up: list[Callable[[], None]] = field(default_factory=list)  # called once the process answers requests
-    error_page: ErrorPage | None = None  # shown to browsers, if this process has web pages
+    status: Status | None = None  # of the repositories, as the gateway of this process sees them
+    on_up: list[Callable[[], None]] = field(default_factory=list)  # called when the process serves requests
+    error_page: ErrorPage | None = None  # for browsers, if this process has web pages
 
     def is_ready(self) -> bool:
         return all(ready() for ready in self.ready)
 
 
-Part = Callable[[Process], Awaitable[None]]
+RoleSetup = Callable[[Process], Awaitable[None]]
 
 
 def run(
@@ -131,10 +133,9 @@ def run(
 ) -> None:
     """Runs a process until a signal: the first one drains it, the second one stops it immediately.
 
-    `listeners` are open already, by the setting that names their port. `extend` is called when all roles are set up,
-    and adds tasks and conditions to the process. A `display` has configured the log, and a signal before the process
-    is up is a KeyboardInterrupt; without one, the log goes to stderr, and the process is ready when its roles are,
-    whatever becomes of the repositories.
+    `listeners` are opened already, by the setting that names their port. `extend` is called after all roles and may add
+    tasks and readiness conditions. A `display` has configured the log, and a signal during the start raises
+    KeyboardInterrupt; without one, the log goes to stderr, and the process does not wait for its repositories.
     """
     settings = loaded.get(LogSettings)
     if display is None:
@@ -143,20 +144,20 @@ def run(
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             try:
                 runner.run(_run(loaded, roles, listeners or {}, extend, display))
-            except asyncio.CancelledError:  # by a signal, before the process was up
+            except asyncio.CancelledError:  # by a signal during the start
                 if display is not None:
                     raise KeyboardInterrupt from None
             finally:
                 signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     finally:
-        # The loop's end restores the default action. A SIGTERM that arrives now, while Python ends, must not turn
-        # the exit code of a process that has drained into a failure.
+        # Closing the loop restores the default action of SIGTERM. A SIGTERM that arrives now, while Python exits, must
+        # not turn the exit code of a drained process into a failure.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop where it is installed: about twice the requests a second."""
+    """uvloop if it is installed, which serves about twice as many requests per second."""
     try:
         import uvloop
     except ModuleNotFoundError:
@@ -171,61 +172,63 @@ async def _run(
     extend: Callable[[Process], None] | None,
     display: Display | None,
 ) -> None:
-    shown = display or LogDisplay()
-    cancel_on_signal(shown)
+    reporter = display or LogDisplay()
+    cancel_on_signal(reporter)
     listener = listeners.get("node.port") or listen(loaded.get(NodeSettings))
     async with AsyncExitStack() as closing:
         closing.callback(listener.close)
         this = with_defaults(loaded.get(NodeSettings), listener)
-        store = await reach_store(loaded.get(OwnershipSettings))
+        store = await connect_store(loaded.get(OwnershipSettings))
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
         upgrades = Role.SEARCH not in roles or await can_upgrade()
         address = node_address(this, in_frames=upgrades)
-        process = Process(loaded, this, store, Metrics(), tracer, closing, address, listeners, shown)
-        closing.callback(_close, process.tasks)
-        for role in sorted(roles, key=list(Role).index):  # what is asked stands before who asks
-            await _part(role)(process)
+        process = Process(loaded, this, store, Metrics(), tracer, closing, address, listeners, reporter)
+        closing.callback(_close_coroutines, process.tasks)
+        for role in sorted(
+            roles, key=list(Role).index
+        ):  # in this order: the gateway uses the components of the roles before it
+            await _load_role(role)(process)
         if extend is not None:
             extend(process)
         process.routes += [metrics_route(process.metrics), _ready_route(process), alive_route()]
-        continuing = [] if tracer is NO_TRACER else [Middleware(TraceContextMiddleware, tracer=tracer)]
-        serving = serve(process.routes, listener, continuing, upgrades=upgrades, error_page=process.error_page)
+        middleware = [] if tracer is NO_TRACER else [Middleware(TraceContextMiddleware, tracer=tracer)]
+        serving = serve(process.routes, listener, middleware, upgrades=upgrades, error_page=process.error_page)
         status = None if display is None else process.status
-        process.tasks += [serving, watch_startup(shown, process.is_ready, status)]
-        listener.listen()  # before anybody is told of the address; what comes is answered as soon as we run
+        process.tasks += [serving, watch_startup(reporter, process.is_ready, status)]
+        listener.listen()  # before the address is published; connections wait in the backlog until the server runs
         is_over = asyncio.Event()
 
-        lives = [life for life in (process.node, *process.lives) if life is not None]
+        members = [member for member in (process.node, *process.members) if member is not None]
 
         async def drain() -> None:
             is_over.set()
-            await asyncio.gather(*(life.drain() for life in lives))
+            await asyncio.gather(*(member.drain() for member in members))
 
         await run_until_signal(
-            _all_run(lives) if lives else _lasts(is_over),
+            _run_all(members) if members else _wait(is_over),
             process.tasks,
             drain=drain,
             on_up=lambda: _report_up(process),
-            display=shown,
+            display=reporter,
         )
 
 
-def _close(tasks: Sequence[Coroutine[Any, Any, None]]) -> None:
-    """If a role fails none of them was ever run, which Python would complain of."""
+def _close_coroutines(tasks: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Closes coroutines that never ran because a role failed; Python would warn about them."""
     for task in tasks:
         task.close()
 
 
-async def _lasts(is_over: asyncio.Event) -> None:
+async def _wait(is_over: asyncio.Event) -> None:
     await is_over.wait()
 
 
-async def _all_run(lives: Sequence[Life]) -> None:
-    await asyncio.gather(*(life.run() for life in lives))
+async def _run_all(members: Sequence[FleetMember]) -> None:
+    await asyncio.gather(*(member.run() for member in members))
 
 
-_PARTS = {
+_ROLES = {
     Role.HOLD: "argosy.app.roles.hold:hold",
     Role.SEARCH: "argosy.app.roles.search:search",
     Role.JOBS: "argosy.app.roles.jobs:jobs",
@@ -237,19 +240,19 @@ _PARTS = {
 }
 
 
-def _part(role: Role) -> Part:
-    """Imported when worn: a search node needs what a front door does not, and the other way round."""
-    module, _, name = _PARTS[role].partition(":")
-    part: Part = getattr(import_module(module), name)
-    return part
+def _load_role(role: Role) -> RoleSetup:
+    """Imports the module of the role, so that a process loads only what its roles need."""
+    module, _, name = _ROLES[role].partition(":")
+    setup: RoleSetup = getattr(import_module(module), name)
+    return setup
 
 
 async def with_catalog(process: Process) -> "CatalogWatcher":
-    """The catalog of this process, followed; opened by the first role that needs it."""
+    """The watched catalog of this process, opened by the first role that needs it."""
     from argosy.search.catalog.watcher import CatalogWatcher
 
     if process.catalog is None:
-        process.registry = await reach_registry(process.loaded.get(RegistrySettings))
+        process.registry = await connect_registry(process.loaded.get(RegistrySettings))
         process.closing.push_async_callback(process.registry.close)
         process.catalog = CatalogWatcher(process.registry)
         process.tasks.append(process.catalog.run())

@@ -1,8 +1,8 @@
-"""When a working set is ready: every repository of it that can be served is served, and a search says so.
+"""Readiness of a working set: it is ready when a search reaches every repository that can be served.
 
-`argosy up` is ready from then on: a repository that is added later, or one that is indexed again after its node died,
-does not make `/readyz` fail. A repository that failed since the start, or that no node takes for `STALL_S`, is reported
-and does not hold the others up.
+`argosy up` stays ready from then on: a repository that is added later, or indexed again after its node died, does not
+make `/readyz` fail. A repository that failed since the start, or that had no node for `STALL_S`, is reported and does
+not delay the others.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from argosy.search.model import Missing, MissingReason, Options, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.tree import Query
 
-LOOK_S = 0.05  # a look costs nothing until all is held
-STALL_S = 60.0  # no node takes what is left, and none is at work: there is no room for it
+POLL_S = 0.05  # cheap: the probing search runs only when all units are owned
+STALL_S = 60.0  # repositories that have had no node for so long do not fit in memory
 
 PROBE = Options(files_max=1)
 
@@ -36,7 +36,7 @@ class Fleet(Protocol):
 
 
 class WorkingSetReadiness:
-    """Becomes complete once; `failed` then says what is not served, and why."""
+    """Completes once; `failed` then has the error of each repository that is not served."""
 
     def __init__(self, fleet: Fleet, specs: Callable[[], Mapping[str, RepoSpec]], clock: Clock) -> None:
         self.is_complete = False
@@ -55,26 +55,26 @@ class WorkingSetReadiness:
         await self._completed.wait()
 
     async def run(self) -> None:
-        """Looks until the working set is ready; ends only by cancellation."""
-        while not await self._look():
-            await self._clock.sleep(LOOK_S)
+        """Polls until the working set is ready; then sleeps until it is cancelled."""
+        while not await self._poll():
+            await self._clock.sleep(POLL_S)
         self.took_s = self._clock.now() - self._began
         self.is_complete = True
         self._completed.set()
         for name, why in sorted(self.failed.items()):
-            log.warning("repository not served", repository=name, why=why)
+            log.warning("repository not served", repository=name, error=why)
         await asyncio.Event().wait()
 
-    async def _look(self) -> bool:
+    async def _poll(self) -> bool:
         if not self._fleet.is_ready():
             return False
         missing = self._fleet.missing()
-        if self._holds_up(missing):
+        if self._is_pending(missing):
             return False
-        return not self._holds_up(await self._probe())
+        return not self._is_pending(await self._probe())
 
     async def _probe(self) -> Sequence[Missing]:
-        """What a search does not reach: it goes the whole way, to every node and back."""
+        """The repositories that a search over all nodes does not reach."""
         try:
             return (await self._fleet.search(parse("ready").query, PROBE)).missing
         except Unavailable as why:
@@ -83,21 +83,21 @@ class WorkingSetReadiness:
         except ArgosyError as why:
             return [Missing(name, MissingReason.FAILED, str(why)) for name in self._specs()]
 
-    def _holds_up(self, missing: Sequence[Missing]) -> bool:
-        """Whether one of them may still be served."""
+    def _is_pending(self, missing: Sequence[Missing]) -> bool:
+        """Whether one of them may still become served."""
         self.failed = {each.repository: why for each in missing if (why := self._failure(each.repository)) is not None}
         left = [each for each in missing if each.repository not in self.failed]
         names = frozenset(each.repository for each in left)
         if names != self._left or any(each.why is not MissingReason.UNOWNED for each in left):
             self._left, self._left_since = names, self._clock.now()
         if left and self._clock.now() - self._left_since >= STALL_S:
-            self.failed |= {each.repository: each.detail or "no node has room for it" for each in left}
+            self.failed |= {each.repository: each.detail or "no node has enough free memory" for each in left}
             return False
         return bool(left)
 
     def _failure(self, name: str) -> str | None:
-        """Why it failed since the start, or None."""
-        wish = self._specs().get(name)
-        if wish is None or not wish.failures or wish.last_failed_at is None or wish.last_failed_at < self._began_ms:
+        """The error since the start, or None."""
+        spec = self._specs().get(name)
+        if spec is None or not spec.failures or spec.last_failed_at is None or spec.last_failed_at < self._began_ms:
             return None
-        return wish.last_error or "failed"
+        return spec.last_error or "failed"

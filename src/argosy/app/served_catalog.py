@@ -1,8 +1,7 @@
-"""The catalog of a working set: set to what `argosy up` was given, and back again if the start fails.
+"""Sets the catalog of a working set to the arguments of `argosy up`, and restores it if the start fails.
 
-Repositories that were added to the set while it ran (`argosy repo add`) are not lost when it is started without
-`--resume`: they are written to `set-aside.json`, a list as `argosy repo import` reads it, and `--resume` adds them
-again.
+Repositories that `argosy repo add` added while the set was served are not lost when it is started without `--resume`:
+they are written to `set-aside.json`, in the format of `argosy repo import`, and `--resume` adds them again.
 """
 
 import os
@@ -24,7 +23,7 @@ SET_ASIDE = "set-aside.json"
 
 @dataclass(frozen=True)
 class CatalogChange:
-    """What a start has changed, so that it can be undone."""
+    """The changes of a start, for `undo`."""
 
     added: tuple[str, ...] = ()
     removed: tuple[RepositoryRow, ...] = ()
@@ -32,12 +31,12 @@ class CatalogChange:
 
 
 async def add_to_catalog(registry: RegistryStore, addresses: Sequence[Address], name: str | None) -> CatalogChange:
-    """Adds what is not there yet, and removes nothing: the catalog is shared with others."""
+    """Adds missing repositories and removes none, because the catalog is shared with other processes."""
     by_url = {row.url: row for row in await registry.run(catalog.everything())}
     for address in addresses:
         row = by_url.get(address.url)
         if row is not None and name not in (None, row.repo_id):
-            raise Conflict(f"{address.url} is already in the catalog as {row.repo_id!r}: leave out --name")
+            raise Conflict(f"{address.url} is already in the catalog as {row.repo_id!r}; omit --name")
     new = [address for address in addresses if address.url not in by_url]
     names = _names(new, name, {row.repo_id for row in by_url.values()})
     return await _apply(registry, [], list(zip(names, new, strict=True)))
@@ -46,17 +45,17 @@ async def add_to_catalog(registry: RegistryStore, addresses: Sequence[Address], 
 async def set_catalog(
     registry: RegistryStore, addresses: Sequence[Address], name: str | None, folder: Path, *, resume: bool
 ) -> CatalogChange:
-    """Makes the catalog what was named; with `resume`, what was named and all that was in it before."""
+    """Sets the catalog to the addresses; with `resume`, to the addresses and its previous content."""
     rows = await registry.run(catalog.everything())
     urls = {address.url for address in addresses}
     named = [row for row in rows if row.url in urls and name in (None, row.repo_id)]
     renamed = [row for row in rows if row.url in urls and row not in named]
     others = [row for row in rows if row.url not in urls]
     aside = _read_aside(folder / SET_ASIDE, urls | {row.url for row in others})
-    kept = [*named, *(others if resume else ())]
-    again = _with_unique_names(aside, {row.repo_id for row in kept}) if resume else []
+    retained = [*named, *(others if resume else ())]
+    again = _with_unique_names(aside, {row.repo_id for row in retained}) if resume else []
     new = [address for address in addresses if address.url not in {row.url for row in named}]
-    names = _names(new, name, {row.repo_id for row in [*kept, *again]})
+    names = _names(new, name, {row.repo_id for row in [*retained, *again]})
     if not resume and others:
         _write_aside(folder / SET_ASIDE, _with_unique_names([*others, *aside], set()))
     removed = [*renamed, *(() if resume else others)]
@@ -65,12 +64,12 @@ async def set_catalog(
 
 
 def forget_set_aside(folder: Path) -> None:
-    """To be called once a start with `resume` has succeeded: one that fails has to leave the list for the next."""
+    """Deletes the list after a successful start with `resume`; a failed start must leave it for the next one."""
     (folder / SET_ASIDE).unlink(missing_ok=True)
 
 
 async def undo(registry: RegistryStore, change: CatalogChange) -> None:
-    """Makes the catalog what it was before `change`."""
+    """Reverts `change`."""
     for repo_id in change.added:
         await registry.run(catalog.remove(repo_id))
     for row in change.removed:
@@ -81,7 +80,7 @@ def _names(new: Sequence[Address], name: str | None, taken: set[str]) -> list[st
     if name is None or not new:
         return unique_names(new, taken)
     if name in taken:
-        raise Conflict(f"another repository is called {name!r}: give --name another one")
+        raise Conflict(f"name {name!r} is taken by another repository; pass another --name")
     return [name]
 
 
@@ -91,7 +90,7 @@ async def _apply(
     new: Sequence[tuple[str, Address]],
     again: Sequence[RepositoryRow] = (),
 ) -> CatalogChange:
-    """All of it or nothing."""
+    """Applies all changes, or none if one fails."""
     done = CatalogChange()
     try:
         for row in removed:
@@ -120,7 +119,7 @@ async def _add(registry: RegistryStore, row: RepositoryRow) -> None:
 
 
 def _with_unique_names(rows: Sequence[RepositoryRow], taken: set[str]) -> list[RepositoryRow]:
-    """The same repositories, a number behind each name that is in use."""
+    """The same repositories; a number is appended to each name that is taken."""
     found, used = [], set(taken)
     for row in rows:
         name, number = row.repo_id, 1
@@ -132,7 +131,7 @@ def _with_unique_names(rows: Sequence[RepositoryRow], taken: set[str]) -> list[R
     return found
 
 
-class _Listed(msgspec.Struct, frozen=True):
+class _SetAsideEntry(msgspec.Struct, frozen=True):
     """An entry of the file, as `argosy repo import` reads it."""
 
     name: str
@@ -143,19 +142,19 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 def _read_aside(path: Path, known: set[str]) -> list[RepositoryRow]:
-    """What was set aside before, less what is in the catalog again."""
+    """The repositories in the file, without those that are in the catalog again."""
     try:
-        entries = msgspec.json.decode(path.read_bytes(), type=list[_Listed])
+        entries = msgspec.json.decode(path.read_bytes(), type=list[_SetAsideEntry])
     except FileNotFoundError:
         return []
     except msgspec.DecodeError as why:
-        raise Invalid(f"{str(path)!r} is damaged ({why}): remove it") from why
+        raise Invalid(f"cannot parse {str(path)!r}: {why}; remove the file") from why
     rows = (RepositoryRow(each.name, each.url, each.branches, each.is_pinned, each.replicas) for each in entries)
     return [row for row in rows if row.url not in known]
 
 
 def _write_aside(path: Path, rows: Sequence[RepositoryRow]) -> None:
-    entries = [_Listed(row.repo_id, row.url, row.branches, row.is_pinned, row.replicas) for row in rows]
+    entries = [_SetAsideEntry(row.repo_id, row.url, row.branches, row.is_pinned, row.replicas) for row in rows]
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(msgspec.json.encode(entries))
     os.replace(temporary, path)

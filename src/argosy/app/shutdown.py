@@ -1,4 +1,4 @@
-"""Running until a signal: the first SIGINT or SIGTERM drains, the second stops immediately."""
+"""Signals: the first SIGINT or SIGTERM drains the process, the second one stops it immediately."""
 
 import asyncio
 import os
@@ -10,15 +10,15 @@ from typing import Any
 from argosy.app.startup import Display
 from argosy.base import logs
 
-INTERRUPTED = 130  # exit code of a process that SIGINT ended, as shells report it
+INTERRUPTED = 130  # the exit code that shells report after SIGINT
 
 log = logs.get("app")
 
 
 def cancel_on_signal(display: Display) -> None:
-    """While a process starts it holds nothing, so the first signal cancels this task; a second one exits.
+    """A process that is starting owns nothing, so the first signal cancels this task; a second one exits.
 
-    The second one does not wait for threads: one that compiles kernels cannot be interrupted.
+    The exit does not wait for threads, because a thread that compiles kernels cannot be interrupted.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
@@ -37,20 +37,20 @@ def cancel_on_signal(display: Display) -> None:
 
 
 async def run_until_signal(
-    life: Coroutine[Any, Any, None],
-    beside: Sequence[Coroutine[Any, Any, None]],
+    main: Coroutine[Any, Any, None],
+    background: Sequence[Coroutine[Any, Any, None]],
     *,
     drain: Callable[[], Awaitable[None]],
     on_up: Callable[[], None],
     display: Display,
 ) -> None:
-    """Runs `life` with what goes on beside it, until it ends, and ends everything with it.
+    """Runs `main` and the background tasks until `main` ends, then cancels the others.
 
-    A signal calls `drain`, which is expected to make `life` end in good order; a second one cancels it. What goes on
-    beside must not end by itself: if it fails, all fails.
+    A signal calls `drain`, which must make `main` end; a second signal cancels `main`. A background task that fails
+    fails the process.
     """
-    running = asyncio.ensure_future(life)
-    others = [asyncio.ensure_future(other) for other in beside]
+    running = asyncio.ensure_future(main)
+    others = [asyncio.ensure_future(other) for other in background]
     draining: list[asyncio.Future[None]] = []
 
     def on_signal() -> None:

@@ -1,7 +1,8 @@
-"""From start to ready: how far the indexes of a process are, reported to a person (`console.py`) or to the log.
+"""Startup progress: reports the state of the indexes until the process is ready, to a terminal (`console.py`) or the
+log.
 
-A process is ready when every role of it says so, as for `/readyz`, and each repository is served, has failed since the
-start, or has found no node for `STALL_S`.
+A process is ready when all its roles are, as for `/readyz`, and each repository is served, has failed since the start,
+or has been without a node for `STALL_S`.
 """
 
 import asyncio
@@ -17,9 +18,9 @@ from argosy.base import logs
 from argosy.base.errors import ArgosyError
 from argosy.gateway.model import FleetStatus, RepoState, RepoView
 
-LOOK_S = 0.25  # between two looks at the repositories until the process is ready
-RELOOK_S = 10.0  # and afterwards, for repositories that fail later
-STALL_S = 60.0  # a repository that no node has taken for so long does not hold up the others
+POLL_S = 0.25  # between two reads of the status until the process is ready
+READY_POLL_S = 10.0  # afterwards, for repositories that fail later
+STALL_S = 60.0  # readiness does not wait for a repository that has had no node for so long
 
 Status = Callable[[], Awaitable[FleetStatus]]
 
@@ -28,7 +29,7 @@ log = logs.get("app")
 
 @dataclass(frozen=True)
 class IndexProgress:
-    """The repositories of a fleet by what becomes of them."""
+    """The repositories of a fleet by progress."""
 
     ready: tuple[RepoView, ...] = ()
     pending: tuple[RepoView, ...] = ()
@@ -44,12 +45,12 @@ class IndexProgress:
 
     @property
     def problems(self) -> dict[str, str]:
-        """By repository: why it failed, or why it is served but could not be updated."""
+        """By repository: the error of a failed index, or of a failed update of a served one."""
         return {each.name: each.reason for each in (*self.failed, *self.ready) if each.reason}
 
 
 def classify(fleet: FleetStatus, *, since_ms: float = 0.0) -> IndexProgress:
-    """A failure from before `since_ms`, in a former run, does not count: the repository is tried again."""
+    """Sorts repositories; a failure before `since_ms`, in an earlier run, does not count because it is retried."""
     ready, pending, failed = [], [], []
     for each in fleet.repositories:
         if each.state in (RepoState.READY, RepoState.DRAINING):
@@ -62,7 +63,7 @@ def classify(fleet: FleetStatus, *, since_ms: float = 0.0) -> IndexProgress:
 
 
 class ChildProcess(Protocol):
-    """A node that this process has started."""
+    """A search node that this process started."""
 
     @property
     def name(self) -> str: ...
@@ -75,14 +76,14 @@ class ChildProcess(Protocol):
 
 
 class Display(Protocol):
-    """Where the start of a process is reported."""
+    """Receives the progress of the start."""
 
     def set_step(self, text: str, *, hint: str = "") -> None:
-        """What is being waited for; the `hint` says why it may take long."""
+        """Sets the current step; `hint` explains why it may take long."""
         ...
 
     def set_url(self, url: str) -> None:
-        """The process answers at this URL."""
+        """Sets the URL of the process."""
         ...
 
     def set_children(self, children: Sequence[ChildProcess]) -> None: ...
@@ -92,11 +93,11 @@ class Display(Protocol):
     def show_ready(self, progress: IndexProgress) -> None: ...
 
     def warn(self, text: str) -> None:
-        """One line that a user can act on."""
+        """Shows a line that requires action."""
         ...
 
     def note(self, text: str) -> None:
-        """One line that a user may want to know."""
+        """Shows a line for information."""
         ...
 
     def show_draining(self) -> None: ...
@@ -105,7 +106,7 @@ class Display(Protocol):
 
 
 class LogDisplay:
-    """For a service: the log has it all, and gets one line when the process is ready."""
+    """The display of a service: one log line when the process is ready."""
 
     def __init__(self, started_at: float | None = None) -> None:
         self._started_at = time.monotonic() if started_at is None else started_at
@@ -133,7 +134,7 @@ class LogDisplay:
             failed=len(progress.failed),
         )
         if self._url and _is_stdout_redirected():
-            with suppress(OSError):  # nobody has to read it
+            with suppress(OSError):  # the reader may be gone
                 sys.stdout.write(f"argosy is ready: {self._url}\n")
                 sys.stdout.flush()
 
@@ -157,9 +158,9 @@ def _is_stdout_redirected() -> bool:
 
 
 async def watch_startup(display: Display, is_ready: Callable[[], bool], status: Status | None) -> None:
-    """Reports progress until the process is ready, then repositories that fail; ends only by cancellation.
+    """Reports progress until the process is ready, then failing repositories, until it is cancelled.
 
-    Without `status` the process has no repositories to wait for.
+    Without `status` there are no repositories to wait for.
     """
     since_ms, stall = time.time() * 1000, _StallClock()
     while True:
@@ -168,19 +169,19 @@ async def watch_startup(display: Display, is_ready: Callable[[], bool], status: 
             display.show_progress(progress)
             if is_ready() and (not progress.pending or stall.is_over(progress, time.monotonic())):
                 break
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(POLL_S)
     display.show_ready(progress)
-    stalled = {each.name: "no node has room for it" for each in progress.pending}
+    stalled = {each.name: "no node has enough free memory" for each in progress.pending}
     reported = _warn(display, {**progress.problems, **stalled}, {})
     while True:
-        await asyncio.sleep(RELOOK_S)
+        await asyncio.sleep(READY_POLL_S)
         later = None if status is None else await _read(status, since_ms)
         if later is not None:
             reported = _warn(display, later.problems, reported)
 
 
 async def _read(status: Status, since_ms: float) -> IndexProgress | None:
-    """None while the gateway cannot tell yet."""
+    """None while the gateway has no status yet."""
     try:
         return classify(await status(), since_ms=since_ms)
     except ArgosyError:
@@ -188,7 +189,7 @@ async def _read(status: Status, since_ms: float) -> IndexProgress | None:
 
 
 def _warn(display: Display, problems: dict[str, str], reported: dict[str, str]) -> dict[str, str]:
-    """Reports each problem once; one that went away and comes back is reported again."""
+    """Reports each problem once, and again if it recurs."""
     for name, reason in problems.items():
         if reported.get(name) != reason:
             display.warn(f"{name}: {reason}")
@@ -197,7 +198,7 @@ def _warn(display: Display, problems: dict[str, str], reported: dict[str, str]) 
 
 @dataclass
 class _StallClock:
-    """How long the same repositories have had no node."""
+    """Measures how long the same repositories have been without a node."""
 
     _names: frozenset[str] = frozenset()
     _since: float = field(default=0.0)

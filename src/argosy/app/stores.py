@@ -1,4 +1,4 @@
-"""Opening what processes share: the ownership store and the registry, each with a bounded number of attempts."""
+"""Opens the stores that processes share, the ownership store and the registry, with a bounded number of attempts."""
 
 import os
 from collections.abc import Awaitable, Callable
@@ -18,17 +18,18 @@ from argosy.registry.settings import RegistrySettings
 
 T = TypeVar("T")
 
-# A store is asked five times, with about eight seconds in between: enough for one that starts beside us, soon noticed.
+# Five attempts within about eight seconds: enough for a store that starts at the same time, and a quick failure
+# otherwise.
 STORE_ATTEMPTS = Backoff(first_s=0.5, ceiling_s=4.0, attempts_max=5)
 _FILE = "sqlite:///"
 
 log = logs.get("app")
 
 
-async def reach_store(settings: OwnershipSettings, *, space: str | None = None) -> OwnershipStore:
+async def connect_store(settings: OwnershipSettings, *, space: str | None = None) -> OwnershipStore:
     """Opens the configured ownership store."""
     where = Space(space or settings.space, is_auctioned=settings.placement == "auction")
-    return await _reach(
+    return await _connect(
         "store",
         lambda: open_ownership_store(
             settings.store,
@@ -41,35 +42,33 @@ async def reach_store(settings: OwnershipSettings, *, space: str | None = None) 
     )
 
 
-async def reach_registry(settings: RegistrySettings) -> RegistryStore:
-    """Opens the configured registry; the folder of a file is made if it is not there."""
+async def connect_registry(settings: RegistrySettings) -> RegistryStore:
+    """Opens the configured registry; creates the directory of a SQLite file."""
     if settings.url.startswith(_FILE):
-        _make_folder_of(settings.url.removeprefix(_FILE))
-    return await _reach(
+        _create_parent(settings.url.removeprefix(_FILE))
+    return await _connect(
         "registry",
         lambda: open_registry(settings.url, clock=SystemClock(), random=system_random(), namespace=settings.namespace),
     )
 
 
-async def _reach(what: str, opening: Callable[[], Awaitable[T]]) -> T:
+async def _connect(name: str, open_it: Callable[[], Awaitable[T]]) -> T:
     async def attempt() -> T:
         try:
-            return await opening()
-        except Unavailable as why:
-            log.warning(f"{what} away", why=str(why), notice=f"the {what} does not answer ({why}); trying again")
+            return await open_it()
+        except Unavailable as error:
+            log.warning(f"{name} unreachable", error=str(error), notice=f"{name} unreachable: {error}; retrying")
             raise
 
     try:
         return await retry(attempt, STORE_ATTEMPTS, clock=SystemClock(), random=system_random())
-    except Unavailable as why:
-        raise Unavailable(
-            f"{why} (tried {STORE_ATTEMPTS.attempts_max} times; there is no other {what} to use)"
-        ) from why
+    except Unavailable as error:
+        raise Unavailable(f"{name} unreachable after {STORE_ATTEMPTS.attempts_max} attempts: {error}") from error
 
 
-def _make_folder_of(path: str) -> None:
+def _create_parent(path: str) -> None:
     folder = os.path.dirname(path) or "."
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    except OSError as why:
-        raise Invalid(f"the folder {folder!r} cannot be made ({why.strerror}): set node.data_dir") from why
+    except OSError as error:
+        raise Invalid(f"cannot create directory {folder!r}: {error.strerror}; set node.data_dir") from error

@@ -1,7 +1,7 @@
-"""`argosy up`: the product on one machine, with the repositories that are given.
+"""`argosy up`: serves the given repositories on one host, in one process or with search nodes as child processes.
 
-A start goes from what is quick to check to what is slow: arguments, port, state directory, catalog, nodes. A start that
-fails leaves the catalog as it was, and no directory that it created.
+The start checks fast things before slow ones: arguments, port, state directory, catalog, nodes. A failed start restores
+the catalog and removes the directories that it created.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from typing import TypeVar
 
 from argosy.app.console import open_display
 from argosy.app.http_server import bind_listener
-from argosy.app.local_fleet import LocalFleet, share_of
+from argosy.app.local_fleet import LocalFleet, total_budget
 from argosy.app.port_choice import open_port
 from argosy.app.process import Process, Role, run
 from argosy.app.readiness import WorkingSetReadiness
 from argosy.app.served_catalog import CatalogChange, add_to_catalog, forget_set_aside, set_catalog, undo
 from argosy.app.settings import LogSettings, NodeSettings, user_data_dir, with_state_dir
 from argosy.app.startup import Display
-from argosy.app.stores import reach_registry
+from argosy.app.stores import connect_registry
 from argosy.app.working_sets import (
     CATALOG,
     RunningUp,
@@ -45,7 +45,7 @@ from argosy.search.catalog.addresses import Address
 from argosy.search.settings import FetchSettings, SearchSettings
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-AGAIN_S = 10.0  # a node may be up before the indexer is: it announces again soon, and repetitions cost nothing
+ANNOUNCE_S = 10.0  # announce interval: a node may start before the indexer, and repeated announcements are cheap
 INDEXER_PORT = "ipni_http.port"
 STOPPED = 128 + signal.SIGTERM
 
@@ -56,30 +56,30 @@ log = logs.get("app")
 
 @dataclass(frozen=True)
 class UpOptions:
-    """What the command line says, besides the addresses."""
+    """The command-line options."""
 
     nodes: int | None = None
     port: int | None = None
     data: str | None = None  # the state directory
     name: str | None = None  # of the one repository
-    resume: bool = False  # serve what the working set's catalog held before, too
+    resume: bool = False  # also serve the previous content of the working set's catalog
     is_verbose: bool = False  # print the log instead of progress bars
 
 
 def run_up(
     loaded: Loaded, addresses: Sequence[Address], options: UpOptions, *, started_at: float | None = None
 ) -> None:
-    """Serves the repositories until told to stop."""
+    """Serves the repositories until a signal."""
     addresses = list({address.url: address for address in addresses}.values())
     if options.name is not None and len(addresses) != 1:
-        raise Invalid(f"--name is for one path or URL, not for {len(addresses)}: leave it out")
+        raise Invalid(f"--name requires a single path or URL; got {len(addresses)}")
     with ExitStack() as closing:
         up = _open(loaded, addresses, options, closing)
         reporting = open_display(
             loaded.get(LogSettings), up.log_folder, is_verbose=options.is_verbose, started_at=started_at
         )
         try:
-            # Ctrl-C waits until the display is there to say "stopped"; otherwise its bar would stay on the screen.
+            # Ctrl-C is blocked until the display can print "stopped"; otherwise its bar would stay on the screen.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 display = closing.enter_context(reporting)
@@ -92,8 +92,8 @@ def run_up(
 
 
 def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, closing: ExitStack) -> "_Up":
-    """Takes the port and the state directory."""
-    previous = signal.signal(signal.SIGTERM, _exit)  # until the process listens to signals itself
+    """Opens the port and the state directory."""
+    previous = signal.signal(signal.SIGTERM, _exit)  # until the process handles signals itself
     closing.callback(signal.signal, signal.SIGTERM, previous)
     data, given_by = user_data_dir(loaded), loaded.sources.get(("node", "port"))
     node = loaded.get(NodeSettings)
@@ -105,13 +105,13 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
     if advertises(loaded):
         listeners[INDEXER_PORT] = closing.enter_context(_open_indexer_port(loaded))
         loaded = with_content_index(loaded, listeners[INDEXER_PORT].getsockname()[1])
-    # Last, so that nothing fails between its creation and the run, which discards it.
+    # Last, because only the run removes the directory after a failure.
     working_set = closing.enter_context(_open_working_set(data, addresses, options))
     node = replace(node, port=port.listener.getsockname()[1], data_dir=str(working_set.directory))
     loaded = loaded.changed(
         {
             NodeSettings: node,
-            # The user of this command may read what its process reads.
+            # Local paths are allowed: the user of this command can read whatever its process reads.
             FetchSettings: replace(loaded.get(FetchSettings), allow_local=True),
         }
     )
@@ -129,7 +129,7 @@ def _open_working_set(data: Path, addresses: Sequence[Address], options: UpOptio
 
 
 def _with_catalog_of(loaded: Loaded, data: Path, addresses: Sequence[Address], options: UpOptions) -> Loaded:
-    """Without addresses it is the user's default catalog, which several processes may serve."""
+    """Without addresses, selects the user's default catalog, which several processes may serve."""
     if addresses or options.data is not None or ("registry", "url") in loaded.sources:
         return loaded
     registry = replace(loaded.get(RegistrySettings), url=f"sqlite:///{data / CATALOG}")
@@ -137,7 +137,7 @@ def _with_catalog_of(loaded: Loaded, data: Path, addresses: Sequence[Address], o
 
 
 class _Up:
-    """One run, from the moment that it has a port and a state directory."""
+    """One run, which has its port and state directory."""
 
     def __init__(
         self,
@@ -162,14 +162,14 @@ class _Up:
         self._fleet: LocalFleet | None = None
 
     def start(self, display: Display) -> None:
-        """Serves until told to stop."""
+        """Serves until a signal."""
         if self._note:
             display.note(self._note)
         self._change = self._with_registry(self._set_catalog)
         self._write_record()
         if self._change.set_aside:
             names = ", ".join(self._change.set_aside)
-            display.note(f"not serving what was added to this working set before ({names}): use --resume")
+            display.note(f"not serving repositories added in earlier runs ({names}); use --resume to serve them")
         loaded = self._loaded
         indexers = [Role.INDEXER] if loaded.get(SearchSettings).advertise else []
         if self._options.nodes is None:
@@ -182,7 +182,7 @@ class _Up:
             loaded,
             self._options.nodes,
             state_dir=self._working_set.directory,
-            budget_bytes=share_of(loaded.get(SearchSettings), free_bytes),
+            budget_bytes=total_budget(loaded.get(SearchSettings), free_bytes),
             clock=SystemClock(),
             random=system_random(),
         )
@@ -192,7 +192,7 @@ class _Up:
             run(fleet.loaded, roles, listeners=self._listeners, extend=self._extend, display=display)
 
     def discard(self) -> None:
-        """Undoes what the start has done so far."""
+        """Undoes the changes of a failed start."""
         if self._change != CatalogChange() and not self._has_own_catalog_in_new_directory():
             self._with_registry(lambda registry: undo(registry, self._change))
         self._working_set.discard()
@@ -220,17 +220,17 @@ class _Up:
         return await set_catalog(registry, self._addresses, options.name, folder, resume=options.resume)
 
     def _with_registry(self, call: Callable[[RegistryStore], Awaitable[T]]) -> T:
-        async def opened() -> T:
-            registry = await reach_registry(self._loaded.get(RegistrySettings))
+        async def run_with_registry() -> T:
+            registry = await connect_registry(self._loaded.get(RegistrySettings))
             try:
                 return await call(registry)
             finally:
                 await registry.close()
 
-        return asyncio.run(opened())
+        return asyncio.run(run_with_registry())
 
     def _catalog_file(self) -> str | None:
-        """The catalog's file, if it belongs to this user and not to the settings."""
+        """The file of the catalog; None if the settings name a registry."""
         if ("registry", "url") in self._loaded.sources:
             return None
         return self._loaded.get(RegistrySettings).url.removeprefix("sqlite:///")
@@ -258,12 +258,12 @@ def _exit(*_: object) -> None:
 
 
 def advertises(loaded: Loaded) -> bool:
-    """Whether nodes advertise to an indexer in this process: unless configured not to."""
+    """Whether nodes advertise to an indexer in this process, which is the default."""
     return loaded.get(SearchSettings).advertise or ("search", "advertise") not in loaded.sources
 
 
 def _open_indexer_port(loaded: Loaded) -> socket.socket:
-    """Any free port unless one is configured: no user needs it, and 3000 is often taken."""
+    """Binds the configured port, else any free one, because users do not need it and 3000 is often taken."""
     http = loaded.get(IndexerHttpSettings)
     listener = bind_listener(
         http.host, http.port if ("ipni_http", "port") in loaded.sources else 0, settings=INDEXER_PORT
@@ -273,17 +273,20 @@ def _open_indexer_port(loaded: Loaded) -> socket.socket:
 
 
 def with_content_index(loaded: Loaded, port: int) -> Loaded:
-    """The settings with which nodes advertise to an indexer in this process, at `port`."""
+    """The settings for nodes that advertise to an indexer in this process, on `port`."""
     search, sync = loaded.get(SearchSettings), loaded.get(SyncSettings)
     http = replace(loaded.get(IndexerHttpSettings), port=port)
     ingest_port = http.port if http.ingest_port is None else http.ingest_port
     if ingest_port == 0:
-        raise Invalid("argosy up announces to its own indexer: give ipni_http.ingest_port a number")
+        raise Invalid("argosy up announces to its own indexer; set ipni_http.ingest_port to a port other than 0")
     host = f"[{http.host}]" if ":" in http.host else http.host
     here = f"http://{host}:{ingest_port}"
     announcing = replace(
-        search, advertise=True, announce_urls=(*search.announce_urls, here), announce_s=min(search.announce_s, AGAIN_S)
+        search,
+        advertise=True,
+        announce_urls=(*search.announce_urls, here),
+        announce_s=min(search.announce_s, ANNOUNCE_S),
     )
-    # The publishers are on this machine. Strangers that can announce here could make it read others there, too.
+    # The publishers are on this host. With another listener address, remote clients could announce private addresses.
     reading = replace(sync, allow_private=sync.allow_private or http.host in LOOPBACK)
     return loaded.changed({SearchSettings: announcing, IndexerHttpSettings: http, SyncSettings: reading})

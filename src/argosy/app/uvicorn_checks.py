@@ -1,9 +1,8 @@
-"""Checks at start that uvicorn's private API is still what our protocols use of it.
+"""Checks at the start that uvicorn's private API works as our protocols expect.
 
-A protocol is exercised once, on a socket pair, beside `http="auto"`: every answer must be the same to the byte. If one
-is not, a warning is logged and the public path is used, which gives the same answers and takes longer. Here is the
-check of the protocol that hands connections over to frames; without it, search nodes are asked over HTTP. The check of
-finds is in `find_protocol.py`.
+A protocol runs once on a socket pair beside `http="auto"`, and all responses must be identical. If they are not, a
+warning is logged and the public API is used, which is slower. This module checks the protocol that switches connections
+to frames; without it, search nodes are called over HTTP. `find_protocol.py` checks the protocol of finds.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from starlette.types import ASGIApp
 from argosy.app.http_server import http_protocol
 from argosy.base import logs
 
-CHECK_S_MAX = 10.0  # it takes milliseconds; a protocol that never answers must not block the start
+CHECK_S_MAX = 10.0  # takes milliseconds; a protocol that never responds must not block the start
 ANSWER_BYTES_MAX = 1 << 16
 UPGRADED = b"upgraded"
 
@@ -35,12 +34,12 @@ log = logs.get("app")
 
 
 async def can_upgrade() -> bool:
-    """Whether connections can be handed to a route that asks for them."""
+    """Whether a route can take over connections."""
     try:
         async with asyncio.timeout(CHECK_S_MAX):
             await _check_upgrades()
     except Exception as error:
-        log.warning("uvicorn private api changed, taking searches over http", reason=describe(error))
+        log.warning("uvicorn private api changed, serving searches over http", reason=describe(error))
         return False
     return True
 
@@ -53,20 +52,20 @@ async def _check_upgrades() -> None:
     app = Starlette(routes=routes)
     protocol = http_protocol(routes)
     compare(await converse(protocol, app, _PAGES), await converse("auto", app, _PAGES))
-    [told] = await converse(protocol, app, [b"GET /upgrade HTTP/1.1\r\nhost: check\r\n\r\n"])
-    if told != UPGRADED:
-        raise ValueError(f"a connection to be handed over was answered {told[:80]!r}")
+    [response] = await converse(protocol, app, [b"GET /upgrade HTTP/1.1\r\nhost: check\r\n\r\n"])
+    if response != UPGRADED:
+        raise ValueError(f"the upgraded connection returned {response[:80]!r}")
 
 
 def compare(got: Sequence[bytes], expected: Sequence[bytes]) -> None:
-    """Raises at the first answer that differs."""
+    """Raises ValueError at the first response that differs."""
     for one, other in zip(got, expected, strict=True):
         if one != other:
-            raise ValueError(f"an answer was {one[:80]!r}, expected {other[:80]!r}")
+            raise ValueError(f"response is {one[:80]!r}, expected {other[:80]!r}")
 
 
 async def converse(http: Any, app: ASGIApp, requests: Sequence[bytes]) -> list[bytes]:
-    """The answers to requests on one connection, made as uvicorn's own server makes one; the last closes it."""
+    """The responses to requests on one connection, created as uvicorn's server does; the last request closes it."""
     from uvicorn.server import ServerState
 
     config = uvicorn.Config(app, http=http, log_config=None, access_log=False, lifespan="off")
@@ -76,10 +75,10 @@ async def converse(http: Any, app: ASGIApp, requests: Sequence[bytes]) -> list[b
     ours, theirs = socket.socketpair()
 
     def protocol() -> asyncio.Protocol:
-        made: Any = config.http_protocol_class
-        return cast(asyncio.Protocol, made(config=config, server_state=state, app_state={}, _loop=loop))
+        protocol_class: Any = config.http_protocol_class
+        return cast(asyncio.Protocol, protocol_class(config=config, server_state=state, app_state={}, _loop=loop))
 
-    # A socket that has a transport is closed by it: otherwise the loop would go on watching a reused descriptor.
+    # A socket with a transport must be closed by it: otherwise the loop would watch a reused descriptor.
     try:
         transport, _ = await loop.connect_accepted_socket(protocol, theirs)
     except BaseException:
@@ -103,7 +102,7 @@ async def converse(http: Any, app: ASGIApp, requests: Sequence[bytes]) -> list[b
 
 
 async def _read_answer(reader: asyncio.StreamReader) -> bytes:
-    """A response with its body, whose length is named or which comes in chunks."""
+    """Reads a response with a content length or in chunks."""
     head = await reader.readuntil(b"\r\n\r\n")
     lines = head.lower().split(b"\r\n")
     length = next((int(line.partition(b":")[2]) for line in lines if line.startswith(b"content-length:")), None)
@@ -118,11 +117,11 @@ def describe(error: Exception) -> str:
 
 class _UpgradeRoute(Route):
     def upgrade(self, connections: set[Any]) -> asyncio.Protocol:
-        return _Upgraded(connections)
+        return _UpgradedConnection(connections)
 
 
-class _Upgraded(asyncio.Protocol):
-    """Confirms that it has the connection, and closes it."""
+class _UpgradedConnection(asyncio.Protocol):
+    """Sends `UPGRADED` and closes the connection."""
 
     def __init__(self, connections: set[Any]) -> None:
         self._connections = connections

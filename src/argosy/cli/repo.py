@@ -269,9 +269,9 @@ def _registry_settings(loaded: "Loaded", registry: str | None, data: str | None)
 
 
 async def _run_with(settings: "RegistrySettings", call: "Callable[[RegistryStore], Awaitable[T]]") -> T:
-    from argosy.app.stores import reach_registry
+    from argosy.app.stores import connect_registry
 
-    store = await reach_registry(settings)
+    store = await connect_registry(settings)
     try:
         return await call(store)
     finally:

@@ -30,7 +30,7 @@ async def started(**environ: str) -> int:
 
 
 async def test_an_assigner_without_a_pool_is_refused() -> None:
-    with pytest.raises(Invalid, match=r"no indexer to assign to: set assigner\.pool_file"):
+    with pytest.raises(Invalid, match=r"no indexers configured; set assigner\.pool_file"):
         await started()
 
 

@@ -1,4 +1,4 @@
-"""The role `assigner`: gives publishers to the indexers of a pool, and takes them from those that freeze."""
+"""The role `assigner`: assigns publishers to the indexers of a pool, and hands them off from frozen ones."""
 
 import asyncio
 import signal
@@ -20,22 +20,24 @@ log = logs.get("app")
 
 
 async def assigner(process: Process) -> None:
-    """Makes the process an assigner; a changed pool file is read by itself, or at once on SIGHUP."""
+    """Sets up an assigner. It reloads a changed pool file by itself, and at once on SIGHUP."""
     settings = process.loaded.get(AssignerSettings)
     if settings.pool_file is None and not settings.forward_urls:
-        raise Invalid("no indexer to assign to: set assigner.pool_file, or assigner.forward_urls to only pass on")
+        raise Invalid(
+            "no indexers configured; set assigner.pool_file, or assigner.forward_urls to only forward announcements"
+        )
     assigning = Assigner(settings, clock=SystemClock(), random=system_random(), metrics=process.metrics)
     process.closing.push_async_callback(assigning.close)
     process.tasks.append(assigning.run())
     process.ready.append(assigning.service.is_ready)
     loop, reading = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
-    def read_again() -> None:
+    def reload_pool() -> None:
         task = asyncio.ensure_future(assigning.reload_if_changed())
         reading.add(task)
         task.add_done_callback(reading.discard)
 
-    loop.add_signal_handler(signal.SIGHUP, read_again)
+    loop.add_signal_handler(signal.SIGHUP, reload_pool)
     process.closing.callback(loop.remove_signal_handler, signal.SIGHUP)
     routes = assigner_routes(
         assigning.service, admin_token=process.this.admin_token, reload=assigning.reload, version=__version__

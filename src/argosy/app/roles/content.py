@@ -1,4 +1,4 @@
-"""The role `content`: one door over many indexers, on a port of its own; and the same door among a gateway's routes."""
+"""The role `content`: answers finds over many indexers, on a port of its own or as routes of a gateway."""
 
 import asyncio
 import signal
@@ -18,32 +18,32 @@ log = logs.get("app")
 
 
 async def content(process: Process) -> None:
-    """Makes the process a door to all indexers that its settings name, or to their query layer."""
+    """Sets up the content gateway over the indexers of the settings, or over their query layer."""
     settings = process.loaded.get(ContentSettings)
     app = await open_query_frontend(process)
     if app is None:
-        door = open_content_gateway(process)
-        if door is None:
-            raise Invalid("no indexer to ask: set content.backends, content.pool_file or keyspace.layout_file")
-        app = content_app(door)
+        content_gateway = open_content_gateway(process)
+        if content_gateway is None:
+            raise Invalid("no indexers configured; set content.backends, content.pool_file or keyspace.layout_file")
+        app = content_app(content_gateway)
     listener = bind_listener(settings.host, settings.port, settings="content.host or content.port")
     process.closing.callback(listener.close)
     listener.listen()
     process.tasks.append(serve_app(app, listener))
-    log.info("content door up", url=f"http://{listener_address(listener)}")
+    log.info("content gateway up", url=f"http://{listener_address(listener)}")
 
 
 def open_content_gateway(process: Process) -> ContentGateway | None:
-    """The door, with its list of indexers followed; None if the settings name neither indexers nor a file of them."""
+    """The content gateway, which watches the pool file; None if the settings name neither indexers nor a pool file."""
     settings = process.loaded.get(ContentSettings)
     if not settings.backends and settings.pool_file is None:
         return None
-    door = ContentGateway(settings=settings, metrics=process.metrics, tracer=process.tracer)
-    process.closing.push_async_callback(door.close)
-    followed = PoolFileWatcher(door, settings, SystemClock())
+    content_gateway = ContentGateway(settings=settings, metrics=process.metrics, tracer=process.tracer)
+    process.closing.push_async_callback(content_gateway.close)
+    watcher = PoolFileWatcher(content_gateway, settings, SystemClock())
     if settings.pool_file is not None:
-        process.tasks.append(followed.run())
+        process.tasks.append(watcher.run())
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, followed.look)
+        loop.add_signal_handler(signal.SIGHUP, watcher.look)
         process.closing.callback(loop.remove_signal_handler, signal.SIGHUP)
-    return door
+    return content_gateway

@@ -1,4 +1,4 @@
-"""The role `hold`: a node without a plane, for those who use leases alone. Its units take no memory."""
+"""The role `hold`: a node that owns units without serving anything, for users of leases only."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ from argosy.ownership.settings import OwnershipSettings
 
 
 class StaticCatalog:
-    """A catalog written down in the settings."""
+    """A fixed catalog from the settings."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._specs = [UnitSpec(name) for name in dict.fromkeys(names)]
@@ -20,8 +20,8 @@ class StaticCatalog:
         return self._specs
 
 
-class BareHolding:
-    """The workload of a node that has no plane to serve."""
+class NoWorkload:
+    """A workload that does nothing and takes no memory."""
 
     async def warm(self, lease: Lease) -> int:
         return 0
@@ -31,12 +31,12 @@ class BareHolding:
 
 
 async def hold(process: Process) -> None:
-    """Makes the process a node that holds what its settings name."""
+    """Sets up a node that owns the units of its settings."""
     settings = process.loaded.get(OwnershipSettings)
     node = OwnershipNode(
         process.store,
         StaticCatalog(settings.units),
-        BareHolding(),
+        NoWorkload(),
         CgroupMemory(limit_bytes=process.this.memory_limit_bytes),
         node_id=process.this.id or "",
         address=process.this.address or "",

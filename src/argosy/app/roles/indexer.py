@@ -1,4 +1,4 @@
-"""The role `indexer`: a node of the content index, with its finds, announcements and admin API on ports of its own."""
+"""The role `indexer`: a node of the content index; its find, ingest and admin APIs listen on ports of their own."""
 
 import asyncio
 from pathlib import Path
@@ -31,7 +31,7 @@ log = logs.get("app")
 
 
 async def indexer(process: Process) -> None:
-    """Makes the process an indexer."""
+    """Sets up an indexer."""
     settings = process.loaded.get(IndexerSettings)
     store = await open_index_store(process)
     process.closing.push_async_callback(store.close)
@@ -55,9 +55,9 @@ async def indexer(process: Process) -> None:
 
 
 def _local_publishers(search: SearchSettings) -> list[str]:
-    """The ids of the search nodes that start with this process and announce to it, from their key files.
+    """The publisher ids of the search nodes that start with this process, read from their key files.
 
-    Their ports may differ from those of the last run. A node of an earlier run with more nodes is among them, too.
+    Ids are used because the ports may differ from the last run. Nodes of an earlier run with more nodes are included.
     """
     if not (search.advertise and search.announce_urls):
         return []
@@ -72,7 +72,7 @@ async def _providers_of(url: str) -> list[Provider]:
 
 
 async def _listen(process: Process, service: IndexerService) -> None:
-    """One port for all surfaces, or a port each."""
+    """Serves all APIs on one port, or each on its own."""
     settings, clock = process.loaded.get(IndexerHttpSettings), SystemClock()
     token, is_private = process.this.admin_token, settings.is_private_network
     if settings.ingest_port is None and settings.admin_port is None:
@@ -90,14 +90,14 @@ async def _listen(process: Process, service: IndexerService) -> None:
 
 
 async def _serve_finds(process: Process, app: FindFastPath, settings: IndexerHttpSettings) -> str:
-    """Where the store is on this machine, a find does not wait and is answered in the connection."""
+    """With a local store a find never waits, so uvicorn's connection answers it directly."""
     is_local = process.loaded.get(KeyspaceSettings).layout_file is None
     http = await find_protocol(app) if is_local else "auto"
     return _serve(process, app, settings.host, settings.port, "ipni_http.port", http=http)
 
 
 def _serve(process: Process, app: ASGIApp, host: str, port: int, setting: str, *, http: Any = "auto") -> str:
-    """The URL at which the application answers from now on."""
+    """Starts serving the application; returns its URL."""
     listener = process.listeners.get(setting) or bind_listener(host, port, settings=setting)
     process.closing.callback(listener.close)
     listener.listen()

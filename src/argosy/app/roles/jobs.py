@@ -1,4 +1,4 @@
-"""The role `jobs`: holds shards of the job broker and answers for them, over gRPC and, on the node's own port, HTTP."""
+"""The role `jobs`: owns shards of the job broker and serves them over gRPC and, on the node's own port, HTTP."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 import grpc  # type: ignore[import-untyped, unused-ignore]
 
 from argosy.app.process import Process
-from argosy.app.stores import reach_store
+from argosy.app.stores import connect_store
 from argosy.base import logs
 from argosy.base.backends.servers import free_ports
 from argosy.base.errors import Invalid
@@ -26,21 +26,21 @@ from argosy.jobs.web.http import jobs_routes
 from argosy.ownership.http import ownership_routes
 from argosy.ownership.settings import OwnershipSettings
 
-# Threads of SlateDB and of fsync take part in every commit and must wait for a turn at the interpreter; with shorter
-# turns than Python's 5 ms a busy node answers more calls a second.
+# Every commit involves threads of SlateDB and of fsync, which wait for the interpreter lock. With a shorter switch
+# interval than Python's 5 ms a busy node serves more calls per second.
 SWITCH_S = 0.0005
 
 log = logs.get("app")
 
 
 async def jobs(process: Process) -> None:
-    """Makes the process a node of the job broker."""
+    """Sets up a node of the job broker."""
     sys.setswitchinterval(SWITCH_S)
     settings, stored = process.loaded.get(JobsSettings), process.loaded.get(ShardStoreSettings)
     shared = process.loaded.get(OwnershipSettings)
     if shared.store.startswith("memory:"):
         process.closing.enter_context(lock_dir(settings.url))
-    ownership = await reach_store(settings.ownership(shared))
+    ownership = await connect_store(settings.ownership(shared))
     process.closing.push_async_callback(ownership.close)
     store = await SlateShardStore.open(settings.url, stored, environ=os.environ)
     process.closing.push_async_callback(store.close)
@@ -72,7 +72,7 @@ async def jobs(process: Process) -> None:
     )
     process.closing.push_async_callback(server.stop)
     _add_routes(process, address, settings)
-    process.lives.append(node)
+    process.members.append(node)
     process.ready.append(node.is_ready)
     if process.node is None:
         process.routes += ownership_routes(node.ownership, admin_token=process.this.admin_token)
@@ -80,8 +80,9 @@ async def jobs(process: Process) -> None:
 
 
 def _add_routes(process: Process, address: str, settings: JobsSettings) -> None:
-    """HTTP goes through a client of our own, which finds the node that has a tenant. Where clients must show a
-    certificate there is none: HTTP would let in those without."""
+    """Adds the HTTP API, which calls the broker through a client that finds the node of a tenant.
+
+    With mandatory client certificates there is no HTTP API: it would admit clients without a certificate."""
     if settings.tls_client_ca is not None:
         return
     trusted = None if settings.tls_cert is None else channel_credentials(_read(settings.tls_cert))
@@ -95,13 +96,13 @@ def channel_credentials(authority: bytes) -> Any:
 
 
 def tenant_keys(settings: JobsSettings) -> dict[str, str]:
-    """The tenant of each key."""
+    """The tenant of each API key."""
     pairs = (pair.partition("=") for pair in settings.tenant_keys)
     return {key: tenant for tenant, _, key in pairs}
 
 
 def credentials(settings: JobsSettings) -> Any:
-    """What turns TLS on, if the settings name a certificate."""
+    """The TLS credentials of the server, if the settings name a certificate."""
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     client_ca = None if settings.tls_client_ca is None else _read(settings.tls_client_ca)
@@ -112,4 +113,4 @@ def _read(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise Invalid(f"{path} cannot be read ({error.strerror}): see the settings jobs.tls_…") from error
+        raise Invalid(f"cannot read {path}: {error.strerror}; check the settings jobs.tls_…") from error

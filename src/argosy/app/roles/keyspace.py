@@ -1,4 +1,4 @@
-"""The query layer of the content index: the role `keyspace`, the store of an indexer that writes to it, its front."""
+"""The query layer of the content index: the role `keyspace`, the indexer's store on it, and its query frontend."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ log = logs.get("app")
 
 
 async def keyspace(process: Process) -> None:
-    """Makes the process a query node."""
+    """Sets up a query node."""
     settings = process.loaded.get(KeyspaceSettings)
     node = await KeyspaceNode.open(settings, clock=SystemClock())
     process.closing.push_async_callback(node.close)
@@ -34,7 +34,7 @@ async def keyspace(process: Process) -> None:
 
 
 async def open_index_store(process: Process) -> IndexStore:
-    """An indexer's store: its own disk, or with a layout file the query nodes, and only its own rows on its disk."""
+    """The store of an indexer: its own disk, or with a layout file the query nodes, and its own rows on its disk."""
     settings, layer = process.loaded.get(IndexerSettings), process.loaded.get(KeyspaceSettings)
     local = await RocksStore.open(Path(settings.dir), is_double_hashed=settings.is_double_hashed)
     if layer.layout_file is None:
@@ -43,7 +43,7 @@ async def open_index_store(process: Process) -> IndexStore:
 
 
 async def open_query_frontend(process: Process) -> ASGIApp | None:
-    """What answers finds from a query layer; None if the settings have none."""
+    """The application that answers finds from the query layer; None if the settings name none."""
     settings = process.loaded.get(KeyspaceSettings)
     if settings.layout_file is None or not settings.indexer_urls:
         return None

@@ -1,4 +1,4 @@
-"""The role `search`: bids for repositories with its free memory, keeps their indexes there and answers for them."""
+"""The role `search`: bids for repositories with its free memory, holds their indexes in memory and searches them."""
 
 import asyncio
 import sys
@@ -25,30 +25,30 @@ from argosy.search.settings import FetchSettings, SearchSettings
 
 log = logs.get("app")
 
-# A thread that tells a large answer gives way to the event loop this soon, which has small ones to give; Python's own
-# 5 ms, several times for each question, would add up.
+# A thread that encodes a large result yields to the event loop, which serves small ones, after this time. Python's 5 ms
+# would be added several times to each request.
 SWITCH_S = 0.0005
 
 
 async def search(process: Process) -> None:
-    """Makes the process a search node."""
+    """Sets up a search node."""
     sys.setswitchinterval(SWITCH_S)
     loaded, this = process.loaded, process.this
     catalog = await with_catalog(process)
     process.display.set_step("loading search kernels", hint="compiling them, once on each machine")
-    # What the first query needs is compiled or loaded before the node takes part, the rest while it does.
+    # Kernels of the first query are compiled or loaded before the node joins the fleet, the others while it serves.
     rest = await asyncio.to_thread(kernels.prepare, partial(_show_compiling, process.display))
     if rest is not None:
         process.closing.callback(rest.stop)
     process.display.set_step("starting")
-    shelf = IndexSet()
-    process.closing.callback(shelf.close)
+    indexes = IndexSet()
+    process.closing.callback(indexes.close)
     others = RemoteNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(others.close)
     search_node = SearchNode(
         catalog,
         RemoteFetcher(loaded.get(FetchSettings)),
-        shelf,
+        indexes,
         node_id=this.id or "",
         address=process.node_address,
         settings=loaded.get(SearchSettings),
@@ -74,7 +74,7 @@ async def search(process: Process) -> None:
     search_node.join(node, claimed_after_s=node.claim_wait_s)
     catalog.observers.append(node.catalog_changed)
     local_node = LocalNode(
-        shelf,
+        indexes,
         search_node,
         node_id=this.id or "",
         address=process.node_address,
@@ -96,7 +96,7 @@ async def search(process: Process) -> None:
 
 
 async def _advertiser(process: Process) -> Advertiser | None:
-    """Loaded only if it is wanted: a node that advertises nothing needs nothing of the content index."""
+    """The content publisher, imported only if the settings turn it on."""
     if not process.loaded.get(SearchSettings).advertise:
         return None
     from argosy.app.content_publisher import open_content_publisher
@@ -112,7 +112,7 @@ def _show_compiling(display: Display, done: int, total: int) -> None:
 
 
 def _holder(node: OwnershipNode, name: str) -> str | None:
-    """The address of whoever is known to answer for the repository: the primary before a replica."""
+    """The address of the known owner of the repository: the primary before a replica."""
     leases = {lease.unit.replica: lease for lease in node.leases() if lease.unit.name == name}
     leases.pop(SUCCESSOR, None)
     return leases[min(leases)].address if leases else None
