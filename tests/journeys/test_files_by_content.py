@@ -55,7 +55,7 @@ def test_files_are_found_by_content_as_commits_come_and_repositories_go(up: Up, 
         assert (file.read(), file.headers["x-argosy-file"]) == (b"mast = 1\n", "ship/mast.py")
 
     with urlopen(f"{up.url}/r/ship/-/keel.py", timeout=PATIENCE_S) as page:
-        assert f'exactly this file is also in <a href="/r/boat">boat@{other[:10]}</a>' in page.read().decode()
+        assert f'identical file in <a href="/r/boat">boat@{other[:10]}</a>' in page.read().decode()
 
     (tmp_path / "nobody").write_bytes(b"nobody has this")
     nobody = up.find(str(tmp_path / "nobody"), cid)

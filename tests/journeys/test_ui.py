@@ -87,7 +87,7 @@ async def test_a_word_is_searched_narrowed_and_opened_at_its_line(browser: Brows
         await page.keyboard.press("Enter")
         await expect(page.locator("mark").first).to_have_text("needle")
         await expect(page.get_by_label("Search code")).to_have_value("needle")
-        await expect(page.locator(".notice").first).to_contain_text("1 repository is not in this answer")
+        await expect(page.locator(".notice").first).to_contain_text("1 repository is missing")
         await found.shot("results")
         await page.get_by_role("complementary").get_by_role("link", name="Python").click()
         await expect(page.get_by_label("Search code")).to_have_value("needle lang:Python")

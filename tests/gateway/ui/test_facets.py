@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.gateway.ui.facets import SHOWN_MAX, facets, language_leaf, narrowed, repository_leaf, without
+from argosy.gateway.ui.facets import SHOWN_MAX, facets, language_leaf, narrow, repository_leaf, without
 from argosy.search.model import FileMatch
 from argosy.search.query import format_query, parse
 from argosy.search.query.simplify import conjunction
@@ -26,14 +26,14 @@ QUERIES = [
 @pytest.mark.parametrize("text", QUERIES)
 @pytest.mark.parametrize("leaf", [language_leaf("C++"), language_leaf("Common Lisp"), repository_leaf("a.b/c-d (e)")])
 def test_a_narrowed_query_asks_for_both(text: str, leaf: Language | Repo) -> None:
-    asked = narrowed(text, leaf)
+    asked = narrow(text, leaf)
     assert asked is not None
     assert parse(asked).query == conjunction([parse(text).query, leaf])
     assert parse(asked).count == parse(text).count
 
 
 def test_what_is_said_of_the_whole_query_stays_said_of_it() -> None:
-    asked = narrowed("type:file foo or x", language_leaf("Go"))
+    asked = narrow("type:file foo or x", language_leaf("Go"))
     assert asked is not None
     narrower = parse(asked).query
     assert isinstance(narrower, Type)

@@ -28,7 +28,7 @@ def test_a_permalink_names_the_commit_of_the_branch() -> None:
 def test_a_permalink_to_a_commit_that_is_no_longer_indexed_says_so_and_leads_to_the_host() -> None:
     view = file_view(text(b"x\n"), "", version="d" * 40)
     [note] = view.notes
-    assert note == "this link is about commit dddddddddd, and the index holds aaaaaaaaaa now: lines may have moved"
+    assert note == "this link refers to commit dddddddddd, the index is at aaaaaaaaaa: lines may have moved"
     assert view.at_host == f"https://host.example/r/blob/{'d' * 40}/src/a%20b.py"
     assert file_view(text(b"x\n"), "", version="a" * 40).notes == ()
 
@@ -42,10 +42,10 @@ def test_the_way_down_is_linked_and_branches_can_be_changed() -> None:
 
 def test_a_large_file_is_shown_without_colours_and_a_larger_one_in_part() -> None:
     plain = file_view(text(b"x = 1\n" * (COLOURED_CHARACTERS_MAX // 6 + 1)), "")
-    assert "without colours" in plain.notes[0]
+    assert "without syntax colors" in plain.notes[0]
     assert plain.lines[0] == "x = 1"
     cut = file_view(text(b"x" * (SHOWN_BYTES_MAX + 1)), "")
-    assert "shown in part" in cut.notes[0]
+    assert "truncated" in cut.notes[0]
     tall = file_view(text(b"\n" * (SHOWN_LINES_MAX + 1)), "")
     assert len(tall.lines) == SHOWN_LINES_MAX
     assert "shown in part" in tall.notes[0]
@@ -53,12 +53,12 @@ def test_a_large_file_is_shown_without_colours_and_a_larger_one_in_part() -> Non
 
 def test_what_is_not_indexed_says_why() -> None:
     view = file_view(text(b"", skipped="binary"), "")
-    assert view.notes == ("the content is not indexed: binary",)
+    assert view.notes == ("content not indexed: binary",)
     assert view.facts == "Python"
 
 
 def test_bytes_that_are_no_text_are_told() -> None:
-    assert "not all UTF-8" in file_view(text(b"\xff\n"), "").notes[0]
+    assert "not valid UTF-8" in file_view(text(b"\xff\n"), "").notes[0]
 
 
 def test_the_outline_knows_how_deep_things_lie_whichever_comes_first() -> None:

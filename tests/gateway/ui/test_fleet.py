@@ -51,7 +51,7 @@ def test_a_picture_has_a_bound_and_tells_what_it_leaves_out() -> None:
     many = [RepoStatus(f"r{number}", Phase.READY, memory_bytes=number) for number in range(TILES_MAX + 9)]
     [card] = fleet_page(FleetStatus(1.0, (node("n", *many),))).nodes
     assert len(card.tiles) == TILES_MAX
-    assert card.untold == 9
+    assert card.omitted == 9
 
 
 def test_auctions_that_close_first_come_first() -> None:

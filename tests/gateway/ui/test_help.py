@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.gateway.ui.help import EXAMPLES, MEANINGS, WORDS, rows
+from argosy.gateway.ui.help import EXAMPLES, MEANINGS, WORDS, field_examples
 from argosy.gateway.ui.query_kind import asks_for_repositories
 from argosy.search.query import parse
 from argosy.search.query.fields import Field
@@ -10,10 +10,10 @@ from argosy.search.query.fields import Field
 
 def test_every_field_is_explained() -> None:
     assert set(MEANINGS) == set(Field)
-    assert {name for row in rows() for name in row.syntax} >= {"file:", "f:", "meta.NAME:", "lang:"}
+    assert {name for row in field_examples() for name in row.syntax} >= {"file:", "f:", "meta.NAME:", "lang:"}
 
 
-@pytest.mark.parametrize("text", [*EXAMPLES, *(row.example for row in (*WORDS, *rows()))])
+@pytest.mark.parametrize("text", [*EXAMPLES, *(row.example for row in (*WORDS, *field_examples()))])
 def test_every_example_can_be_asked(text: str) -> None:
     assert parse(text).query is not None
 

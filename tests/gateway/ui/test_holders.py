@@ -45,7 +45,7 @@ async def page(holders: Known | None) -> str:
 async def test_others_with_the_same_file_are_named_and_linked() -> None:
     copy = FileHolder("copy", "0123456789abcdef", "/r/copy")
     text = await page(Known(FileHolder(HARBOUR, "c0ffee"), copy, copy, FileHolder("12D3Koo")))
-    note = text.partition("exactly this file is also in ")[2].partition("</p>")[0]
+    note = text.partition("identical file in ")[2].partition("</p>")[0]
     assert note == '12D3Koo, <a href="/r/copy">copy@0123456789</a>'
 
 

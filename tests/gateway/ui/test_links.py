@@ -13,7 +13,7 @@ from argosy.gateway.ui.links import (
     file_url,
     folder_url,
     parameters_of,
-    place_of,
+    parse_target,
     raw_url,
     search_url,
 )
@@ -26,14 +26,14 @@ names = st.lists(segments, min_size=1, max_size=4).map(lambda each: b"/".join(ea
 @given(names, names)
 def test_a_file_is_found_by_its_address(repository: str, path: str) -> None:
     split = urlsplit(file_url(repository, path, branch="b", query="q"))
-    assert place_of(split.path.encode()) == PageTarget(repository, path, is_folder=False)
+    assert parse_target(split.path.encode()) == PageTarget(repository, path, is_folder=False)
     assert parameters_of(split.query.encode()) == {"b": "b", "q": "q"}
 
 
 @given(names, names)
 def test_a_folder_is_found_by_its_address(repository: str, path: str) -> None:
-    assert place_of(urlsplit(folder_url(repository, path)).path.encode()) == PageTarget(repository, path)
-    assert place_of(folder_url(repository).encode()) == PageTarget(repository)
+    assert parse_target(urlsplit(folder_url(repository, path)).path.encode()) == PageTarget(repository, path)
+    assert parse_target(folder_url(repository).encode()) == PageTarget(repository)
 
 
 @given(names, names)
@@ -44,7 +44,7 @@ def test_parameters_survive_whatever_they_hold(repository: str, path: str) -> No
 
 def test_a_name_that_looks_like_an_address_of_ours_is_a_name() -> None:
     for name in ("a/-/b", "-", "a/-", "-/-/a"):
-        assert place_of(file_url(name, "c/-/d").encode()) == PageTarget(name, "c/-/d", is_folder=False)
+        assert parse_target(file_url(name, "c/-/d").encode()) == PageTarget(name, "c/-/d", is_folder=False)
 
 
 def test_a_search_says_only_what_differs_from_the_usual() -> None:
@@ -57,10 +57,10 @@ def test_the_first_parameter_of_a_name_counts() -> None:
 
 
 def test_an_address_has_a_bound() -> None:
-    with pytest.raises(Invalid, match=f"{PARAMETERS_MAX} parameters"):
+    with pytest.raises(Invalid, match=f"at most {PARAMETERS_MAX}"):
         parameters_of(b"&".join(b"a=1" for _ in range(PARAMETERS_MAX + 1)))
 
 
 def test_an_address_without_a_repository_says_so() -> None:
-    with pytest.raises(Invalid, match="names no repository"):
-        place_of(b"/r//-/x")
+    with pytest.raises(Invalid, match="has no repository name"):
+        parse_target(b"/r//-/x")

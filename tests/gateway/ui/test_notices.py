@@ -14,7 +14,7 @@ def test_a_complete_answer_needs_no_notice() -> None:
 def test_a_missing_repository_is_named_with_its_reason(why: MissingReason) -> None:
     [notice] = notices(SearchResult(missing=(Missing("r", why, "https://user:hidden@host is away"),)))
     assert notice.tone is Tone.WARNING
-    assert notice.text.startswith("1 repository is not in this answer: ")
+    assert notice.text.startswith("1 repository is missing: ")
     assert notice.named[0].repository == "r"
     assert "hidden" not in notice.named[0].detail
 

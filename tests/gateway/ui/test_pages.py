@@ -119,9 +119,9 @@ async def test_results_show_matches_facets_and_what_is_missing(client: httpx.Asy
     assert "<mark>needle</mark>" in page
     assert "lang%3APython" in page
     assert "repo%3A%5Egithub%5C.com%2Fargosy%2Fharbour%24" in page
-    assert "1 repository is not in this answer: still being fetched or indexed" in page
+    assert "1 repository is missing: still being fetched or indexed" in page
     assert "github.com/big/slow" in page
-    assert "1 very long line shown in part" in page
+    assert "1 very long line truncated" in page
     assert re.search(r'class="clip"[^>]*>… </span>x+ <mark>needle</mark> y+<span class="clip"', page)
     assert "36 more matches in this file" in page
 
@@ -204,7 +204,7 @@ async def test_a_name_of_two_lines_is_a_name(client: httpx.AsyncClient) -> None:
 
 async def test_a_file_without_content_says_why(client: httpx.AsyncClient) -> None:
     page = (await client.get(file_url(WILD, "logo.png"))).text
-    assert "the content is not indexed: binary" in page
+    assert "content not indexed: binary" in page
 
 
 async def test_a_folder_is_found_without_its_slash(client: httpx.AsyncClient) -> None:

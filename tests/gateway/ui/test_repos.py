@@ -39,7 +39,7 @@ def test_rows_are_chosen_by_words_and_state_and_all_states_are_counted() -> None
 
 
 def test_an_unknown_order_is_refused() -> None:
-    with pytest.raises(Invalid, match="cannot be sorted by 'colour': choose one of name,"):
+    with pytest.raises(Invalid, match="invalid sort key 'colour'; use one of name,"):
         table(FLEET, sort="colour")
 
 

@@ -1,7 +1,7 @@
-"""The web pages of the front door, made on the server; scripts only add comfort.
+"""The web UI: pages rendered on the server, usable without scripts.
 
-Reading order: `links` (the addresses of pages), `results`, `files`, `repos`, `fleet` (answers as
-they are shown), `marking` and `colours` (lines of code), `pages` (templates), `service` (live), `http` (routes).
+Reading order: `links` (URLs), `results`, `files`, `repos`, `fleet` (view models), `highlight` and `syntax_colors`
+(lines of code), `pages` (templates), `live_updates`, `http` (routes).
 """
 
 from argosy.gateway.ui.http import Site, ui_routes

@@ -1,6 +1,6 @@
-"""Links to where the code lives: the addresses of files and commits at their host.
+"""Links to files and commits at their code host.
 
-Templates and addresses come from whoever adds repositories, so only what is the address of a web page becomes a link.
+URLs and templates are user input, so only http and https URLs become links.
 """
 
 import re
@@ -12,12 +12,12 @@ _WEB = re.compile(r"https?://[^\s\"'<>\\]+", re.IGNORECASE)
 
 
 def web_url(text: str) -> str:
-    """The text if it is the address of a page, else nothing."""
+    """The text if it is an http or https URL, else empty."""
     return text if _WEB.fullmatch(text) else ""
 
 
 def file_at_host(repository: Repository, path: str, *, version: str, branch: str) -> str:
-    """The file's page at its host, at that commit; nothing if the host or the commit is not known."""
+    """The URL of the file at that commit; empty if the host or the commit is unknown."""
     template = repository.file_url_template
     return web_url(file_url(template, "", version=version, path=path, branch=branch)) if version else ""
 

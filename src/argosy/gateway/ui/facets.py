@@ -1,7 +1,7 @@
-"""Facets: how the files shown divide by language and by repository, and the query that keeps one part.
+"""Facets: counts of the shown files by language and by repository, with queries that narrow to one of them.
 
-A narrowed query means what was asked and one condition more. That is checked by reading it again; where the text
-cannot simply be added to, the query is printed anew.
+A narrowed query is the original and one more condition. Its text is parsed again to check that; where appending to the
+text changes the meaning, the query is formatted from its tree instead.
 """
 
 import re
@@ -15,15 +15,15 @@ from argosy.search.query import QuerySyntaxError, format_query, parse
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import Language, Query, Repo, Type
 
-SHOWN_MAX = 12  # of one kind, the largest first
+SHOWN_MAX = 12  # per facet, the largest first
 NO_LANGUAGE = "other"
 
-_SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")  # what a pattern reads as something else
+_SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")  # characters with a meaning in patterns
 
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """One part of the files shown. Its address keeps only that part, or all again if it is kept already."""
+    """One value with its file count. The URL narrows to it, or removes the condition if it is applied already."""
 
     name: str
     files: int
@@ -40,18 +40,18 @@ class Facets:
 
 
 def facets(text: str, files: Iterable[FileMatch], *, files_max: int = 0, context: int = 0) -> Facets:
-    """`text` is the query as it was typed; the rest is kept in the addresses."""
+    """`text` is the query as typed; the other arguments are kept in the URLs."""
     found = list(files)
     languages = Counter(file.language or NO_LANGUAGE for file in found)
     repositories = Counter(file.repository for file in found)
 
-    def made(counts: Counter[str], leaf_of: Callable[[str], Query]) -> tuple[Facet, ...]:
+    def build(counts: Counter[str], leaf_of: Callable[[str], Query]) -> tuple[Facet, ...]:
         largest = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:SHOWN_MAX]
         return tuple(_facet(text, name, count, leaf_of(name), files_max, context) for name, count in largest)
 
     return Facets(
-        made(languages, language_leaf),
-        made(repositories, repository_leaf),
+        build(languages, language_leaf),
+        build(repositories, repository_leaf),
         max(0, len(languages) - SHOWN_MAX),
         max(0, len(repositories) - SHOWN_MAX),
     )
@@ -68,32 +68,32 @@ def repository_leaf(name: str) -> Query:
 def _facet(text: str, name: str, files: int, leaf: Query, files_max: int, context: int) -> Facet:
     word = format_query(leaf)
     is_chosen = bool(_places(text, word))
-    asked = without(text, word) if is_chosen else narrowed(text, leaf)
+    asked = without(text, word) if is_chosen else narrow(text, leaf)
     url = search_url(asked, files=files_max, context=context) if asked is not None else ""
     return Facet(name, files, url, is_chosen)
 
 
-def narrowed(text: str, leaf: Query) -> str | None:
-    """The query with one condition more; None if that cannot be typed."""
+def narrow(text: str, leaf: Query) -> str | None:
+    """The query with one more condition; None if no text expresses it."""
     whole = parse(text)
     wanted, word = _with(whole.query, leaf), format_query(leaf)
     for added in (f"{text.strip()} {word}", f"({text.strip()}) {word}"):
         if _means(added, wanted):
             return added
     count = f" count:{whole.count or 'all'}" if whole.count is not None else ""
-    anew = format_query(wanted) + count
-    return anew if _means(anew, wanted) else None
+    rewritten = format_query(wanted) + count
+    return rewritten if _means(rewritten, wanted) else None
 
 
 def without(text: str, word: str) -> str:
-    """The query without a condition that was added to it."""
+    """The query without a condition that a facet added."""
     places = _places(text, word)
     at = places[-1] if places else len(text)
     return " ".join((text[:at].rstrip() + " " + text[at + len(word) :].lstrip()).split(" ")).strip()
 
 
 def _places(text: str, word: str) -> list[int]:
-    """Where the word stands by itself; inside quotes it is another word."""
+    """Positions of the word outside quotes."""
     return [
         found.start()
         for found in re.finditer(rf"(?<!\S){re.escape(word)}(?!\S)", text)
@@ -102,7 +102,7 @@ def _places(text: str, word: str) -> list[int]:
 
 
 def _with(query: Query, leaf: Query) -> Query:
-    """`type:` is said of the whole query, so what is added belongs inside."""
+    """`type:` applies to the whole query, so the condition goes inside."""
     if isinstance(query, Type):
         return Type(query.kind, conjunction([query.child, leaf]))
     return conjunction([query, leaf])

@@ -1,4 +1,4 @@
-"""Matches in a file's page: the query that led to the file is asked again, of that file alone."""
+"""Highlights on a file page: runs the query that led to the file again, restricted to that file."""
 
 import re
 
@@ -10,14 +10,14 @@ from argosy.search.query import parse
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import Query, Regexp, Scope, Type
 
-WALL_TIME_S = 3.0  # a page is not held up for marks
-VERSIONS_MAX = 8  # of the file, on different branches
+WALL_TIME_S = 3.0  # highlights are optional and must not delay the page
+VERSIONS_MAX = 8  # versions of the file on different branches
 
 _SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")
 
 
-def marks_asked(query: str, path: str) -> tuple[Query, Options] | None:
-    """The question; None if it is not about content, or the path cannot be written in one."""
+def highlight_query(query: str, path: str) -> tuple[Query, Options] | None:
+    """The query and options; None if the query has no content condition or the path cannot be expressed."""
     parsed = parse(query).query
     if isinstance(parsed, Type) or not path.isprintable():
         return None
@@ -26,8 +26,8 @@ def marks_asked(query: str, path: str) -> tuple[Query, Options] | None:
     return conjunction([parsed, here]), options
 
 
-def marks_found(answer: SearchResult, file: FileText, branch: str) -> list[Span]:
-    """Where the matches are in the text that is shown."""
+def highlight_spans(answer: SearchResult, file: FileText, branch: str) -> list[Span]:
+    """The spans of the matches in the shown text."""
     for match in answer.files:
         if match.path == file.path and _is_same(match, file, branch):
             ranges = [each for chunk in match.chunks if not chunk.is_file_name for each in chunk.ranges]
@@ -36,7 +36,7 @@ def marks_found(answer: SearchResult, file: FileText, branch: str) -> list[Span]
 
 
 def _is_same(match: FileMatch, file: FileText, branch: str) -> bool:
-    """Whether the match is of this version of the file and not of another branch's."""
+    """Whether the match is in this version of the file, not in another branch's."""
     if branch in ("", "HEAD"):
         return not match.branches or not file.branches or bool(set(match.branches) & set(file.branches))
     return branch in match.branches

@@ -1,4 +1,4 @@
-"""A file as its page shows it: lines with colours and marks, an outline, and where else it can be seen."""
+"""View models of file and folder pages: highlighted lines, outline, branches, links."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from argosy.gateway.ui.syntax_colors import COLOURED_CHARACTERS_MAX, coloured
 from argosy.search.fleet.model import FileText, FolderListing, OutlineEntry
 from argosy.search.model import Repository
 
-SHOWN_BYTES_MAX = 2 << 20  # a browser gets slow above; the rest is in the raw file
+SHOWN_BYTES_MAX = 2 << 20  # browsers get slow above this; the raw file has the rest
 SHOWN_LINES_MAX = 20_000
 OUTLINE_MAX = 1_000
-DEPTH_MAX = 4  # deeper ones are shown as deep as this
-MARKS_MAX = 2_000  # matches marked in one file
+DEPTH_MAX = 4  # deeper definitions are shown at this depth
+MARKS_MAX = 2_000  # highlighted in one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class FolderView:
 
 
 def file_view(file: FileText, branch: str, spans: Sequence[Span] = (), *, version: str = "") -> FilePageView:
-    """`spans` are the matches to mark; `version` is the commit a link was about, if it named one."""
+    """`spans` are the matches to highlight; `version` is the commit of the link, if it has one."""
     repository = file.repository
     text = _shown(file.content)
     at = _version(repository, branch) or file.version
@@ -105,7 +105,7 @@ def folder_view(folder: FolderListing, branch: str) -> FolderView:
 
 
 def crumbs(repository: str, path: str, branch: str) -> tuple[Crumb, ...]:
-    """The way from the repository down to the path; the last step is where one is."""
+    """Breadcrumbs from the repository to the path."""
     steps = path.split("/") if path else []
     above = [Crumb(marked(repository, []), folder_url(repository, branch=branch))]
     for count, step in enumerate(steps, 1):
@@ -114,7 +114,7 @@ def crumbs(repository: str, path: str, branch: str) -> tuple[Crumb, ...]:
 
 
 def outline_view(outline: Sequence[OutlineEntry]) -> tuple[OutlineView, ...]:
-    """Each definition with how deep it lies. A type may stand behind the methods that belong to it."""
+    """Definitions with their nesting depth. A type may come after its methods, as in Go."""
     return tuple(
         OutlineView(entry.name, entry.kind, entry.line, _depth(outline, entry)) for entry in outline[:OUTLINE_MAX]
     )
@@ -162,17 +162,15 @@ def _lines(content: bytes) -> int:
 def _notes(file: FileText, shown: str, version: str, at: str) -> list[str]:
     notes, size = [], size_text(len(file.content))
     if version and at and version != at:
-        notes.append(
-            f"this link is about commit {version[:10]}, and the index holds {at[:10]} now: lines may have moved"
-        )
+        notes.append(f"this link refers to commit {version[:10]}, the index is at {at[:10]}: lines may have moved")
     if file.skipped:
-        notes.append(f"the content is not indexed: {file.skipped}")
+        notes.append(f"content not indexed: {file.skipped}")
     if len(file.content) > SHOWN_BYTES_MAX or _lines(file.content) > SHOWN_LINES_MAX:
-        notes.append(f"the file is large ({size}) and shown in part: see the raw file for the rest")
+        notes.append(f"large file ({size}), truncated; see the raw file for the rest")
     if len(shown) > COLOURED_CHARACTERS_MAX and file.language:
-        notes.append(f"the file is large ({size}) and shown without colours")
+        notes.append(f"large file ({size}), shown without syntax colors")
     if not file.skipped and not _is_text(file.content):
-        notes.append("the file is not all UTF-8: bytes that are no text are shown as �")
+        notes.append("not valid UTF-8: invalid bytes are shown as �")
     return notes
 
 

@@ -1,4 +1,4 @@
-"""The fleet as its page shows it: nodes and their memory, what each holds, auctions, how many nodes there should be."""
+"""View model of the fleet page: nodes with a treemap of their memory, auctions, unowned repositories."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from argosy.gateway.ui.repos import role, state_counts
 from argosy.gateway.ui.treemap import TreemapBox, treemap
 from argosy.search.fleet.model import NodeStatus, Phase, RepoStatus
 
-TILES_MAX = 400  # drawn for one node, the largest first; the rest is counted
+TILES_MAX = 400  # per node, the largest first; the rest are counted
 BOX = TreemapBox(0.0, 0.0, 440.0, 130.0)
 AUCTIONS_MAX = 100
 WAITING_MAX = 50
-SMALLEST_SHARE = 1 / 150  # of a node's picture: less could be neither seen nor clicked
+SMALLEST_SHARE = 1 / 150  # of a treemap: smaller tiles could be neither seen nor clicked
 LETTER_WIDTH, LETTER_HEIGHT = 6.4, 14.0
 
 
@@ -43,7 +43,7 @@ class NodeCard:
     version: str
     problem: str
     tiles: tuple[NodeTile, ...]
-    untold: int  # repositories without a tile
+    omitted: int  # repositories without a tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class AuctionRow:
 class FleetPage:
     nodes: tuple[NodeCard, ...]
     states: tuple[tuple[str, int], ...]
-    waiting: tuple[tuple[str, str, str], ...]  # repositories nobody serves: name, state, reason
+    waiting: tuple[tuple[str, str, str], ...]  # unowned repositories: name, state, reason
     more_waiting: int
     auctions: tuple[AuctionRow, ...]
     more_auctions: int
@@ -72,7 +72,7 @@ class FleetPage:
 
 
 def fleet_page(status: FleetStatus) -> FleetPage:
-    told = [node.status for node in status.nodes if node.status]
+    report = [node.status for node in status.nodes if node.status]
     waiting = [view for view in status.repositories if view.state in (RepoState.UNOWNED, RepoState.FAILED)]
     return FleetPage(
         nodes=tuple(_card(node, status.at) for node in sorted(status.nodes, key=lambda node: node.node)),
@@ -89,29 +89,29 @@ def fleet_page(status: FleetStatus) -> FleetPage:
         live_nodes=sum(node.is_member for node in status.nodes),
         desired_nodes=status.desired_nodes,
         reasons=status.reasons,
-        held=size_text(sum(node.held_bytes for node in told)),
-        budget=size_text(sum(node.budget_bytes for node in told)),
+        held=size_text(sum(node.held_bytes for node in report)),
+        budget=size_text(sum(node.budget_bytes for node in report)),
         at=status.at,
     )
 
 
 def _card(node: NodeView, now: float) -> NodeCard:
-    told = node.status
-    tiles = _tiles(told.repositories) if told else ()
+    report = node.status
+    tiles = _tiles(report.repositories) if report else ()
     return NodeCard(
         name=node.node,
         address=node.address,
         state=_state(node),
         leases=node.leases,
-        held=size_text(told.held_bytes) if told else "–",
-        budget=size_text(told.budget_bytes) if told else "–",
-        free=size_text(told.free_bytes) if told else "–",
-        share=_share(told) if told else 0.0,
-        up=duration_text(max(0.0, now - told.started_at)) if told else "",
-        version=told.version if told else "",
+        held=size_text(report.held_bytes) if report else "–",
+        budget=size_text(report.budget_bytes) if report else "–",
+        free=size_text(report.free_bytes) if report else "–",
+        share=_share(report) if report else 0.0,
+        up=duration_text(max(0.0, now - report.started_at)) if report else "",
+        version=report.version if report else "",
         problem=redact(node.problem),
         tiles=tiles,
-        untold=len(told.repositories) - len(tiles) if told else 0,
+        omitted=len(report.repositories) - len(tiles) if report else 0,
     )
 
 
@@ -123,12 +123,12 @@ def _state(node: NodeView) -> str:
     return "ready" if node.is_member else "joining"
 
 
-def _share(told: NodeStatus) -> float:
-    return min(100.0, 100.0 * told.held_bytes / told.budget_bytes) if told.budget_bytes > 0 else 0.0
+def _share(report: NodeStatus) -> float:
+    return min(100.0, 100.0 * report.held_bytes / report.budget_bytes) if report.budget_bytes > 0 else 0.0
 
 
 def _tiles(repositories: Iterable[RepoStatus]) -> tuple[NodeTile, ...]:
-    """The largest in a picture, each by its memory, though none so small that it cannot be seen."""
+    """The treemap of the largest repositories by memory, with a minimum size per tile."""
     largest = sorted(repositories, key=lambda each: (-each.memory_bytes, each.name))[:TILES_MAX]
     if not largest:
         return ()
@@ -166,7 +166,7 @@ def _colour(repository: RepoStatus) -> str:
 
 
 def _label(name: str, box: TreemapBox) -> str:
-    """The end of the name that fits, which says more than its beginning."""
+    """The longest suffix of the name that fits: the last part identifies a repository best."""
     if box.height < LETTER_HEIGHT + 4:
         return ""
     letters = int((box.width - 10) / LETTER_WIDTH)

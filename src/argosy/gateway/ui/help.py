@@ -1,4 +1,4 @@
-"""The page of the query language: every field with what it asks for, and an example that can be clicked."""
+"""The query-language help page: every field with its meaning and a clickable example."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class HelpExample:
     example: str
 
 
-# What a search does with plain words.
+# Plain words.
 WORDS = (
     HelpExample(("word",), "in the content of a file, or else in its name; a regular expression (RE2)", r"err.*nil"),
     HelpExample(('"two words"',), "with blanks inside quotes", '"func main"'),
@@ -43,7 +43,7 @@ MEANINGS = {
 EXAMPLES = ("sym:main", r"lang:python class\s+\w+Error", "file:README", "repo:. type:repo")
 
 
-def rows() -> tuple[HelpExample, ...]:
+def field_examples() -> tuple[HelpExample, ...]:
     return tuple(
         HelpExample(tuple(f"{name}{field.label[len(field.names[0]) :]}" for name in field.names), meaning, example)
         for field, (meaning, example) in MEANINGS.items()

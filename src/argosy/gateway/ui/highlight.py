@@ -1,7 +1,7 @@
-"""Text as lines of HTML: coloured pieces with the matches marked in them.
+"""Lines of code as HTML, with syntax colors and highlighted matches.
 
-Everything is escaped here and nowhere else on the way to a line of code. Signs that change the direction of text are
-shown as what they are, since code that reads differently from what it does is an old trick.
+All code is escaped here and nowhere else. Characters that change the text direction are shown as code points, because
+they can make code read differently from what it does ("Trojan Source").
 """
 
 import re
@@ -19,12 +19,12 @@ _DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def text_of(content: bytes) -> str:
-    """Bytes that are no text survive as surrogates, one character each; a page shows them as a question mark."""
+    """Decode content; invalid bytes become surrogates, which pages show as replacement characters."""
     return content.decode("utf-8", "surrogateescape")
 
 
 def spans_of(content: bytes, ranges: Iterable[Range], *, start: int = 0) -> list[Span]:
-    """Where in the text of `content` the ranges lie, as far as they do; `start` is the content's offset in its file."""
+    """The character spans of the ranges within `content`; `start` is the offset of the content in its file."""
     spans: list[Span] = []
     at = characters = 0
     for first, last in sorted((each.start.offset - start, each.end.offset - start) for each in ranges):
@@ -37,7 +37,7 @@ def spans_of(content: bytes, ranges: Iterable[Range], *, start: int = 0) -> list
 
 
 def lines_of(pieces: Sequence[Piece], spans: Sequence[Span] = ()) -> list[Markup]:
-    """The lines of a text, without their ends; the spans ascend and do not overlap."""
+    """The lines of a text as HTML, without line ends; the spans are ascending and do not overlap."""
     if len(pieces) == 1 and not pieces[0][0] and not spans:
         return _plain_lines(pieces[0][1])
     lines: list[Markup] = []
@@ -67,14 +67,14 @@ def lines_of(pieces: Sequence[Piece], spans: Sequence[Span] = ()) -> list[Markup
 
 
 def _plain_lines(text: str) -> list[Markup]:
-    """The same for a text with neither colours nor marks, which may be long."""
+    """Fast path for long texts without syntax colors and highlights."""
     shown = _shown(text.replace("\r\n", "\n"), PLAIN, is_marked=False)
     lines = [Markup(line) for line in shown.split("\n")]  # escaped as a whole
     return lines if lines[-1] else lines[:-1]
 
 
 def marked(text: str, spans: Sequence[Span]) -> Markup:
-    """One line, such as a file's name, with the spans marked."""
+    """One line, such as a file name, with highlighted spans."""
     return Markup(" ").join(lines_of([(PLAIN, text)], spans))
 
 

@@ -1,4 +1,4 @@
-"""Who else holds exactly the file that a page shows, as a content index says."""
+"""Other repositories with an identical file, from the content index."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from markupsafe import Markup
 
 from argosy.gateway.ui.highlight import marked
 
-OTHERS_MAX = 20  # named on the page; the rest is counted
+OTHERS_MAX = 20  # named on the page; the rest are counted
 VERSION_CHARS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class FileHolder:
-    """Somebody who has the content: a repository, or whatever its publisher calls it. `url`: its page here, if any."""
+    """A repository that has the content, or the label its publisher gave. `url`: its page here, if any."""
 
     name: str
     version: str = ""
@@ -23,13 +23,13 @@ class FileHolder:
 
 class HolderLookup(Protocol):
     async def holders(self, digest: bytes) -> Sequence[FileHolder]:
-        """Those who hold what has this sha2-256."""
+        """Holders of the content with this SHA-256 digest."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class OtherView:
-    name: Markup  # of strangers: what directs or hides text is written out
+    name: Markup  # from other publishers: bidirectional and invisible characters are escaped
     url: str
 
 
@@ -40,7 +40,7 @@ class OthersView:
 
 
 def others_view(holders: Iterable[FileHolder], repository: str) -> OthersView:
-    """All but the repository on the page, each once however many nodes hold it."""
+    """All holders but the repository of the page, each once."""
     others = sorted({(_name(each), each.url) for each in holders if each.name != repository})
     shown = tuple(OtherView(marked(name, []), url) for name, url in others[:OTHERS_MAX])
     return OthersView(shown, len(others) - len(shown))

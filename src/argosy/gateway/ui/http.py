@@ -1,6 +1,6 @@
-"""The routes of the pages. Each asks the front door, and renders in a thread what takes more than a moment.
+"""Routes of the web UI. Errors become error pages with the HTTP status of the error.
 
-What goes wrong becomes a page with the status of its remedy.
+Pages with much code are rendered in a thread, because highlighting takes long enough to delay other requests.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from argosy.gateway.errors import Unserved
 from argosy.gateway.ports import Admission, SearchGateway
 from argosy.gateway.ui import help as language
 from argosy.gateway.ui.facets import facets
-from argosy.gateway.ui.file_highlights import marks_asked, marks_found
+from argosy.gateway.ui.file_highlights import highlight_query, highlight_spans
 from argosy.gateway.ui.files import file_view, folder_view
 from argosy.gateway.ui.fleet import fleet_page
 from argosy.gateway.ui.highlight import Span
 from argosy.gateway.ui.holders import HolderLookup, OthersView, others_view
-from argosy.gateway.ui.links import PageTarget, file_url, folder_url, parameters_of, place_of
+from argosy.gateway.ui.links import PageTarget, file_url, folder_url, parameters_of, parse_target
 from argosy.gateway.ui.live_updates import LiveUpdates
 from argosy.gateway.ui.notices import missing_notices, notices
 from argosy.gateway.ui.pages import HEADERS, Pages
@@ -51,13 +51,13 @@ FOLDER = Path(__file__).parent / "static"
 ASSETS = "/ui/static/"
 EVENTS = "text/event-stream"
 TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
-FOREVER = "public, max-age=31536000, immutable"  # the address changes with the content
-OTHERS_S = 0.25  # a page is not kept waiting for who else has the file
-LISTED_MAX = 1_000  # repositories in the answer to a query about them
+FOREVER = "public, max-age=31536000, immutable"  # the URL contains a hash of the content
+OTHERS_S = 0.25  # wait for holders of identical files; they are an extra
+LISTED_MAX = 1_000  # repositories on a listing page
 
 
 class _Anything(Convertor[str]):
-    """The rest of an address, even with a newline in it, which file names may have."""
+    """The rest of a path, newlines included: file names may contain them."""
 
     regex = "(?s:.*)"
 
@@ -71,13 +71,13 @@ class _Anything(Convertor[str]):
 register_url_convertor("anything", _Anything())
 
 
-def ui_routes(door: SearchGateway, *, admission: Admission | None = None) -> list[Route]:
-    """All pages of a server that has no other use for `/search` and `/print`."""
-    return Site(door, admission=admission).routes()
+def ui_routes(gateway: SearchGateway, *, admission: Admission | None = None) -> list[Route]:
+    """All pages, for a server that uses `/search` and `/print` for pages only."""
+    return Site(gateway, admission=admission).routes()
 
 
 class _Assets:
-    """The files beside the templates, in memory: they are few and small."""
+    """The static files, in memory: they are few and small."""
 
     def __init__(self) -> None:
         self.files = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in TYPES}
@@ -88,55 +88,55 @@ class _Assets:
 
 
 class Site:
-    """The pages over one front door. Whoever stops the server closes it first, or open pages would keep the server.
+    """The pages of one gateway. Close it before stopping the server: live pages keep their connections open.
 
-    `search_page` and `print_page` are for a server that also speaks to programs at these paths.
+    `search_page` and `print_page` are exported for a server that also serves zoekt's API at these paths.
     """
 
     def __init__(
-        self, door: SearchGateway, *, admission: Admission | None = None, holders: HolderLookup | None = None
+        self, gateway: SearchGateway, *, admission: Admission | None = None, holders: HolderLookup | None = None
     ) -> None:
-        self._door = door
+        self._gateway = gateway
         self._holders = holders
         self._admission = admission or AlwaysAdmit()
         self._assets = _Assets()
         self._pages = Pages(self._assets.url)
-        self._live = LiveUpdates(self._fleet_news)
-        self.search_page = self._shown(self._search)
-        self.print_page = self._shown(self._print)
+        self._live = LiveUpdates(self._render_fleet)
+        self.search_page = self._with_error_page(self._search)
+        self.print_page = self._with_error_page(self._print)
 
     def routes(self) -> list[Route]:
         return [
-            Route("/", self._shown(self._home)),
+            Route("/", self._with_error_page(self._home)),
             Route("/search", self.search_page),
             Route("/print", self.print_page),
-            Route("/r/{place:anything}", self._shown(self._tree)),
-            Route("/repos", self._shown(self._repos)),
-            Route("/fleet", self._shown(self._fleet)),
-            Route("/help", self._shown(self._help)),
-            Route("/ui/fleet/now", self._shown(self._fleet_now)),
-            Route("/ui/fleet/events", self._shown(self._fleet_events)),
-            Route(ASSETS + "{name}", self._shown(self._asset)),
+            Route("/r/{place:anything}", self._with_error_page(self._tree)),
+            Route("/repos", self._with_error_page(self._repos)),
+            Route("/fleet", self._with_error_page(self._fleet)),
+            Route("/help", self._with_error_page(self._help)),
+            Route("/ui/fleet/now", self._with_error_page(self._fleet_now)),
+            Route("/ui/fleet/events", self._with_error_page(self._fleet_events)),
+            Route(ASSETS + "{name}", self._with_error_page(self._asset)),
         ]
 
     def close(self) -> None:
         self._live.close()
 
     def error_page(self, status: int, message: str, headers: Mapping[str, str]) -> Response:
-        """For addresses that are no page of ours."""
+        """The error page for paths that are not pages."""
         values: dict[str, Any] = {"message": message, "notices": (), "code": status, "headers": dict(headers)}
         return self._page("error.html", status, query="", **values)
 
-    def _shown(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint, with what it raises shown as a page."""
+    def _with_error_page(self, endpoint: Endpoint) -> Endpoint:
+        """Wrap an endpoint: errors become error pages."""
 
-        async def answered(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             try:
                 return await endpoint(request)
             except ArgosyError as error:
                 return self._error(error, request.query_params.get("q", ""))
 
-        return answered
+        return respond
 
     def _error(self, error: ArgosyError, query: str) -> Response:
         headers = {"retry-after": retry_after(error)} if isinstance(error, Throttled | Unavailable) else {}
@@ -153,18 +153,18 @@ class Site:
         if query:
             return await self._search(request)
         try:
-            fleet = fleet_page(await self._door.status())
+            fleet = fleet_page(await self._gateway.status())
         except ArgosyError:
-            fleet = None  # the figures are an extra; a search will say what is wrong
+            fleet = None  # the numbers are optional; a search will report the error
         return self._page("home.html", query="", fleet=fleet, examples=language.EXAMPLES)
 
     async def _search(self, request: Request) -> Response:
-        asked = parameters_of(request.scope["query_string"])
-        query = asked.get("q", "").strip()
+        params = parameters_of(request.scope["query_string"])
+        query = params.get("q", "").strip()
         if not query:
             return RedirectResponse("/", 302, HEADERS)
-        context = _number(asked, "ctx", 0, 0, CONTEXT_MAX)
-        files = _number(asked, "num", FILES_STEPS[0], 1, FILES_MAX)
+        context = _number(params, "ctx", 0, 0, CONTEXT_MAX)
+        files = _number(params, "num", FILES_STEPS[0], 1, FILES_MAX)
         try:
             parsed = parse(query)
         except QuerySyntaxError as error:
@@ -172,16 +172,16 @@ class Site:
             return self._page("search_error.html", error.status, query=query, error=message, pointed=pointed)
         if asks_for_repositories(parsed.query):
             with admit_request(self._admission, client_of(request.scope)):
-                listing = await self._door.list(parsed.query)
-            return self._listed(listing, query)
+                listing = await self._gateway.list(parsed.query)
+            return self._list_page(listing, query)
         if parsed.count is not None:
             files = min(parsed.count or FILES_MAX, FILES_MAX)
-        with admit_request(self._admission, client_of(request.scope)) as visit:
-            answer = await self._door.search(parsed.query, options_of(files, context))
-            visit.on_result(answer)
+        with admit_request(self._admission, client_of(request.scope)) as admitted:
+            answer = await self._gateway.search(parsed.query, options_of(files, context))
+            admitted.on_result(answer)
         return await asyncio.to_thread(self._results, answer, parsed, query, files, context)
 
-    def _listed(self, listing: ListResult, query: str) -> Response:
+    def _list_page(self, listing: ListResult, query: str) -> Response:
         entries = sorted(listing.entries, key=lambda entry: entry.repository.name)
         return self._page(
             "listing.html",
@@ -207,23 +207,23 @@ class Site:
         )
 
     async def _tree(self, request: Request) -> Response:
-        place = place_of(request.scope.get("raw_path") or request.scope["path"].encode())
-        asked = parameters_of(request.scope["query_string"])
-        branch = asked.get("b", "")
+        place = parse_target(request.scope.get("raw_path") or request.scope["path"].encode())
+        params = parameters_of(request.scope["query_string"])
+        branch = params.get("b", "")
         if place.is_folder:
             return await self._folder(place, branch)
         try:
-            file = await self._door.file(FileRequest(place.repository, place.path, branch))
+            file = await self._gateway.file(FileRequest(place.repository, place.path, branch))
         except NotFound as error:
             return await self._maybe_folder(place, branch, error)
-        spans, note = await self._marks(file, branch, asked.get("q", ""))
+        spans, note = await self._marks(file, branch, params.get("q", ""))
         others = await self._others(file)
-        return await asyncio.to_thread(self._file, file, branch, asked, spans, note, others)
+        return await asyncio.to_thread(self._file, file, branch, params, spans, note, others)
 
     async def _maybe_folder(self, place: PageTarget, branch: str, error: NotFound) -> Response:
-        """Somebody may have left out the slash at the end."""
+        """Redirect a folder URL without its trailing slash."""
         try:
-            folder = await self._door.folder(FolderRequest(place.repository, place.path, branch))
+            folder = await self._gateway.folder(FolderRequest(place.repository, place.path, branch))
         except NotFound:
             raise error from None
         if not folder.names:
@@ -231,10 +231,10 @@ class Site:
         return RedirectResponse(folder_url(place.repository, place.path, branch=branch), 302, HEADERS)
 
     async def _maybe_inside(self, place: PageTarget, branch: str, error: NotFound) -> Response:
-        """Somebody may have left out what stands between a repository's name and a path in it."""
+        """Redirect a URL without the `/-/` between the repository and the path."""
         if place.path:
             raise error
-        names = {each.name for each in (await self._door.status()).repositories}
+        names = {each.name for each in (await self._gateway.status()).repositories}
         around = [name for name in names if place.repository.startswith(f"{name}/")]
         if place.repository in names or not around:
             raise error
@@ -243,23 +243,23 @@ class Site:
 
     async def _folder(self, place: PageTarget, branch: str) -> Response:
         try:
-            folder = await self._door.folder(FolderRequest(place.repository, place.path, branch))
+            folder = await self._gateway.folder(FolderRequest(place.repository, place.path, branch))
         except NotFound as error:
             return await self._maybe_inside(place, branch, error)
         if place.path and not folder.names:
-            raise NotFound(f"there is no folder {place.path!r} in {place.repository!r}: look for it from the top")
+            raise NotFound(f"folder {place.path!r} not found in {place.repository!r}")
         view = folder_view(folder, branch)
         return self._page("folder.html", query="", view=view, repository=folder.repository, path=place.path)
 
     def _file(
-        self, file: FileText, branch: str, asked: dict[str, str], spans: list[Span], note: str, others: OthersView
+        self, file: FileText, branch: str, params: dict[str, str], spans: list[Span], note: str, others: OthersView
     ) -> Response:
-        view = file_view(file, branch, spans, version=asked.get("v", ""))
+        view = file_view(file, branch, spans, version=params.get("v", ""))
         values: dict[str, Any] = {"view": view, "repository": file.repository, "path": file.path, "note": note}
-        return self._page("file.html", query=asked.get("q", ""), others=others, **values)
+        return self._page("file.html", query=params.get("q", ""), others=others, **values)
 
     async def _others(self, file: FileText) -> OthersView:
-        """Who else holds it, if that is soon known: it is an extra."""
+        """Other holders of the file, unless the lookup fails or takes too long."""
         if self._holders is None or not file.content:
             return OthersView()
         digest = await asyncio.to_thread(lambda: sha256(file.content).digest())
@@ -270,57 +270,57 @@ class Site:
             return OthersView()
 
     async def _marks(self, file: FileText, branch: str, query: str) -> tuple[list[Span], str]:
-        """Where the query that led here matches, and why not if that cannot be told: the file is shown all the same."""
+        """The matches of the query in the file, or a note why they are unknown; the file is shown in any case."""
         if not query or file.skipped:
             return [], ""
         try:
-            asked = marks_asked(query, file.path)
+            asked = highlight_query(query, file.path)
             if asked is None:
                 return [], ""
-            answer = await self._door.search(*asked, only={file.repository.name})
+            answer = await self._gateway.search(*asked, only={file.repository.name})
         except ArgosyError as error:
-            return [], f"matches are not marked: {redact(str(error))}"
-        return marks_found(answer, file, branch), ""
+            return [], f"matches not highlighted: {redact(str(error))}"
+        return highlight_spans(answer, file, branch), ""
 
     async def _print(self, request: Request) -> Response:
-        """Zoekt's address of a file."""
-        asked = parameters_of(request.scope["query_string"])
-        repository, path = asked.get("r", ""), asked.get("f", "")
+        """Redirect zoekt's URL of a file."""
+        params = parameters_of(request.scope["query_string"])
+        repository, path = params.get("r", ""), params.get("f", "")
         if not repository or not path:
-            raise Invalid("/print needs r=, a repository, and f=, the path of a file in it: add what is missing")
-        url = file_url(repository, path, branch=asked.get("b", ""), query=asked.get("q", ""))
+            raise Invalid("/print requires the parameters r (repository) and f (file path)")
+        url = file_url(repository, path, branch=params.get("b", ""), query=params.get("q", ""))
         return RedirectResponse(url, 302, HEADERS)
 
     async def _repos(self, request: Request) -> Response:
-        asked = parameters_of(request.scope["query_string"])
-        words, state = asked.get("filter", ""), asked.get("state", "")
-        sort, is_descending = asked.get("sort", "name"), asked.get("order") == "desc"
-        status = await self._door.status()
-        made = table(status, sort=sort, is_descending=is_descending, words=words, state=state)
-        return self._page("repos.html", query="", table=made, words=words, state=state)
+        params = parameters_of(request.scope["query_string"])
+        words, state = params.get("filter", ""), params.get("state", "")
+        sort, is_descending = params.get("sort", "name"), params.get("order") == "desc"
+        status = await self._gateway.status()
+        repositories = table(status, sort=sort, is_descending=is_descending, words=words, state=state)
+        return self._page("repos.html", query="", table=repositories, words=words, state=state)
 
     async def _fleet(self, request: Request) -> Response:
-        return self._page("fleet.html", query="", fleet=fleet_page(await self._door.status()))
+        return self._page("fleet.html", query="", fleet=fleet_page(await self._gateway.status()))
 
     async def _fleet_now(self, request: Request) -> Response:
-        """The changing part of the fleet's page, for browsers that cannot listen."""
-        return Response(await self._fleet_news(), headers=HEADERS, media_type="text/html")
+        """The live part of the fleet page, for browsers without server-sent events."""
+        return Response(await self._render_fleet(), headers=HEADERS, media_type="text/html")
 
     async def _fleet_events(self, request: Request) -> Response:
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=EVENTS)
-        news = self._live.listen()
-        first = await anext(news)
-        return StreamingResponse(_events(first, news), headers=dict(HEADERS), media_type=EVENTS)
+        updates = self._live.listen()
+        first = await anext(updates)
+        return StreamingResponse(_events(first, updates), headers=dict(HEADERS), media_type=EVENTS)
 
-    async def _fleet_news(self) -> bytes:
+    async def _render_fleet(self) -> bytes:
         try:
-            return self._pages.render("_fleet.html", fleet=fleet_page(await self._door.status()))
+            return self._pages.render("_fleet.html", fleet=fleet_page(await self._gateway.status()))
         except ArgosyError as error:
             return self._pages.render("_problem.html", message=redact(str(error)))
 
     async def _help(self, request: Request) -> Response:
-        return self._page("help.html", query="", words=language.WORDS, rows=language.rows())
+        return self._page("help.html", query="", words=language.WORDS, rows=language.field_examples())
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -349,8 +349,8 @@ def _event(text: bytes) -> bytes:
     return b"".join(b"data: " + line + b"\n" for line in text.splitlines()) + b"\n"
 
 
-def _number(asked: dict[str, str], name: str, default: int, lowest: int, highest: int) -> int:
-    text = asked.get(name, "")
+def _number(params: dict[str, str], name: str, default: int, lowest: int, highest: int) -> int:
+    text = params.get(name, "")
     if not text:
         return default
     if not text.isascii() or not text.isdigit():

@@ -1,8 +1,8 @@
-"""The addresses of the pages, written and read in one place.
+"""Formats and parses the URLs of pages.
 
-A path may hold any bytes but NUL, and a repository's name may look like an address of ours, so both are escaped as
-bytes and an address is taken apart before it is unescaped. `/r/REPOSITORY` is a repository, `/r/REPOSITORY/-/PATH` a
-file in it, and with a slash at the end a folder.
+`/r/REPOSITORY` is a repository, `/r/REPOSITORY/-/PATH` a file in it, and with a trailing slash a folder. A path may
+contain any bytes but NUL and a repository name may contain `/-/`, so both are escaped as bytes, and a URL is split
+before it is unescaped.
 """
 
 import re
@@ -15,35 +15,35 @@ TREE = "/r/"
 INSIDE = "/-/"
 PARAMETERS_MAX = 50  # in a query string
 
-_HYPHEN = re.compile(r"(?:^|(?<=/))-(?=/|$)")  # a step of a name that could be taken for ours
+_HYPHEN = re.compile(r"(?:^|(?<=/))-(?=/|$)")  # a path step of a name that looks like our separator
 
 
 @dataclass(frozen=True, slots=True)
 class PageTarget:
-    """What an address under /r/ names; `path` is without slashes at its ends."""
+    """The target of a URL under /r/; `path` has no leading or trailing slash."""
 
     repository: str
     path: str = ""
     is_folder: bool = True
 
 
-def place_of(raw_path: bytes) -> PageTarget:
-    """What an address as the browser sent it names."""
+def parse_target(raw_path: bytes) -> PageTarget:
+    """Parse the raw path of a request."""
     text = raw_path.decode("ascii", "surrogateescape").removeprefix(TREE)
     name, inside, path = text.partition(INSIDE)
     repository, path = _unescaped(name).strip("/"), _unescaped(path)
     if not repository:
-        raise Invalid("the address names no repository: choose one under /repos")
+        raise Invalid("the URL has no repository name; see /repos")
     return PageTarget(repository, path.strip("/"), not inside or not path or path.endswith("/"))
 
 
 def parameters_of(query_string: bytes) -> dict[str, str]:
-    """The parameters of an address, the first of each name; bytes that are no text survive as surrogates."""
+    """The query parameters, the first of each name; bytes that are not UTF-8 become surrogates."""
     text = query_string.decode("ascii", "surrogateescape")
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=PARAMETERS_MAX)
     except ValueError as error:
-        raise Invalid(f"an address may have {PARAMETERS_MAX} parameters: leave some out") from error
+        raise Invalid(f"too many query parameters (at most {PARAMETERS_MAX})") from error
     return dict(reversed(pairs))
 
 
@@ -58,7 +58,7 @@ def folder_url(repository: str, path: str = "", *, branch: str = "") -> str:
 
 
 def file_url(repository: str, path: str, *, branch: str = "", version: str = "", query: str = "", line: int = 0) -> str:
-    """`version` is the commit the link is about, `query` what led to the file."""
+    """`version` is the commit of the link, `query` the search that led to the file."""
     asked = {name: value for name, value in (("b", branch), ("v", version), ("q", query)) if value}
     address = f"{TREE}{_escaped_name(repository)}{INSIDE}{_escaped(path)}"
     return address + (f"?{_encoded(asked)}" if asked else "") + (f"#L{line}" if line else "")

@@ -1,7 +1,7 @@
-"""Live updates: one look at the fleet a second, however many pages are open, told to all of them.
+"""Live updates of the fleet page: one poll a second, pushed to all open pages as server-sent events.
 
-Looking begins with the first listener and ends with the last. A slow listener misses what is no longer true; nothing
-is queued for it.
+Polling starts with the first listener and stops with the last. Nothing is queued for a slow listener: it skips to the
+newest state.
 """
 
 import asyncio
@@ -11,23 +11,23 @@ from argosy.base.errors import Unavailable
 
 EVERY_S = 1.0
 LISTENERS_MAX = 100
-REPEAT_LOOKS = 15  # told again after so many looks without a change, so that a dead connection is noticed
+REPEAT_POLLS = 15  # an unchanged state is sent again after this many polls, so that dead connections are detected
 
 
 class LiveUpdates:
-    """`look` makes the text to tell; what it raises ends the listeners, who may come back."""
+    """`poll` renders the current state; an exception from it ends all listeners, which reconnect."""
 
     def __init__(
-        self, look: Callable[[], Awaitable[bytes]], *, every_s: float = EVERY_S, listeners_max: int = LISTENERS_MAX
+        self, poll: Callable[[], Awaitable[bytes]], *, every_s: float = EVERY_S, listeners_max: int = LISTENERS_MAX
     ) -> None:
-        self._look = look
+        self._poll = poll
         self._every_s = every_s
         self._listeners_max = listeners_max
         self._listeners = 0
-        self._told = b""
-        self._number = 0  # of what was told last; a listener waits for a higher one
-        self._news = asyncio.Event()  # a new one for every piece of news
-        self._looking: asyncio.Task[None] | None = None
+        self._state = b""
+        self._number = 0  # of the newest state; a listener waits for a higher one
+        self._changed = asyncio.Event()  # replaced on every change
+        self._poller: asyncio.Task[None] | None = None
         self._is_closed = False
 
     @property
@@ -35,55 +35,55 @@ class LiveUpdates:
         return self._listeners
 
     async def listen(self) -> AsyncGenerator[bytes]:
-        """What there is to tell, now and after every change. Unavailable at once if too many listen already."""
+        """Yield the state now and after every change; raises Unavailable above `listeners_max`."""
         if self._is_closed:
-            raise Unavailable("this front door is closing: ask again, another one will answer")
+            raise Unavailable("gateway shutting down; retry")
         if self._listeners >= self._listeners_max:
-            raise Unavailable(f"{self._listeners} pages are live already, and no more can be: reload this one instead")
+            raise Unavailable(f"too many live pages ({self._listeners}); reload the page instead")
         self._listeners += 1
-        seen = self._start_looking()
+        seen = self._start_polling()
         try:
             while not self._is_over():
-                news = self._news
+                changed = self._changed
                 if self._number > seen:
                     seen = self._number
-                    yield self._told
+                    yield self._state
                 else:
-                    await news.wait()
+                    await changed.wait()
         finally:
             self._listeners -= 1
-            if not self._listeners and self._looking is not None:
-                self._looking.cancel()
-                self._looking = None
+            if not self._listeners and self._poller is not None:
+                self._poller.cancel()
+                self._poller = None
 
     def close(self) -> None:
-        """Ends all listening, so that a server can stop without waiting for pages to be closed."""
+        """End all listeners, so that the server can stop while pages are open."""
         self._is_closed = True
-        self._tell()
+        self._wake_listeners()
 
-    def _start_looking(self) -> int:
-        """The number of what was told before; after a pause that is no longer true and must not be told again."""
-        if self._looking is not None and not self._looking.done():
+    def _start_polling(self) -> int:
+        """Start polling if it is stopped; returns the number of the last state, which is stale after a pause."""
+        if self._poller is not None and not self._poller.done():
             return 0
-        self._told = b""
-        self._looking = asyncio.create_task(self._keep_looking())
-        self._looking.add_done_callback(lambda _: self._tell())
+        self._state = b""
+        self._poller = asyncio.create_task(self._poll_forever())
+        self._poller.add_done_callback(lambda _: self._wake_listeners())
         return self._number
 
-    async def _keep_looking(self) -> None:
+    async def _poll_forever(self) -> None:
         unchanged = 0
         while True:
-            found = await self._look()
-            unchanged = unchanged + 1 if found == self._told else 0
-            if unchanged in (0, REPEAT_LOOKS):
-                self._told, unchanged = found, 0
+            found = await self._poll()
+            unchanged = unchanged + 1 if found == self._state else 0
+            if unchanged in (0, REPEAT_POLLS):
+                self._state, unchanged = found, 0
                 self._number += 1
-                self._tell()
+                self._wake_listeners()
             await asyncio.sleep(self._every_s)
 
-    def _tell(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+    def _wake_listeners(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def _is_over(self) -> bool:
-        return self._is_closed or self._looking is None or self._looking.done()
+        return self._is_closed or self._poller is None or self._poller.done()

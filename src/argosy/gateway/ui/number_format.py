@@ -1,8 +1,8 @@
-"""Numbers as people read them: sizes, counts, times. Every figure on a page passes through here."""
+"""Formats sizes, counts and times for pages."""
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _SPANS = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
-VERSION_CHARACTERS = 10  # of a commit: enough to tell commits of one repository apart
+VERSION_CHARACTERS = 10  # of a commit hash: unique within a repository in practice
 
 
 def size_text(size_bytes: float) -> str:
@@ -35,7 +35,7 @@ def duration_text(seconds: float) -> str:
 
 
 def age_text(then_s: float, now_s: float) -> str:
-    """How long ago; a time that was never told is a dash, and clocks that differ a little do not see the future."""
+    """How long ago. An unknown time is a dash; clock skew never shows a time in the future."""
     if then_s <= 0:
         return "–"
     age_s = max(0.0, now_s - then_s)

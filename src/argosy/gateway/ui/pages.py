@@ -1,7 +1,7 @@
-"""Templates become pages, and the headers that every page carries.
+"""Renders templates, and defines the HTTP headers of every page.
 
-A template escapes all it is given, except lines of code that `marking` has already escaped. Nothing is loaded from
-elsewhere and no script or style stands inside a page: the policy that browsers are told forbids both.
+Templates escape all values, except lines of code that `highlight` has escaped already. Pages load nothing from other
+hosts and contain no inline scripts or styles; the content security policy forbids both.
 """
 
 from collections.abc import Callable, Mapping
@@ -27,13 +27,13 @@ POLICY = "; ".join(
 HEADERS: Mapping[str, str] = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",  # what somebody searches for is nobody else's business
-    "cache-control": "no-store",  # the fleet changes, and so do indexes
+    "referrer-policy": "same-origin",  # queries must not leak to other sites
+    "cache-control": "no-store",  # fleet and indexes change
 }
 
 
 class Pages:
-    """The templates; `asset` tells the address of a file beside them."""
+    """The Jinja environment; `asset` maps the name of a static file to its URL."""
 
     def __init__(self, asset: Callable[[str], str]) -> None:
         self._environment = Environment(
@@ -59,6 +59,6 @@ class Pages:
         }
 
     def render(self, template: str, **values: Any) -> bytes:
-        """The page. What is no text, such as the odd bytes of a file's name, is shown as a question mark."""
+        """Render a page. Bytes that are not UTF-8, as in odd file names, become replacement characters."""
         page = self._environment.get_template(template).render(values)
         return page.encode("utf-8", "surrogateescape").decode("utf-8", "replace").encode()

@@ -1,4 +1,4 @@
-"""What kind of answer a query wants: files, or the repositories themselves."""
+"""Decides whether a query lists files or repositories."""
 
 from argosy.search.query.tree import (
     Alias,
@@ -19,9 +19,9 @@ from argosy.search.query.tree import (
 
 
 def asks_for_repositories(query: Query) -> bool:
-    """Whether people want a list of repositories: `type:repo`, or nothing is said about files.
+    """Whether the result is a list of repositories: `type:repo`, or no condition on files.
 
-    Wider than what zoekt's programs are answered: `archived:no repo:x` names no file, and so lists repositories.
+    Wider than zoekt's API: `archived:no repo:x` has no condition on files, so the page lists repositories.
     """
     if isinstance(query, Type):
         return query.kind is Kind.REPO or asks_for_repositories(query.child)

@@ -1,4 +1,4 @@
-"""The table of repositories: chosen, sorted, counted."""
+"""View model of the repository table: filtered, sorted and counted."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from argosy.gateway.ui.code_host_links import web_url
 from argosy.gateway.ui.links import folder_url
 from argosy.gateway.ui.number_format import age_text, count_text, size_text, version_text
 
-ROWS_MAX = 2_000  # shown at once; the filter reaches all
+ROWS_MAX = 2_000  # rows per page; the filter applies to all repositories
 
 _WORST_FIRST = (RepoState.FAILED, RepoState.UNOWNED, RepoState.WARMING, RepoState.DRAINING, RepoState.READY)
 
@@ -22,7 +22,7 @@ class RepoRow:
     name: str
     url: str
     state: str
-    phase: str  # what its node does just now, if it is not simply ready
+    phase: str  # progress on its node, if it is not simply ready
     progress: float
     is_pinned: bool
     memory: str
@@ -31,13 +31,13 @@ class RepoRow:
     version: str
     holders: tuple[str, ...]
     reason: str
-    origin: str  # the page at its host
+    origin: str  # its page at the code host
 
 
 @dataclass(frozen=True, slots=True)
 class RepoTable:
     rows: tuple[RepoRow, ...]
-    found: int  # before the bound on rows
+    found: int  # before the limit on rows
     total: int
     states: tuple[tuple[str, int], ...]
     sort: str
@@ -73,9 +73,9 @@ SORTS: dict[str, Callable[[RepoView], Any]] = {
 def table(
     status: FleetStatus, *, sort: str = "name", is_descending: bool = False, words: str = "", state: str = ""
 ) -> RepoTable:
-    """`words` must all be in a repository's name; `state` is one of RepoState's, or empty."""
+    """`words` must all occur in the name; `state` is a RepoState value or empty."""
     if sort not in SORTS:
-        raise Invalid(f"repositories cannot be sorted by {sort!r}: choose one of {', '.join(SORTS)}")
+        raise Invalid(f"invalid sort key {sort!r}; use one of {', '.join(SORTS)}")
     named = [view for view in status.repositories if _has(view.name, words)]
     states = Counter(view.state.value for view in named)
     chosen = [view for view in named if not state or view.state.value == state]
@@ -116,12 +116,12 @@ def _row(view: RepoView, now: float) -> RepoRow:
 
 
 def holders(view: RepoView) -> tuple[str, ...]:
-    """Who holds it, the primary first; a replica or successor says so."""
-    return tuple(f"{seat.node}{role(seat.replica)}" for seat in view.holders)
+    """Names of the holders, the primary first, with the role of the others."""
+    return tuple(f"{holder.node}{role(holder.replica)}" for holder in view.holders)
 
 
 def role(replica: int) -> str:
-    """What a holder of that slot is, behind its name; nothing for the primary."""
+    """The role of a slot as a suffix of the node name; empty for the primary."""
     return "" if replica == 0 else " (successor)" if replica < 0 else f" (replica {replica})"
 
 

@@ -1,6 +1,6 @@
-"""An answer as the search page shows it: files with their excerpts, line by line.
+"""View model of the search page: files with excerpts, line by line.
 
-Only what is shown is coloured, and only so much of one page.
+Only shown lines get syntax colors, up to a bound per page.
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from argosy.search.model import Chunk, FileMatch, LimitHit, Options, SearchResul
 FILES_STEPS = (50, 100, 200, 500, 1_000)
 FILES_MAX = FILES_STEPS[-1]
 CONTEXT_MAX = 10
-FILE_MATCHES_MAX = 24  # shown of one file; the rest is counted
-OPEN_CHUNKS = 4  # of a file, before one has to ask for the others
-LINE_BYTES_MAX = 400  # a screen's width and a half, several times over
+FILE_MATCHES_MAX = 24  # shown per file; the rest are counted
+OPEN_CHUNKS = 4  # shown per file; further ones are folded
+LINE_BYTES_MAX = 400  # several screen widths
 WALL_TIME_S = 10.0
-COLOURED_BYTES_MAX = 100_000  # on one page, about half a second's work; what follows is plain
+COLOURED_BYTES_MAX = 100_000  # per page, about half a second of work; later lines stay plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class LineView:
 class ChunkView:
     lines: tuple[LineView, ...]
     is_clipped: bool = False
-    is_headless: bool = False  # clipped, and what is left out comes first
-    inside: str = ""  # the definition its best match lies in
+    is_headless: bool = False  # clipped at its start
+    inside: str = ""  # the definition around its best match
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +50,12 @@ class FileMatchView:
     matches: int
     chunks: tuple[ChunkView, ...]
     folded: tuple[ChunkView, ...]
-    more: int  # matches that are not shown
+    more: int  # matches not shown
     skipped: str = ""
 
 
 def options_of(files: int, context: int) -> Options:
-    """The bounds of a search from the page."""
+    """The limits of a search from the page."""
     return Options(
         files_max=files,
         file_matches_max=FILE_MATCHES_MAX,
@@ -66,14 +66,14 @@ def options_of(files: int, context: int) -> Options:
 
 
 def next_step(answer: SearchResult, files: int) -> int:
-    """How many files to ask for next if there are more; 0 if there are none, or no page shows so many."""
+    """The number of files on the next, larger page; 0 if there are no more or the page is at its maximum."""
     if LimitHit.FILES_SHOWN not in answer.limits_hit:
         return 0
     return next((step for step in FILES_STEPS if step > files), 0)
 
 
 def file_views(answer: SearchResult, query: str) -> Iterator[FileMatchView]:
-    """The files in the order of the answer; `query` is what was typed, so that a file's page can mark it, too."""
+    """The files in result order; `query` is passed on to file pages, which highlight its matches."""
     left = COLOURED_BYTES_MAX
     for file in answer.files:
         left -= sum(len(chunk.content) for chunk in file.chunks)
@@ -81,7 +81,7 @@ def file_views(answer: SearchResult, query: str) -> Iterator[FileMatchView]:
 
 
 def _branch(answer: SearchResult, file: FileMatch) -> str:
-    """The branch to name in a link: none for a file on the first one."""
+    """The branch for a link; empty for the default branch."""
     repository = answer.repositories.get(file.repository)
     first = repository.branches[0].name if repository and repository.branches else "HEAD"
     return "" if not file.branches or first in file.branches else file.branches[0]
@@ -109,7 +109,7 @@ def _file_view(file: FileMatch, query: str, branch: str, *, is_coloured: bool) -
 
 
 def _name(file: FileMatch) -> Markup:
-    """The path, with what matched in it marked."""
+    """The path with highlighted matches."""
     for chunk in file.chunks:
         if chunk.is_file_name and text_of(chunk.content) == file.path:
             spans = spans_of(chunk.content, chunk.ranges)
@@ -119,7 +119,7 @@ def _name(file: FileMatch) -> Markup:
 
 def _chunk_view(chunk: Chunk, url: str, language: str) -> ChunkView:
     text = text_of(chunk.content)
-    # A clipped line begins anywhere, inside a string for example: colours would lie.
+    # A clipped line may start inside a string, for example, so its syntax colors would be wrong.
     pieces = coloured(text, language if not chunk.is_clipped else "")
     matching = {line for each in chunk.ranges for line in range(each.start.line, each.end.line + 1)}
     spans = spans_of(chunk.content, chunk.ranges, start=chunk.start.offset)
@@ -131,5 +131,5 @@ def _chunk_view(chunk: Chunk, url: str, language: str) -> ChunkView:
 
 
 def _inside(chunk: Chunk) -> str:
-    """What encloses the definition that was found, for those that have something around them."""
+    """The scope that encloses the matched definition, if any."""
     return next((f"{each.parent_kind} {each.parent}" for each in chunk.symbols if each and each.parent), "")

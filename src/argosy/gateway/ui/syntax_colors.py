@@ -1,4 +1,4 @@
-"""Syntax colours: a text cut into pieces, each with the class that colours it.
+"""Syntax highlighting with Pygments: cuts a text into pieces with a CSS class each.
 
 The pieces put together are the text again, always: where a lexer loses or moves something the text stays plain. The
 work is bounded, because a lexer is a set of backtracking patterns and the text is a stranger's.
@@ -109,7 +109,7 @@ _CLASSES: dict[_TokenType, str] = {
 
 
 def coloured(text: str, language: str) -> Sequence[Piece]:
-    """The text in pieces; one plain piece if the language is not known or the text is too long."""
+    """The text in pieces; one plain piece if the language is unknown or the text is too long."""
     if len(text) > COLOURED_CHARACTERS_MAX or not language:
         return ((PLAIN, text),)
     return (_excerpt if len(text) <= EXCERPT_CHARACTERS_MAX else _file)(text, language)

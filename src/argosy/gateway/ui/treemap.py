@@ -1,7 +1,7 @@
-"""A treemap: weights become rectangles that fill a box, each as nearly square as its neighbours let it be.
+"""A squarified treemap (Bruls, Huizing and van Wijk): lays out weights as nearly square rectangles that fill a box.
 
-Squarified, after Bruls, Huizing and van Wijk: the heaviest first, laid in strips along the shorter side, and a strip
-takes one more for as long as that makes its worst rectangle squarer.
+The largest weights come first, in strips along the shorter side; a strip grows while that improves its worst aspect
+ratio.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class TreemapBox(NamedTuple):
 
 
 def treemap(weights: Sequence[float], box: TreemapBox) -> list[TreemapBox]:
-    """One rectangle for each weight, in the same order; areas are in proportion. Weights are above zero."""
+    """One rectangle per weight, in the same order, with proportional area. Weights must be positive."""
     assert all(weight > 0 for weight in weights), weights
     total = sum(weights)
     order = sorted(range(len(weights)), key=lambda number: -weights[number])
@@ -25,7 +25,7 @@ def treemap(weights: Sequence[float], box: TreemapBox) -> list[TreemapBox]:
     left, at = box, 0
     while at < len(areas):
         count = _strip(areas, at, min(left.width, left.height))
-        strip, left = _laid(areas[at : at + count], left)
+        strip, left = _lay_out(areas[at : at + count], left)
         placed += strip
         at += count
     found: list[TreemapBox] = [box] * len(weights)
@@ -35,7 +35,7 @@ def treemap(weights: Sequence[float], box: TreemapBox) -> list[TreemapBox]:
 
 
 def _strip(areas: Sequence[float], at: int, side: float) -> int:
-    """How many of the areas from `at` on the next strip takes."""
+    """The number of areas in the next strip, starting at `at`."""
     count, total, worst = 1, areas[at], _worst(areas[at], areas[at], areas[at], side)
     while at + count < len(areas):
         total += areas[at + count]
@@ -47,14 +47,14 @@ def _strip(areas: Sequence[float], at: int, side: float) -> int:
 
 
 def _worst(largest: float, smallest: float, total: float, side: float) -> float:
-    """The longest shape in a strip of this area along this side, as a ratio."""
+    """The worst aspect ratio in a strip of this total area along this side."""
     if side <= 0 or smallest <= 0:
         return float("inf")
     return max(side * side * largest / (total * total), total * total / (side * side * smallest))
 
 
-def _laid(areas: Sequence[float], box: TreemapBox) -> tuple[list[TreemapBox], TreemapBox]:
-    """The strip at the box's shorter side, and what is left of the box."""
+def _lay_out(areas: Sequence[float], box: TreemapBox) -> tuple[list[TreemapBox], TreemapBox]:
+    """Lay out a strip along the shorter side; returns its boxes and the rest of the box."""
     total, placed = sum(areas), []
     if box.width >= box.height:
         depth, y = total / box.height if box.height else 0.0, box.y

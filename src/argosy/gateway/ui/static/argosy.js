@@ -109,7 +109,7 @@ if (copy && navigator.clipboard) {
   copy.addEventListener("click", () => copyLink(one("#permalink").href));
 }
 
-// A filter hides rows at once; the server does the same for whoever presses Enter.
+// A filter hides rows at once; the server does the same on Enter.
 
 const filter = one("[data-filter]");
 if (filter && one(filter.dataset.filter)) {
