@@ -48,7 +48,7 @@ def test_a_large_file_is_shown_without_colours_and_a_larger_one_in_part() -> Non
     assert "truncated" in cut.notes[0]
     tall = file_view(text(b"\n" * (SHOWN_LINES_MAX + 1)), "")
     assert len(tall.lines) == SHOWN_LINES_MAX
-    assert "shown in part" in tall.notes[0]
+    assert "truncated" in tall.notes[0]
 
 
 def test_what_is_not_indexed_says_why() -> None:
