@@ -21,15 +21,15 @@ UNIT = Unit("https://example.org/code.git")
 SETTINGS = OwnershipSettings(ttl_s=2.0, renew_s=0.5, window_s=1.0, sweep_s=0.1, catalog_s=0.5)
 
 
-class Wishes:
-    """The catalog: what should be held. A real one reads a database."""
+class FixedCatalog:
+    """Desired units. A real catalog reads a database."""
 
     async def units(self) -> list[UnitSpec]:
         return [UnitSpec(UNIT.name, footprint_bytes=1000)]
 
 
 class Indexes:
-    """The work: here a unit is ready at once. A real one clones and indexes."""
+    """The workload. Here a unit is ready at once; a real workload clones and indexes it."""
 
     async def warm(self, lease: Lease) -> int:
         return 1000
@@ -39,7 +39,7 @@ class Indexes:
 
 
 class Memory:
-    """What a node bids with. `argosy.ownership.backends.cgroup.CgroupMemory` measures the real thing."""
+    """Free memory to bid with. `argosy.ownership.backends.cgroup.CgroupMemory` measures the real one."""
 
     def __init__(self, free_bytes: int) -> None:
         self._free_bytes = free_bytes
@@ -55,17 +55,23 @@ async def main() -> None:
     nodes, running = {}, []
     for name, free_bytes in (("small", 10_000), ("large", 90_000)):
         node = OwnershipNode(
-            store, Wishes(), Indexes(), Memory(free_bytes), node_id=name, address=f"{name}:6070", settings=SETTINGS
+            store,
+            FixedCatalog(),
+            Indexes(),
+            Memory(free_bytes),
+            node_id=name,
+            address=f"{name}:6070",
+            settings=SETTINGS,
         )
-        node.observers.append(partial(tell, changes, name))
+        node.observers.append(partial(record, changes, name))
         nodes[name] = node
         running.append(asyncio.create_task(node.run()))
 
     print(await changes.get())  # the first holder
     holder = next(node for node in nodes.values() if node.holds(UNIT))
-    print(f"{holder.node_id} asks itself: do I hold it? {holder.holds(UNIT)}; epoch {holder.require_lease(UNIT).epoch}")
+    print(f"{holder.node_id} holds it: {holder.holds(UNIT)}, epoch {holder.require_lease(UNIT).epoch}")
 
-    await holder.drain()  # it waits until the other is ready
+    await holder.drain()  # returns once the other node is ready and has the unit
     print(await changes.get())
     print(await changes.get())
     for task in running:
@@ -73,7 +79,7 @@ async def main() -> None:
     await asyncio.gather(*running, return_exceptions=True)
 
 
-def tell(changes: asyncio.Queue[str], name: str, change: ServingChange) -> None:
+def record(changes: asyncio.Queue[str], name: str, change: ServingChange) -> None:
     match change:
         case ServingStarted(unit, epoch, _) if unit == UNIT:
             changes.put_nowait(f"{name} serves it under epoch {epoch}")

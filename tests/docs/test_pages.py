@@ -217,10 +217,10 @@ async def _with_a_node(program: str, block: Block, names: dict[str, Any]) -> dic
     exec((ROOT / "examples" / "hold_a_unit.py").read_text(), example)
     space = example["Space"]("repos", is_auctioned=True)
     clock, random = example["SystemClock"](), example["system_random"]()
-    store = await example["open_store"]("memory://", space, clock=clock, random=random, grace_s=0)
+    store = await example["open_ownership_store"]("memory://", space, clock=clock, random=random, grace_s=0)
     node = example["OwnershipNode"](
         store,
-        example["Wishes"](),
+        example["FixedCatalog"](),
         example["Indexes"](),
         example["Memory"](90_000),
         node_id="one",
