@@ -194,7 +194,7 @@ async def test_searching_without_waiting_answers_the_same(shelf: IndexSet) -> No
     assert answer == shelf.search_now(tree_of("needle"), Options())
 
 
-async def test_only_the_named_repositories_are_searched(shelf: IndexSet) -> None:
+async def test_only_the_named_repositories_are_search(shelf: IndexSet) -> None:
     options = Options(files_max=0)
     answer = await shelf.search(tree_of("needle"), options, only={"gamma", "alpha", "nowhere"})
     whole = await shelf.search(tree_of("needle"), options)
@@ -204,7 +204,7 @@ async def test_only_the_named_repositories_are_searched(shelf: IndexSet) -> None
     assert [each.name for each in await shelf.repositories(TRUE, only={"gamma", "nowhere"})] == ["gamma"]
 
 
-async def test_what_is_dropped_after_the_call_is_still_searched(indexes: list[Index]) -> None:
+async def test_what_is_dropped_after_the_call_is_still_search(indexes: list[Index]) -> None:
     """A search that waits for a free thread would otherwise miss it, and nobody would be told."""
     shelf, gate = IndexSet(indexes, threads=1), threading.Event()
     loop = asyncio.get_running_loop()
@@ -224,7 +224,7 @@ async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Inde
     begun, ended = threading.Event(), threading.Event()
 
     class Endless(IndexSet):
-        def _searched(
+        def _search(
             self,
             indexes: KernelTables,
             query: Query,
@@ -234,8 +234,8 @@ async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Inde
         ) -> SearchResult:
             begun.set()
             while not is_cancelled():
-                super()._searched(indexes, query, options, is_cancelled)
-            answer = super()._searched(indexes, query, options, is_cancelled)
+                super()._search(indexes, query, options, is_cancelled)
+            answer = super()._search(indexes, query, options, is_cancelled)
             assert answer.limits_hit == (LimitHit.CANCELLED,)
             ended.set()
             return answer

@@ -58,7 +58,7 @@ def best_line(file: FileMatch) -> str:
         ("click", "sym:^Group$", "core.py", "class Group("),
         ("click", "sym:_via_pager", "termui.py", "def echo_via_pager("),
         ("argosy", "class Searcher", "src/argosy/search/ports.py", "class Searcher("),
-        ("argosy", "Options Answer", "src/argosy/search/model.py", "class "),
+        ("argosy", "Options SearchResult", "src/argosy/search/model.py", "class "),
     ],
 )
 def test_what_is_meant_comes_first(indexes: Mapping[str, Index], package: str, text: str, path: str, line: str) -> None:

@@ -52,7 +52,7 @@ def test_what_is_neither_cached_nor_can_be_is_compiled_in_memory_with_a_warning(
     done = run([str(python), "-c", ONE_KERNEL], environment(layout / "home"), within_s=PROGRAM_S_MAX)
     assert done.stderr == ""
     warning, collector = done.stdout.splitlines()
-    assert "no cache folder is writable, set NUMBA_CACHE_DIR" in warning
+    assert "no cache directory is writable; set NUMBA_CACHE_DIR" in warning
     assert collector == "compiled None"
 
 

@@ -84,7 +84,7 @@ def test_workers_do_nothing_where_all_is_cached() -> None:
 
 SHARED = """
     import sys
-    from argosy.search.kernels import compiler, selecting, worker
+    from argosy.search.kernels import compiler, selection, worker
     names = ("blocks_within", "mark_documents", "mark_first_documents")
     loaded = []
     load = compiler.load
