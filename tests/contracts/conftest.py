@@ -8,7 +8,7 @@ from typing import Protocol
 import pytest
 
 from argosy.base.clock import SystemClock, system_random
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.factory import open_ownership_store as open_by_url
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
@@ -60,11 +60,13 @@ class Backend(ABC):
 class MemoryBackend(Backend):
     def __init__(self) -> None:
         super().__init__()
-        self._stores: dict[Space, MemoryStore] = {}
+        self._stores: dict[Space, MemoryOwnershipStore] = {}
 
     async def _open(self, space: Space, grace_s: float) -> OwnershipStore:
         if space not in self._stores:
-            self._stores[space] = MemoryStore(space, clock=SystemClock(), random=system_random(), grace_s=grace_s)
+            self._stores[space] = MemoryOwnershipStore(
+                space, clock=SystemClock(), random=system_random(), grace_s=grace_s
+            )
         return self._stores[space]
 
 

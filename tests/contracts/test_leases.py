@@ -144,7 +144,7 @@ async def test_an_auctioned_unit_cannot_be_claimed(open_store: OpenStore) -> Non
     """ "The only way to obtain an initial lease on a repo in the prototype is through the bidding flow." """
     store = await open_store(AUCTIONED)
     session = await holder(store, "n1")
-    with pytest.raises(Invalid, match="won at auction"):
+    with pytest.raises(Invalid, match="acquired by auction"):
         await store.claim(session, UNIT)
     assert await holders(store) == {}
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from argosy.base.errors import ArgosyError
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
@@ -186,7 +186,7 @@ async def test_a_random_history_is_answered_as_by_the_memory_twin(
 ) -> None:
     """ "The implementation supports both a Redis-backed mode […] and an in-memory fallback for tests." """
     actor = Actor(await open_store(space))
-    twin = Actor(MemoryStore(space, clock=CLOCK, random=Random(seed)))
+    twin = Actor(MemoryOwnershipStore(space, clock=CLOCK, random=Random(seed)))
     for number, step in enumerate(plan(seed)):
         assert await actor.perform(step) == await twin.perform(step), f"step {number}: {step}"
 

@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from argosy.base.errors import NotOwner
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, MemberGone, WatchEvent
 from argosy.ownership.model import LeaseState, SessionRole, Unit
 from argosy.ownership.ring import Ring
@@ -255,4 +255,4 @@ async def test_keepalives_come_every_two_seconds_and_not_in_step(world: World) -
     await world.pass_time(100.0)
     for name, link in world.links.items():
         assert 2 * 100 / KEEPALIVE_S <= link.calls["renew"] - before[name] <= 2 * 100 / (0.9 * KEEPALIVE_S) + 2
-    assert isinstance(world.store, MemoryStore)
+    assert isinstance(world.store, MemoryOwnershipStore)

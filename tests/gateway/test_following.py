@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.gateway import Gateway, GatewaySettings
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.fleet_watcher import FleetWatcher
 from argosy.ownership.model import LeaseState, Member, SessionRole, Space, Unit
 from argosy.registry import catalog, open_registry
@@ -43,7 +43,7 @@ class Changes:
 
 async def test_answers_follow_leases_and_the_catalog() -> None:
     clock, random = SystemClock(), seeded_random(1)
-    store = MemoryStore(Space("repos", is_auctioned=False), clock=clock, random=random)
+    store = MemoryOwnershipStore(Space("repos", is_auctioned=False), clock=clock, random=random)
     registry = await open_registry("memory://", clock=clock, random=random)
     onlooker, specs = FleetWatcher(store), CatalogWatcher(registry)
     following = [asyncio.create_task(each.run()) for each in (onlooker, specs)]

@@ -6,7 +6,7 @@ import pytest
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.factory import SCHEMES, open_ownership_store
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
@@ -20,7 +20,7 @@ async def opened(url: str) -> OwnershipStore:
 
 async def test_memory_is_a_store_of_its_own_each_time() -> None:
     one, two = await opened("memory://"), await opened("memory://")
-    assert isinstance(one, MemoryStore)
+    assert isinstance(one, MemoryOwnershipStore)
     assert one is not two
     assert one.space == SPACE
 

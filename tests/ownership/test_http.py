@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from argosy.app.roles.hold import BareHolding, StaticCatalog
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.http import EXCEPTION_HANDLERS
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.http import ownership_routes
 from argosy.ownership.model import Space, Unit
 from argosy.ownership.node_service import OwnershipNode
@@ -66,7 +66,7 @@ async def until(condition) -> None:
 
 @pytest.fixture
 async def node() -> AsyncIterator[OwnershipNode]:
-    store = MemoryStore(Space("repos", is_auctioned=True), clock=SystemClock(), random=seeded_random(1))
+    store = MemoryOwnershipStore(Space("repos", is_auctioned=True), clock=SystemClock(), random=seeded_random(1))
     catalog = StaticCatalog(["a/b", "c"])
     node = OwnershipNode(
         store, catalog, BareHolding(), Plenty(), node_id="n1", address="10.0.0.1:6070", settings=SETTINGS

@@ -8,7 +8,7 @@ import pytest
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Conflict, Fenced, Throttled
 from argosy.ownership.auction import PENDING_BUFFER_S
-from argosy.ownership.backends.memory import WATCH_BACKLOG_MAX, MemoryStore
+from argosy.ownership.backends.memory import WATCH_BACKLOG_MAX, MemoryOwnershipStore
 from argosy.ownership.events import AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged, MemberChanged, Snapshot
 from argosy.ownership.model import BidOutcome, CloseOutcome, LeaseState, Session, SessionRole, Space, Unit
 from tests.ownership.making import member
@@ -37,11 +37,11 @@ def clock() -> Hand:
     return Hand()
 
 
-def store_of(clock: Hand, *, is_auctioned: bool = False, grace_s: float = 0.0) -> MemoryStore:
-    return MemoryStore(Space("repos", is_auctioned), clock=clock, random=seeded_random(1), grace_s=grace_s)
+def store_of(clock: Hand, *, is_auctioned: bool = False, grace_s: float = 0.0) -> MemoryOwnershipStore:
+    return MemoryOwnershipStore(Space("repos", is_auctioned), clock=clock, random=seeded_random(1), grace_s=grace_s)
 
 
-async def holder(store: MemoryStore, node: str = "n1", ttl_s: float = 30.0) -> Session:
+async def holder(store: MemoryOwnershipStore, node: str = "n1", ttl_s: float = 30.0) -> Session:
     return await store.open_session(SessionRole.HOLDER, member(node), ttl_s=ttl_s)
 
 

@@ -118,7 +118,7 @@ async def test_a_second_node_of_the_same_id_gives_up_and_says_why(world: World) 
     first = world.tasks["n1"]
     world.start("n1")
     began = world.clock.now()
-    with pytest.raises(Conflict, match=r"node id 'n1' is in use at 'http://n1': give this node another id"):
+    with pytest.raises(Conflict, match=r"node id 'n1' is in use at 'http://n1'; use another id"):
         await world.tasks["n1"]
     assert 2 * TTL_S < world.clock.now() - began < 2 * TTL_S + 10
     assert not first.done()

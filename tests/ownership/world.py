@@ -8,7 +8,7 @@ from typing import Any
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metric, Metrics
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.effects import ServingChange, ServingStarted, ServingStopped
 from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Lease, LeaseState, Space, Unit, UnitSpec
@@ -67,7 +67,7 @@ class Wishes:
 class Link:
     """One node's way to the store: counts the calls, and can be cut."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryOwnershipStore) -> None:
         self._store = store
         self.is_cut = False
         self.broken: set[str] = set()  # calls that fail although the link is not cut
@@ -105,7 +105,7 @@ class World:
         placement = "auction" if is_auctioned else "claim"
         self.settings = OwnershipSettings(**{"placement": placement, **changes})
         self.clock = SimClock(loop.time)
-        self.store = MemoryStore(Space("repos", is_auctioned), clock=self.clock, random=seeded_random("store"))
+        self.store = MemoryOwnershipStore(Space("repos", is_auctioned), clock=self.clock, random=seeded_random("store"))
         self.facts: list[tuple[float, WatchEvent]] = []
         self.store.observers.append(lambda fact: self.facts.append((self.clock.now(), fact)))
         self.wishes = Wishes()

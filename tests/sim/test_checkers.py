@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.clock import seeded_random
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.effects import ServingExtended, ServingStarted, ServingStopped
 from argosy.ownership.events import (
     AuctionClosed,
@@ -212,7 +212,7 @@ def test_a_bug_inside_the_store_is_reported(serving: ServingStage) -> None:
 class AuctionStage(Stage):
     def __init__(self) -> None:
         super().__init__()
-        self.store = MemoryStore(Space("repos", True), clock=self.clock, random=seeded_random(1))
+        self.store = MemoryOwnershipStore(Space("repos", True), clock=self.clock, random=seeded_random(1))
         self.checker = AuctionChecker(self.findings, self.store)
 
     def open(self, unit: Unit = U, auction_id: int = 1) -> None:

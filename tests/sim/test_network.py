@@ -7,7 +7,7 @@ import pytest
 
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Unavailable
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.events import MemberChanged, Snapshot, WatchEvent
 from argosy.ownership.model import Member, SessionRole, Space, Unit
 from argosy.sim.clocks import SimClock
@@ -24,7 +24,9 @@ class Bench:
 
     def __init__(self, loop: SimLoop, quality: LinkQuality = GOOD, *, seed: int = 1) -> None:
         self.loop = loop
-        self.memory = MemoryStore(Space("shards", False), clock=SimClock(loop.time), random=seeded_random(seed))
+        self.memory = MemoryOwnershipStore(
+            Space("shards", False), clock=SimClock(loop.time), random=seeded_random(seed)
+        )
         self.server = StoreServer(self.memory, seeded_random(seed))
         self.link = Link(loop, seeded_random(seed), quality)
         self.store = SimulatedStore("n1", self.server, self.link, loop, timeout_s=1.0)

@@ -21,7 +21,7 @@ from argosy.jobs.backends.shard_map_store import open_shard_map_store
 from argosy.jobs.backends.shard_store import SlateShardStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import EMBEDDED, SPACE, JobsSettings
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Space
 from argosy.throttle.limits.factory import open_limiter
 from argosy.throttle.limits.ports import RateLimiter
@@ -48,7 +48,7 @@ async def open_broker(
         limiter = await open_limits(settings, metrics=metrics)
         clock, random = SystemClock(), system_random()
         node = JobsNode(
-            MemoryStore(Space(SPACE, is_auctioned=False), clock=clock, random=random),
+            MemoryOwnershipStore(Space(SPACE, is_auctioned=False), clock=clock, random=random),
             store,
             open_shard_map_store(url, stored, environ),
             limiter,

@@ -8,7 +8,7 @@ from argosy.base.backends.redis.url import SCHEMES as REDIS_SCHEMES
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Invalid
 from argosy.base.extras import load_module
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Space
 from argosy.ownership.ports import OwnershipStore
 
@@ -39,7 +39,7 @@ async def open_ownership_store(
     """
     scheme, separator, _ = url.partition("://")
     if scheme == "memory" and separator:
-        return MemoryStore(space, clock=clock, random=random)
+        return MemoryOwnershipStore(space, clock=clock, random=random)
     if scheme not in _BACKENDS or not separator:
         raise Invalid(_unknown_scheme(scheme))
     extra, module, store = _BACKENDS[scheme]

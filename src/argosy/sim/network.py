@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Unavailable
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import (
     BidResult,
     CloseResult,
@@ -45,7 +45,7 @@ class Served:
 class StoreServer:
     """The store's machine: it can be away, and come back with or without its data."""
 
-    def __init__(self, store: MemoryStore, random: Random) -> None:
+    def __init__(self, store: MemoryOwnershipStore, random: Random) -> None:
         self.store = store
         self.is_up = True
         self.taps: list[Callable[[Served], None]] = []
@@ -94,34 +94,34 @@ class SimulatedStore:
         return self._server.store.space
 
     async def open_session(self, role: SessionRole, member: Member, *, ttl_s: float) -> Session:
-        return await self._call(MemoryStore.open_session, role, member, ttl_s=ttl_s)
+        return await self._call(MemoryOwnershipStore.open_session, role, member, ttl_s=ttl_s)
 
     async def renew(self, session: Session) -> frozenset[tuple[Unit, int]]:
-        return await self._call(MemoryStore.renew, session)
+        return await self._call(MemoryOwnershipStore.renew, session)
 
     async def announce(self, session: Session, member: Member) -> None:
-        await self._call(MemoryStore.announce, session, member)
+        await self._call(MemoryOwnershipStore.announce, session, member)
 
     async def end_session(self, session: Session) -> None:
-        await self._call(MemoryStore.end_session, session)
+        await self._call(MemoryOwnershipStore.end_session, session)
 
     async def sessions(self) -> list[SessionInfo]:
-        return await self._call(MemoryStore.sessions)
+        return await self._call(MemoryOwnershipStore.sessions)
 
     async def sweep(self) -> None:
-        await self._call(MemoryStore.sweep)
+        await self._call(MemoryOwnershipStore.sweep)
 
     async def claim(self, session: Session, unit: Unit) -> Lease:
-        return await self._call(MemoryStore.claim, session, unit)
+        return await self._call(MemoryOwnershipStore.claim, session, unit)
 
     async def set_state(self, session: Session, unit: Unit, epoch: int, state: LeaseState) -> Lease:
-        return await self._call(MemoryStore.set_state, session, unit, epoch, state)
+        return await self._call(MemoryOwnershipStore.set_state, session, unit, epoch, state)
 
     async def release(self, session: Session, unit: Unit, epoch: int) -> bool:
-        return await self._call(MemoryStore.release, session, unit, epoch)
+        return await self._call(MemoryOwnershipStore.release, session, unit, epoch)
 
     async def hand_off(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
-        return await self._call(MemoryStore.hand_off, session, unit, epoch, to)
+        return await self._call(MemoryOwnershipStore.hand_off, session, unit, epoch, to)
 
     async def place_bid(
         self,
@@ -134,7 +134,7 @@ class SimulatedStore:
         window_s: float,
     ) -> BidResult:
         return await self._call(
-            MemoryStore.place_bid,
+            MemoryOwnershipStore.place_bid,
             session,
             unit,
             free_bytes=free_bytes,
@@ -144,10 +144,10 @@ class SimulatedStore:
         )
 
     async def close_auction(self, unit: Unit) -> CloseResult:
-        return await self._call(MemoryStore.close_auction, unit)
+        return await self._call(MemoryOwnershipStore.close_auction, unit)
 
     async def push_max_bids(self, max_bids: int | None) -> None:
-        await self._call(MemoryStore.push_max_bids, max_bids)
+        await self._call(MemoryOwnershipStore.push_max_bids, max_bids)
 
     def watch(self) -> Stream:
         self.calls += 1
@@ -157,7 +157,10 @@ class SimulatedStore:
         """Streams close themselves when their reader is cancelled."""
 
     async def _call(
-        self, method: Callable[Concatenate[MemoryStore, P], Coroutine[Any, Any, T]], *args: P.args, **kwargs: P.kwargs
+        self,
+        method: Callable[Concatenate[MemoryOwnershipStore, P], Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> T:
         self.calls += 1
         call = method.__name__

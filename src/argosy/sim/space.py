@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 
 from argosy.base.clock import Random
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.effects import ServingChange
 from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Unit
@@ -78,7 +78,7 @@ class SimSpace:
         self.failure_chance = plan.warm_failure_chance
         random = dice(f"store {self.name}")
         clock = SimClock(findings.true_now, drift=random.uniform(-world.drift_max, world.drift_max))
-        self.store = MemoryStore(plan.space, clock=clock, random=random, grace_s=plan.settings.grace)
+        self.store = MemoryOwnershipStore(plan.space, clock=clock, random=random, grace_s=plan.settings.grace)
         self.server = StoreServer(self.store, random)
         self.search = None if plan.search is None else SimSearch(plan, plan.search, findings, trace, loop)
         self._trace = trace

@@ -13,7 +13,7 @@ from argosy.base.metrics import Metrics
 from argosy.base.settings import load
 from argosy.base.tracing import NO_TRACER
 from argosy.ipni.assigner.settings import AssignerSettings
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Space
 
 
@@ -21,7 +21,7 @@ async def started(**environ: str) -> int:
     """How many tasks the role asks the process to run."""
     loaded = load([AssignerSettings, NodeSettings], environ={"ARGOSY_ASSIGNER_PORT": "0", **environ})
     async with AsyncExitStack() as closing:
-        store = MemoryStore(Space("test", is_auctioned=False), clock=SystemClock(), random=seeded_random(1))
+        store = MemoryOwnershipStore(Space("test", is_auctioned=False), clock=SystemClock(), random=seeded_random(1))
         process = Process(loaded, loaded.get(NodeSettings), store, Metrics(), NO_TRACER, closing)
         await assigner(process)
         for task in process.tasks:

@@ -18,7 +18,7 @@ from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.service import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.silo import silo_pb2 as pb
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Space
 from argosy.ownership.ring import Ring
 from argosy.throttle.limits.backends.memory import MemoryLimiter
@@ -38,7 +38,7 @@ def free_port() -> int:
 async def cluster() -> AsyncIterator[dict[str, Client]]:
     """Clients by the address they speak to."""
     clock = SystemClock()
-    store = MemoryStore(Space("shards", is_auctioned=False), clock=clock, random=system_random())
+    store = MemoryOwnershipStore(Space("shards", is_auctioned=False), clock=clock, random=system_random())
     maps, shards = MemoryShardMapStore(), MemoryShardStore()
     nodes, running, servers, clients = [], [], [], {}
     ids = count(1)  # shards of the same names lie on the same nodes each time

@@ -18,7 +18,7 @@ from argosy.jobs.model import JobView, NewJob
 from argosy.jobs.ports import ShardCalls
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.shard.audit import audit
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Space
 from argosy.sim.clocks import SimClock
@@ -35,7 +35,7 @@ PATIENCE_S = 600.0  # of virtual time
 class Link:
     """One node's way to the ownership store; it can be cut."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryOwnershipStore) -> None:
         self._store = store
         self.is_cut = False
         self.calls = 0
@@ -76,7 +76,7 @@ class World:
         self.random: Random = seeded_random(f"world {seed}")
         self.settings = JobsSettings(**{"shards": 4, "with_tenants": True, "retention_ms": 0, **changes})
         self.clock = SimClock(loop.time)
-        self.store = MemoryStore(
+        self.store = MemoryOwnershipStore(
             Space("shards", is_auctioned=False), clock=self.clock, random=seeded_random(f"store {seed}")
         )
         self.maps = MemoryShardMapStore()

@@ -11,7 +11,7 @@ from typing import Any
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.metrics import Metric, Metrics
 from argosy.base.tracing import NO_TRACER, Tracer
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Lease, LeaseState, Space, Unit
 from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
@@ -108,7 +108,7 @@ class Harbour:
         self.ownership: dict[str, OwnershipNode] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self._stack = stack
-        self._store = MemoryStore(Space("repos", is_auctioned=True), clock=CLOCK, random=seeded_random(1))
+        self._store = MemoryOwnershipStore(Space("repos", is_auctioned=True), clock=CLOCK, random=seeded_random(1))
 
     def repo(self, name: str, **files: str) -> Repo:
         repo = Repo.made(self.folder / "origins" / name)

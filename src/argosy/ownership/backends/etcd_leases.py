@@ -27,7 +27,7 @@ class EtcdLeases:
 
     async def claim(self, session: Session, unit: Unit) -> Lease:
         if self._space.is_auctioned:  # OWN-2
-            raise Invalid(f"units of {self._space.name!r} are won at auction: place a bid for {str(unit)!r} instead")
+            raise Invalid(f"units of {self._space.name!r} are acquired by auction: place a bid for {str(unit)!r}")
         promise, key = self._keys.session(SessionRole.HOLDER, session.node), self._keys.lease(unit)
         for _ in range(ATTEMPTS_MAX):
             value = LeaseValue(session.node, session.address, LeaseState.WARMING, self._grace.base)
@@ -45,7 +45,7 @@ class EtcdLeases:
                 raise Conflict(f"{str(unit)!r} is held by {read_lease(held, unit).node!r}")
             if grace is not None:
                 wait_s = await self._grace.wait_s(grace)
-                raise Throttled("the store may have forgotten leases that still stand", retry_after_s=wait_s)
+                raise Throttled("store in its grace period: it may have lost leases", retry_after_s=wait_s)
             await self._grace.begin()  # nothing is left but a store that is no longer the one we knew
         raise contended(f"claim of {str(unit)!r}")
 

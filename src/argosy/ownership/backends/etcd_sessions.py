@@ -37,8 +37,8 @@ class EtcdSessions:
         assert living is not None  # the transaction failed because it is there
         wait_s = max(0, await self._client.time_to_live(living.lease))
         raise Conflict(
-            f"node id {member.node!r} is in use at {decode(living, Member).address!r}: give this node another id, or "
-            f"wait {wait_s:.1f} s if it is a restart"
+            f"node id {member.node!r} is in use at {decode(living, Member).address!r}; use another id, or "
+            f"wait {wait_s:.1f} s after a restart"
         )
 
     async def renew(self, session: Session) -> None:
@@ -83,7 +83,7 @@ class EtcdSessions:
 
 
 def fenced(session: Session) -> Fenced:
-    return Fenced(f"the {session.role} session of node {session.node!r} has ended: open a new one")
+    return Fenced(f"the {session.role} session of node {session.node!r} has ended; open a new one")
 
 
 def contended(what: str) -> Unavailable:

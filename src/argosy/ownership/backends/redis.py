@@ -86,8 +86,8 @@ class RedisStore:
         reply = await self._run("open_session", *_names(session), milliseconds(ttl_s), *_said(session, member))
         if reply[0] == "in_use":
             raise Conflict(
-                f"node id {member.node!r} is in use at {reply[1]!r}: give this node another id, or wait "
-                f"{seconds(reply[2]):.1f} s if it is a restart"
+                f"node id {member.node!r} is in use at {reply[1]!r}; use another id, or wait "
+                f"{seconds(reply[2]):.1f} s after a restart"
             )
         return session
 
@@ -115,12 +115,12 @@ class RedisStore:
 
     async def claim(self, session: Session, unit: Unit) -> Lease:
         if self.space.is_auctioned:  # OWN-2
-            raise Invalid(f"units of {self.space.name!r} are won at auction: place a bid for {str(unit)!r} instead")
+            raise Invalid(f"units of {self.space.name!r} are acquired by auction: place a bid for {str(unit)!r}")
         outcome, detail = await self._as(session, "claim", session.node, session.token, unit.key, self._grace)
         if outcome == "held":
             raise Conflict(f"{str(unit)!r} is held by {detail!r}")
         if outcome == "wait":
-            raise Throttled("the store may have forgotten leases that still stand", retry_after_s=seconds(detail))
+            raise Throttled("store in its grace period: it may have lost leases", retry_after_s=seconds(detail))
         return codec.lease(detail)
 
     async def set_state(self, session: Session, unit: Unit, epoch: int, state: LeaseState) -> Lease:
@@ -209,7 +209,7 @@ class RedisStore:
         """Asks for something that only a living session may."""
         reply = await self._run(script, *args, more_keys=more_keys)
         if reply[0] == "fenced":
-            raise Fenced(f"the {session.role} session of node {session.node!r} has ended: open a new one")
+            raise Fenced(f"the {session.role} session of node {session.node!r} has ended; open a new one")
         return reply
 
 

@@ -4,7 +4,7 @@ The store tells its observers each fact in the instant it becomes true, and the 
 done. So everything between two reports belongs to one call.
 """
 
-from argosy.ownership.backends.memory import MemoryStore
+from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseChanged, LeaseGone, WatchEvent
 from argosy.ownership.model import BidOutcome, BidResult, CloseOutcome, CloseResult, Lease, Session, Unit
 from argosy.sim.checkers.violations import ViolationLog
@@ -14,7 +14,7 @@ from argosy.sim.network import Served
 class AuctionChecker:
     """Watches one auctioned space, and looks into its store."""
 
-    def __init__(self, findings: ViolationLog, store: MemoryStore) -> None:
+    def __init__(self, findings: ViolationLog, store: MemoryOwnershipStore) -> None:
         assert store.space.is_auctioned
         self._findings = findings
         self._store = store
@@ -93,12 +93,12 @@ class AuctionChecker:
 
     def _count_bids(self, node: str) -> None:
         # The true bids, not the marks: a node is refused by its mark, so marks alone would prove nothing.
-        waits_for = [str(unit) for unit, sale in self._store._sales.items() if node in sale.bids]
+        waits_for = [str(unit) for unit, sale in self._store._auctions.items() if node in sale.bids]
         if len(waits_for) > 1:
             self._findings.add("OWN-3", f"{node} has bids pending for {waits_for}")
 
     def _check_marks(self) -> None:
-        sales = self._store._sales
+        sales = self._store._auctions
         for node, unit in self._store.pending_marks().items():
             if unit not in sales or node not in sales[unit].bids:
                 self._findings.add("OWN-6", f"{node} is marked as pending for {unit}, where it has no bid")
