@@ -49,7 +49,7 @@ def test_a_node_that_has_worked_is_restarted_soon_however_often() -> None:
 def test_a_node_that_cannot_start_stays_down_and_its_output_is_in_its_log(tmp_path: Path) -> None:
     loaded = load(SECTIONS, environ={})
     advertising = replace(loaded.get(SearchSettings), advertise_dir=str(tmp_path))
-    loaded = loaded.changed({SearchSettings: advertising})
+    loaded = loaded.with_sections({SearchSettings: advertising})
     loaded.path = tmp_path / "missing.toml"  # the nodes read the same file, and end
     clock = StoppedClock()
     with LocalFleet(loaded, 1, state_dir=tmp_path, budget_bytes=1 << 20, clock=clock, random=Random(1)) as fleet:

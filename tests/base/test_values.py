@@ -91,9 +91,9 @@ def test_limits_are_told_in_words(limits: dict, words: str) -> None:
 
 
 @given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans()))
-def test_what_is_spelt_is_parsed_back(value: float) -> None:
+def test_a_formatted_value_is_parsed_back(value: float) -> None:
     kind = kind_of(type(value))
-    assert kind.check(kind.parse(kind.spell(value))) == value
+    assert kind.check(kind.parse(kind.format(value))) == value
 
 
 @pytest.mark.parametrize("annotation", [bytes, list[str], tuple, tuple[int, ...], int | str, dict, int | str | None])

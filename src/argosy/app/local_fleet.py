@@ -87,7 +87,7 @@ class LocalFleet:
         try:
             self._valkey = Valkey(ends_with_us=True, program=self._settings.get(ServersSettings).valkey)
             ownership = replace(self._settings.get(OwnershipSettings), store=self._valkey.url, grace_s=0.0)
-            self.loaded = self._settings.changed({OwnershipSettings: ownership})
+            self.loaded = self._settings.with_sections({OwnershipSettings: ownership})
             for child in self.children:
                 self._start(child)
             log.info("local fleet", nodes=len(self.children), store=self._valkey.url, budget_bytes=self._budget_bytes)

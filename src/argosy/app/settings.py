@@ -169,7 +169,7 @@ def _base_directory(variable: str, in_home: str) -> Path | None:
 def with_data_dir(loaded: Loaded, folder: str) -> Loaded:
     """The settings with every {data} replaced by the directory."""
     folder = os.path.abspath(os.path.expanduser(folder))
-    return loaded.changed({cls: _with_data_dir(loaded.get(cls), folder) for cls in loaded.sections()})
+    return loaded.with_sections({cls: _with_data_dir(loaded.get(cls), folder) for cls in loaded.sections()})
 
 
 def with_state_dir(loaded: Loaded, folder: str) -> Loaded:
@@ -183,7 +183,7 @@ def with_state_dir(loaded: Loaded, folder: str) -> Loaded:
         if is_own and isinstance(spec.default, str) and DATA in spec.default:
             section: Any = changed.get(spec.cls) or loaded.get(spec.cls)
             changed[spec.cls] = replace(section, **{name: spec.default.replace(DATA, folder)})
-    return loaded.changed(changed)
+    return loaded.with_sections(changed)
 
 
 def user_data_dir(loaded: Loaded) -> Path:

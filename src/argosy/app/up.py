@@ -108,7 +108,7 @@ def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, clos
     # Last, because only the run removes the directory after a failure.
     working_set = closing.enter_context(_open_working_set(data, addresses, options))
     node = replace(node, port=port.listener.getsockname()[1], data_dir=str(working_set.directory))
-    loaded = loaded.changed(
+    loaded = loaded.with_sections(
         {
             NodeSettings: node,
             # Local paths are allowed: the user of this command can read whatever its process reads.
@@ -133,7 +133,7 @@ def _with_catalog_of(loaded: Loaded, data: Path, addresses: Sequence[Address], o
     if addresses or options.data is not None or ("registry", "url") in loaded.sources:
         return loaded
     registry = replace(loaded.get(RegistrySettings), url=f"sqlite:///{data / CATALOG}")
-    return loaded.changed({RegistrySettings: registry})
+    return loaded.with_sections({RegistrySettings: registry})
 
 
 class _Up:
@@ -289,4 +289,4 @@ def with_content_index(loaded: Loaded, port: int) -> Loaded:
     )
     # The publishers are on this host. With another listener address, remote clients could announce private addresses.
     reading = replace(sync, allow_private=sync.allow_private or http.host in LOOPBACK)
-    return loaded.changed({SearchSettings: announcing, IndexerHttpSettings: http, SyncSettings: reading})
+    return loaded.with_sections({SearchSettings: announcing, IndexerHttpSettings: http, SyncSettings: reading})

@@ -37,7 +37,7 @@ HASH_CHARS = 10
 
 
 class RunningUp(msgspec.Struct, frozen=True):
-    """What a running `argosy up` tells other commands of this user."""
+    """The record by which other commands of this user find a running `argosy up`."""
 
     pid: int
     address: str  # host:port

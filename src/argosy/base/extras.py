@@ -1,8 +1,8 @@
-"""Packages that an installation may lack: which extra brings one, and the command that installs it here.
+"""Optional dependencies: the extra that contains a missing package, and the command that installs it.
 
-Argosy is on no package index, so a hint names the missing packages themselves, with the versions that the metadata of
-the installed distribution asks for. A checkout has no metadata but a pyproject.toml, and `make setup` installs what its
-lock has. Both are read only when a package is missing.
+Argosy is not on PyPI, so the error names the missing packages themselves, with the versions in the metadata of the
+installed distribution. A checkout has a pyproject.toml instead of metadata, and `make setup` installs from its lock
+file. Both are read only when a package is missing.
 """
 
 import re

@@ -13,7 +13,7 @@ V = TypeVar("V")
 
 
 class KeyedLock(Generic[K]):
-    """One lock for each key, first come first served; a key that nobody holds or waits for takes no memory."""
+    """One lock for each key, in FIFO order; a key that is neither locked nor waited for takes no memory."""
 
     def __init__(self) -> None:
         self._locks: dict[K, tuple[asyncio.Lock, int]] = {}

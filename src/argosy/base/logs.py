@@ -3,14 +3,14 @@
     log = logs.get("ownership.keeper").bind(node="n1")
     log.info("lease lost", unit=unit, epoch=epoch)
 
-An event is a fixed lower-case phrase that can be searched for; what varies goes into fields. Secrets never reach a log:
-fields are redacted as they are rendered, also when a host program renders them with a formatter of its own. In the JSON
+An event is a fixed lower-case phrase that can be searched for; variable parts are fields. Secrets never reach a log:
+fields are redacted when they are rendered, even if a host program uses a formatter of its own. In the JSON
 format every event is one line; in the text format, which is for people, a traceback follows indented.
 
 An event may carry a `notice`: one plain sentence for the person who started the process, with what to do.
-It is no part of the log line; `argosy up` shows it in the terminal, where log lines are not shown.
+It is not part of the log line; `argosy up` shows it in the terminal, where log lines are not shown.
 
-    log.warning("node exited", node="node-2", code=1, notice="node-2 ended with exit code 1; it is restarted in 2 s")
+    log.warning("node exited", node="node-2", code=1, notice="node-2 ended with exit code 1; restarting in 2 s")
 """
 
 import json
@@ -34,7 +34,7 @@ HANDLER_NAME = "argosy"  # of the one handler that `configure` installs
 _ROOT = "argosy"
 _RESERVED = ("at", "level", "logger", "event", "traceback")
 
-# Until somebody configures logging a library is silent, rather than falling back to bare lines on stderr.
+# Until a program configures logging the library is silent; Python would print bare lines on stderr.
 logging.getLogger(_ROOT).addHandler(logging.NullHandler())
 
 
@@ -103,7 +103,7 @@ class Log:
 
 
 def get(name: str) -> Log:
-    """The log of one part of the house, such as `ownership.keeper`."""
+    """The log of one component, such as `ownership.keeper`."""
     return Log(logging.getLogger(f"{_ROOT}.{name}"), {})
 
 
@@ -135,7 +135,7 @@ def configure(
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Our own, told apart from handlers that a host or a test has added."""
+    """The handler of `configure`; its class distinguishes it from handlers of a host program or a test."""
 
     def __init__(self, stream: TextIO | None) -> None:
         super().__init__(stream or sys.stderr)

@@ -1,12 +1,12 @@
-"""Metrics: declared once, beside the code they measure; their values live in a `Metrics` object that is handed in.
+"""Metrics: declared once, beside the code they measure; the values are in a `Metrics` object that is passed in.
 
-A declaration at module level only names the metric, so the same code may run as several nodes in one process, each with
-figures of its own. The catalogue of declarations is what the metrics page of the docs is generated from.
+A declaration at module level only names the metric, so several nodes in one process can run the same code, each with
+values of its own. The metrics page of the docs is generated from the declarations.
 
-A call that does not fit the declaration (a label missing or too many, a counter that is set) is Invalid.
+A call that does not match the declaration (a missing or extra label, setting a counter) raises Invalid.
 
-What is counted thousands of times a second is counted through one series, looked up once: `adder`, `setter` and
-`observer` give the three ways to change one. A series that was removed is not to be changed any more.
+Hot paths look up one series once, with `adder`, `setter` or `observer`, and then change it directly. A series that was
+removed must not be changed any more.
 """
 
 import re
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["counter", "gauge", "histogram"]
 
-# Seconds: from a call in memory to one that has run into its deadline.
+# Seconds: from a call in memory to one that runs into its deadline.
 DEFAULT_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -32,7 +32,7 @@ _LABELS_TAKEN = ("by", "le")  # `inc(by=)`, and the label that Prometheus gives 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a metric is; not its values."""
+    """The declaration of a metric, without its values."""
 
     kind: Kind
     name: str
@@ -50,20 +50,20 @@ def declared() -> list[Metric]:
 
 
 def counter(name: str, help: str, labels: tuple[str, ...] = ()) -> Metric:
-    """Something that only grows; Prometheus shows it as `<name>_total`."""
+    """Declares a counter, which only grows; Prometheus exposes it as `<name>_total`."""
     assert not name.endswith("_total"), f"{name}: a counter is declared without _total, which is added when shown"
     return _declare(Metric("counter", name, help, labels))
 
 
 def gauge(name: str, help: str, labels: tuple[str, ...] = ()) -> Metric:
-    """Something that rises and falls."""
+    """Declares a gauge, which rises and falls."""
     return _declare(Metric("gauge", name, help, labels))
 
 
 def histogram(
     name: str, help: str, buckets: tuple[float, ...] = DEFAULT_BUCKETS, labels: tuple[str, ...] = ()
 ) -> Metric:
-    """How often a value fell at or below each of `buckets`."""
+    """Declares a histogram: how many values are at or below each of `buckets`."""
     assert buckets, f"{name}: a histogram needs buckets"
     assert list(buckets) == sorted(set(buckets)), f"{name}: buckets must rise; got {buckets}"
     return _declare(Metric("histogram", name, help, labels, buckets))
@@ -81,10 +81,10 @@ def _declare(metric: Metric) -> Metric:
 
 
 class Metrics:
-    """One node's figures, kept in a Prometheus registry of its own."""
+    """The metrics of one node, in a Prometheus registry of its own."""
 
     def __init__(self) -> None:
-        # Imported here: the library takes over 100 ms to load, and a command that measures nothing should not pay.
+        # Imported here, because the library takes over 100 ms to load and most commands measure nothing.
         from prometheus_client import CollectorRegistry
 
         self._registry = CollectorRegistry(auto_describe=False)
@@ -141,7 +141,7 @@ class Metrics:
             self._registry.unregister(self._families.pop(metric.name))
 
     def exposition(self) -> bytes:
-        """All figures in the Prometheus text format, to be served as `CONTENT_TYPE`."""
+        """All metrics in the Prometheus text format, to be served as `CONTENT_TYPE`."""
         from prometheus_client import generate_latest
 
         return generate_latest(_WithoutCreated(self._registry))
@@ -176,9 +176,9 @@ class Metrics:
 
 
 class _WithoutCreated:
-    """A registry less its `_created` series, which double the output and which nobody reads.
+    """A registry without `_created` series, which double the output and are rarely used.
 
-    The library's own switch for this is global to the process, and this process may not be ours alone.
+    The library's own switch for this is global to the process, which may belong to a host program.
     """
 
     def __init__(self, registry: Any) -> None:

@@ -1,7 +1,7 @@
-"""Bounded retry with jitter: the only way in which anything here retries.
+"""Bounded retries with jitter, used by all packages.
 
-Equal jitter (upper half): each wait is a uniform draw from the upper half of a doubling ceiling, which spreads callers
-that failed together and never retries at once. Every retry has a bound, in attempts or in time.
+Each delay is drawn uniformly from the upper half of an exponentially growing ceiling ("equal jitter"): callers that
+failed together are spread, and none retries immediately. Every retry is bounded in attempts or in time.
 """
 
 import math
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait before the n-th new attempt, and how many there may be."""
+    """The delay before each retry, and the number of attempts."""
 
     first_s: float = 0.1
     ceiling_s: float = 5.0
@@ -29,7 +29,7 @@ class Backoff:
             raise Invalid(f"a back-off needs 0 < first_s <= ceiling_s, factor >= 1, attempts_max >= 1; got {self}")
 
     def ceiling(self, failures: int) -> float:
-        """The longest wait after `failures` failures in a row (1 is the first)."""
+        """The maximum delay after `failures` consecutive failures (1 is the first)."""
         # The exponent is capped so that a long outage cannot overflow the float.
         return float(min(self.ceiling_s, self.first_s * self.factor ** min(failures - 1, 64)))
 

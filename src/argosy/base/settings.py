@@ -1,17 +1,17 @@
-"""Settings: declared once per room as frozen dataclasses, gathered from defaults, a TOML file and the environment.
+"""Settings: declared once per package as frozen dataclasses, loaded from defaults, a TOML file and the environment.
 
     @dataclass(frozen=True)
     class KeeperSettings:
         SECTION: ClassVar[str] = "keeper"
         ttl_s: float = setting(30.0, min=1, doc="how long a lease lives unless it is renewed")
 
-The environment (`ARGOSY_KEEPER_TTL_S`) outranks the file (`[keeper] ttl_s = 30`), which outranks the default. A value
-that does not fit is an error. So is an unknown section or key of the file, because the file belongs to Argosy. An
+The environment (`ARGOSY_KEEPER_TTL_S`) overrides the file (`[keeper] ttl_s = 30`), which overrides the default. An
+invalid value is an error. So is an unknown section or key of the file, because the file belongs to Argosy. An
 unknown ARGOSY_ variable is a warning, because others write the environment too (Kubernetes sets ARGOSY_REDIS_PORT for a
-service named argosy-redis). All problems are reported at once, each with its source, because an operator who mends one
-at a time restarts as many times.
+service named argosy-redis). All problems are reported at once, each with its source, because fixing one at a time
+would need as many restarts.
 
-A class may add `check(self) -> Iterable[str]` for what no single field can tell; it yields one text per problem.
+A class may add `check(self) -> Iterable[str]` for constraints across fields; it yields one text per problem.
 """
 
 import math
@@ -68,7 +68,7 @@ class Kind:
         return f"{name} | None" if self.is_optional else name
 
     def limits(self) -> str:
-        """What is allowed within the type, in words; empty if everything is."""
+        """The limits within the type, as text; empty if there are none."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if self.min is not None and self.max is not None:
@@ -78,7 +78,7 @@ class Kind:
         return "" if self.max is None else f"at most {self.max}"
 
     def parse(self, text: str) -> object:
-        """The value a text stands for, or the text itself where it stands for none: `check` will refuse that.
+        """The value that a text represents, or the text itself if it represents none: `check` then rejects it.
 
         An empty text is None where None is allowed, so that a variable can undo what a file has set.
         """
@@ -97,23 +97,23 @@ class Kind:
         return number
 
     def check(self, raw: object) -> Value:
-        """`raw` as a value of this kind: TOML's lists become tuples, and whole numbers will do for floats."""
+        """`raw` as a value of this kind: TOML's lists become tuples, and integers are accepted as floats."""
         if raw is None and self.is_optional:
             return None
-        value = self._typed(raw)
+        value = self._convert(raw)
         if not self._is_within(value):
             raise Invalid(f"expected {_NOUNS[self.base]}, {self.limits()}")
         return value
 
-    def spell(self, value: Value) -> str:
-        """The value as one would write it in an environment variable."""
+    def format(self, value: Value) -> str:
+        """The value as written in an environment variable."""
         if value is None:
             return ""
         if isinstance(value, tuple):
             return ",".join(value)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    def _typed(self, raw: object) -> Value:
+    def _convert(self, raw: object) -> Value:
         match raw:
             case bool() if self.base is bool:
                 return raw
@@ -143,7 +143,7 @@ def kind_of(
     max: float | None = None,
     choices: Sequence[str] | None = None,
 ) -> Kind:
-    """The kind an annotation asks for; any other annotation is a bug in the declaration."""
+    """The kind for an annotation; any other annotation is a bug in the declaration."""
     is_optional = False
     if get_origin(annotation) in (Union, types.UnionType):
         parts = [part for part in get_args(annotation) if part is not types.NoneType]
@@ -176,7 +176,7 @@ def setting(
 
 @dataclass(frozen=True)
 class SettingDoc:
-    """One setting as the docs show it."""
+    """One setting, as shown in the docs."""
 
     section: str
     name: str
@@ -190,7 +190,7 @@ class SettingDoc:
 
 @dataclass(frozen=True)
 class ShownSetting:
-    """One setting as an operator is shown it: secrets masked, and where the value came from."""
+    """One setting, as shown to an operator: secrets masked, with the source of the value."""
 
     section: str
     name: str
@@ -221,8 +221,8 @@ class Loaded:
     def sections(self) -> list[type]:
         return list(self._by_class)
 
-    def changed(self, sections: Mapping[type, Any]) -> "Loaded":
-        """The same settings with some sections replaced."""
+    def with_sections(self, sections: Mapping[type, Any]) -> "Loaded":
+        """A copy with some sections replaced."""
         return Loaded({**self._by_class, **sections}, self.sources, self.ignored, self.path)
 
 
@@ -233,7 +233,7 @@ def load(
     toml_text: str | None = None,
     environ: Mapping[str, str],
 ) -> Loaded:
-    """Reads the settings of `sections`; raises one Invalid that lists everything wrong with them."""
+    """Reads the settings of `sections`; raises one Invalid that lists all problems."""
     loading = _Loading(declared(sections))
     loading.read_toml(*_toml(path, toml_text))
     loading.read_environ(environ)
@@ -251,7 +251,7 @@ def describe(sections: Sequence[type]) -> list[SettingDoc]:
             section=spec.section,
             name=spec.name,
             type=str(spec.kind),
-            default=MASK if spec.secret and spec.default else redact(spec.kind.spell(spec.default)),
+            default=MASK if spec.secret and spec.default else redact(spec.kind.format(spec.default)),
             limits=spec.kind.limits(),
             doc=spec.doc,
             env=spec.env,
@@ -262,11 +262,11 @@ def describe(sections: Sequence[type]) -> list[SettingDoc]:
 
 
 def show(loaded: Loaded) -> list[ShownSetting]:
-    """Every setting as it is now, and its source: `default`, the file, or the environment variable."""
+    """Every setting with its value and source: `default`, the file, or the environment variable."""
     rows = []
     for (section, name), spec in declared(loaded.sections()).items():
         value = getattr(loaded.get(spec.cls), name)
-        shown = MASK if spec.secret and value else redact(spec.kind.spell(value))
+        shown = MASK if spec.secret and value else redact(spec.kind.format(value))
         rows.append(ShownSetting(section, name, shown, loaded.sources.get((section, name), "default")))
     return rows
 
@@ -289,7 +289,7 @@ class Spec:
 
 
 def declared(sections: Sequence[type]) -> dict[_Key, Spec]:
-    """The declarations in `sections`; a faulty one is a bug in the program, so it is asserted."""
+    """The declarations in `sections`; an invalid one is a bug in the program, so it is asserted."""
     specs = [spec for cls in sections for spec in _specs(cls)]
     by_key = {(spec.section, spec.name): spec for spec in specs}
     assert len({spec.env for spec in specs}) == len(specs), "two settings share an environment variable"
@@ -349,7 +349,7 @@ class _Loading:
                 self.ignored[env] = f"unknown variable {env} ignored; {hint}"
 
     def build(self, cls: Any) -> Any:
-        """The finished settings of one class, or None where there are problems."""
+        """The settings of one class, or None if there are problems."""
         if cls.SECTION in self._faulty:
             return None
         values = {name: value for (section, name), value in self._found.items() if section == cls.SECTION}
@@ -392,7 +392,7 @@ def _suggest_variables(env: str, specs: Collection[Spec]) -> str:
 
 
 def _toml(path: Path | None, text: str | None) -> tuple[Mapping[str, Any], str]:
-    """The file's tables and the name to call it by in messages."""
+    """The file's tables and its name for messages."""
     assert path is None or text is None, "give the settings as a path or as text, not as both"
     source = "toml" if path is None else str(path)
     if path is not None:

@@ -28,11 +28,11 @@ class Tracer(Protocol):
     def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]: ...
 
     def inject(self) -> dict[str, str]:
-        """The headers that tell of the span we are in; none outside of all spans."""
+        """The headers that carry the current span; empty outside of spans."""
         ...
 
     def extract(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Within it, spans are children of the one the headers tell of; without such headers nothing changes."""
+        """A context in which spans are children of the span in the headers; without such headers it has no effect."""
         ...
 
 

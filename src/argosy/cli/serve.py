@@ -41,7 +41,7 @@ def serve(
         loaded.get(OwnershipSettings),
         loaded.get(RegistrySettings),
     )
-    changed = loaded.changed(
+    changed = loaded.with_sections(
         {
             NodeSettings: node if port is None else replace(node, port=port),
             OwnershipSettings: replace(ownership, store=store or ownership.store),

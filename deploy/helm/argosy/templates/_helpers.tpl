@@ -32,7 +32,7 @@ value: {{ printf "redis://%s-redis:6379" (include "argosy.name" .) | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* What every process is told. */}}
+{{/* Environment variables of every process. */}}
 {{- define "argosy.env" -}}
 - name: POD_IP
   valueFrom:
@@ -109,7 +109,7 @@ value: {{ printf "redis://%s-redis:6379" (include "argosy.name" .) | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* Nobody needs more than to read the code and write under /data. */}}
+{{/* Processes only read the image and write under /data. */}}
 {{- define "argosy.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 10001
@@ -143,12 +143,12 @@ capabilities:
 {{- define "argosy.volumes" -}}
 - name: tmp
   emptyDir: {}
-- name: mirrors                         # whatever is lost with it is fetched again
+- name: mirrors                         # a lost mirror is fetched again
   {{- if .Values.search.mirrors.existingClaim }}
   persistentVolumeClaim:
     claimName: {{ .Values.search.mirrors.existingClaim }}
   {{- else }}
-  emptyDir:                             # twice the bound: a fetch needs room before old mirrors make it
+  emptyDir:                             # twice the limit: a fetch needs space before old mirrors are removed
     sizeLimit: {{ mul 2 (int64 .Values.search.mirrors.bytesMax) | quote }}
   {{- end }}
 {{- if .Values.credentials.secretName }}

@@ -1,1 +1,1 @@
-"""What base needs from outside: one module per service, each imported only by whoever wires the process together."""
+"""Modules of base that do I/O or need optional packages; imported by `app`, backends, benchmarks and tests."""

@@ -1,4 +1,4 @@
-"""Random ids, made quickly: as `uuid4` does it, but the kernel is asked for many at once."""
+"""Random UUIDs like `uuid4`, but faster: the random bytes of many ids are read from the kernel at once."""
 
 import os
 

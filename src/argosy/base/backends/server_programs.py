@@ -1,9 +1,8 @@
-"""Where the programs of the servers are that local fleets, benches and tests start.
+"""Locates the server programs that local fleets, benchmarks and tests start.
 
-A program that is named explicitly is used or is an error. Without one the wheel comes first: its version is pinned, and
-is the one that the tests run with, while what PATH holds differs from machine to machine. PATH comes last, so that an
-installation without the wheel works with the machine's own server. A program that is not of a wheel is asked for its
-version.
+A program that is configured explicitly is used, or is an error. Otherwise the wheel has precedence, because its version
+is pinned and tested, while PATH differs from host to host. PATH is last, so that an installation without the wheel
+works with the server of the host. The version of a program that is not from a wheel is checked.
 """
 
 import re

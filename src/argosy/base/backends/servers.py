@@ -70,7 +70,7 @@ class Server(ABC):
         self._wait_until_ready()
 
     def stop(self) -> None:
-        """Asks the server to end, and removes what it wrote."""
+        """Stops the server and removes its files."""
         self._end(signal.SIGTERM)
         shutil.rmtree(self.home, ignore_errors=True)
 
@@ -79,12 +79,12 @@ class Server(ABC):
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Ends the server in good order and starts it anew."""
+        """Stops the server cleanly and starts it again."""
         self._end(signal.SIGTERM)
         self.start()
 
     def pause(self) -> None:
-        """Makes the server stand still: connections stay, nothing is answered."""
+        """Suspends the server: connections stay open without responses."""
         self._send(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED)  # its last thread may go on answering for a moment
 
@@ -188,7 +188,7 @@ class Etcd(Server):
             *("--listen-client-urls", client, "--advertise-client-urls", client),
             *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"argosy={peer}"),
             *("--listen-metrics-urls", f"http://{HOST}:{self._health_port}"),
-            # A lone member has nobody to wait for: with short elections it starts in 0.2 s instead of 1 to 2.
+            # A single member waits for no other: with short elections it starts in 0.2 s instead of 1 to 2.
             *("--unsafe-no-fsync", "--heartbeat-interval", "10", "--election-timeout", "100"),
         ]
 
@@ -205,7 +205,7 @@ def program(package: str, pattern: str) -> Path:
 
 
 def free_ports(number: int) -> list[int]:
-    """Ports that nobody uses just now; bound all at once, so that no two are the same."""
+    """Free ports; all are bound at the same time, so that no two are equal."""
     listeners = [socket.socket() for _ in range(number)]
     try:
         for listener in listeners:
@@ -217,7 +217,7 @@ def free_ports(number: int) -> list[int]:
 
 
 def exchange(port: int, request: bytes) -> bytes:
-    """Sends `request` and returns what the server answers, or nothing if nobody does."""
+    """Sends `request` and returns the response, empty if there is none."""
     try:
         with socket.create_connection((HOST, port), timeout=1) as connection:
             connection.sendall(request)

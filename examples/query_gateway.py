@@ -1,6 +1,6 @@
-"""Starts the product on one folder and asks it a question whose answer comes in parts, as a program would.
+"""Starts argosy on one directory and reads the parts of a streamed search result, as a client would.
 
-    python examples/ask_the_front_door.py
+    python examples/query_gateway.py
 
 Against a server that already runs, only `ask` is needed.
 """
@@ -54,7 +54,7 @@ with tempfile.TemporaryDirectory() as data:
         try:
             address = address_of(server)
             wait_until_ready(address, FOLDER.name)
-            for event in ask(address, "sym:Wishes or sym:Ring"):
+            for event in ask(address, "sym:FixedCatalog or sym:Ring"):
                 for file in event.get("files", ()):
                     line = file["lines"][0]
                     print(f"{file['repository']}/{file['path']}:{line['number']}: {line['text']}")
