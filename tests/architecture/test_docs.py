@@ -63,7 +63,7 @@ def test_every_setting_a_page_names_exists(path: Path) -> None:
 
 def test_the_reasons_on_the_fleets_page_are_those_of_an_answer() -> None:
     page = (ROOT / "docs" / "fleet.md").read_text()
-    table = page.partition("| why | what it means |")[2].partition("\n\n")[0]
+    table = page.partition("| reason | meaning |")[2].partition("\n\n")[0]
     assert set(re.findall(r"^\| `([a-z ]+)` \|", table, re.MULTILINE)) == {each.value for each in MissingReason}
 
 
