@@ -1,8 +1,8 @@
-"""The client of one indexer: its admin, find and ingest APIs over HTTP.
+"""Client of one indexer: its admin, find and ingest APIs over HTTP.
 
-Whatever an indexer refuses comes back as the error it was. What did not get there is Unavailable; what may have got
-there and was never answered is `NoAnswer`, for it may have taken effect. Every call has a deadline and every answer a
-bound, and no redirect is followed: whom to talk to is the operator's choice, not the other side's.
+An indexer's error is raised as the same error here. A request that was not delivered raises Unavailable; one that
+may have been delivered and was not answered raises `OutcomeUnknown`. Every call has a deadline and every answer a
+size limit, and redirects are not followed: the operator decides which host is called.
 """
 
 import asyncio
@@ -57,13 +57,13 @@ _KINDS: Mapping[int, type[ArgosyError]] = {
 
 
 class OutcomeUnknown(Unavailable):
-    """The request went out and nothing came back: it may have taken effect."""
+    """The request was sent and no answer came: it may have taken effect."""
 
 
 class IndexerClient:
-    """One indexer by the URLs of its APIs; one that is not given is not asked.
+    """One indexer, by the URLs of its APIs; a call to an API without a URL is Invalid.
 
-    Belongs to the event loop it is first used in; `close` it, or use it as a context.
+    It belongs to the event loop of its first use; `close` it, or use it as a context manager.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class IndexerClient:
         await self._request("admin", "POST", f"/ingest/sync/{_part(publisher)}", query=query, json=address)
 
     async def syncs(self) -> list[str]:
-        """The publishers with a sync under way that an operator has started."""
+        """Publishers with a running sync that an operator started."""
         return indexer_wire.texts(await self._request("admin", "GET", "/ingest/sync/"))
 
     async def remove_provider(self, id: str, *, is_blocked: bool = False) -> None:
@@ -148,7 +148,7 @@ class IndexerClient:
         await self._request("admin", "DELETE", f"/removeprovider/{_part(id)}", query=query, call_s=HANDOFF_S)
 
     async def import_providers(self, url: str) -> None:
-        """Registers whom another indexer knows; `url` is that of its find API."""
+        """Imports the providers of another indexer, given the URL of its find API."""
         body = {"indexer": b64encode(url.encode()).decode()}
         await self._request("admin", "POST", "/importproviders", json=body, call_s=HANDOFF_S)
 
@@ -171,7 +171,7 @@ class IndexerClient:
         return decode_provider(await self._request("find", "GET", f"/providers/{_part(id)}"))
 
     async def find(self, multihash: bytes) -> tuple[ProviderResult, ...]:
-        """Who has the content; nobody is an empty answer."""
+        """Providers of the content; empty if there are none."""
         try:
             data = await self._request("find", "GET", f"/multihash/{base58(multihash)}", bytes_max=LIST_BYTES_MAX)
         except NotFound:
@@ -179,7 +179,7 @@ class IndexerClient:
         return tuple(result for found, results in decode_json(data) if found == multihash for result in results)
 
     async def check_find(self) -> None:
-        """NotFound if whoever is there answers no finds at all."""
+        """Raises NotFound if the server has no find API."""
         await self._request("find", "GET", "/health")
 
     async def stats(self) -> StoreStats:
@@ -234,7 +234,7 @@ class IndexerClient:
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._is_closed:
-            raise Unavailable("this client has been closed")
+            raise Unavailable("this client is closed")
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=CONNECTIONS_MAX, keepalive_timeout=KEEP_ALIVE_S)
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
@@ -268,7 +268,7 @@ async def _read_bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes
 
 
 def _error(url: URL, answer: aiohttp.ClientResponse, data: bytes) -> ArgosyError:
-    words = f"{url} answered {answer.status}: {indexer_wire.refusal(data) or answer.reason or 'without a word'}"
+    words = f"{url} answered {answer.status}: {indexer_wire.refusal(data) or answer.reason or 'no message'}"
     if answer.status == 429:
         decoded = answer.headers.get("retry-after", "")
         return Throttled(words, retry_after_s=float(decoded) if decoded.isdecimal() else RETRY_AFTER_S)

@@ -1,7 +1,7 @@
-"""What an indexer's admin API says, read from JSON.
+"""JSON of an indexer's admin API, decoded; and the normal form of its URLs.
 
-Keys are matched whatever their case, as the reference does; what is not there has its zero value. What is there and
-has the wrong type is Invalid: an indexer that answers so is not understood, and guessing would assign by mistake.
+Keys are case-insensitive, as in storetheindex; a missing field has its zero value. A field of the wrong type is
+Invalid: guessing could cause wrong assignments.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from argosy.ipni.model import Assignment, IndexerStatus, StoreStats
 
 
 def normalize_url(text: str) -> str:
-    """A base URL as it is kept: http unless it says https, without a slash at its end."""
+    """The normal form of a base URL: http by default, without a slash at the end."""
     url = text.strip()
     if "://" not in url:
         url = f"http://{url}"
@@ -31,12 +31,12 @@ def normalize_url(text: str) -> str:
 
 T = TypeVar("T")
 
-SHOWN_CHARS_MAX = 200  # of somebody else's text in a message of ours
+SHOWN_CHARS_MAX = 200  # of foreign text in our messages
 NS_PER_S = 1e9
 
 
 def parse(data: bytes) -> Any:
-    """JSON; no body at all is None, as with 204."""
+    """Decodes JSON; an empty body, as with 204, is None."""
     if not data.strip():
         return None
     try:
@@ -115,7 +115,7 @@ def telemetry(data: bytes) -> dict[str, tuple[int, float, int]]:
 
 
 def stats(data: bytes) -> StoreStats:
-    """The counts of `/stats`; what the store has besides is not decoded there."""
+    """The counts of `/stats`, which has no others."""
     decoded = fields(parse(data))
     return StoreStats(entries=field(decoded, "EntriesCount", 0), values=0, disk_bytes=0)
 
@@ -125,7 +125,7 @@ def is_indexed(data: bytes) -> bool:
 
 
 def refusal(data: bytes) -> str:
-    """The words of a refusal: plain text, or our own JSON; cut to what a message can hold."""
+    """The error message: plain text, or our own JSON; truncated."""
     text = data.decode("utf-8", "replace").strip()
     try:
         decoded = fields(msgspec.json.decode(data))

@@ -1,6 +1,6 @@
-"""The rows an indexer keeps beside its multihashes: the one place that spells them, for the code and for the page.
+"""Keys of the rows that an indexer stores beside its multihashes; the reference page is generated from KEY_DOCS.
 
-Rows change in the same batch as the data they speak of, so that what they say is never ahead of it, nor behind.
+A row changes in the same batch as the data that it describes, so the two never disagree.
 """
 
 from argosy.base.key_docs import KeyDoc

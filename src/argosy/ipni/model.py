@@ -1,7 +1,7 @@
-"""What an indexer knows: which provider has which content, in which context, and what it knows of the provider.
+"""Data model of the content index: providers, and the content each of them has in its contexts.
 
-Peer ids are texts in their usual form (`12D3KooW…`), multiaddrs are texts, multihashes and context ids are bytes. A
-time is in seconds since 1970.
+Peer ids are texts in their usual form (`12D3KooW…`), multiaddrs are texts, multihashes and context ids are bytes.
+Times are seconds since 1970.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ METADATA_BYTES_MAX = 1024
 
 @dataclass(frozen=True)
 class Peer:
-    """Somebody, and where to reach them."""
+    """A peer and its addresses."""
 
     id: str
     addresses: tuple[str, ...] = ()
@@ -23,7 +23,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class IndexValue:
-    """What a multihash leads to: under one (provider, context) there is one metadata for all multihashes."""
+    """The record stored for a multihash. Under one (provider, context) all multihashes have the same metadata."""
 
     provider: str
     context: bytes
@@ -32,7 +32,7 @@ class IndexValue:
 
 @dataclass(frozen=True)
 class ExtendedPeer:
-    """Another provider of the same content; empty metadata means the value's own."""
+    """Another provider of the same content; empty metadata means that of the value."""
 
     id: str
     addresses: tuple[str, ...]
@@ -49,7 +49,7 @@ class ContextSet:
 
 @dataclass(frozen=True)
 class ExtendedProviders:
-    """Every advertisement that has a set replaces all of it, for the chain and for contexts together."""
+    """Extended providers. An advertisement that carries a set replaces the whole set."""
 
     chain: tuple[ExtendedPeer, ...] = ()
     contexts: Mapping[bytes, ContextSet] = field(default_factory=dict, hash=False)
@@ -57,7 +57,7 @@ class ExtendedProviders:
 
 @dataclass(frozen=True)
 class Provider:
-    """What an indexer knows of one provider, and how far it has come with it."""
+    """An indexer's record of one provider, and how far its chain has been applied."""
 
     id: str
     addresses: tuple[str, ...] = ()
@@ -68,14 +68,14 @@ class Provider:
     extended: ExtendedProviders = field(default_factory=ExtendedProviders)
     frozen_at: Cid | None = None  # the last advertisement applied in full before the indexer froze
     frozen_at_time: float = 0.0
-    is_inactive: bool = False  # hidden from finds: not heard of for long
+    is_inactive: bool = False  # hidden from finds: no contact for a long time
     last_error: str = ""
     last_error_at: float = 0.0
 
 
 @dataclass(frozen=True)
 class ProviderResult:
-    """One line of an answer: a provider that has the content."""
+    """One provider that has the content, as a line of a find's answer."""
 
     context: bytes
     metadata: bytes
@@ -84,7 +84,8 @@ class ProviderResult:
 
 @dataclass(frozen=True)
 class Assignment:
-    """A publisher on an indexer's allow-list; `continued` is the frozen indexer it was taken over from, or empty."""
+    """A publisher on an indexer's allow list; `continued` is the id of the frozen indexer that it was handed off from,
+    or empty."""
 
     publisher: str
     continued: str = ""
@@ -92,7 +93,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class IndexerStatus:
-    """What an assigner and an operator ask first. `usage_percent` is -1 when it cannot be read."""
+    """Status of an indexer. `usage_percent` is -1 when it cannot be read."""
 
     id: str
     is_frozen: bool
@@ -101,6 +102,8 @@ class IndexerStatus:
 
 @dataclass(frozen=True)
 class StoreStats:
-    entries: int  # (multihash, value) pairs, as well as the engine can tell
+    """Counts and sizes of an index store."""
+
+    entries: int  # (multihash, value) pairs, as estimated by the engine
     values: int
     disk_bytes: int

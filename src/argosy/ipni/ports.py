@@ -1,4 +1,4 @@
-"""What an indexer stands on: a store that changes in whole steps, and publishers to read from."""
+"""Ports of the content index: the index store, publishers to read from, and the three APIs of an indexer."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
@@ -8,16 +8,17 @@ from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.head import SignedHead
 from argosy.ipni.model import Assignment, IndexerStatus, IndexValue, Peer, Provider, ProviderResult, StoreStats
 
-# Rows of the indexer's own small tables (see keys.py), changed in the same batch as the data; None takes a row away.
+# Rows of the indexer's own small tables (see keys.py), written in the same batch as the data; None deletes a row.
 Rows = Mapping[bytes, bytes | None]
 
 
 class IndexStore(Protocol):
-    """Multihashes to values, and the rows that say how far the indexer has come.
+    """Maps multihashes to values, and stores the rows that record how far the indexer has come.
 
-    Every call is one step: all of it counts, or none. What was written first is there if what was written later is,
-    whatever crashes; with `is_durable` it is on disk before the call returns. Only a large put that is cut off may
-    leave some of its multihashes under a context that was there before: its rows are not written, so it is put again.
+    Every call is atomic. Writes are ordered: after a crash, a later write is never present without the earlier ones.
+    With `is_durable` a write is on disk before the call returns. The one exception is a large put that is interrupted:
+    it may leave some of its multihashes under a context that existed before; its rows are not written, so the put is
+    repeated.
     """
 
     async def put(
@@ -28,25 +29,25 @@ class IndexStore(Protocol):
         *,
         is_durable: bool = False,
     ) -> None:
-        """Adds the multihashes under (provider, context), and makes the metadata that of all under it."""
+        """Adds the multihashes under (provider, context), and sets the metadata of all multihashes under it."""
         ...
 
     async def remove_context(self, provider: str, context: bytes, rows: Rows | None = None) -> None:
-        """Nothing under it is found from now on; its space is freed by `sweep`."""
+        """Hides everything under the context at once; `sweep` frees the space later."""
         ...
 
     async def remove_provider(self, provider: str, rows: Rows | None = None) -> None: ...
 
     async def sweep(self, entries_max: int) -> int:
-        """Frees the space of up to so many removed entries; how many there were. Goes on after a restart."""
+        """Frees the space of at most `entries_max` removed entries and returns how many. Continues after a restart."""
         ...
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
-        """What each leads to, in the order asked."""
+        """The values of each multihash, in the given order."""
         ...
 
     async def find_second(self, digests: Sequence[bytes]) -> list[bytes | None]:
-        """The multihash whose second hash (of double-hashed lookups) has this digest; only if the store keeps them."""
+        """The multihash with this second digest (double-hashed lookups); needs a store with second hashes."""
         ...
 
     async def find_value(self, value_key_hash: bytes) -> IndexValue | None:
@@ -54,11 +55,11 @@ class IndexStore(Protocol):
         ...
 
     async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
-        """Some of those under a context, in order of their digests, from `start` (a digest or its beginning) on."""
+        """Some multihashes of a context in digest order, from `start` (a digest or a prefix of one) on."""
         ...
 
     async def context_size(self, provider: str, context: bytes) -> int:
-        """How many multihashes lie under it; one that was put twice may count twice."""
+        """The number of multihashes of the context; one that was put twice may count twice."""
         ...
 
     async def write(self, rows: Rows, *, is_durable: bool = False) -> None: ...
@@ -66,7 +67,7 @@ class IndexStore(Protocol):
     async def read(self, key: bytes) -> bytes | None: ...
 
     def scan(self, prefix: bytes) -> AsyncIterator[tuple[bytes, bytes]]:
-        """The rows whose keys begin so, in key order, as they were when it began."""
+        """The rows whose keys start with the prefix, in key order, from a snapshot taken when the scan begins."""
         ...
 
     async def stats(self) -> StoreStats: ...
@@ -75,14 +76,14 @@ class IndexStore(Protocol):
 
 
 class PublisherSource(Protocol):
-    """One publisher's chain, read over the network. Whatever it returns has been checked against its name.
+    """One publisher's chain, read over the network. Blocks are verified against their CID.
 
-    NotFound: the publisher does not have it. Invalid: it lies or breaks a bound, asking again is no use. Unavailable:
-    it cannot be reached now.
+    NotFound: the publisher does not have it. Invalid: it is wrong or exceeds a bound, and a retry is useless.
+    Unavailable: the publisher is unreachable.
     """
 
     async def head(self) -> SignedHead | None:
-        """The newest advertisement, signed by the publisher; None when it has published nothing."""
+        """The newest advertisement, signed by the publisher; None if it has published nothing."""
         ...
 
     async def block(self, cid: Cid, *, is_entries: bool) -> bytes: ...
@@ -95,7 +96,7 @@ class PublisherSources(Protocol):
 
 
 class FindApi(Protocol):
-    """What answers who has which content: an indexer, or the front of a query layer."""
+    """The find API: of an indexer, or of the query frontend of a keyspace."""
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]: ...
 
@@ -122,7 +123,7 @@ class IngestApi(Protocol):
     """What publishers call: announcements, address records, and the state of their syncs."""
 
     async def announce(self, announce: Announcement) -> None:
-        """Returns when it is noted, not when it is done; a repeated one makes no traffic."""
+        """Queues the announcement and returns; a repeated one causes no traffic."""
         ...
 
     async def register(self, peer: Peer, sequence: int) -> None:
@@ -130,7 +131,7 @@ class IngestApi(Protocol):
         ...
 
     def sync_status(self, publisher: str | None = None) -> Mapping[str, object]:
-        """By publisher, in the shape in which other indexers tell it, with the distance to the head besides."""
+        """Status by publisher in storetheindex's shape, with the distance to the head added."""
         ...
 
     async def is_indexed(self, ad: Cid) -> bool: ...
@@ -182,7 +183,7 @@ class AdminApi(Protocol):
         ...
 
     async def reload(self) -> None:
-        """Reads policy and limits again."""
+        """Reloads policy and limits from the settings."""
         ...
 
 

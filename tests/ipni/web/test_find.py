@@ -224,7 +224,7 @@ async def test_the_page_answers_and_escapes_what_it_is_given(asking: httpx.Async
     refused = await asking.get("/", params={"q": '"><script>'})
     assert refused.status_code == 400
     assert "<script" not in refused.text
-    assert "Nobody known" in (await asking.get("/", params={"q": base58(NOWHERE)})).text
+    assert "No providers found" in (await asking.get("/", params={"q": base58(NOWHERE)})).text
 
 
 async def test_a_lookup_by_second_hash_tells_only_what_the_asker_can_decrypt(asking: httpx.AsyncClient) -> None:

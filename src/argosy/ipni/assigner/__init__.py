@@ -1,8 +1,9 @@
-"""The assigner: which indexers of a pool ingest which publisher, and who goes on where a full one stopped.
+"""The assigner: chooses which indexers of a pool ingest which publisher, and who succeeds a full one.
 
-It keeps nothing: what it knows it has been told by the indexers, and it may be destroyed and replaced at any time. The
-choice itself is `ownership.assigner`. Reading order: `configuration`, `picture` (what is known of the pool), `advice`,
-`service` (announcements, polls, handoffs), `worker` (announcements passed on), `http`.
+It stores nothing. Its state comes from the indexers, so it may be destroyed and replaced at any time. The choice
+itself is `ownership.assigner`. Reading order: `configuration`, `pool_state` (what is known of the pool), `advice`,
+`pool_member` (requests to one indexer), `service` (announcements, polls, handoffs), `runtime`, `http`.
 
-Announcements come in by HTTP. Gossip is left out: publishers' tools have deprecated it in favour of HTTP.
+Announcements arrive over HTTP. Gossip is not supported, because publishers' tools have deprecated it in favour of
+HTTP.
 """

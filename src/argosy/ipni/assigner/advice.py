@@ -1,8 +1,9 @@
-"""What an operator could do for the pool: nothing here is done by itself, for moving a publisher costs ingesting it.
+"""Advice for the operator of a pool. Nothing is done automatically, because moving a publisher means ingesting it
+again.
 
-Placement counts publishers, and publishers differ; so an indexer may come to hold many more than the others, or fill
-up with nobody to go on after it. The remedies are the operator's: add an indexer, freeze one (its publishers are handed
-on), unassign a publisher that too many hold.
+Placement counts publishers, and publishers differ in size; so an indexer may hold far more than the others, or fill
+up without a successor. The remedies are the operator's: add an indexer, freeze one (its publishers are handed off),
+or unassign a publisher that too many indexers hold.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ PUBLISHERS_SHOWN_MAX = 1_000
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing to consider; `publishers` are those it is about, cut to so many."""
+    """One recommendation; `publishers` are those concerned, up to a bound."""
 
     kind: Kind
     indexer: str
@@ -31,7 +32,7 @@ class Advice:
 
 
 def advise(pool_state: PoolState) -> list[Advice]:
-    """The most urgent first."""
+    """All advice, most urgent first."""
     pool = pool_state.pool()
     return [
         *_twice(pool_state),
@@ -51,22 +52,24 @@ def _active(pool: Pool) -> list[IndexerState]:
 
 def _twice(pool_state: PoolState) -> Iterator[Advice]:
     for url, first in pool_state.doubles().items():
-        yield Advice("twice", url, f"this is the same indexer as {first}: take one of the two out of the pool")
+        yield Advice("twice", url, f"this is the same indexer as {first}: remove one of the two from the pool")
 
 
 def _silent(pool_state: PoolState) -> Iterator[Advice]:
     for url in pool_state.urls():
         if why := pool_state.problem(url):
             is_new = pool_state.report(url) is None
-            meanwhile = "publishers it may hold wait for it" if is_new else "what it said before is still counted"
-            yield Advice("silent", url, f"it does not report, and {meanwhile}: mend it or take it out ({why})")
+            meanwhile = "publishers it may hold wait for it" if is_new else "its last report is still counted"
+            yield Advice(
+                "silent", url, f"it does not answer, and {meanwhile}: fix it or remove it from the pool ({why})"
+            )
 
 
 def _stuck(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     for url, publishers in pool_state.pending_handoffs().items():
         stuck = tuple(p for p in publishers if not candidates(p, pool, pool_state.policy))
         if stuck:
-            text = f"it is frozen and nobody can go on with {len(stuck)} of its publishers: add an indexer"
+            text = f"it is frozen and {len(stuck)} of its publishers have no successor: add an indexer"
             yield Advice("stuck", url, text, stuck[:PUBLISHERS_SHOWN_MAX])
 
 
@@ -74,18 +77,18 @@ def _nearly_full(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     for state in _active(pool):
         report = pool_state.report(state.id)
         if report is not None and report.usage_percent >= NEARLY_FULL_PERCENT:
-            text = f"its storage is {report.usage_percent:.0f} % full: enlarge it, or let it freeze and hand on"
+            text = f"its storage is {report.usage_percent:.0f} % full: enlarge it, or let it freeze and hand off"
             yield Advice("full", state.id, text)
 
 
 def _no_room(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
-    """With exactly as many active indexers as replicas, a frozen one's publishers have nowhere to go."""
+    """With as many active indexers as replicas, a frozen one's publishers have no successor."""
     active = _active(pool)
     if pool and len(active) <= pool_state.policy.replication:
         text = (
             f"{len(active)} indexers are active for a replication of {pool_state.policy.replication}: add at least one"
         )
-        yield Advice("no room", "", f"{text}, or there will be nobody to hand on to")
+        yield Advice("no room", "", f"{text}, or a frozen one has no successor")
 
 
 def _overloaded_indexers(pool: Pool) -> Iterator[Advice]:
@@ -97,11 +100,11 @@ def _overloaded_indexers(pool: Pool) -> Iterator[Advice]:
         count = len(state.assigned)
         if count >= OVERLOAD_PUBLISHERS_MIN and count > OVERLOAD_FACTOR * mean:
             text = f"it has {count} publishers, the mean is {mean:.0f}: freeze it if it cannot keep up"
-            yield Advice("overloaded", state.id, f"{text}; they go on elsewhere, and what it has stays findable")
+            yield Advice("overloaded", state.id, f"{text}; they continue elsewhere, and its content stays findable")
 
 
 def _too_many(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
-    """As after thawing: the one with most to do is the one to be relieved."""
+    """Too many holders, for example after unfreezing: the busiest one is relieved."""
     loads = {state.id: len(state.assigned) for state in pool}
     spare: dict[str, list[str]] = {}
     for publisher in sorted(set[str]().union(*(state.assigned for state in pool))):
@@ -109,7 +112,7 @@ def _too_many(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
         for url in held[: max(0, len(held) - required(publisher, pool_state.policy, len(pool)))]:
             spare.setdefault(url, []).append(publisher)
     for url, publishers in spare.items():
-        text = f"{len(publishers)} of its publishers have more holders than wished: unassign them here"
+        text = f"{len(publishers)} of its publishers have more holders than required: unassign them here"
         yield Advice("too many", url, text, tuple(publishers[:PUBLISHERS_SHOWN_MAX]))
 
 
@@ -117,4 +120,8 @@ def _done(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     owed = pool_state.pending_handoffs()
     for state in pool:
         if state.is_frozen and not owed[state.id]:
-            yield Advice("done", state.id, "it is frozen and owes nothing: remove it once its data is no longer needed")
+            yield Advice(
+                "done",
+                state.id,
+                "it is frozen and has no pending handoffs: remove it once its data is no longer needed",
+            )

@@ -1,13 +1,14 @@
-"""What the operator says about a pool: a document of JSON or TOML, with the keys of the reference's `Assignment`.
+"""Configuration of a pool: a document of JSON or TOML with the keys of storetheindex's `Assignment`.
 
     {"IndexerPool": [{"AdminURL": "http://10.0.0.1:3002", "FindURL": "http://10.0.0.1:3000",
                       "IngestURL": "http://10.0.0.1:3001", "PresetPeers": []}], "Replication": 2}
 
-A whole file of the reference, with `Assignment` among its sections, is read as it is; what concerns its process and
-gossip is ignored. Keys are matched in any case, as there. What the document does not say comes from the settings. A key
-that nobody knows is an error, for a mistyped one would otherwise be a silent default.
+A whole assigner configuration with `Assignment` among its sections is accepted too; its process and gossip settings
+are ignored. Keys are case-insensitive, as there. Missing keys take their value from the settings. An unknown key is
+an error, because a mistyped one would silently mean the default.
 
-An indexer is known by its admin URL. No URL may belong to two indexers; one indexer may serve all three APIs at one.
+An indexer is identified by its admin URL. No URL may belong to two indexers; one indexer may serve all three APIs at
+one.
 """
 
 import re
@@ -35,7 +36,7 @@ _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0
 
 @dataclass(frozen=True)
 class PoolEntry:
-    """One indexer of the pool; `presets` are the publishers that may go only to it and to others that name them."""
+    """One indexer of the pool; `presets` are publishers that only it, and others that name them, may hold."""
 
     admin_url: str
     find_url: str
@@ -45,7 +46,7 @@ class PoolEntry:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The pool and the rules for it; all of it may change while the assigner runs."""
+    """The pool and its rules; all of it may change while the assigner runs."""
 
     entries: tuple[PoolEntry, ...] = ()
     replication: int = 1
@@ -53,7 +54,7 @@ class Configuration:
     is_open: bool = True
     exceptions: frozenset[str] = frozenset()
     forward_urls: tuple[str, ...] = ()
-    poll_s: float = 300.0  # 0: never by itself
+    poll_s: float = 300.0  # 0 disables polling
     is_resending: bool = True
     is_filtering: bool = False
 
@@ -70,7 +71,7 @@ class Configuration:
         self.policy()
 
     def policy(self) -> PoolPolicy:
-        """The rules in the words of the choice, where an indexer's id is its admin URL."""
+        """The policy for `ownership.assigner`, where an indexer's id is its admin URL."""
         presets: dict[str, tuple[str, ...]] = {}
         for entry in self.entries:
             for publisher in entry.presets:
@@ -79,7 +80,7 @@ class Configuration:
 
 
 def parse(text: str, defaults: Configuration, *, is_toml: bool = False) -> Configuration:
-    """The document; `defaults` says what it does not."""
+    """Parses the document; `defaults` supplies what it omits."""
     try:
         node = tomllib.loads(text) if is_toml else msgspec.json.decode(text)
     except (tomllib.TOMLDecodeError, msgspec.DecodeError) as why:
@@ -96,7 +97,7 @@ def parse(text: str, defaults: Configuration, *, is_toml: bool = False) -> Confi
 
 
 def seconds(value: object, key: str = "PollInterval") -> float:
-    """`"5m0s"` as the reference writes spans, or a number of seconds."""
+    """Parses a duration such as `"5m0s"`, or a number of seconds."""
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
     if value in ("0", ""):
@@ -107,7 +108,7 @@ def seconds(value: object, key: str = "PollInterval") -> float:
 
 
 def forwards(urls: Iterable[str]) -> tuple[str, ...]:
-    """Each once, in the order given."""
+    """The URLs without duplicates, in order."""
     return tuple(dict.fromkeys(normalize_url(url) for url in urls))
 
 
@@ -135,7 +136,7 @@ def _texts(value: object, key: str) -> list[str]:
 
 
 def _count(key: str, value: object) -> int:
-    """Zero means that nothing is set, as in the reference."""
+    """Zero means unset, as in storetheindex."""
     count = _expect(value, int, key)
     if count < 0:
         raise Invalid(f"{key} must be at least 1, not {count}")

@@ -1,7 +1,7 @@
-"""The assigner over HTTP: announcements in, and what it knows out.
+"""The assigner over HTTP: announcements in, its state out, as JSON and as a page.
 
-`PUT /announce` (also at its former path) takes CBOR, or JSON if the content type says so, and answers 204 when the
-announcement is noted; refusals are plain text, as publishers expect. What changes something needs the admin token.
+`PUT /announce` (also at its former path) takes CBOR, or JSON by content type, and answers 204 when the announcement
+is queued; errors are plain text, as publishers expect. Changes need the admin token.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ PUBLISHERS_SHOWN_MAX = 100_000
 
 
 def pool_rows(pool_state: PoolState) -> list[dict[str, object]]:
-    """One row for each indexer, in the order of the configuration."""
+    """One row per indexer, in the order of the configuration."""
     owed = pool_state.pending_handoffs()
     doubles = pool_state.doubles()
     rows: list[dict[str, object]] = []
@@ -52,7 +52,7 @@ def pool_rows(pool_state: PoolState) -> list[dict[str, object]]:
 
 
 def assignment_rows(pool_state: PoolState, short: tuple[str, ...] = ()) -> list[dict[str, object]]:
-    """One row for each publisher: who holds it, who only follows it for removals, and how many there should be."""
+    """One row per publisher: its holders, the frozen indexers that follow it for removals, and the required number."""
     pool = pool_state.pool()
     publishers = sorted(set(short).union(*(state.assigned for state in pool)))[:PUBLISHERS_SHOWN_MAX]
     rows: list[dict[str, object]] = []
@@ -115,7 +115,7 @@ Reload = Callable[[], Awaitable[None]]
 
 
 def assigner_routes(service: AssignerService, *, admin_token: str | None, reload: Reload, version: str) -> list[Route]:
-    """Routes for an application that has `base.http.EXCEPTION_HANDLERS`; `reload` reads the pool file again."""
+    """Routes for an application with `base.http.EXCEPTION_HANDLERS`; `reload` reads the pool file again."""
 
     async def announce(request: Request) -> Response:
         try:
@@ -169,7 +169,7 @@ def assigner_routes(service: AssignerService, *, admin_token: str | None, reload
 
 
 def assigner_app(service: AssignerService, *, admin_token: str | None, reload: Reload, version: str) -> Starlette:
-    """The routes as an application of their own."""
+    """The routes as an application."""
     routes = assigner_routes(service, admin_token=admin_token, reload=reload, version=version)
     return Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
 

@@ -1,6 +1,6 @@
-"""The assigner's ends of the wires: each indexer, and each URL to forward to, has a line and a gate of its own.
+"""Connections to the indexers of the pool and to forward URLs, each with its own queue and request limit.
 
-So a slow one delays nobody else: announcements to it wait in its line, requests to it at its gate.
+So a slow one delays no other: its announcements wait in its queue, its requests at its limit.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from argosy.ipni.model import Assignment, IndexerStatus
 
 
 class Destination(Protocol):
-    """Somebody who takes announcements."""
+    """Receives announcements."""
 
     async def announce(self, announce: Announcement) -> None: ...
 
@@ -39,7 +39,7 @@ class PoolIndexer(Destination, Protocol):
     async def assign(self, publisher: str) -> None: ...
 
     async def handoff(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
-        """Returns without error also when the frozen indexer no longer has the publisher; then nothing is assigned."""
+        """Also returns without error when the frozen indexer no longer has the publisher; then nothing is assigned."""
         ...
 
 
@@ -47,16 +47,16 @@ OpenIndexer = Callable[[PoolEntry], PoolIndexer]
 OpenDestination = Callable[[str], Destination]
 
 
-ANNOUNCES_WAITING_MAX = 10_000  # by destination, one for each publisher
-ANNOUNCES_MISSED_MAX = 10_000  # by indexer, kept for when it is back; the oldest are forgotten first
+ANNOUNCES_WAITING_MAX = 10_000  # per destination, one per publisher
+ANNOUNCES_MISSED_MAX = 10_000  # per indexer, until it is back; the oldest are dropped first
 ANNOUNCES_AT_ONCE_MAX = 4
-REQUESTS_AT_ONCE_MAX = 16  # by indexer
+REQUESTS_AT_ONCE_MAX = 16  # per indexer
 BACKOFF = Backoff(first_s=0.2, ceiling_s=2.0, attempts_max=3)
 
 
 class Outbox:
-    """Announcements to one destination, tried a few times. Up to `missed_max` that did not get there are kept, the
-    newest of each publisher, until somebody says when to try `again`."""
+    """Announcements to one destination, with retries. Up to `missed_max` undelivered ones are stored, the newest of
+    each publisher, until `resend_missed`."""
 
     def __init__(
         self,
@@ -86,10 +86,10 @@ class Outbox:
             self._telemetry.record_delivery_failure(self._url, announce.publisher.id, why)
 
     def resend_missed(self) -> None:
-        """To be called when the destination is heard of: not every publisher repeats what it has announced."""
+        """Resends missed announcements once the destination answers again: not every publisher repeats them."""
         missed, self._missed = self._missed, OrderedDict()
         for publisher, announce in missed.items():
-            if publisher not in self.queue:  # a newer one is on its way
+            if publisher not in self.queue:  # a newer one is queued
                 self.put(announce)
 
     async def close(self) -> None:
@@ -126,7 +126,7 @@ class PoolMember:
         self.outbox = Outbox(url, indexer, telemetry, clock=clock, random=random, missed_max=ANNOUNCES_MISSED_MAX)
 
     async def report(self) -> IndexerReport:
-        """What it says of itself; a frozen one prefers nobody. Whoever answers is told what it has missed."""
+        """Queries the indexer's report and resends what it has missed; a frozen one has no preferred publishers."""
         status = await self._indexer.status()
         self.outbox.resend_missed()
         assigned = await self._indexer.assignments()
@@ -151,7 +151,7 @@ class PoolMember:
         await self.outbox.close()
 
     async def _preferred_publishers(self) -> frozenset[str]:
-        """Only a hint: without it the publisher goes where there is least to do."""
+        """Only a hint: without it the publisher goes to the least loaded indexer."""
         try:
             return frozenset(await self._indexer.preferred_publishers())
         except ArgosyError as why:

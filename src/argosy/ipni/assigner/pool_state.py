@@ -1,11 +1,11 @@
-"""What the assigner knows of its pool: the indexers' own answers, and what they have accepted since.
+"""State of the pool: the indexers' own reports, and what they have accepted since.
 
-Nothing here is a fact of its own: an report replaces all that was record of an indexer, but for what the indexer has
-accepted while the report was under way, for there the report may be the older of the two. An indexer is named by its
-admin URL, which is record before it has answered; the peer ids in its answers are translated as they become record.
+A report replaces everything known of an indexer, except what the indexer accepted while the report was under way,
+because then the report may be older. An indexer is identified by its admin URL, which is known before it answers;
+peer ids in reports are translated once known.
 
-Three things are counted as if an indexer held the publisher, lest another one is asked, too: a request under way, a
-request whose report was lost, and (by `ownership.assigner`) an indexer of which nothing is record.
+Three cases count as if an indexer held the publisher, so that no second one is assigned: a request under way, a
+request with unknown outcome, and (in `ownership.assigner`) an indexer without a report.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,7 +25,8 @@ from argosy.ownership.assigner import (
 
 @dataclass(frozen=True)
 class IndexerReport:
-    """What one indexer said of itself. `assigned` leads to the peer id it was taken over from, or to an empty text."""
+    """Report of one indexer. `assigned` maps publishers to the peer id that they were handed off from, or to an
+    empty text."""
 
     id: str
     is_frozen: bool = False
@@ -36,7 +37,7 @@ class IndexerReport:
 
 @dataclass(frozen=True)
 class AssignmentStep:
-    """One request to make: `target` should take the publisher, from where `source` stopped if there is one."""
+    """One request to make: `target` is to take the publisher, resuming where `source` stopped, if there is one."""
 
     publisher: str
     target: str
@@ -45,34 +46,34 @@ class AssignmentStep:
 
 @dataclass
 class _IndexerRecord:
-    """One indexer of the pool. `changes` counts what is learnt other than by asking, and so tells older from newer."""
+    """One indexer of the pool. `changes` counts changes other than reports, which tells newer from older."""
 
     entry: PoolEntry
     report: IndexerReport | None = None
-    problem: str = ""  # why it did not report when it was last asked
-    is_silent: bool = False  # it left the last request unanswered
+    problem: str = ""  # why the last poll failed
+    is_silent: bool = False  # its last request has an unknown outcome
     changes: int = 0
-    under_way: set[str] = field(default_factory=set)  # publishers it is being asked to take
-    lost: dict[str, int] = field(default_factory=dict)  # publishers it may have taken, and since which change
-    recent: dict[str, int] = field(default_factory=dict)  # publishers it has taken since it was last asked
+    under_way: set[str] = field(default_factory=set)  # publishers with a request under way
+    lost: dict[str, int] = field(default_factory=dict)  # publishers it may have accepted, and since which change
+    recent: dict[str, int] = field(default_factory=dict)  # publishers accepted since the last report
 
 
 class PoolState:
-    """The pool as it is record; everything that happens is told to it by the method named after it."""
+    """The pool as known; each method `on_<event>` applies one event."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._records: dict[str, _IndexerRecord] = {}
         self._states: dict[str, IndexerState] = {}
         self._pool: Pool | None = None
         self._urls: dict[str, str] = {}
-        # Handoffs that were accepted and took nothing over, as the frozen indexer no longer has the publisher.
+        # Handoffs that were accepted without effect, because the frozen indexer no longer has the publisher.
         self._moot_handoffs: set[tuple[str, str]] = set()
         self.configure(configuration)
 
     # -- what has happened --------------------------------------------------------------------------------------------
 
     def configure(self, configuration: Configuration) -> None:
-        """What is record of those who stay is kept; those who are gone are forgotten with all they held."""
+        """Applies a configuration. Records of remaining indexers stay, those of removed ones are dropped."""
         self.configuration = configuration
         self.policy = configuration.policy()
         old = self._records
@@ -87,7 +88,7 @@ class PoolState:
         self._forget_states()
 
     def change_count(self, url: str) -> int:
-        """To be given back with the report."""
+        """The change counter; pass it to `on_report`."""
         return self._records[url].changes
 
     def on_report(self, url: str, report: IndexerReport, asked: int) -> None:
@@ -105,7 +106,7 @@ class PoolState:
         self._forget_states()
 
     def on_poll_failure(self, url: str, why: str) -> None:
-        """It did not report; what it said before holds on."""
+        """The poll failed; the last report stays valid."""
         if url in self._records:
             self._records[url].problem = why
 
@@ -127,7 +128,7 @@ class PoolState:
             record.under_way.discard(step.publisher)
 
     def on_unknown_outcome(self, step: AssignmentStep) -> None:
-        """No report came: it may have been accepted, and stays counted so until the indexer is heard again."""
+        """The outcome is unknown: the request counts as accepted until the next report."""
         if record := self._touch(step.target):
             record.under_way.discard(step.publisher)
             record.lost[step.publisher] = record.changes
@@ -141,20 +142,20 @@ class PoolState:
         return (step.source or "", step.publisher) in self._moot_handoffs
 
     def has_moot(self, publisher: str) -> bool:
-        """A frozen indexer has nothing of it to go on from: it must begin anew elsewhere."""
+        """Whether a handoff was moot: the publisher must start from the beginning elsewhere."""
         return any(each == publisher for _, each in self._moot_handoffs)
 
     # -- what follows from it -----------------------------------------------------------------------------------------
 
     def pool(self) -> Pool:
-        """The indexers as the choice sees them; one that answers at two URLs counts once."""
+        """The pool for `ownership.assigner`; an indexer listed under two URLs counts once."""
         if self._pool is None:
             doubles = self.doubles()
             self._pool = tuple(self._state(url) for url in self._records if url not in doubles)
         return self._pool
 
     def next_step(self, publisher: str, refused: Collection[str] = (), *, is_announced: bool) -> AssignmentStep | None:
-        """Whom to ask next, if anybody. Without an announcement only what a frozen indexer owes is handed on."""
+        """The next request, if any. Without an announcement only pending handoffs are continued."""
         plan = plan_assignment(publisher, self.pool(), self.policy)
         sources = [source for source in plan.resume_from if (source, publisher) not in self._moot_handoffs]
         left = [target for target in plan.candidates if target not in refused]
@@ -164,7 +165,7 @@ class PoolState:
         return AssignmentStep(publisher, left[0], sources[0] if sources else None)
 
     def is_short(self, publisher: str) -> bool:
-        """Fewer hold it for certain than should."""
+        """Whether fewer indexers certainly hold the publisher than required."""
         if not self.policy.allows(publisher):
             return False
         pool = self.pool()
@@ -179,7 +180,7 @@ class PoolState:
         return record is not None and record.report is not None and publisher in record.report.assigned
 
     def pending_handoffs(self) -> dict[str, tuple[str, ...]]:
-        """By frozen indexer: the publishers it has still to hand on."""
+        """Publishers to hand off, by frozen indexer."""
         pool = self.pool()
         return {
             state.id: tuple(
@@ -190,7 +191,7 @@ class PoolState:
         }
 
     def uncertain_indexers(self) -> tuple[str, ...]:
-        """Those that may hold more than is record."""
+        """Indexers that may hold more than is known."""
         return tuple(url for url, record in self._records.items() if record.report is None or record.lost)
 
     def urls(self) -> tuple[str, ...]:
@@ -209,7 +210,7 @@ class PoolState:
         return "" if record is None else record.problem
 
     def doubles(self) -> dict[str, str]:
-        """Indexers that are in the pool a second time, under another URL: that URL to the one that counts."""
+        """Indexers listed twice: the redundant URL to the one that counts."""
         first: dict[str, str] = {}
         doubles: dict[str, str] = {}
         for url, record in self._records.items():
@@ -233,7 +234,7 @@ class PoolState:
         return IndexerState(url, True, report.is_frozen, held, report.preferred, continued)
 
     def _touch(self, url: str) -> _IndexerRecord | None:
-        """The indexer, about to change; None if it has left the pool."""
+        """Marks the indexer's state as changed; None if it has left the pool."""
         record = self._records.get(url)
         if record is not None:
             record.changes += 1

@@ -1,7 +1,7 @@
-"""An assigner from its settings: reads the pool file, follows its changes, and talks to indexers over HTTP.
+"""An assigner from its settings: reads the pool file, watches it for changes, and calls indexers over HTTP.
 
-A file that cannot be read or is wrong stops the start; later it is only reported, and the former configuration holds,
-so that a slip of the pen never empties a pool.
+An unreadable or invalid file stops the start; later it is only reported and the previous configuration stays, so
+that a typing error never empties a pool.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ POOL_FILE_BYTES_MAX = 16 << 20
 
 
 class Assigner:
-    """The service and the file it is configured by. `run` until cancelled, then `close`; `reload` on SIGHUP."""
+    """The service and its pool file. Call `run` until it is cancelled, then `close`; `reload` on SIGHUP."""
 
     def __init__(self, settings: AssignerSettings, *, clock: Clock, random: Random, metrics: Metrics) -> None:
         self._settings = settings
@@ -42,7 +42,7 @@ class Assigner:
             await asyncio.gather(running, watching, return_exceptions=True)
 
     async def reload(self) -> None:
-        """Reads the file again, changed or not; Invalid if it is wrong, and then nothing changes."""
+        """Reloads the file, changed or not; raises Invalid, changing nothing, if it is wrong."""
         self._seen = _stamp(self._path)
         try:
             configuration = _read(self._path, self._settings)
@@ -60,12 +60,12 @@ class Assigner:
             await self.reload_if_changed()
 
     async def reload_if_changed(self) -> None:
-        """Reads the file if it is not the one that was read last."""
+        """Reloads the file if it changed since the last read."""
         if _stamp(self._path) != self._seen:
             try:
                 await self.reload()
             except ArgosyError:
-                pass  # told by `reload`; whoever mends the file changes it again
+                pass  # logged by `reload`; the next change of the file is read again
 
     def _open(self, entry: PoolEntry) -> IndexerClient:
         token, call_s = self._settings.indexer_token, self._settings.call_s
@@ -76,7 +76,7 @@ class Assigner:
 
 
 def defaults(settings: AssignerSettings) -> Configuration:
-    """What holds where the pool file says nothing."""
+    """Values for what the pool file omits."""
     return Configuration(
         replication=settings.replication,
         preset_replication=settings.preset_replication,
@@ -107,7 +107,7 @@ def _read(path: Path | None, settings: AssignerSettings) -> Configuration:
 
 
 def _stamp(path: Path | None) -> tuple[int, int, int] | None:
-    """What tells one content of a file from another: also when it was replaced within one tick of the clock."""
+    """Tells one content of a file from another, also if it was replaced within one tick of the clock."""
     try:
         found = None if path is None else path.stat()
     except OSError:

@@ -1,12 +1,12 @@
-"""The assigner at work: announcements in, requests to indexers out, and a poll that puts right what has changed.
+"""The assigner service: receives announcements, sends requests to indexers, and polls them to correct its state.
 
-Every publisher is served on its own, so a slow or stubborn indexer holds up only those who need it. Nothing is kept: at
-start, and at every poll, all indexers are asked for what they hold. An announcement that could not be served for want
-of indexers is remembered (in memory) and tried again at each poll, as are handoffs that are still owed. So is the
-newest announcement of each publisher: one of which a frozen indexer turns out to have nothing begins anew elsewhere.
+Every publisher is handled on its own, so a slow indexer delays only its own publishers. Nothing is stored: at start
+and at every poll all indexers are queried. An announcement that found too few indexers is remembered in memory and
+retried at each poll, as are pending handoffs. So is each publisher's newest announcement, for the case that a frozen
+indexer turns out to have nothing of it.
 
-An indexer that leaves the pool takes its assignments with it. Its publishers are assigned anew at their next
-announcement, as the design document has it: only an announcement says where a publisher can be read from.
+An indexer that leaves the pool takes its assignments with it. Its publishers are assigned again at their next
+announcement, as the design document says: only an announcement names the publisher's address.
 """
 
 import asyncio
@@ -29,18 +29,18 @@ from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.indexer_client import OutcomeUnknown
 
-HEADS_REMEMBERED_MAX = 64  # as the reference: repeats come close together
+HEADS_REMEMBERED_MAX = 64  # as in storetheindex: repeats come close together
 PUBLISHERS_AT_ONCE_MAX = 256
-PUBLISHERS_WAITING_MAX = 10_000  # announced and not yet looked at; past that announcers are turned away
+PUBLISHERS_WAITING_MAX = 10_000  # announced and not handled yet; beyond that announcements are rejected
 HANDOFFS_AT_ONCE_MAX = 64
-HANDOFFS_WAITING_MAX = 100_000  # the rest is seen again at the next poll
-SHORT_REMEMBERED_MAX = 10_000  # announcements that found too few indexers; the oldest are forgotten first
-LATEST_REMEMBERED_MAX = 10_000  # publishers whose newest announcement is kept, in case they must begin anew
+HANDOFFS_WAITING_MAX = 100_000  # the rest is queued at the next poll
+SHORT_REMEMBERED_MAX = 10_000  # announcements that found too few indexers; the oldest are dropped first
+LATEST_REMEMBERED_MAX = 10_000  # publishers whose newest announcement is remembered, in case they must start over
 
 
 @dataclass
 class _Announced:
-    """An announcement on its way, and to whom it has been passed on."""
+    """An announcement and the indexers that have received it."""
 
     announce: Announcement
     told: set[str] = field(default_factory=set)
@@ -93,7 +93,7 @@ class AssignerService:
     # -- life ---------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Asks the pool at once, and then again and again."""
+        """Polls the pool at once, then periodically."""
         while True:
             self._poll_wanted.clear()
             await self.poll()
@@ -112,7 +112,7 @@ class AssignerService:
             await asyncio.gather(*waits, return_exceptions=True)
 
     async def close(self) -> None:
-        """Stops all that is under way; a second time does nothing."""
+        """Stops all work; idempotent."""
         await self._announce_queue.close()
         await self._handoff_queue.close()
         asking = list(self._polls.values())
@@ -124,7 +124,7 @@ class AssignerService:
         await _close_all([*members.values(), *forwards.values()])
 
     async def wait_idle(self) -> None:
-        """Returns when nothing that was announced, owed or to be passed on is under way any more."""
+        """Returns when no announcement, handoff or delivery is under way."""
         lines: list[KeyedWorkQueue[Announcement] | KeyedWorkQueue[_Announced] | KeyedWorkQueue[None]] = [
             self._announce_queue,
             self._handoff_queue,
@@ -138,7 +138,7 @@ class AssignerService:
                 await line.wait_idle()
 
     def is_ready(self) -> bool:
-        """Every indexer has been asked once since the start."""
+        """Whether every indexer has been polled once."""
         return self._is_polled.is_set()
 
     @property
@@ -149,13 +149,13 @@ class AssignerService:
     # -- configuration ------------------------------------------------------------------------------------------------
 
     async def reload(self, configuration: Configuration) -> None:
-        """Takes effect at once; whoever has joined is asked at once, if this runs."""
+        """Applies a configuration at once; new indexers are polled immediately."""
         await _close_all(self._install(configuration))
         self.telemetry.record_reload(self.pool_state)
         self._poll_wanted.set()
 
     def _install(self, configuration: Configuration) -> list[PoolMember | Outbox]:
-        """Makes the ends that are new; returns those that are no longer needed."""
+        """Opens new connections; returns those no longer needed."""
         old_entries = {entry.admin_url: entry for entry in self.pool_state.configuration.entries}
         old_members, self._members = self._members, {}
         for entry in configuration.entries:
@@ -178,11 +178,12 @@ class AssignerService:
     # -- announcements ------------------------------------------------------------------------------------------------
 
     def announce(self, announce: Announcement) -> None:
-        """Returns when it is noted. Forbidden by policy; Unavailable when too much waits; a repeat does nothing."""
+        """Queues an announcement. Raises Forbidden by policy, Unavailable when too many wait; a repeat has no
+        effect."""
         publisher = announce.publisher.id
         if not self.pool_state.policy.allows(publisher):
             self.telemetry.record_announcement("forbidden", publisher)
-            raise Forbidden(f"announcements of {publisher} are not taken here: see the assigner's policy")
+            raise Forbidden(f"announcements of {publisher} are not accepted: see the assigner's policy")
         if self._heads.get(announce.head):
             self.telemetry.record_announcement("repeated", publisher)
             return
@@ -207,7 +208,7 @@ class AssignerService:
         return replace(announce, publisher=replace(announce.publisher, addresses=public))
 
     def _pass_on(self, announced: _Announced) -> None:
-        """To those who follow the publisher: also the frozen ones, which still honour removals."""
+        """Resends to indexers that follow the publisher, including frozen ones, which still apply removals."""
         if self.pool_state.configuration.is_resending:
             self._forward_to(announced, self.pool_state.audience(announced.announce.publisher.id))
 
@@ -234,12 +235,12 @@ class AssignerService:
             self._forward_to(announced, [step.target])
 
     def _waits_for_unanswered(self, publisher: str) -> bool:
-        """Somebody is missing, and whoever has not answered may be the one."""
+        """Whether an indexer is missing and an unanswered one may be it."""
         is_stuck = self.pool_state.next_step(publisher, is_announced=True) is None
         return is_stuck and self.pool_state.is_short(publisher) and bool(self.pool_state.uncertain_indexers())
 
     def _remember(self, publisher: str, announced: _Announced) -> None:
-        """The same head may be announced again, and the poll will try by itself."""
+        """Remembers an unserved announcement; the same head may be announced again."""
         self.telemetry.record_short(publisher)
         self._heads.remove(announced.announce.head)
         self._short[publisher] = announced
@@ -257,9 +258,9 @@ class AssignerService:
                 self._put_short(publisher, latest)
 
     async def _steps(self, publisher: str, *, is_announced: bool) -> AsyncIterator[AssignmentStep]:
-        """Asks one indexer after the other until enough hold the publisher; yields what was accepted.
+        """Requests indexers one by one until enough hold the publisher; yields accepted requests.
 
-        The plan is made anew before each request, from what is known by then.
+        The plan is recomputed before each request from what is known by then.
         """
         refused: set[str] = set()
         while step := self.pool_state.next_step(publisher, refused, is_announced=is_announced):
@@ -269,11 +270,11 @@ class AssignerService:
                 refused.add(step.target)
 
     def _is_moot(self, step: AssignmentStep) -> bool:
-        """Nothing was there to go on from: the same indexer may still begin anew."""
+        """The frozen indexer had nothing to resume from; the same target may still start over."""
         return step.source is not None and self.pool_state.is_moot(step)
 
     async def _request(self, step: AssignmentStep) -> bool:
-        """Whether the target holds the publisher now; after a refusal it is asked what else has changed."""
+        """Returns whether the target holds the publisher; after a refusal it is polled."""
         self.pool_state.on_request(step)
         try:
             await self._perform(step)
@@ -306,7 +307,7 @@ class AssignerService:
         await member.hand_off(step.publisher, frozen_id=report.id, frozen_url=entry.find_url)
 
     async def _is_confirmed(self, step: AssignmentStep) -> bool:
-        """A handoff of a publisher that the frozen indexer no longer has is accepted, and nothing comes of it."""
+        """A handoff of a publisher that the frozen indexer no longer has is accepted without effect: verify it."""
         await self._poll_indexer(step.target)
         if self.pool_state.holds(step.target, step.publisher):
             self.telemetry.record_accept(step)
@@ -317,7 +318,7 @@ class AssignerService:
 
     @asynccontextmanager
     async def _alone(self, publisher: str) -> AsyncIterator[None]:
-        """An announcement and a handoff of one publisher never plan at the same time."""
+        """Serialises announcement and handoff of one publisher."""
         turn = self._turns.setdefault(publisher, _Turn())
         turn.users += 1
         try:
@@ -331,7 +332,7 @@ class AssignerService:
     # -- questions to indexers ----------------------------------------------------------------------------------------
 
     async def poll(self) -> None:
-        """Asks every indexer, then sets about what is owed and what was short; `settled` waits for that."""
+        """Polls every indexer, then queues pending handoffs and short publishers; `wait_idle` waits for those."""
         self._announce_queue.check()
         self._handoff_queue.check()
         await self._poll_all(self.pool_state.urls())
@@ -348,12 +349,12 @@ class AssignerService:
         try:
             self._handoff_queue.put(publisher, None)
         except Unavailable:
-            pass  # it is owed at the next poll, too
+            pass  # it is queued at the next poll
 
     def _put_short(self, publisher: str, announced: _Announced) -> None:
-        """Also when enough are found to hold it by now: they may not have heard of this announcement."""
+        """Queues it even if enough indexers hold it by now: they may not have received this announcement."""
         if publisher in self._announce_queue:
-            return  # by a newer announcement
+            return  # a newer announcement is queued
         try:
             self._announce_queue.put(publisher, announced)
         except Unavailable:
@@ -363,7 +364,7 @@ class AssignerService:
         await asyncio.gather(*(self._poll_indexer(url) for url in urls))
 
     async def _poll_indexer(self, url: str) -> None:
-        """Returns when the indexer has been asked by a question that began after this call; many share one."""
+        """Returns after a poll that began after this call; concurrent callers share it."""
         if under_way := self._polls.get(url):
             await asyncio.wait([under_way])
         if url not in self._polls:

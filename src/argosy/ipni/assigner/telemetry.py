@@ -1,4 +1,4 @@
-"""What the assigner says of itself: metrics and log lines, in one place, so that no other module is about them."""
+"""Telemetry of the assigner: its metrics and log lines."""
 
 from argosy.base import logs
 from argosy.base.metrics import Metrics, counter, gauge
@@ -11,22 +11,26 @@ ANNOUNCES = counter(
 )
 REQUESTS = counter(
     "argosy_assigner_requests",
-    "requests to take a publisher, by kind (assign, handoff) and outcome (accepted, refused, lost)",
+    "Assignment requests by kind (assign, handoff) and outcome (accepted, refused, lost)",
     ("kind", "outcome"),
 )
-DELIVERIES = counter("argosy_assigner_deliveries", "announcements passed on, by outcome: sent, failed", ("outcome",))
+DELIVERIES = counter(
+    "argosy_assigner_deliveries",
+    "Announcements delivered to indexers and forward URLs by outcome: sent, failed",
+    ("outcome",),
+)
 INDEXERS = gauge("argosy_assigner_indexers", "indexers of the pool by state: active, frozen, unknown", ("state",))
-ASSIGNMENTS = gauge("argosy_assigner_assignments", "publishers that one indexer follows", ("indexer",))
-OWED = gauge("argosy_assigner_handoffs_owed", "publishers of frozen indexers that are still to be handed on")
-WAITING = gauge("argosy_assigner_publishers_waiting", "announced publishers that too few indexers hold so far")
-POLLS = counter("argosy_assigner_polls", "rounds of questions to the pool")
+ASSIGNMENTS = gauge("argosy_assigner_assignments", "Publishers assigned to the indexer", ("indexer",))
+OWED = gauge("argosy_assigner_handoffs_owed", "Publishers of frozen indexers with a pending handoff")
+WAITING = gauge("argosy_assigner_publishers_waiting", "Announced publishers held by too few indexers")
+POLLS = counter("argosy_assigner_polls", "Polls of the pool")
 RELOADS = counter(
     "argosy_assigner_reloads", "changes of the pool's configuration, by outcome: taken, refused", ("outcome",)
 )
 
 
 class AssignerTelemetry:
-    """Speaks for one assigner."""
+    """Emits the metrics and log lines of one assigner."""
 
     def __init__(self, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -39,7 +43,7 @@ class AssignerTelemetry:
 
     def record_accept(self, step: AssignmentStep) -> None:
         self._count(step, "accepted")
-        self._log.info("publisher taken", publisher=step.publisher, indexer=step.target, continues=step.source)
+        self._log.info("publisher assigned", publisher=step.publisher, indexer=step.target, continues=step.source)
 
     def record_refusal(self, step: AssignmentStep, why: Exception) -> None:
         self._count(step, "refused")
@@ -50,7 +54,7 @@ class AssignerTelemetry:
         self._log.warning("no answer to request", publisher=step.publisher, indexer=step.target, why=str(why))
 
     def record_moot_handoff(self, step: AssignmentStep) -> None:
-        self._log.info("nothing to hand on", publisher=step.publisher, frozen=step.source, indexer=step.target)
+        self._log.info("nothing to hand off", publisher=step.publisher, frozen=step.source, indexer=step.target)
 
     def record_short(self, publisher: str) -> None:
         self._log.warning("too few indexers hold publisher", publisher=publisher)
@@ -60,7 +64,7 @@ class AssignerTelemetry:
 
     def record_delivery_failure(self, url: str, publisher: str, why: Exception) -> None:
         self.metrics.inc(DELIVERIES, outcome="failed")
-        self._log.warning("announcement not passed on", url=url, publisher=publisher, why=str(why))
+        self._log.warning("announcement not delivered", url=url, publisher=publisher, why=str(why))
 
     def record_poll_failure(self, url: str, why: Exception) -> None:
         self._log.warning("indexer does not answer", indexer=url, why=str(why))
@@ -77,7 +81,7 @@ class AssignerTelemetry:
 
     def record_reload_failure(self, why: Exception) -> None:
         self.metrics.inc(RELOADS, outcome="refused")
-        self._log.error("pool file refused, the former configuration holds", why=str(why))
+        self._log.error("pool file rejected, keeping the previous configuration", why=str(why))
 
     def record_poll(self, pool_state: PoolState, waiting: int) -> None:
         self.metrics.inc(POLLS)
@@ -86,7 +90,7 @@ class AssignerTelemetry:
             self._log.error("indexer is in the pool twice", indexer=url, counted=first)
 
     def set_gauges(self, pool_state: PoolState, waiting: int) -> None:
-        """Sets the gauges; those of indexers that have left the pool are taken away."""
+        """Sets the gauges; those of removed indexers are deleted."""
         states = pool_state.pool()
         frozen = sum(state.is_frozen for state in states)
         unknown = sum(not state.is_known for state in states)

@@ -1,1 +1,1 @@
-"""Where the content index is kept: RocksDB in a folder, or dictionaries in memory."""
+"""Index stores: RocksDB on disk, or dictionaries in memory."""

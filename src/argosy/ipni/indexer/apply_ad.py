@@ -1,12 +1,11 @@
-"""Applying one advertisement: what it says about a provider, then what it says about content.
+"""Applies one advertisement: first what it says about its provider, then what it says about content.
 
-The last batch of an advertisement's data also moves the publisher's course and marks the advertisement, so each is
-applied once and in order, whatever crashes (IPN-3). Every batch passes the gate: while the indexer is frozen nothing is
-stored but metadata, removals and what concerns providers (IPN-2).
+The last batch of an advertisement also moves the publisher's cursor and records the advertisement's state, so each is
+applied once and in order across crashes (IPN-3). Every batch passes the write gate: a frozen indexer stores only
+metadata, removals and changes of providers (IPN-2).
 
-What is wrong with the advertisement itself (Invalid) and entries that its publisher does not have (NotFound) are given
-up for good, else one bad link would hold the chain for ever. Any other error passes: the chain stops
-and is tried again.
+An invalid advertisement (Invalid) and entries that the publisher does not have (NotFound) are skipped permanently;
+otherwise one bad link would block the chain forever. Any other error stops the chain, which is retried.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -27,7 +26,7 @@ from argosy.ipni.ports import PublisherSource, Rows
 
 
 class AdKind(StrEnum):
-    """What an advertisement does, by its shape."""
+    """Kinds of advertisements."""
 
     REMOVAL = "removal"
     ADDRESSES = "addresses"
@@ -36,7 +35,7 @@ class AdKind(StrEnum):
 
 
 class WriteGate(Protocol):
-    """Through which everything that is stored must pass; `True` inside means that it is open for entries."""
+    """Admits writes to the store; yields True while entries may be stored."""
 
     def admit(self) -> AbstractAsyncContextManager[bool]: ...
 
@@ -45,29 +44,29 @@ class WriteGate(Protocol):
 
 class EntriesReader(Protocol):
     def read(self, source: PublisherSource, progress: EntriesProgress) -> AsyncGenerator[EntryBatch]:
-        """The entries from there on; Invalid and NotFound as `Source` has them."""
+        """Yields the entries after `progress`; raises Invalid and NotFound as `PublisherSource` does."""
         ...
 
 
 @dataclass(frozen=True)
 class ApplyRequest:
-    """One advertisement to be applied."""
+    """One advertisement to apply."""
 
     cid: Cid
     ad: Advertisement
     publisher: Peer
     source: PublisherSource
-    addresses: Sequence[str] = ()  # the provider's newest, of advertisements that follow
-    is_superseded: bool = False  # a removal that follows takes away all it would add
-    is_refill: bool = False  # newer ones have been applied already
-    lag: int = 0  # how many follow
+    addresses: Sequence[str] = ()  # the provider's newest addresses, from later advertisements
+    is_superseded: bool = False  # a later removal deletes everything that it would add
+    is_refill: bool = False  # newer advertisements have been applied already
+    lag: int = 0  # number of later advertisements
     on_stored: Callable[[EntryBatch], None] = field(default=lambda step: None)
 
 
 @dataclass(frozen=True)
 class ApplyResult:
     kind: AdKind | None
-    error: str = ""  # why it was given up for good
+    error: str = ""  # why it was skipped permanently
 
 
 def kind_of(ad: Advertisement, *, is_superseded: bool = False) -> AdKind:
@@ -115,9 +114,9 @@ class Applier:
             await self._store.put(value, (), rows)
 
         if not await self._gate.is_open():
-            await self._finish(request, put_value)  # a frozen indexer never fetches entries
+            await self._finish(request, put_value)  # a frozen indexer does not fetch entries
             return ApplyResult(AdKind.METADATA)
-        self._provider_after(request, is_frozen=False)  # a provider that cannot be taken costs no fetching
+        self._provider_after(request, is_frozen=False)  # reject an unusable provider before fetching its entries
         progress = await self._sync_state.progress(request.publisher.id, request.cid)
         progress = progress or EntriesProgress(request.cid, request.ad.provider, (request.ad.entries,))
         async with aclosing(_steps(self._entries.read(request.source, progress))) as steps:
@@ -135,7 +134,7 @@ class Applier:
     async def _store_step(
         self, request: ApplyRequest, value: IndexValue, step: EntryBatch, progress: EntriesProgress
     ) -> bool:
-        """False if the indexer has frozen meanwhile: the step is not stored."""
+        """Stores one batch; returns False, storing nothing, if the indexer froze in the meantime."""
         async with self._gate.admit() as is_open:
             if not is_open:
                 return False
@@ -160,7 +159,8 @@ class Applier:
             try:
                 provider = self._provider_after(request, is_frozen=not is_open)
             except UnknownWhileFrozen:
-                # The chain goes on, for removals that follow must be honoured (IPN-2); unfreezing comes back to it.
+                # The chain continues, because later removals must be applied (IPN-2); unfreezing returns to this
+                # advertisement.
                 cursor, rows = self._completion(request, is_frozen=True)
                 await self._store.write(rows)
                 self._sync_state.apply(cursor)
@@ -176,7 +176,7 @@ class Applier:
         is_frozen: bool,
         error: str = "",
     ) -> None:
-        """The last batch of an advertisement: with it the course moves."""
+        """Writes the last batch of an advertisement, which also moves the cursor."""
         provider = with_applied(provider, request.cid, self._wall(), error=error)
         cursor, rows = self._completion(request, is_frozen=is_frozen)
         await store({**rows, **provider_row(provider)})
@@ -206,8 +206,7 @@ def advance(progress: EntriesProgress, step: EntryBatch) -> EntriesProgress:
 
 
 async def _steps(read: AsyncGenerator[EntryBatch]) -> AsyncGenerator[EntryBatch | str]:
-    """The steps; one that will never come ends them with the reason as text, so that it is not taken for an error
-    of the store."""
+    """Yields the batches; ends with the reason as text if no more can come, as opposed to an error of the store."""
     try:
         async with aclosing(read):
             async for step in read:

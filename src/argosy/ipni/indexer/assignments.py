@@ -1,4 +1,8 @@
-"""The publishers an assigner has given to this indexer: its allow-list, and the fact of who indexes what."""
+"""Assigned publishers: the indexer's allow list, and the handoff of a publisher from a frozen indexer.
+
+The allow list is the truth about who indexes which publisher; the assigner only reads it. In a handoff all providers of
+the publisher are copied with their extended providers, and the chain is read from where the frozen indexer stopped.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +17,7 @@ from argosy.ipni.ports import IndexStore
 
 
 class Assignments:
-    """A publisher counts as assigned once that is on disk, and no sooner."""
+    """The allow list. A publisher is added in memory only after its row is on disk."""
 
     def __init__(self, store: IndexStore) -> None:
         self._store = store
@@ -34,7 +38,7 @@ class Assignments:
             raise Invalid(f"publisher {publisher} is already assigned to this indexer")
 
     async def add(self, publisher: str, continued: str = "", rows: Mapping[bytes, bytes | None] | None = None) -> None:
-        """With the rows of what was taken over, in one batch."""
+        """Stores the assignment and the rows of a handoff in one batch."""
         self.check_unassigned(publisher)
         await self._store.write({**(rows or {}), keys.assignment(publisher): continued.encode()}, is_durable=True)
         self._by_publisher[publisher] = continued
@@ -53,7 +57,7 @@ class Assignments:
 
 @dataclass(frozen=True)
 class HandoffPlan:
-    """What changes here: stored in one batch with the assignment."""
+    """What a handoff changes: stored in one batch with the assignment."""
 
     providers: tuple[Provider, ...]
     cursor: ChainCursor
@@ -67,15 +71,15 @@ def plan_handoff(
     known: Callable[[str], Provider | None],
     cursor: ChainCursor,
 ) -> HandoffPlan | None:
-    """None if the frozen indexer has nothing of the publisher: then there is nothing to hand off."""
+    """Returns None if the frozen indexer has no provider of the publisher: there is nothing to hand off."""
     theirs = [each for each in frozen if each.publisher is not None and each.publisher.id == publisher]
     if not theirs:
         return None
     addresses = next((each.publisher.addresses for each in theirs if each.publisher and each.publisher.addresses), ())
     stops = _stops(theirs)
     providers = tuple(_adopt(each, known(each.id), Peer(publisher, addresses)) for each in theirs)
-    # One floor only: where several providers stopped at different advertisements, the marks stop the reading at the
-    # newest of them, whichever that is.
+    # There is only one floor. If several providers stopped at different advertisements, the stored states end the scan
+    # at the newest of them, whichever it is.
     moved = replace(
         cursor,
         publisher=Peer(publisher, addresses or cursor.publisher.addresses),
@@ -96,7 +100,7 @@ def _stops(providers: Iterable[Provider]) -> list[Cid]:
 
 
 def _adopt(theirs: Provider, known: Provider | None, publisher: Peer) -> Provider:
-    """As they know it, less how far they have come; one that is known here keeps what is known here."""
+    """The provider as the frozen indexer knows it, without its progress; one that is known here stays unchanged."""
     if known is not None:
         return known
     return Provider(theirs.id, theirs.addresses, publisher, extended=theirs.extended)

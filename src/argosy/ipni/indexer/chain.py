@@ -1,8 +1,8 @@
-"""Reading a publisher's chain from its head into the past, down to what has already been applied.
+"""Reads a publisher's chain from its head backwards, down to what has already been applied.
 
-Every advertisement is checked before anything older is read. Blocks are kept in segments, so that a restart reads them
-from disk. What comes out is what to apply, and two things only the whole chain can tell: which additions a newer
-removal of the same provider and context makes needless, and each provider's newest addresses.
+Every advertisement is checked before an older one is read. Blocks are stored in segments, so that a restart reads them
+from disk. The result lists what to apply, and two facts that only the whole chain shows: which additions a later
+removal of the same provider and context supersedes, and each provider's newest addresses.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from argosy.ipni.ports import PublisherSource
 
 @dataclass(frozen=True)
 class ScanLimits:
-    """How far to read, and whether to pass what is done."""
+    """Limits of one scan."""
 
     ads_max: int
     segment_ads: int
@@ -27,20 +27,20 @@ class ScanLimits:
 
 @dataclass
 class ScanResult:
-    """What is to be applied, newest first."""
+    """The advertisements to apply, newest first."""
 
     head: Cid
-    ads: list[bytes] = field(default_factory=list)  # their CIDs in binary: there may be millions
+    ads: list[bytes] = field(default_factory=list)  # their CIDs in binary, because there may be millions
     superseded: set[bytes] = field(default_factory=set)
-    refills: set[bytes] = field(default_factory=set)  # older than what was applied last: they close gaps
+    refills: set[bytes] = field(default_factory=set)  # older than the last applied one: they close gaps
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    older: Cid | None = None  # the one before the oldest: where the reading ended
-    closes_gaps: bool = False  # read past what is done, for there were gaps
-    is_cut: bool = False  # there is more, but it was told to read no further
+    older: Cid | None = None  # the advertisement before the oldest: where the scan ended
+    closes_gaps: bool = False  # the scan went past applied advertisements because there were gaps
+    is_cut: bool = False  # the scan stopped at the depth limit
 
 
 class Scan:
-    """One reading. `check` raises for an advertisement that must not count; `seen` is told of each."""
+    """One scan. `check` raises for an unacceptable advertisement; `on_ad` is called for each."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Scan:
         self._removed: set[tuple[str, bytes]] = set()
         self._unsaved: list[tuple[Cid, bytes]] = []
         self._saved_bytes = 0
-        self._is_past = False  # of what was applied last
+        self._is_past = False  # of the last applied advertisement
 
     async def run(self, head: Cid) -> ScanResult:
         batch = ScanResult(head, closes_gaps=self._is_passing())
@@ -99,7 +99,7 @@ class Scan:
         if block is None:
             block = await self._source.block(cid, is_entries=False)
         ad = adverts.decode(cid, block)
-        self._check(ad)  # also what was kept: policy may have changed since
+        self._check(ad)  # stored blocks too: the policy may have changed since
         self._saved_bytes += len(block)
         if not is_pending and self._saved_bytes <= self._limits.pending_bytes_max:
             self._unsaved.append((cid, block))

@@ -1,7 +1,6 @@
-"""Publishers that have fallen silent: asked for news, then hidden, then removed.
+"""Time of the last contact with each publisher: silent publishers are polled, then hidden, then removed.
 
-When a publisher was last heard of is not kept over a restart: an indexer that was away must not take its own silence
-for everybody else's.
+The log is in memory only. After an outage of its own, an indexer must not treat everybody as silent.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,16 +13,19 @@ from argosy.ipni.settings import IndexerSettings
 
 @dataclass
 class PollPlan:
+    """What is due: publishers to poll, providers to hide and to remove."""
+
     polls: list[str] = field(default_factory=list)  # publishers
     deactivations: list[str] = field(default_factory=list)  # providers
     removals: list[str] = field(default_factory=list)  # providers
 
 
 class ContactLog:
-    """When each publisher was last heard of, and last asked.
+    """Last contact with, and last poll of, each publisher.
 
-    `announcing` are publishers that announce themselves at every start, as those do that start together with this
-    indexer. Each may have another address than in its last run, so it is not polled before its announcement.
+    `announcing` are publishers that announce themselves at every start, such as those that start together with this
+    indexer. Their address may differ from that of the previous run, so they are not polled before their first
+    announcement.
     """
 
     def __init__(self, started_at: float, announcing: Collection[str] = ()) -> None:
@@ -44,15 +46,16 @@ class ContactLog:
         self._polled_at.pop(publisher, None)
 
     def may_poll(self, publisher: str) -> bool:
-        """Whether the address known of the publisher can be taken for its present one."""
+        """Whether the stored address of the publisher is current."""
         return publisher in self._contacted_at or publisher not in self._announcing
 
     def plan_polls(
         self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int
     ) -> PollPlan:
-        """What is due. A provider with an error is asked on every look, for it waits for its publisher to mend it.
+        """Returns what is due. A provider with an error is polled every time, because its publisher may have fixed it.
 
-        Those without contact for longest come first, so that many errors never keep the silent ones from being asked.
+        Publishers without contact for longest come first, so that many errors do not keep silent ones from being
+        polled.
         """
         findings = PollPlan()
         wanted: dict[str, float] = {}
@@ -69,7 +72,7 @@ class ContactLog:
             is_due = silence_s >= settings.poll_after_s and (
                 publisher not in self._polled_at or now - self._polled_at[publisher] >= settings.poll_retry_s
             )
-            # What was announced while this indexer was away, it has not heard: each is asked once after a start.
+            # Announcements made while this indexer was down were missed: each publisher is polled once after a start.
             is_due = is_due or (publisher not in self._contacted_at and publisher not in self._polled_at)
             if (is_due or provider.last_error) and provider.publisher.addresses and self.may_poll(publisher):
                 wanted[publisher] = self._contact(publisher)
@@ -77,7 +80,7 @@ class ContactLog:
         return findings
 
     def _contact(self, publisher: str) -> float:
-        """When it was heard of or asked last."""
+        """Time of the last contact or poll."""
         return max(
             self._contacted_at.get(publisher, self._started_at), self._polled_at.get(publisher, self._started_at)
         )

@@ -1,4 +1,4 @@
-"""Following one publisher's chain: reading it down to what is known, then applying it oldest first."""
+"""Follows one publisher's chain: scans it down to the cursor, then applies it oldest first."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -24,12 +24,12 @@ from argosy.ipni.ports import PublisherSource
 
 class MirrorSource(PublisherSource, Protocol):
     def keep(self) -> None:
-        """All of it was read and is good: what was written down may stay."""
+        """Keeps the copy: everything was read and is valid."""
         ...
 
 
 class AdMirror(Protocol):
-    """Copies of advertisements and their entries; a publisher is asked only for what the mirror does not have."""
+    """Copies of advertisements and their entries; only what the mirror lacks is fetched from the publisher."""
 
     def through(
         self, ad: Cid, block: bytes, entries: Cid, source: PublisherSource
@@ -71,7 +71,7 @@ class Follower:
         depth: int,
         is_resync: bool,
     ) -> ScanResult | None:
-        """None if the publisher has published nothing."""
+        """Returns None if the publisher has published nothing."""
         head = head or await self._head(cursor.publisher.id, source)
         if head is None:
             return None
@@ -94,7 +94,7 @@ class Follower:
             started = replace(cursor, last=batch.older, wanted=head)
             await self._sync_state.reset_ads(cursor.publisher.id, batch.ads, then=started)
         if batch.is_cut:
-            run.fields["IsCut"] = True  # there is more, beyond the depth that was asked for
+            run.fields["IsCut"] = True  # there is more beyond the depth limit
         status.scan.end(self._clock.wall())
         status.distance = len(batch.ads)
         return batch
@@ -112,7 +112,7 @@ class Follower:
     # -- applying -----------------------------------------------------------------------------------------------------
 
     async def apply(self, publisher: Peer, batch: ScanResult, source: PublisherSource, status: PublisherStatus) -> None:
-        """Returns once the head is reached. An error leaves the course at the last advertisement that was applied."""
+        """Applies the chain up to the head. On an error the cursor stays at the last applied advertisement."""
         total = len(batch.ads)
         if total:
             status.state = "processing"
@@ -127,7 +127,7 @@ class Follower:
                 run.fields["AdsLeft"] = status.distance = left
             status.processing.end(self._clock.wall())
             status.download.end(self._clock.wall())
-        await self._arrive(publisher, batch)
+        await self._reach_head(publisher, batch)
         status.distance = 0
 
     async def _apply_one(
@@ -172,8 +172,8 @@ class Follower:
                 mirrored.keep()
             return outcome
 
-    async def _arrive(self, publisher: Peer, batch: ScanResult) -> None:
-        """The course is at the head, unless what was announced is older than what is applied."""
+    async def _reach_head(self, publisher: Peer, batch: ScanResult) -> None:
+        """Moves the cursor to the head, unless the announced head is older than what is applied."""
         was = self._sync_state.cursor(publisher.id)
         cursor = replace(
             was,
@@ -224,7 +224,7 @@ class Follower:
 
 
 class _Check:
-    """Whether an advertisement counts: signed, by somebody who may, and published by somebody who may."""
+    """Checks that an advertisement is signed, and that signer and publisher are allowed."""
 
     def __init__(self, publisher: str, policy: PeerPolicy) -> None:
         self._publisher = publisher

@@ -1,8 +1,10 @@
-"""What is written down when an indexer freezes, and undone when it thaws.
+"""Freezing: the policy that decides when, the gate that makes the freeze exact, and the rows written by it.
 
-At a freeze every provider's `frozen_at` becomes the last advertisement of its publisher's chain that was applied in
-full: there a successor begins, and there this indexer begins again when it thaws. Nothing between is lost, nothing
-before is read twice.
+The fuller the disk, the sooner the next reading. Within 10 points of the limit each reading is a warning, within 2
+points critical, so that an operator can add space before the indexer freezes.
+
+At a freeze each provider's `frozen_at` is set to the last advertisement of its publisher's chain that was applied in
+full. A successor resumes there, and so does this indexer when it unfreezes: nothing is lost or read twice.
 """
 
 import asyncio
@@ -29,14 +31,14 @@ Level: TypeAlias = Literal["ok", "alert", "critical", "unreadable"]
 
 
 class Usage(Protocol):
-    """How full the fullest of the indexer's disks is."""
+    """Reads the usage of the indexer's fullest disk."""
 
     def percent(self) -> float: ...
 
 
 @dataclass(frozen=True)
 class UsageRead:
-    """The fullest of the disks, in percent, or UNREADABLE."""
+    """Usage of the fullest disk in percent, or UNREADABLE."""
 
     percent: float
 
@@ -53,7 +55,8 @@ class ReportUsage:
 
 
 class Freezer:
-    """A negative limit turns freezing off; readings are still told. Whoever carries out a freeze sets `is_frozen`."""
+    """Decides when to freeze. A negative limit disables freezing; readings are still reported. The caller that performs
+    the freeze sets `is_frozen`."""
 
     def __init__(self, limit_percent: float, *, is_frozen: bool = False) -> None:
         self.limit_percent = limit_percent
@@ -88,16 +91,16 @@ class Freezer:
         return "alert" if percent < self.limit_percent - CRITICAL_POINTS else "critical"
 
     def pause_s(self, percent: float) -> float:
-        """Until the next reading."""
+        """Pause until the next reading."""
         left = (self.limit_percent if self.is_on else 100.0) - max(percent, 0.0)
         return max(CHECK_S_MIN, CHECK_S_MAX * left / 100.0)
 
 
 class FreezeGate:
-    """Everything that is stored passes here; freezing shuts it and waits until nobody is inside.
+    """Admits every write; freezing closes the gate and waits until no write is inside.
 
-    So what is written down at a freeze is exact: no advertisement is halfway between stored and counted. Before each
-    passing the usage is looked at, for a batch may be the one that fills the disk.
+    So the state written at a freeze is exact: no advertisement is between stored and counted. The usage is checked
+    before each write, because any batch may fill the disk.
     """
 
     def __init__(self, is_full: Callable[[], bool], on_freeze: Callable[[], Awaitable[None]]) -> None:
@@ -133,7 +136,7 @@ class FreezeGate:
                 self._empty.set()
 
     async def freeze(self) -> None:
-        """Once; if it cannot be written down the gate opens again."""
+        """Freezes once; if the state cannot be written, the gate opens again."""
         async with self._closing:
             if self.is_frozen:
                 return
@@ -147,7 +150,7 @@ class FreezeGate:
 
 
 async def write_freeze(store: IndexStore, sync_state: SyncState, provider_table: ProviderTable, at: float) -> None:
-    """In one batch: a crash leaves the indexer wholly frozen or not at all."""
+    """Writes the freeze in one batch, so that a crash leaves the indexer frozen or not, nothing between."""
     cursors = [replace(cursor, frozen_at=_stop(cursor)) for cursor in sync_state.cursors()]
     providers = [_with_stop(provider, sync_state, at) for provider in provider_table.all()]
     rows: Change = {keys.FROZEN: repr(at).encode()}
@@ -169,12 +172,13 @@ def _with_stop(provider: Provider, sync_state: SyncState, at: float) -> Provider
 
 
 def _stop(cursor: ChainCursor) -> Cid | None:
-    """Where a successor begins. Gaps may lie anywhere before the last advertisement, so it must read from the start."""
+    """Where a successor resumes. With gaps it must read from the start, because they may be anywhere before the last
+    one."""
     return cursor.floor if cursor.has_gaps else cursor.last
 
 
 async def write_unfreeze(store: IndexStore, sync_state: SyncState, provider_table: ProviderTable) -> None:
-    """Marks go first, while the indexer still counts as frozen; the rest is one batch, so a crash only repeats it."""
+    """Deletes the states of ads applied while frozen, then writes the rest in one batch; a crash repeats it."""
     await sync_state.drop_frozen_states()
     cursors = [
         replace(cursor, last=cursor.frozen_at, frozen_at=None, wanted=cursor.wanted or cursor.last)

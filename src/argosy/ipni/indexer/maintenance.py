@@ -1,4 +1,4 @@
-"""What an indexer does by itself: goes on after a restart, polls, hides and removes, watches its disks, frees space."""
+"""Background maintenance of an indexer: resumes syncs, polls, hides and removes providers, frees space."""
 
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -19,7 +19,7 @@ log = logs.get("ipni.indexer")
 
 
 class SyncPort(Protocol):
-    """Those who follow chains, as the housekeeping sees them."""
+    """The sync service as maintenance uses it."""
 
     contacts: ContactLog
     statuses: PublisherStatuses
@@ -58,7 +58,7 @@ class IndexerMaintenance:
         self._resumed = 0
 
     def resume(self, limit: int | None = None) -> None:
-        """Goes on with chains whose wanted head has not been reached; those that were tried last come last."""
+        """Resumes chains whose requested head has not been reached, least recently tried first."""
         contacts = self._syncs.contacts
         cursors = [cursor for cursor in self._sync_state.cursors() if cursor.wanted is not None]
         due = [cursor for cursor in cursors if contacts.may_poll(cursor.publisher.id)]
@@ -75,14 +75,14 @@ class IndexerMaintenance:
             await self._clock.sleep(self._settings.tick_s)
 
     async def run_once(self) -> None:
-        """One round; a store that fails now may do better in the next."""
+        """Runs one round; an error of the store is logged, and the next round tries again."""
         try:
             await self._watch_usage()
             self.resume(self._polls_max())
             await self._poll()
             await self._measure()
         except ArgosyError as error:
-            log.warning("upkeep failed", error=str(error))
+            log.warning("maintenance failed", error=str(error))
 
     async def sweep(self) -> None:
         while True:
@@ -122,10 +122,10 @@ class IndexerMaintenance:
             syncs.poll(_publisher(self._provider_table, publisher))
         for id in findings.deactivations:
             await syncs.set_inactive(self._provider_table.get(id), True)
-            log.info("provider hidden for its silence", provider=id)
+            log.info("provider deactivated: no contact", provider=id)
         for id in findings.removals:
             await self._remove(id)
-            log.info("provider removed for its silence", provider=id)
+            log.info("provider removed: no contact", provider=id)
 
     async def _measure(self) -> None:
         stats = await self._store.stats()
@@ -136,7 +136,7 @@ class IndexerMaintenance:
         self._metrics.set(counted.SYNCS_RUNNING, self._syncs.running())
 
     async def _drop_orphans(self) -> None:
-        """Contexts that finds met and whose provider nobody knows; unless it has become known meanwhile."""
+        """Removes contexts that finds encountered and whose provider is unknown, unless it has become known since."""
         while self._resolver.orphans:
             provider, context = next(iter(self._resolver.orphans))
             del self._resolver.orphans[provider, context]

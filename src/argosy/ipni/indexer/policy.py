@@ -1,8 +1,8 @@
-"""Who may publish and provide here.
+"""Policy: which peers may publish and provide.
 
-`allow` with its exceptions says who may be a publisher or a provider at all; `publish` with its exceptions who may
-publish for somebody else, unless there are rules for that provider. Everybody may publish for themselves. What an
-operator allows or blocks at run time outranks the settings, and is forgotten with the process.
+`allow` with its exceptions decides who may be a publisher or provider at all, `publish` with its exceptions who may
+publish for another provider, unless there are rules for that provider. Everyone may publish for themselves. Decisions
+made by an operator at run time override the settings and last until the process ends.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from argosy.ipni.settings import IndexerSettings
 
 @dataclass(frozen=True)
 class Rule:
-    """A default and those for whom the opposite holds."""
+    """A default and the peers for which the opposite holds."""
 
     is_allowed: bool = True
     exceptions: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class PeerPolicy:
         return publisher == provider or rule.allows(publisher)
 
     def check(self, publisher: str, provider: str | None = None) -> None:
-        """Forbidden unless the publisher may publish here, and for the provider."""
+        """Raises Forbidden unless the publisher may publish here, and for the provider."""
         for peer in (publisher, provider):
             if peer is not None and not self.is_allowed(peer):
                 raise Forbidden(f"peer {peer} is not allowed by policy")
@@ -52,7 +52,7 @@ class PeerPolicy:
             raise Forbidden(f"publisher {publisher} is not allowed to publish for provider {provider}")
 
     def change(self, settings: IndexerSettings) -> None:
-        """To other settings; what was decided at run time stays."""
+        """Applies other settings; run-time decisions stay."""
         self.peers, self.publishing, self.publishing_for = _rules(settings)
 
 
@@ -69,7 +69,7 @@ def _rules(settings: IndexerSettings) -> tuple[Rule, Rule, Mapping[str, Rule]]:
 
 
 def _rules_for(texts: Iterable[str]) -> dict[str, Rule]:
-    """A provider with any allowing rule is closed to all but those named, one with only `!` rules open to the rest."""
+    """A provider with an allowing rule is closed to all others; one with only `!` rules is open to the rest."""
     named: dict[str, set[str]] = {}
     barred: dict[str, set[str]] = {}
     for text in texts:

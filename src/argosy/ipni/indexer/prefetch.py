@@ -1,8 +1,8 @@
-"""Reads the entries of an advertisement ahead of whoever stores them.
+"""Fetches the entries of an advertisement ahead of their storage.
 
-While one chunk is stored the next is fetched, and the one after it decoded. Large blocks are decoded in a thread, so
-that finds are answered meanwhile. How far it reads ahead is bounded in steps and in blocks, and so is the whole: a tree
-whose branches lead to the same blocks again and again ends like any other.
+While one chunk is stored, the next is fetched and decoded. Large blocks are decoded in a thread, so that finds are not
+delayed. The number of batches and of blocks read ahead is bounded, and so is the total: a tree whose branches lead to
+the same blocks again and again ends like any other.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class _EntriesReader:
             await asyncio.gather(*self._fetches.values(), return_exceptions=True)
 
     async def _step(self) -> EntryBatch:
-        """One chunk, or so many blocks of a HAMT as make a worthwhile batch."""
+        """One chunk, or enough blocks of a HAMT for a worthwhile batch."""
         step = EntryBatch([], (), 0)
         while self._left:
             block = await self._block(step)

@@ -1,7 +1,7 @@
-"""What became of each publisher's syncs: for people who ask "is my advertisement indexed yet, and if not, why not".
+"""Sync status of each publisher, which answers whether an advertisement is indexed, and if not, why.
 
-The shape is the original's (`Scan`, `Processing`, `Download`, each with its last ten runs, newest first), with the
-distance to the head besides.
+The shape is storetheindex's (`Scan`, `Processing`, `Download`, each with its last ten runs, newest first), with the
+distance to the head added.
 """
 
 from collections import OrderedDict, deque
@@ -15,7 +15,7 @@ STATUSES_MAX = 10_000  # publishers remembered; the longest unheard of is forgot
 
 @dataclass
 class SyncRun:
-    """One scan, processing or download; `figures` are its own, under the names they are shown by."""
+    """One scan, processing or download; `fields` are shown under their own names."""
 
     started_at: float
     fields: dict[str, object] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class SyncRun:
 
 
 class RunHistory:
-    """The runs of one kind: the one under way, and those before."""
+    """The runs of one kind: the current one and those before it."""
 
     def __init__(self) -> None:
         self.now: SyncRun | None = None
@@ -58,7 +58,8 @@ class RunHistory:
 
 
 class PublisherStatus:
-    """One publisher. `distance` is how many known advertisements are not applied; None until a scan has counted."""
+    """Status of one publisher. `distance` is the number of known advertisements not applied yet; None before the first
+    scan."""
 
     def __init__(self, publisher: str) -> None:
         self.publisher = publisher
@@ -102,12 +103,12 @@ class PublisherStatuses:
         return {id: self._by_publisher[id].to_json(now) for id in chosen if id in self._by_publisher}
 
     def distance(self) -> int:
-        """Over all publishers, as far as it is known."""
+        """Sum over all publishers, as far as known."""
         return sum(status.distance or 0 for status in self._by_publisher.values())
 
 
 class IngestRates:
-    """How fast each provider's entries came in, since somebody last asked."""
+    """Ingest rate of each provider since the last read."""
 
     def __init__(self) -> None:
         self._by_provider: dict[str, tuple[int, float, int]] = {}

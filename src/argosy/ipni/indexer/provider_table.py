@@ -1,7 +1,7 @@
-"""The providers an indexer knows: their addresses, their publisher, their extended providers.
+"""The known providers: their addresses, publisher and extended providers.
 
-The roster itself never waits and never stores: `updated` says what a provider becomes, and whoever stores the row then
-calls `take`. So memory is never ahead of the disk.
+The table does no I/O. `provider_after` computes what a provider becomes; the caller stores the row and then calls
+`apply`, so memory is never ahead of the disk.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +18,11 @@ ERROR_CHARS_MAX = 500
 
 
 class NoAddress(Invalid):
-    """A provider that nobody has heard of says nothing of where it is: nothing it has could be fetched."""
+    """A new provider without an address: its content could not be fetched."""
 
 
 class UnknownWhileFrozen(Conflict):
-    """A frozen indexer takes no new providers."""
+    """A frozen indexer accepts no new providers."""
 
 
 class ProviderTable:
@@ -41,7 +41,7 @@ class ProviderTable:
     def get(self, id: str) -> Provider:
         provider = self._by_id.get(id)
         if provider is None:
-            raise NotFound(f"provider {id} is not known here")
+            raise NotFound(f"provider {id} not found")
         return provider
 
     def of_publisher(self, publisher: str) -> list[Provider]:
@@ -62,9 +62,9 @@ class ProviderTable:
         lag: int = 0,
         is_frozen: bool = False,
     ) -> Provider:
-        """What the advertisement's provider becomes by it; `addresses` are newer ones, if there are any.
+        """The provider after this advertisement; `addresses` are newer ones, if known.
 
-        How far it has been applied (`last_ad`) is not touched: that is known only when all of it is stored.
+        `last_ad` does not change: it moves only when the whole advertisement is stored.
         """
         known = self._by_id.get(ad.provider)
         if known is None and is_frozen:
@@ -88,7 +88,7 @@ def _places(provider: Provider) -> tuple[str, ...]:
 
 
 def with_applied(provider: Provider, ad: Cid, at: float, *, error: str = "") -> Provider:
-    """The provider once the advertisement has been applied in full, or given up for good with an error."""
+    """The provider after the advertisement was applied in full, or skipped permanently with an error."""
     moved = replace(provider, last_ad=ad, last_ad_at=at)
     return with_error(moved, error, at) if error else replace(moved, last_error="", last_error_at=0.0)
 
@@ -102,10 +102,10 @@ def provider_row(provider: Provider) -> Mapping[bytes, bytes | None]:
 
 
 def extend(ad: Advertisement, was: ExtendedProviders) -> ExtendedProviders:
-    """Every set replaces all there was, for the chain and for contexts together; an empty one clears it.
+    """Every set replaces the previous one, for the chain and all contexts; an empty one clears it.
 
-    What the protocol forbids is passed over, for a chain must not stand still for it: a set on a removal, an override
-    without a context.
+    What the protocol forbids is ignored, so that it does not block the chain: a set on a removal, an override without a
+    context.
     """
     if ad.extension is None or ad.is_removal:
         return was
@@ -120,7 +120,7 @@ def extend(ad: Advertisement, was: ExtendedProviders) -> ExtendedProviders:
 
 
 def _peers(ad: Advertisement, extension: AdvertisementExtension) -> tuple[ExtendedPeer, ...]:
-    """Those with an address; the provider's own entry may leave out addresses that are the advertisement's."""
+    """Peers with an address; the provider's own entry may omit addresses that equal the advertisement's."""
     reachable = []
     for peer in extension.peers:
         addresses = peer.addresses or (ad.addresses if peer.id == ad.provider else ())

@@ -1,7 +1,7 @@
-"""From a stored value to the lines of an answer: its provider, then those that have the same content.
+"""Resolves a stored value to the results of a find: its provider, then other providers of the same content.
 
-First the provider itself, then the extended providers of the context, then those of the whole chain unless the context
-hides them. An extended provider without metadata of its own has the value's.
+First comes the provider itself, then the extended providers of the context, then those of the whole chain unless the
+context hides them. An extended provider without metadata has that of the value.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +18,7 @@ ORPHANS_MAX = 1000
 
 
 def results(value: IndexValue, provider: Provider, is_visible: Callable[[str], bool]) -> Iterator[ProviderResult]:
-    """Peers that are not visible (blocked, or long unheard of) are left out."""
+    """Skips peers that are not visible: blocked, or without contact for a long time."""
     if not is_visible(provider.id):
         return
     yield ProviderResult(value.context, value.metadata, Peer(provider.id, provider.addresses))
@@ -38,7 +38,7 @@ def _others(value: IndexValue, provider: Provider) -> Iterator[ExtendedPeer]:
 
 
 class Resolver:
-    """Answers from the store, as the roster and the policy stand now."""
+    """Answers finds from the store with the current providers and policy."""
 
     def __init__(self, store: IndexStore, provider_table: ProviderTable, policy: PeerPolicy) -> None:
         self._store = store

@@ -1,11 +1,11 @@
-"""The indexer: hears of advertisements, reads and applies them, answers who has what, and freezes when it is full.
+"""The indexer service: syncs chains, answers finds, and freezes when its disk is full.
 
-    indexer = await IndexerService.open(store, sources, settings=settings, usage=DiskUsage([folder]))
+    indexer = await IndexerService.open(store, sources, settings=settings, usage=DiskUsage([path]))
     task = asyncio.create_task(indexer.run())
     ...
     await indexer.close()
 
-It implements `ports.Indexer`. What is decided is decided by the pure modules beside it; here it is done.
+It implements `ports.Indexer`. Decisions are made by the pure modules beside it.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ from argosy.ipni.settings import IndexerSettings
 
 
 async def load_or_create_key(store: IndexStore) -> PrivateKey:
-    """The key in the store, made the first time it is asked for."""
+    """Loads the indexer's key from the store, creating it at the first start."""
     data = await store.read(keys.IDENTITY)
     if data is not None:
         return PrivateKey.from_protobuf(data)
@@ -65,7 +65,7 @@ AGE_S_MAX = 48 * 3600.0
 
 
 def check_sequence(sequence: int, *, last: int, wall: float) -> None:
-    """A sequence is a time in nanoseconds since 1970."""
+    """Checks a sequence, which is a time in nanoseconds since 1970."""
     age_s = abs(wall - sequence / 1e9)
     if age_s > AGE_S_MAX:
         raise Invalid(f"the record is {age_s:.0f} s from now: its sequence must be a time within {AGE_S_MAX:.0f} s")
@@ -79,11 +79,11 @@ ProvidersOf = Callable[[str], Awaitable[Sequence[Provider]]]  # of another index
 
 
 async def _no_client(url: str) -> Sequence[Provider]:
-    raise Unavailable(f"{url} cannot be asked: this indexer was started without a client for other indexers")
+    raise Unavailable(f"{url} cannot be queried: this indexer has no client for other indexers")
 
 
 class IndexerService:
-    """Made by `open`."""
+    """An indexer; create it with `open`."""
 
     def __init__(
         self,
@@ -155,9 +155,9 @@ class IndexerService:
         clock: Clock | None = None,
         announcing: Collection[str] = (),
     ) -> "IndexerService":
-        """Reads where it stood. Conflict if it shall unfreeze and the disk is still too full.
+        """Loads the stored state. Raises Conflict if it is to unfreeze and the disk is still too full.
 
-        `announcing` names publishers that announce themselves at every start; see `Contacts`.
+        `announcing` names publishers that announce themselves at every start; see `ContactLog`.
         """
         indexer = cls(
             store,
@@ -194,12 +194,12 @@ class IndexerService:
             await self._assignments.adopt(self._indexed_publishers())
 
     async def run(self) -> None:
-        """Goes on where it was interrupted, and keeps house, until this task is cancelled."""
+        """Resumes interrupted syncs and runs maintenance until this task is cancelled."""
         self._maintenance.resume()
         await run_until_first_ends(self._maintenance.run(), self._maintenance.sweep())
 
     async def close(self) -> None:
-        """Breaks off what is under way; the store stays open, for it was given."""
+        """Cancels running syncs; the store stays open, because the caller owns it."""
         await self._syncs.close()
 
     async def wait_idle(self, publisher: str) -> None:
@@ -270,7 +270,7 @@ class IndexerService:
         is_back = await self._store.read(keys.PROBE) == b"probe"
         await self._store.write({keys.PROBE: None})
         if not is_back:
-            raise Unavailable("the store did not give back what was just written: look at its disk")
+            raise Unavailable("the store did not return what was just written; check its disk")
 
     def status(self) -> IndexerStatus:
         return IndexerStatus(self._id, self._gate.is_frozen, self._usage.percent())
@@ -292,7 +292,7 @@ class IndexerService:
     async def handoff(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
         self._check_assignable(publisher)
         theirs = await self._providers_of(frozen_url)
-        self._check_assignable(publisher)  # time has passed: it may have been assigned, or all frozen
+        self._check_assignable(publisher)  # again: it may have been assigned, or the indexer frozen, in the meantime
         taken = plan_handoff(
             publisher, theirs, known=self._provider_table.find, cursor=self._sync_state.cursor(publisher)
         )
@@ -336,7 +336,7 @@ class IndexerService:
         if is_blocked:
             self._policy.block(id)
         await self._syncs.stop(publisher)
-        async with self._provider_locks.hold(id):  # nothing of it is applied meanwhile, by no chain
+        async with self._provider_locks.hold(id):  # no chain applies anything of it meanwhile
             cursors, rows = await self._sync_state.plan_removal(id, publisher)
             await self._store.remove_provider(id, {**rows, keys.provider(id): None, keys.sequence(id): None})
             for cursor in cursors:
@@ -407,7 +407,7 @@ class IndexerService:
             raise Conflict(f"this indexer is frozen: assign publisher {publisher} to another")
 
     def _indexed_publishers(self) -> list[str]:
-        """Those of which something has been indexed here, as far as policy still allows them."""
+        """Publishers with applied advertisements that the policy allows."""
         known = [cursor.publisher.id for cursor in self._sync_state.cursors() if cursor.last is not None]
         return sorted(publisher for publisher in known if self._policy.is_allowed(publisher))
 
@@ -423,4 +423,4 @@ def _read_key(path: str) -> PrivateKey:
     try:
         return parse_key(Path(path).read_text(encoding="ascii"), path)
     except (OSError, UnicodeError) as error:
-        raise Invalid(f"the key in {path} cannot be read: {error}; mend ipni.key_file or leave it out") from None
+        raise Invalid(f"the key in {path} cannot be read: {error}; fix or unset ipni.key_file") from None

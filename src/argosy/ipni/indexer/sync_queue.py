@@ -1,4 +1,4 @@
-"""What keeps an indexer's many syncs apart: one per publisher, one per provider, and none past a closing gate."""
+"""Queue of syncs, one running per publisher, and the filters of announcements."""
 
 import asyncio
 from collections import OrderedDict
@@ -13,7 +13,7 @@ from argosy.ipni.model import Peer
 
 @dataclass(frozen=True)
 class SyncRequest:
-    """A chain to be followed: up to `head`, or to whatever the publisher says its head is."""
+    """A chain to sync: up to `head`, or to the publisher's current head."""
 
     publisher: Peer
     head: Cid | None = None
@@ -23,7 +23,11 @@ class SyncRequest:
 
 
 class SyncQueue:
-    """One sync per publisher at a time; while it runs the newest wish waits, and takes the place of older ones."""
+    """Runs one sync per publisher at a time; a newer request replaces the waiting one.
+
+    This is not base's KeyedWorkQueue: callers list the running requests (`syncs`), and wait for and stop a single
+    publisher.
+    """
 
     def __init__(self, run: Callable[[SyncRequest], Awaitable[None]], *, waiting_max: int) -> None:
         self._run = run
@@ -63,7 +67,7 @@ class SyncQueue:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def stop(self, publisher: str) -> None:
-        """Breaks off what runs for the publisher, and forgets what waits."""
+        """Cancels the publisher's sync and drops its waiting request."""
         self._waiting.pop(publisher, None)
         running = self._running.get(publisher)
         if running is not None:
@@ -87,17 +91,17 @@ class SyncQueue:
 
 
 def _newer(waiting: SyncRequest | None, request: SyncRequest) -> SyncRequest:
-    """The newest; but what an operator asked for is not displaced by an announcement."""
+    """The newest request; an announcement does not replace an operator's request."""
     return waiting if waiting is not None and waiting.is_manual and not request.is_manual else request
 
 
-RECENT_MAX = 64  # announced heads remembered, so that repeats make no traffic
+RECENT_MAX = 64  # heads remembered, so that repeated announcements cause no traffic
 PAUSED_MAX = 10_000
-TRIAL_S = 300.0  # after its pause a publisher gets one try in so long, until one goes well
+TRIAL_S = 300.0  # after its pause a publisher gets one trial per this interval, until one succeeds
 
 
 class RecentHeads:
-    """The heads announced last; a head whose sync failed is forgotten, so that announcing it again works."""
+    """Recently announced heads; a head whose sync failed is removed, so that announcing it again works."""
 
     def __init__(self) -> None:
         self._heads: Cache[Cid, bool] = Cache(entries_max=RECENT_MAX)
@@ -114,14 +118,14 @@ class RecentHeads:
 
 
 class PausedPublishers:
-    """Publishers of advertisements that can never be used, not listened to for a while."""
+    """Publishers that are ignored for a while because their advertisements can never be used."""
 
     def __init__(self, pause_s: float) -> None:
         self._pause_s = pause_s
         self._until: OrderedDict[str, float] = OrderedDict()
 
     def pause(self, publisher: str, now: float) -> None:
-        """The longer pause is for the first offence; one that fails its trial waits for the next."""
+        """Pauses the publisher: long for the first offence, short if its trial fails."""
         is_trial = publisher in self._until
         self._until[publisher] = now + (TRIAL_S if is_trial else self._pause_s)
         self._until.move_to_end(publisher)
@@ -138,6 +142,5 @@ class PausedPublishers:
         if self.is_paused(publisher, now):
             left_s = self._until[publisher] - now
             raise Forbidden(
-                f"publisher {publisher} advertised a provider without any address: it is not listened to for "
-                f"another {left_s:.0f} s"
+                f"publisher {publisher} advertised a provider without any address: ignored for another {left_s:.0f} s"
             )

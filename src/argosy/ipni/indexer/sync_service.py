@@ -1,4 +1,4 @@
-"""Hearing of publishers and following their chains, many at once and each one in order."""
+"""Starts and runs syncs of publishers' chains: many concurrently, one per publisher."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -21,7 +21,7 @@ from argosy.ipni.ports import PublisherSources
 
 log = logs.get("ipni.indexer")
 
-CANCELLED = "broken off"  # by whoever stops the indexer, or removes the provider
+CANCELLED = "cancelled"  # the indexer stopped, or the provider was removed
 
 
 class SyncService:
@@ -52,10 +52,11 @@ class SyncService:
         self._workers = asyncio.Semaphore(settings.workers_max)
         self._queue = SyncQueue(self._run, waiting_max=settings.waiting_max)
 
-    # -- asking -------------------------------------------------------------------------------------------------------
+    # -- requests
+    # -------------------------------------------------------------------------------------------------------
 
     async def announce(self, announce: Announcement) -> str:
-        """What became of it: taken, known (the head is applied), repeated; or Forbidden."""
+        """Handles an announcement; returns taken, known (the head is applied) or repeated. Raises Forbidden."""
         publisher = announce.publisher
         self._policy.check(publisher.id)
         if self._settings.use_assigner and publisher.id not in self._assignments:
@@ -95,7 +96,7 @@ class SyncService:
             status.state = "waiting"
 
     def poll(self, publisher: Peer, head: Cid | None = None) -> None:
-        """Syncs unless that is being done."""
+        """Starts a sync unless one is running."""
         if not self._queue.is_busy(publisher.id):
             self.submit(SyncRequest(publisher, head))
 
@@ -118,14 +119,14 @@ class SyncService:
         await self._queue.stop(publisher)
 
     def invalidate_head(self, head: Cid | None) -> None:
-        """The head may be announced again, and is then followed."""
+        """Makes a repeated announcement of the head effective again."""
         self._recent.invalidate(head)
 
     async def close(self) -> None:
         await self._queue.close()
 
     async def on_contact(self, publisher: str) -> None:
-        """A provider that was hidden for its silence is shown again, also when its chain has not moved."""
+        """Records a contact; a hidden provider becomes visible again even if its chain has not moved."""
         self.contacts.on_contact(publisher, self._clock.now())
         for provider in self._provider_table.of_publisher(publisher):
             if provider.is_inactive:
@@ -139,7 +140,7 @@ class SyncService:
     # -- following ----------------------------------------------------------------------------------------------------
 
     async def _run(self, request: SyncRequest) -> None:
-        """One run of a lane; whatever goes wrong ends in the publisher's status."""
+        """Runs one sync; every failure ends up in the publisher's status."""
         publisher = request.publisher.id
         status = self.statuses.of(publisher)
         began, error = self._clock.now(), CANCELLED
@@ -158,7 +159,7 @@ class SyncService:
             self._metrics.observe(counted.SYNC_SECONDS, self._clock.now() - began)
 
     async def _try_sync(self, request: SyncRequest) -> str:
-        """Why it failed, or nothing."""
+        """Returns the error text, or an empty text."""
         publisher = request.publisher.id
         try:
             await self._follow(request)
@@ -170,7 +171,7 @@ class SyncService:
         except TimeoutError:
             return f"reading the chain took longer than {self._settings.sync_timeout_s:g} s"
         except Exception as bug:
-            log.error("sync broke", publisher=publisher, exc_info=bug)
+            log.error("sync crashed", publisher=publisher, exc_info=bug)
             return f"{type(bug).__name__}: {bug}"
         return ""
 
@@ -193,7 +194,7 @@ class SyncService:
                 await self._follower.apply(peer, batch, source, status)
 
     async def _on_failure(self, request: SyncRequest, error: ArgosyError) -> None:
-        """What can never go well is not tried again by itself; the publisher may announce something better."""
+        """Drops a request that can never succeed; the publisher may announce something better."""
         publisher = request.publisher.id
         if isinstance(error, NoAddress):
             self._pauses.pause(publisher, self._clock.now())

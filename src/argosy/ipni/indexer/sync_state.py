@@ -1,7 +1,7 @@
-"""The indexer's book: how far each publisher's chain has come, and which advertisements are done.
+"""Sync state: the cursor of each publisher's chain, and the state of each advertisement.
 
-What is in memory is what is on disk: rows are made here, stored by whoever stores the data they belong to, and only
-then taken over.
+Memory equals the disk: rows are computed here, stored by the caller together with the data that they belong to, and
+only then applied.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,18 +23,20 @@ APPLIED_FROZEN = "frozen"  # without entries, for the indexer was frozen; unfree
 
 @dataclass(frozen=True)
 class ChainCursor:
-    """How far a publisher's chain has been followed. Every advertisement up to `last` has been applied (IPN-3)."""
+    """Position in a publisher's chain. Every advertisement up to `last` has been applied (IPN-3)."""
 
     publisher: Peer
     last: Cid | None = None
-    wanted: Cid | None = None  # a head asked for and not yet reached: a restart goes on to it
+    wanted: Cid | None = None  # a requested head that is not reached yet: a restart continues to it
     frozen_at: Cid | None = None  # what `last` was when the indexer froze; unfreezing goes back to it
-    floor: Cid | None = None  # taken over here: what is older lies on the indexer that froze
-    has_gaps: bool = False  # a provider was removed: advertisements older than `last` may be applied again
+    floor: Cid | None = None  # handed off to this indexer: older advertisements are on the frozen one
+    has_gaps: bool = False  # a provider was removed, so ads older than `last` may be applied again
 
 
 @dataclass(frozen=True)
 class AdState:
+    """State of one advertisement, and whose it is."""
+
     state: str
     provider: str
     publisher: str
@@ -42,7 +44,7 @@ class AdState:
 
 @dataclass(frozen=True)
 class EntriesProgress:
-    """Within one advertisement: blocks of entries still to be read (the last is next), and what has been stored."""
+    """Progress within one advertisement: entry blocks still to read (the last is next), and what has been stored."""
 
     ad: Cid
     provider: str
@@ -54,14 +56,14 @@ class EntriesProgress:
 
 @dataclass
 class EntryBatch:
-    """Some entries of an advertisement, and where reading goes on after them; none left means that was all."""
+    """Some entries of an advertisement, and where reading continues; with nothing left, that was all."""
 
     multihashes: list[bytes]
     left: tuple[Cid, ...]
     blocks: int
     is_hamt: bool = False
     bytes_read: int = 0
-    bad: int = 0  # entries that are no multihashes
+    bad: int = 0  # entries that are not multihashes
 
 
 def pack(value: object) -> bytes:
@@ -86,7 +88,7 @@ class SyncState:
         async for key, data in self._store.scan(keys.PUBLISHERS):
             self._courses[key[len(keys.PUBLISHERS) :].decode()] = unpack(data, ChainCursor)
 
-    # -- courses ------------------------------------------------------------------------------------------------------
+    # -- cursors ------------------------------------------------------------------------------------------------------
 
     def cursors(self) -> Sequence[ChainCursor]:
         return tuple(self._courses.values())
@@ -105,7 +107,7 @@ class SyncState:
         self.apply(cursor)
 
     async def set_wanted(self, publisher: Peer, head: Cid | None) -> ChainCursor:
-        """Writes down where to read, and up to where, before anything is read."""
+        """Stores where to read and up to where, before anything is read."""
         was = self.cursor(publisher.id)
         cursor = replace(
             was,
@@ -136,10 +138,10 @@ class SyncState:
     def complete(
         self, publisher: str, ad: Cid, provider: str, *, is_frozen: bool, is_refill: bool = False
     ) -> tuple[ChainCursor, Change]:
-        """The course and the rows once the advertisement is applied; store the rows, then `take` the course.
+        """The cursor and rows after the advertisement is applied; store the rows, then `apply` the cursor.
 
-        Progress within the advertisement outlives a freeze, so that unfreezing goes on at that very block. A refill is
-        older than the last that was applied, which it leaves as it is.
+        Progress within the advertisement survives a freeze, so that unfreezing resumes at the same block. A refill is
+        older than the last applied advertisement and does not move the cursor.
         """
         was = self.cursor(publisher)
         cursor = was if is_refill else replace(was, last=ad)
@@ -154,20 +156,21 @@ class SyncState:
         return cursor, rows
 
     async def reset_ads(self, publisher: str, ads: Sequence[bytes], *, then: ChainCursor) -> None:
-        """Lets advertisements be applied again; newest first, so that a crash leaves the older ones done."""
+        """Makes advertisements applicable again, newest first, so that a crash leaves the older ones applied."""
         for start in range(0, len(ads), BATCH_ROWS):
             await self._store.write({keys.MARKS + ad: None for ad in ads[start : start + BATCH_ROWS]})
         await self._store.write({**cursor_row(then), keys.progress(publisher): None})
         self.apply(then)
 
     async def clear_pending(self, publisher: str) -> None:
-        """Drops blocks of an earlier reading that the chain no longer leads to."""
+        """Deletes blocks of an earlier scan that the chain no longer contains."""
         stale = [key async for key, _ in self._store.scan(keys.pending_of(publisher))]
         for start in range(0, len(stale), BATCH_ROWS):
             await self._store.write(dict.fromkeys(stale[start : start + BATCH_ROWS]))
 
     async def plan_removal(self, provider: str, publisher: str) -> tuple[list[ChainCursor], Change]:
-        """What lets a removed provider's advertisements be applied again: its publishers' courses get gaps."""
+        """Cursors and rows that make a removed provider's advertisements applicable again: its publishers' cursors get
+        gaps."""
         publishers = {publisher} if self.knows(publisher) else set()
         rows: Change = {}
         async for key, data in self._store.scan(keys.MARKS):

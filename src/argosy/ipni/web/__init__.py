@@ -1,1 +1,1 @@
-"""The HTTP surfaces of an indexer, wire-compatible with IPNI: find, ingest and admin, and the encoders behind them."""
+"""The HTTP APIs of an indexer, wire-compatible with IPNI: find, ingest and admin, and their encoders."""

@@ -1,7 +1,7 @@
-"""The routes of the admin surface: for operators, and for the assigner.
+"""Routes of the admin API, for operators and the assigner.
 
-Whoever asks shows the admin token. In a private network that nobody else can reach the original's clients, which know
-of no token, are let in by `is_private_network`.
+Requests carry the admin token. In a private network `is_private_network` admits storetheindex's clients, which send
+none.
 """
 
 import logging
@@ -83,7 +83,7 @@ Counts = tuple[int, float, int]  # multihashes, seconds, samples
 
 
 class TelemetryBuffer:
-    """What was counted and nobody has read; reading one provider's figures leaves the others' to be read later."""
+    """Buffer of ingest rates: reading one provider's rates leaves the others' unread."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counts] = {}
@@ -113,7 +113,7 @@ _LEVELS = {
 def admin_app(
     indexer: AdminApi, *, metrics: Metrics, admin_token: str | None = None, is_private_network: bool = False
 ) -> ASGIApp:
-    """The admin surface alone, for a listener of its own."""
+    """The admin API alone, for a port of its own."""
     routes = admin_routes(indexer, metrics=metrics, admin_token=admin_token, is_private_network=is_private_network)
     app = Starlette(routes=routes)
     app.router.redirect_slashes = False
@@ -248,7 +248,7 @@ class _Admin:
         return _json_or_no_content(counts and _counts_json(counts))
 
     async def log_level(self, request: Request) -> Response:
-        """`?<pattern>=<level>`, as often as wished; nothing is changed if one of them is wrong."""
+        """Handles `?<pattern>=<level>`, repeatable; nothing changes if one of them is invalid."""
         changes = [(_pattern(pattern), _level(level)) for pattern, level in request.query_params.multi_items()]
         if not changes:
             raise Invalid("say which logs and at what level, as in ?ipni.*=debug")

@@ -1,7 +1,7 @@
-"""An indexer's surfaces as one application; their paths do not meet.
+"""The APIs of an indexer as ASGI applications.
 
-The original listens on three ports, one for each surface. Ours may, by `find_app`, `ingest_app` and `admin_app`; or it
-listens on one, by `indexer_app`, where the admin routes are guarded by the token all the same.
+storetheindex listens on three ports, one per API: `find_app`, `ingest_app` and `admin_app`. `indexer_app` serves all
+three on one port; their paths are disjoint, and the admin routes still need the token.
 """
 
 from starlette.applications import Starlette

@@ -1,4 +1,4 @@
-"""What the three surfaces have in common: one path with its verbs, errors as plain text, bodies that have an end."""
+"""Shared by the three APIs: one path with its methods, errors as plain text, limits on bodies."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -22,7 +22,7 @@ Guard = Callable[[Request], None]
 
 
 class Verbs:
-    """All that one path answers. Clients of IPNI read errors as text, so that is what they get."""
+    """The methods of one path. Clients of IPNI read errors as plain text, so errors are plain text."""
 
     def __init__(
         self, handlers: Mapping[str, Handler], *, headers: Mapping[str, str] | None = None, guard: Guard | None = None

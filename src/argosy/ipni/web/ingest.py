@@ -1,4 +1,4 @@
-"""The routes of the ingest surface. An announcement is answered when it is noted, not when it is done."""
+"""Routes of the ingest API. An announcement is answered when it is queued, not when it is applied."""
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -17,7 +17,7 @@ _FRESH = {"cache-control": "no-store"}
 
 
 def ingest_app(indexer: IngestApi) -> ASGIApp:
-    """The ingest surface alone, for a listener of its own."""
+    """The ingest API alone, for a port of its own."""
     app = Starlette(routes=[*ingest_routes(indexer), route("/health", GET=health)])
     app.router.redirect_slashes = False
     return app

@@ -1,4 +1,4 @@
-"""What a find asks for: the content by one of its names, and the form that the answer shall have."""
+"""Parameters of a find: the content by one of its names, and the format of the response."""
 
 import re
 from enum import Enum
@@ -14,7 +14,7 @@ _MEDIA_TYPE = re.compile(r"[^\s/;,]+/[^\s/;,]+")
 
 
 class NotAcceptable(Invalid):
-    """None of the forms that the caller takes is one we can give."""
+    """None of the formats that the caller accepts is supported."""
 
     status = 406
 
@@ -26,7 +26,7 @@ class ResponseFormat(Enum):
 
 @lru_cache(maxsize=64)
 def form_of(accept: bytes) -> ResponseFormat:
-    """The form for an Accept header: lines wherever they are listed, JSON for anything or if nothing is said."""
+    """The format for an Accept header: NDJSON wherever it is listed, JSON for anything or nothing."""
     text = accept.decode("latin-1")
     if len(text) > ACCEPT_CHARS_MAX:
         raise Invalid(f"an accept header of {len(text)} characters is longer than {ACCEPT_CHARS_MAX}")
@@ -43,12 +43,12 @@ def form_of(accept: bytes) -> ResponseFormat:
 
 
 def multihash_of_cid(text: str) -> bytes:
-    """Whatever the codec: the same bytes are the same content."""
+    """Independent of the codec: the same bytes are the same content."""
     return cid.parse(text).multihash
 
 
 def multihash_of_text(text: str) -> bytes:
-    """In base58, else in hexadecimal. Most are of sha2-256, and spelled so they contain no base58."""
+    """Base58, else hexadecimal. Most are sha2-256, whose hexadecimal form is not valid base58."""
     if text.startswith(_USUAL_HEX) and len(text) == 2 * _USUAL_BYTES:
         try:
             return bytes.fromhex(text)

@@ -1,4 +1,4 @@
-"""Finding, as every surface does it: measured, and with an answer that has an end."""
+"""Finds with metrics, and the limit on results per answer."""
 
 from collections.abc import Sequence
 
@@ -9,17 +9,17 @@ from argosy.ipni.ports import FindApi
 
 # Some content is everywhere: fourteen thousand records for one CID have been seen, in four megabytes of JSON.
 RESULTS_MAX = 20_000
-TRUNCATED_HEADER = "x-argosy-truncated"  # how many results there were, when not all of them are told
+TRUNCATED_HEADER = "x-argosy-truncated"  # number of results, when some are omitted
 
 FIND_SECONDS = histogram(
     "argosy_ipni_find_seconds",
-    "how long finds took inside the indexer, by the way they were asked and whether something was found",
+    "Duration of finds inside the indexer by surface and by whether anything was found",
     labels=("surface", "found"),
 )
 
 
 class MeasuredFinds:
-    """An indexer's finds with figures kept of them."""
+    """The finds of an indexer, measured."""
 
     def __init__(self, indexer: FindApi, *, clock: Clock, metrics: Metrics) -> None:
         self._indexer = indexer

@@ -1,6 +1,6 @@
-"""The page a person sees who opens an indexer in a browser: what it is, how it fares, and a form to ask it.
+"""The HTML page of an indexer: what it is, its statistics, and a search form.
 
-It is plain HTML without scripts; whatever comes from the network is escaped.
+It is plain HTML without scripts; everything from the network is escaped.
 """
 
 from collections.abc import Sequence
@@ -39,20 +39,20 @@ table { border-collapse: collapse; width: 100% } td, th { text-align: left; vert
 """
 
 _ROUTES = (
-    ("/cid/{cid}", "who has this content, by CID"),
+    ("/cid/{cid}", "providers of the content with this CID"),
     ("/multihash/{multihash}", "the same, by multihash in base58 or hexadecimal"),
     ("/routing/v1/providers/{cid}", "the same, as delegated routing"),
-    ("/encrypted/multihash/{hash}", "the same, without telling what is looked for"),
-    ("/providers", "the providers known here"),
-    ("/stats", "how many entries there are"),
-    ("/sync/status", "how far the syncs with publishers have come"),
-    ("/health", "whether this node is up"),
+    ("/encrypted/multihash/{hash}", "the same, by second hash (double-hashed)"),
+    ("/providers", "known providers"),
+    ("/stats", "number of entries"),
+    ("/sync/status", "sync status of the publishers"),
+    ("/health", "health of this node"),
 )
 
 
 @dataclass(frozen=True)
 class FindForm:
-    """What the form form for, and what came of it; `total` may be more than `found` shows."""
+    """The form's query and its results; `total` may exceed what `found` shows."""
 
     text: str
     found: Sequence[ProviderResult] = ()
@@ -63,7 +63,7 @@ class FindForm:
 def render(status: IndexerStatus, stats: StoreStats, providers: int, form: FindForm | None = None) -> str:
     document = "" if form is None else _answer(form)
     return _document(f"""\
-<p class="faint">This node knows which providers have which content, by its hash. It speaks IPNI.</p>
+<p class="faint">This node indexes which providers have which content, by its hash. It implements IPNI.</p>
 <dl>
 <div><dt>entries</dt><dd>{stats.entries:,}</dd></div>
 <div><dt>providers</dt><dd>{providers:,}</dd></div>
@@ -75,18 +75,18 @@ def render(status: IndexerStatus, stats: StoreStats, providers: int, form: FindF
 <button>Find</button>
 </form>
 {document}
-{_routes("What to ask")}
+{_routes("API")}
 <p class="faint">Answers are JSON, or lines of it for <code>accept: application/x-ndjson</code>.
 The protocol is described at <a href="https://docs.ipni.io/" rel="noreferrer">docs.ipni.io</a>.</p>
 <p class="faint">Node <code>{escape(status.id)}</code>, Argosy {escape(__version__)}</p>""")
 
 
 def render_error(status: int, message: str) -> str:
-    """For a browser at an address that is no page; it leads to those that are."""
+    """Error page for a browser, with links to existing pages."""
     return _document(f"""\
 <p role="alert">Error {status}: {escape(message)}.</p>
 <p><a href="/">Find content by CID or multihash</a></p>
-{_routes("Addresses here")}""")
+{_routes("Pages")}""")
 
 
 def _document(body: str) -> str:
@@ -118,7 +118,7 @@ def _answer(form: FindForm) -> str:
     if form.problem:
         return f'<p role="alert">{escape(form.problem)}</p>'
     if not form.found:
-        return '<p role="status">Nobody known to this node has it.</p>'
+        return '<p role="status">No providers found.</p>'
     more = f", the first {len(form.found)} of them" if form.total > len(form.found) else ""
     noun = "result" if form.total == 1 else "results"
     rows = "".join(_row(result) for result in form.found)

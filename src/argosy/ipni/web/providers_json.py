@@ -1,7 +1,7 @@
-"""What an indexer tells of its providers, as JSON, written and read: `GET /providers`, and to hand publishers over.
+"""JSON of providers, encoded and decoded: for `GET /providers`, and for handoffs.
 
-The wire names a context of extended providers by text, in which one that is not UTF-8 is lost; so there is a twin,
-`ContextIDBytes` in base64, which is believed when it is there. Keys are written in their exact case and read in any.
+IPNI names the context of extended providers by text, which loses a context that is not UTF-8; so there is a second
+field, `ContextIDBytes` in base64, which takes precedence. Keys are written in their exact case and read in any.
 """
 
 from base64 import b64decode, b64encode
@@ -36,13 +36,13 @@ def decode_providers(data: bytes) -> list[Provider]:
 
 
 def provider_json(provider: Provider) -> dict[str, object]:
-    """Zero values are left out, but for the two links, which are null."""
+    """Omits zero values, except for the two links, which are null."""
     document: dict[str, object] = {
         "AddrInfo": _peer(provider.id, provider.addresses),
         "LastAdvertisement": _link(provider.last_ad),
         "LastAdvertisementTime": _time(provider.last_ad_at),
         "Lag": provider.lag,
-        # Without an address too: whoever takes the publisher over finds its providers by this.
+        # Also without an address: a successor finds the publisher's providers by this field.
         "Publisher": provider.publisher and _peer(provider.publisher.id, provider.publisher.addresses),
         "ExtendedProviders": _extended_json(provider.extended),
         "FrozenAt": _link(provider.frozen_at),

@@ -1,7 +1,7 @@
-"""Answers to a find on the wire: whole JSON documents, and single lines of an NDJSON stream; written and read.
+"""Find results as JSON documents and NDJSON lines, encoded and decoded.
 
-A document is put together from bytes: what it says of a provider is the same for millions of multihashes and is encoded
-once. Readers drop records that name no provider, for nobody could use them.
+A document is assembled from bytes: the part about a provider is the same for millions of multihashes and is encoded
+once. Decoders drop records without a provider, which are useless.
 """
 
 from binascii import b2a_base64
@@ -92,7 +92,7 @@ def _one(multihash: bytes, results: Sequence[ProviderResult]) -> bytes:
 
 @lru_cache(maxsize=PEERS_KEPT)
 def _peer(id: str, addresses: tuple[str, ...]) -> bytes:
-    """Kept by the two alone: to hash and compare a `Peer` costs more than all else in a result."""
+    """Cached by id and addresses: hashing and comparing a `Peer` costs more than the rest of a result."""
     return msgspec.json.encode({"ID": id, "Addrs": addresses})
 
 

@@ -1,8 +1,7 @@
-"""Delegated routing: results as the records that IPFS clients ask for, and the filters on them.
+"""Delegated routing: results as the records that IPFS clients request, and their filters.
 
-A record says who has the content and by which protocols, and leaves out the context; records that would look alike
-without it appear once. Filters are those of the IPIP-484 proposal: names of protocols, `!name` for those not wanted,
-`unknown` for what has none.
+A record names a provider and its protocols and omits the context; records that become equal appear once. Filters
+follow the IPIP-484 proposal: protocol names, `!name` for unwanted ones, `unknown` for none.
 """
 
 from base64 import b64encode
@@ -44,7 +43,7 @@ class Filters:
         return Filters(_names(addresses), _names(protocols))
 
     def apply(self, record: RoutingRecord) -> RoutingRecord | None:
-        """The record with the addresses that pass; None if it is of no use to the caller."""
+        """The record with the addresses that pass; None if nothing useful is left."""
         if self.protocols and not self._is_spoken(record):
             return None
         if not self.addresses:
@@ -108,7 +107,7 @@ def _address_protocols(address: str) -> frozenset[str]:
     try:
         return frozenset(multiaddr.protocols(address))
     except Invalid:
-        return frozenset()  # an address we cannot read is wanted by no name, and refused by none
+        return frozenset()  # an unreadable address matches no name, wanted or unwanted
 
 
 @lru_cache(maxsize=_KEPT)

@@ -1,8 +1,7 @@
-"""A mirror: a folder with one CAR file for every advertisement that has entries, itself first and then its blocks.
+"""A mirror: a directory with one CAR file per advertisement with entries: the advertisement first, then its blocks.
 
-A file appears whole or not at all: it is written under another name and renamed once everything in it has been stored.
-Reading a publisher through a mirror takes from the file what it has, checked like anything else, and asks the publisher
-only for the rest.
+A file appears whole or not at all: it is written under a temporary name and renamed once everything in it is stored.
+Blocks in the file are verified like any other; only what is missing is fetched from the publisher.
 """
 
 import asyncio
@@ -21,8 +20,8 @@ from argosy.ipni.formats.head import SignedHead
 from argosy.ipni.ports import PublisherSource
 from argosy.ipni.settings import IndexerSettings
 
-AHEAD_MAX = 16  # blocks read past on the way to the one that is asked for
-SPREAD_CHARS = 2  # files lie in folders by the end of their names, a thousand at most
+AHEAD_MAX = 16  # blocks read past on the way to the requested one
+SPREAD_CHARS = 2  # files are spread over directories by the end of their names, a thousand at most
 
 log = logs.get("ipni.mirror")
 
@@ -70,7 +69,7 @@ def _opened(path: Path) -> "_CarReader | None":
 
 
 class MirroredSource:
-    """A publisher's chain, by way of the mirror's copy of one advertisement."""
+    """A publisher's chain, read through the mirror's copy of one advertisement."""
 
     def __init__(self, source: PublisherSource, reading: "_CarReader | None", writing: "_CarWriter | None") -> None:
         self._source = source
@@ -105,7 +104,7 @@ class MirroredSource:
 
 
 class _CarReader:
-    """Blocks in the order of the file; a few that are asked for out of order are kept meanwhile."""
+    """Reads blocks in file order; a few that are requested out of order are buffered."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -133,7 +132,7 @@ class _CarReader:
 
 
 class _CarWriter:
-    """A copy being made. One that did not begin with the first block of the entries is not whole, and not kept."""
+    """Writes a copy. One that did not begin with the first block of the entries is incomplete and discarded."""
 
     def __init__(self, path: Path, ad: Cid, block: bytes, entries: Cid) -> None:
         self.is_good = False

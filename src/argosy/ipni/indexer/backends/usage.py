@@ -1,4 +1,4 @@
-"""How full the indexer's disks are, in percent."""
+"""Usage of the indexer's disks in percent."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def usage_of(settings: IndexerSettings) -> Usage:
 
 
 class DiskUsage:
-    """The fullest of the file systems that hold the folders, each counted once."""
+    """Usage of the fullest file system that holds one of the directories."""
 
     def __init__(self, folders: Sequence[str | Path]) -> None:
         self._folders = [Path(folder) for folder in folders]
@@ -29,7 +29,7 @@ class DiskUsage:
 
 
 class FileUsage:
-    """A figure that somebody else writes to a file; anything but a number from 0 to 100 is unreadable."""
+    """Usage written to a file by an external program; anything but a number from 0 to 100 is unreadable."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -44,7 +44,7 @@ class FileUsage:
 
 
 def _percent(stats: os.statvfs_result) -> float:
-    """Used, of what may be used by others than the super-user."""
+    """Used space as a share of what non-root users may use."""
     used = stats.f_blocks - stats.f_bfree
     usable = used + stats.f_bavail
     return 100.0 * used / usable if usable else 0.0

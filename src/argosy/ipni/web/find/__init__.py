@@ -1,1 +1,1 @@
-"""The find surface: who has this content, asked in any of the ways that clients know."""
+"""The find API: routes, the fast path of `GET /multihash` and `/cid`, and finds answered in the connection."""

@@ -1,12 +1,12 @@
-"""Finds answered in the connection: a `GET` as most are never becomes a request of ASGI.
+"""Answers plain finds in the HTTP connection, without an ASGI request.
 
-The server stays uvicorn: its protocol reads, keeps alive, times out and shuts down. Ours looks at each request when its
-headers are there, and if it is a plain find, writes the answer at once. Whatever is not plain (a body, a query, a form
-other than JSON, `connection: close`, a question before it that has no answer yet, an asker who does not read) goes the
-normal way, on the same connection. Both ways end in `HotFind.reply`, so that they say the same.
+uvicorn's protocol parses, keeps alive, times out and shuts down. This subclass inspects each request once its
+headers are complete and writes the answer of a plain find at once. Any other request (with a body, a query, a format
+other than JSON, `connection: close`, an earlier request without an answer, a client that does not read) takes the
+normal path on the same connection. Both paths end in `FindFastPath.reply`, so they answer the same.
 
-This is for finds that do not wait, as those of a store on this machine. One that does is called off and asked again the
-normal way, where it may.
+This works for finds that do not wait, as those of a local store. A find that would wait is closed and repeated on
+the normal path.
 """
 
 import re
@@ -32,7 +32,7 @@ class FindConnection(HttpToolsProtocol):
         self._is_turn_taken = False
 
     def data_received(self, data: bytes) -> None:
-        # One answer for what came at once: a thousand finds in a packet would hold up everybody else.
+        # One fast answer per packet: a thousand pipelined finds would delay all other clients.
         self._is_turn_taken = False
         super().data_received(data)
 
@@ -46,16 +46,16 @@ class FindConnection(HttpToolsProtocol):
         self.on_response_complete()
 
     def on_message_complete(self) -> None:
-        if self.cycle is not None:  # None until a request has gone the normal way
+        if self.cycle is not None:  # None until a request took the normal path
             super().on_message_complete()
 
     def _is_free(self) -> bool:
-        """Whether what is written now comes neither before an earlier answer nor to somebody who does not read."""
+        """Whether an answer written now neither precedes an earlier one nor goes to a client that does not read."""
         is_idle = self.cycle is None or self.cycle.response_complete
         return is_idle and not self._is_turn_taken and not self.flow.write_paused
 
     def _reply(self) -> FindReply | None:
-        """None if the request is not plain, or its answer not at hand."""
+        """Returns None if the request is not plain, or its answer would wait."""
         accept = self._plain_accept()
         if accept is None:
             return None
@@ -66,12 +66,12 @@ class FindConnection(HttpToolsProtocol):
             reply: FindReply = found.value
             return reply
         except Exception:
-            return None  # what fails will fail again on the normal way, where the server tells of it
+            return None  # it will fail again on the normal path, where the server reports it
         finding.close()
         return None
 
     def _plain_accept(self) -> bytes | None:
-        """What the asker of a plain find accepts; None if this is not one."""
+        """The Accept header of a plain find; None if the request is not one."""
         parser = self.parser
         if not _PLAIN_URL.fullmatch(self.url) or parser.get_method() != b"GET":
             return None
@@ -89,7 +89,7 @@ class FindConnection(HttpToolsProtocol):
 
 
 def encode_reply(reply: FindReply, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """A whole answer as it goes over the wire, its headers in the order that uvicorn gives them."""
+    """The complete HTTP response, with headers in uvicorn's order."""
     defaults = b"".join([b"%b: %b\r\n" % header for header in default_headers])
     length = b"content-length: %d\r\n\r\n" % len(reply.body)
     return b"".join((STATUS_LINE[reply.status], defaults, _lines(reply.headers), length, reply.body))

@@ -1,8 +1,7 @@
-"""The one question that millions ask, `GET /multihash/…` and `GET /cid/…`, answered straight on ASGI.
+"""The fast path of `GET /multihash/…` and `GET /cid/…`, implemented directly on ASGI.
 
-Between the server and the store there is nothing but this: no request object, no routing table, and an answer joined
-from bytes that were encoded before. All else goes to the application behind it. A connection that knows how (see
-`driver`) asks for the reply itself, and not even ASGI is in between.
+There is no request object and no routing between server and store, and the response is joined from pre-encoded
+bytes. All other paths go to the application behind it. `connection` skips even ASGI and calls `reply` itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +51,7 @@ _MISS: Headers = (*_TEXT, (b"cache-control", MISS_CACHE.encode()))
 _REFUSED: Headers = (*_TEXT, (b"cache-control", b"no-store"))
 _ALLOW = (b"allow", b"GET, OPTIONS")
 
-# By the beginning of the path: how the rest names the content, and whether it is looked up by second hashes only.
+# By path prefix: how the rest names the content, and whether only second hashes are accepted.
 _NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (
     ("/multihash/", multihash_of_text, False),
     ("/cid/", multihash_of_cid, False),
@@ -63,7 +62,7 @@ PATHS = tuple(start for start, _, _ in _NAMES)
 
 
 class FindReply(NamedTuple):
-    """An answer to a find; one that is told line by line has no body."""
+    """A response to a find; a streamed one has lines instead of a body."""
 
     status: int
     headers: Headers
@@ -72,7 +71,7 @@ class FindReply(NamedTuple):
 
 
 class FindFastPath:
-    """Answers finds itself, and hands everything else to `rest`."""
+    """Answers finds itself and passes everything else to `rest`."""
 
     def __init__(self, finder: MeasuredFinds, rest: "ASGIApp") -> None:
         self._finder = finder
@@ -92,7 +91,7 @@ class FindFastPath:
         await self._rest(scope, receive, send)
 
     async def reply(self, path: str, accept: bytes) -> FindReply:
-        """To GET of one of `PATHS` and a name behind it."""
+        """The response to GET of one of `PATHS` followed by a name."""
         start, parse, is_encrypted = next(each for each in _NAMES if path.startswith(each[0]))
         try:
             form = form_of(accept)
@@ -128,14 +127,14 @@ def _encrypted_reply(form: ResponseFormat, multihash: bytes, keys: Sequence[byte
 
 
 def _cut(headers: Headers, found: Sequence[object]) -> Headers:
-    """An answer that is not complete says so (GW-1)."""
+    """Adds the truncation header to an incomplete answer (GW-1)."""
     if len(found) <= RESULTS_MAX:
         return headers
     return (*headers, (TRUNCATED_HEADER.encode(), b"%d" % len(found)))
 
 
 async def _stream(send: "Send", headers: Headers, lines: Iterable[bytes]) -> None:
-    """The caller's reading sets the pace: no piece is made before the last one was taken."""
+    """Streams at the client's pace: no piece is encoded before the previous one was sent."""
     await send({"type": "http.response.start", "status": 200, "headers": list(headers)})
     for piece in pieces(lines):
         await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -143,7 +142,7 @@ async def _stream(send: "Send", headers: Headers, lines: Iterable[bytes]) -> Non
 
 
 def pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines together, in pieces of about `PIECE_BYTES`."""
+    """Joins lines to pieces of about `PIECE_BYTES`."""
     held: list[bytes] = []
     size = 0
     for line in lines:

@@ -1,4 +1,4 @@
-"""The routes of the find surface, but for the one that is form most (see hot.py)."""
+"""Routes of the find API, except those of `fast_path`."""
 
 import asyncio
 from base64 import b64decode
@@ -33,7 +33,7 @@ from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, Measur
 
 BATCH_MULTIHASHES_MAX = 1000
 BATCH_BYTES_MAX = 256 * 1024
-PROVIDERS_PER_TURN = 50  # a millisecond or so of encoding before others may run
+PROVIDERS_PER_TURN = 50  # about a millisecond of encoding before other tasks run
 SAMPLES_MAX = 10
 BEACON_BYTES_MAX = 32
 SHOWN_MAX = 100  # results on the page for people
@@ -52,7 +52,7 @@ _ROUTING = {
 
 
 def find_app(indexer: FindApi, *, clock: Clock, metrics: Metrics) -> FindFastPath:
-    """The find surface alone, for a listener of its own."""
+    """The find API alone, for a port of its own."""
     finder = MeasuredFinds(indexer, clock=clock, metrics=metrics)
     rest = Starlette(routes=find_routes(indexer, finder, clock=clock), exception_handlers=EXCEPTION_HANDLERS)
     rest.router.redirect_slashes = False
@@ -85,7 +85,7 @@ class _Find:
         self._stats: tuple[float, StoreStats] | None = None
 
     async def page(self, request: Request) -> Response:
-        """What this node is, and a form to try it by."""
+        """The page: what this node is, and a search form."""
         text = request.query_params.get("q", "").strip()
         form: page.FindForm | None = None
         status = 200
@@ -140,7 +140,7 @@ class _Find:
         return json_response({"EncryptedMetadata": found}, headers={"cache-control": HIT_CACHE})
 
     async def sample(self, request: Request) -> Response:
-        """Some multihashes of a context, the same for the same beacon, by which others check that it can be had."""
+        """Some multihashes of a context, the same for the same beacon, with which others check availability."""
         if request.query_params.get("federation_epoch", "0") != "0":
             raise Invalid("there is no federation epoch but 0")
         context = _context(request.path_params["context"])
@@ -191,7 +191,7 @@ class _Find:
 
 
 def _batch_answer(hashes: Sequence[bytes], found: Sequence[Sequence[ProviderResult]]) -> Response:
-    """As many results as an answer may have, the first ones asked for before the others."""
+    """As many results as an answer may have, those of the first multihashes first."""
     left = RESULTS_MAX
     document: list[results.Found] = []
     for each, its in zip(hashes, found, strict=True):
@@ -202,7 +202,7 @@ def _batch_answer(hashes: Sequence[bytes], found: Sequence[Sequence[ProviderResu
 
 
 async def _stream_providers(providers: Sequence[Provider]) -> AsyncIterator[bytes]:
-    """A JSON list that is made piece by piece, so that finds are answered in between."""
+    """A JSON list encoded piece by piece, so that finds run in between."""
     yield b"["
     for at in range(0, len(providers), PROVIDERS_PER_TURN):
         piece = [providers_json.encode_provider(provider) for provider in providers[at : at + PROVIDERS_PER_TURN]]
@@ -212,13 +212,13 @@ async def _stream_providers(providers: Sequence[Provider]) -> AsyncIterator[byte
 
 
 async def _as_async(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
-    """No part is made before the last one was taken."""
+    """No part is encoded before the previous one was sent."""
     for part in parts:
         yield part
 
 
 def _content_named(text: str) -> bytes:
-    """A person may paste either name."""
+    """Accepts a CID or a multihash."""
     with suppress(Invalid):
         return multihash_of_cid(text)
     return multihash_of_text(text)
