@@ -68,7 +68,7 @@ async def test_a_node_has_two_independent_leases(world: World) -> None:
     await settled(world, "silo-a")
     assert {info.role for info in await world.store.sessions()} == {SessionRole.MEMBER, SessionRole.HOLDER}
     assert len({lease.token for lease in world.store.snapshot().leases}) == 1
-    member = world.store._promises[SessionRole.MEMBER, "silo-a"].session
+    member = world.store._sessions[SessionRole.MEMBER, "silo-a"].session
     await world.store.end_session(member)
     assert len(world.ready()) == len(SHARDS)  # ownership stands without membership
 

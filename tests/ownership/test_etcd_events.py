@@ -1,9 +1,9 @@
 """How events become facts: in the order of revisions, and within one transaction in an order that makes sense."""
 
 from argosy.base.clock import SystemClock
-from argosy.ownership.backends.etcd_auction_clock import AUCTIONS_SEEN_MAX, FirstSeen
+from argosy.ownership.backends.etcd_auction_clock import AUCTIONS_SEEN_MAX, AuctionClock
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
-from argosy.ownership.backends.etcd_events import FactBook
+from argosy.ownership.backends.etcd_events import EventTranslator
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import AuctionValue, LeaseValue, encode
 from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged
@@ -39,8 +39,8 @@ def lease(unit: Unit, node: str, epoch: int, state: LeaseState = LeaseState.WARM
     return Lease(unit, node, f"http://{node}", f"{7:016x}", epoch, state)
 
 
-def book() -> FactBook:
-    return FactBook(KEYS, FirstSeen(StillClock()))
+def book() -> EventTranslator:
+    return EventTranslator(KEYS, AuctionClock(StillClock()))
 
 
 def test_an_auction_closes_after_its_lease_is_told_whatever_the_order_of_events() -> None:
@@ -94,19 +94,19 @@ def test_a_snapshot_is_the_start_of_what_deletions_are_named_by() -> None:
 
 def test_an_auctions_window_counts_from_when_it_was_first_seen() -> None:
     clock = StillClock()
-    first_seen = FirstSeen(clock)
-    assert first_seen.note(1) == 0.0
+    first_seen = AuctionClock(clock)
+    assert first_seen.elapsed_s(1) == 0.0
     clock.time += 3.0
-    assert first_seen.note(1) == 3.0
-    first_seen.forget(1)
-    assert first_seen.note(1) == 0.0
+    assert first_seen.elapsed_s(1) == 3.0
+    first_seen.remove(1)
+    assert first_seen.elapsed_s(1) == 0.0
 
 
 def test_what_was_seen_first_is_forgotten_first_when_there_is_too_much() -> None:
     clock = StillClock()
-    first_seen = FirstSeen(clock)
+    first_seen = AuctionClock(clock)
     for auction in range(AUCTIONS_SEEN_MAX + 1):
-        first_seen.note(auction)
+        first_seen.elapsed_s(auction)
     assert len(first_seen) == AUCTIONS_SEEN_MAX
     clock.time += 1.0
-    assert (first_seen.note(1), first_seen.note(0)) == (1.0, 0.0)
+    assert (first_seen.elapsed_s(1), first_seen.elapsed_s(0)) == (1.0, 0.0)

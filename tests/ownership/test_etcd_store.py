@@ -118,7 +118,7 @@ async def test_a_session_that_is_refused_leaves_no_etcd_lease_behind(etcd: Etcd,
     store = await opening()
     await holder(store, "n")
     before = etcd.ctl("lease", "list")
-    with pytest.raises(Conflict, match=r"'n' is in use at 'http://n': .* wait [0-9.]+ s"):
+    with pytest.raises(Conflict, match=r"'n' is in use at 'http://n'; .* wait [0-9.]+ s"):
         await holder(store, "n")
     assert etcd.ctl("lease", "list") == before
 

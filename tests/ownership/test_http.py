@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 from starlette.applications import Starlette
 
-from argosy.app.roles.hold import BareHolding, StaticCatalog
+from argosy.app.roles.hold import NoWorkload, StaticCatalog
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.ownership.backends.memory import MemoryOwnershipStore
@@ -69,7 +69,7 @@ async def node() -> AsyncIterator[OwnershipNode]:
     store = MemoryOwnershipStore(Space("repos", is_auctioned=True), clock=SystemClock(), random=seeded_random(1))
     catalog = StaticCatalog(["a/b", "c"])
     node = OwnershipNode(
-        store, catalog, BareHolding(), Plenty(), node_id="n1", address="10.0.0.1:6070", settings=SETTINGS
+        store, catalog, NoWorkload(), Plenty(), node_id="n1", address="10.0.0.1:6070", settings=SETTINGS
     )
     running = asyncio.ensure_future(node.run())
     await until(lambda: node.holds(Unit("a/b")) and node.holds(Unit("c")))

@@ -358,7 +358,7 @@ async def test_a_unit_won_again_is_not_torn_down_by_a_slow_drop(world: World) ->
     node = world.start("n1")
     await world.until(world.all_ready)
     world.shelves["n1"].drop_s = 10.0
-    await world.store.end_session(world.store._promises[SessionRole.HOLDER, "n1"].session)
+    await world.store.end_session(world.store._sessions[SessionRole.HOLDER, "n1"].session)
     await world.until(lambda: world.ready() == {} and not node.holds(A))
     await world.until(world.all_ready)
     await world.pass_time(20.0)

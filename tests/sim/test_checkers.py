@@ -281,7 +281,7 @@ def test_a_hand_over_is_lawful_and_a_change_of_state_is_no_grant(house: AuctionS
 
 def test_two_true_bids_of_one_node_break_own_3(house: AuctionStage) -> None:
     for unit in (U, V):
-        house.store._open_sale(unit, 2, 60.0).bids["a"] = Bid("a", "a:1", "t", 1, 1)
+        house.store._open_auction(unit, 2, 60.0).bids["a"] = Bid("a", "a:1", "t", 1, 1)
     house.bid("a", V)
     assert "OWN-3" in house.found()
 

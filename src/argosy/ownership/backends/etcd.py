@@ -1,8 +1,8 @@
-"""Ownership in etcd: for fleets whose leases must survive the loss of a machine.
+"""Ownership store in etcd: for fleets whose leases must survive the loss of a machine.
 
-What is granted is on a majority of disks before it is acknowledged, and whatever stands on a session's etcd lease falls
-with it. Each change is one transaction on condition that what it was decided on still holds. The parts are modules of
-their own: sessions, leases, bids, closing, facts; this one puts them together.
+A grant is on a majority of disks before it is acknowledged, and all keys on a session's etcd lease end with it. Each
+change is one transaction, conditional on everything it was decided on. Sessions, leases, bids, auctions and events are
+modules of their own; this one combines them.
 """
 
 from collections.abc import AsyncIterator
@@ -13,12 +13,12 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
 from argosy.base.retry import RetryBudget
 from argosy.ownership.auction import threshold
-from argosy.ownership.backends.etcd_auction_clock import FirstSeen
-from argosy.ownership.backends.etcd_auctions import EtcdClosing
+from argosy.ownership.backends.etcd_auction_clock import AuctionClock
+from argosy.ownership.backends.etcd_auctions import EtcdAuctions
 from argosy.ownership.backends.etcd_bids import BidRequest, EtcdBids
 from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, HistoryLost, follow
 from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
-from argosy.ownership.backends.etcd_events import FactBook
+from argosy.ownership.backends.etcd_events import EventTranslator
 from argosy.ownership.backends.etcd_grace import Grace
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_leases import EtcdLeases
@@ -50,11 +50,11 @@ class EtcdStore:
         self._keys = keys
         self._clock = clock
         self._random = random
-        self._first_seen = FirstSeen(clock)
+        self._first_seen = AuctionClock(clock)
         self._sessions = EtcdSessions(client, keys)
         self._leases = EtcdLeases(client, keys, grace, space)
         self._bids = EtcdBids(client, keys, grace, self._sessions, self._first_seen)
-        self._closing = EtcdClosing(client, keys, grace, self._first_seen)
+        self._closing = EtcdAuctions(client, keys, grace, self._first_seen)
 
     @classmethod
     async def open(
@@ -145,7 +145,7 @@ class EtcdStore:
     # -- watching ---------------------------------------------------------------------------------------------------
 
     async def watch(self) -> AsyncIterator[WatchEvent]:
-        book = FactBook(self._keys, self._first_seen)
+        book = EventTranslator(self._keys, self._first_seen)
         budget = RetryBudget(WATCH_BACKOFF, clock=self._clock, random=self._random)
 
         async def is_same_store() -> bool:
@@ -170,7 +170,7 @@ class EtcdStore:
             except HistoryLost:
                 pass  # a new snapshot replaces all that was told
 
-    async def _snapshot(self, book: FactBook, budget: RetryBudget) -> tuple[Snapshot, int]:
+    async def _snapshot(self, book: EventTranslator, budget: RetryBudget) -> tuple[Snapshot, int]:
         while True:
             try:
                 kvs, revision = await self._client.list(self._keys.root)

@@ -1,18 +1,18 @@
-"""Bidding in etcd: a bid and its pending mark are two keys on the bidder's etcd lease, written together or not at all.
+"""Bids in etcd: a bid and its pending mark are two keys on the bidder's etcd lease, written together or not at all.
 
-One read, then one write on condition that nothing read has changed; a write that comes too late brings the new state
-back with it, so a lost race costs one round trip.
+One read, then one write that requires everything read to be unchanged. A failed write returns the new state, so a lost
+race costs one round trip.
 """
 
 from dataclasses import dataclass
 
 from argosy.ownership.auction import rivals, threshold
-from argosy.ownership.backends.etcd_auction_clock import FirstSeen
+from argosy.ownership.backends.etcd_auction_clock import AuctionClock
 from argosy.ownership.backends.etcd_client import EtcdClient
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
 from argosy.ownership.backends.etcd_client.ops import (
     count,
-    found,
+    first_kv,
     get,
     is_absent,
     is_at,
@@ -31,7 +31,7 @@ from argosy.ownership.backends.etcd_records import (
     lease_of,
     read_lease,
 )
-from argosy.ownership.backends.etcd_sessions import EtcdSessions, contended, fenced
+from argosy.ownership.backends.etcd_sessions import EtcdSessions, contended_error, fenced_error
 from argosy.ownership.model import BidOutcome, BidResult, Session, SessionRole, Unit
 
 ATTEMPTS_MAX = 8  # the first bids of many nodes meet once, when all but one find the auction just opened
@@ -39,7 +39,7 @@ ATTEMPTS_MAX = 8  # the first bids of many nodes meet once, when all but one fin
 
 @dataclass(frozen=True)
 class BidRequest:
-    """What a node asks for: the arguments of `place_bid`."""
+    """The arguments of `place_bid`."""
 
     session: Session
     unit: Unit
@@ -51,7 +51,7 @@ class BidRequest:
 
 @dataclass(frozen=True)
 class _BidContext:
-    """All that a bid depends on, at one revision."""
+    """Everything a bid depends on, at one revision."""
 
     living: pb.KeyValue | None
     mark: pb.KeyValue | None
@@ -62,7 +62,7 @@ class _BidContext:
 
     def refusal(self, offer: BidRequest) -> BidOutcome | None:
         if not is_of(self.living, offer.session):
-            raise fenced(offer.session)
+            raise fenced_error(offer.session)
         if self.mark is not None:  # OWN-3
             return BidOutcome.ALREADY_PENDING
         if offer.free_bytes < offer.min_bytes:
@@ -75,7 +75,7 @@ class EtcdBids:
     """The bids of one space."""
 
     def __init__(
-        self, client: EtcdClient, keys: EtcdKeys, grace: Grace, sessions: EtcdSessions, first_seen: FirstSeen
+        self, client: EtcdClient, keys: EtcdKeys, grace: Grace, sessions: EtcdSessions, first_seen: AuctionClock
     ) -> None:
         self._client = client
         self._keys = keys
@@ -87,7 +87,7 @@ class EtcdBids:
         reads = [get(key) for key in self._scene_keys(offer)]
         reply = await self._client.txn(then=reads)
         for _ in range(ATTEMPTS_MAX):
-            living, mark, auction, meta, held, *others = map(found, reply.responses)
+            living, mark, auction, meta, held, *others = map(first_kv, reply.responses)
             scene = _BidContext(living, mark, auction, meta, held, tuple(others))
             if (refusal := scene.refusal(offer)) is not None:
                 return BidResult(refusal)
@@ -99,10 +99,10 @@ class EtcdBids:
             )
             if reply.succeeded:
                 opened_at = reply.header.revision if auction is None else auction.create_revision
-                self._first_seen.note(terms.base + opened_at)
+                self._first_seen.elapsed_s(terms.base + opened_at)
                 bids = reply.responses[-1].response_range.count
                 return BidResult(BidOutcome.PLACED, auction is None, bids >= terms.max_bids, terms.max_bids)
-        raise contended(f"bid for {str(offer.unit)!r}")
+        raise contended_error(f"bid for {str(offer.unit)!r}")
 
     async def _terms(self, offer: BidRequest) -> AuctionValue:
         """What the first bid fixes."""

@@ -1,16 +1,15 @@
-"""From etcd's events to the facts of ownership.
+"""Translates etcd's events into watch events of ownership.
 
-The events of one transaction share a revision and become one group of facts: what was written comes before what was
-deleted. So an auction is told to be over after the lease that was won, and an heir never hears that it has lost its
-slot before it hears that the unit is its own. An event of a deletion says only the key, so the book remembers what it
-needs to name: the epochs of leases and the ids of auctions.
+The events of one transaction share a revision and become one group: writes come before deletions. The end of an auction
+is therefore delivered after the lease that was won, and a successor sees its new lease before the end of its slot's. A
+deletion event carries only the key, so the epochs of leases and the ids of auctions are retained here.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby
 
-from argosy.ownership.backends.etcd_auction_clock import FirstSeen
+from argosy.ownership.backends.etcd_auction_clock import AuctionClock
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import decode, read_auction, read_lease
@@ -28,10 +27,10 @@ from argosy.ownership.events import (
 from argosy.ownership.model import Auction, Lease, Member, Unit
 
 
-class FactBook:
+class EventTranslator:
     """What one watcher has been told so far."""
 
-    def __init__(self, keys: EtcdKeys, first_seen: FirstSeen) -> None:
+    def __init__(self, keys: EtcdKeys, first_seen: AuctionClock) -> None:
         self._keys = keys
         self._first_seen = first_seen
         self._epochs: dict[Unit, int] = {}
@@ -53,7 +52,7 @@ class FactBook:
                     case MemberChanged(member):
                         members.append(member)
                     case AuctionOpened(auction):
-                        left_s = max(0.0, auction.closes_in_s - self._first_seen.note(auction.id))
+                        left_s = max(0.0, auction.closes_in_s - self._first_seen.elapsed_s(auction.id))
                         auctions.append(replace(auction, closes_in_s=left_s))
                     case MaxBidsChanged(number):
                         max_bids = number
@@ -78,7 +77,7 @@ class FactBook:
                 unit = Unit.from_key(key)
                 auction = read_auction(kv, unit)
                 self._auctions[unit] = auction.id
-                self._first_seen.note(auction.id)
+                self._first_seen.elapsed_s(auction.id)
                 yield AuctionOpened(auction)  # as it was when it opened, so every watcher hears the same
             case ("max_bids",):
                 yield MaxBidsChanged(int(kv.value))
@@ -102,7 +101,7 @@ class FactBook:
             case ("auctions", key):
                 unit = Unit.from_key(key)
                 auction_id = self._auctions.pop(unit)
-                self._first_seen.forget(auction_id)
+                self._first_seen.remove(auction_id)
                 # Its winner is the lease of the same unit that was put in the same transaction.
                 winners = (f.lease.node for f in written if isinstance(f, LeaseChanged) and f.lease.unit == unit)
                 yield AuctionClosed(unit, auction_id, next(winners, None))

@@ -1,10 +1,10 @@
-"""What a store that lost its memory may do: wait before it grants.
+"""Grace period of an etcd store that may have lost leases.
 
-etcd forgets nothing it acknowledged, but it can be wiped while nodes still serve what they held. `meta` is the proof of
-memory. Whoever finds it missing writes it anew together with `grace`, which stands for as long as a forgotten lease
-could; and every grant is made on condition that `meta` is the one known and `grace` is gone (OWN-1).
+etcd loses nothing that it has acknowledged, but it can be wiped while nodes still serve. The key `meta` proves that the
+store still has its data. A node that finds it missing writes it together with `grace`, a key that exists for as long as
+a lost lease could be in use. Every grant requires that `meta` is the known one and `grace` is absent (OWN-1).
 
-An old backup brings its `meta` back and cannot be told from memory: who restores one deletes `meta` before nodes come.
+A restored backup contains its old `meta` and cannot be recognized: delete `meta` before nodes connect to it.
 """
 
 import math
@@ -12,11 +12,11 @@ import math
 from argosy.base.clock import Clock
 from argosy.ownership.backends.etcd_client import EtcdClient
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
-from argosy.ownership.backends.etcd_client.ops import found, get, is_absent, is_value, put
+from argosy.ownership.backends.etcd_client.ops import first_kv, get, is_absent, is_value, put
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import MetaValue, decode, encode
 
-# etcd names whole seconds that are left and looks for ended leases twice a second.
+# etcd reports whole seconds and expires leases twice a second.
 _EXPIRY_SLACK_S = 0.5
 
 
@@ -41,17 +41,17 @@ class Grace:
         return meta is not None and meta.value == self._meta
 
     async def begin(self) -> None:
-        """Learns the store's base, or gives it one and starts the grace."""
+        """Reads the store's epoch base, or writes one and starts the grace period."""
         meta = await self._client.get(self._keys.meta)
         self._adopt(meta if meta is not None else await self._create())
 
     async def wait_s(self, grace: pb.KeyValue) -> float:
-        """How much longer the grace stands, rather a little too long than too short."""
+        """Remaining grace period, rounded up."""
         left_s = await self._client.time_to_live(grace.lease)
         return max(0, left_s) + _EXPIRY_SLACK_S
 
     async def _create(self) -> pb.KeyValue:
-        """Any number of nodes may come at once: the first one's base and grace are everybody's."""
+        """Several nodes may do this at once; all use the base and grace of the first one."""
         meta = pb.KeyValue(key=self._keys.meta, value=encode(MetaValue(base=int(self._clock.wall() * 1e6))))
         writes = [put(meta.key, meta.value)]
         lease = 0
@@ -63,7 +63,7 @@ class Grace:
             return meta
         if lease:
             await self._client.revoke(lease)
-        theirs = found(reply.responses[0])
+        theirs = first_kv(reply.responses[0])
         assert theirs is not None  # the transaction failed because it is there
         return theirs
 

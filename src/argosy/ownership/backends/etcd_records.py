@@ -1,9 +1,8 @@
-"""The values of ownership in etcd, and what they mean together with the revisions and leases etcd adds to them.
+"""Values of ownership in etcd, decoded together with the revisions and leases of their keys.
 
-A session's token is its etcd lease, in hex. A lease's **epoch** is the revision of the write that granted it, counted
-from the base in `meta`. Such a write says epoch 0, because it cannot know its own revision, and every later change of
-state spells the epoch out. So a hand-over, which overwrites the key of a lease that stands, is a new grant with a
-greater epoch, all in one write.
+A session's token is its etcd lease, in hex. A lease's **epoch** is the revision of the write that granted it, plus the
+base in `meta`. That write stores epoch 0, because it cannot know its own revision; later state changes store the epoch.
+A handoff, which overwrites the key of an existing lease, is therefore a new grant with a greater epoch, in one write.
 """
 
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Sessions in etcd: one etcd lease each, so that whatever stands on a session falls with it, by etcd's own hand."""
+"""Sessions in etcd: one etcd lease each, so that etcd itself deletes all keys of a session that ends."""
 
 import asyncio
 import math
@@ -6,7 +6,15 @@ import math
 from argosy.base.errors import Conflict, Fenced, Invalid, Unavailable
 from argosy.ownership.backends.etcd_client import EtcdClient
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
-from argosy.ownership.backends.etcd_client.ops import found, get, get_all, is_absent, is_attached, is_other_value, put
+from argosy.ownership.backends.etcd_client.ops import (
+    first_kv,
+    get,
+    get_all,
+    is_absent,
+    is_attached,
+    is_other_value,
+    put,
+)
 from argosy.ownership.backends.etcd_keys import EtcdKeys
 from argosy.ownership.backends.etcd_records import decode, encode, is_of, lease_of, token_of
 from argosy.ownership.model import Member, Session, SessionInfo, SessionRole
@@ -33,7 +41,7 @@ class EtcdSessions:
         if reply.succeeded:
             return Session(role, member.node, member.address, token_of(lease), ttl_s)
         await self._client.revoke(lease)
-        living = found(reply.responses[0])
+        living = first_kv(reply.responses[0])
         assert living is not None  # the transaction failed because it is there
         wait_s = max(0, await self._client.time_to_live(living.lease))
         raise Conflict(
@@ -43,7 +51,7 @@ class EtcdSessions:
 
     async def renew(self, session: Session) -> None:
         if await self._client.keep_alive(lease_of(session)) <= 0:
-            raise fenced(session)
+            raise fenced_error(session)
 
     async def announce(self, session: Session, member: Member) -> None:
         key, value = self._keys.session(session.role, session.node), encode(member)
@@ -52,8 +60,8 @@ class EtcdSessions:
             then=[put(key, value, lease=lease_of(session))],
             otherwise=[get(key)],
         )
-        if not reply.succeeded and not is_of(found(reply.responses[0]), session):
-            raise fenced(session)
+        if not reply.succeeded and not is_of(first_kv(reply.responses[0]), session):
+            raise fenced_error(session)
 
     async def end(self, session: Session) -> None:
         await self._client.revoke(lease_of(session))
@@ -82,10 +90,10 @@ class EtcdSessions:
         return len({member.node for member in members if member.is_bidding} & {holder.node for holder in holders})
 
 
-def fenced(session: Session) -> Fenced:
+def fenced_error(session: Session) -> Fenced:
     return Fenced(f"the {session.role} session of node {session.node!r} has ended; open a new one")
 
 
-def contended(what: str) -> Unavailable:
+def contended_error(what: str) -> Unavailable:
     """For a step that lost every one of its bounded races."""
     return Unavailable(f"{what}: others changed the same keys at every attempt: try again")

@@ -20,7 +20,7 @@ class EtcdClient:
 
     @classmethod
     async def open(cls, url: EtcdUrl, *, connect_timeout_s: float = CALL_DEADLINE_S) -> Self:
-        """Connects and logs in, so that a wrong address or password is found here and not later.
+        """Connects and logs in, so that a wrong address or password fails here and not later.
 
         Unavailable after a second if nothing listens there, else after `connect_timeout_s`.
         """

@@ -81,7 +81,7 @@ def delete_all(prefix: bytes) -> pb.RequestOp:
 # -- replies ----------------------------------------------------------------------------------------------------
 
 
-def found(reply: pb.ResponseOp) -> pb.KeyValue | None:
+def first_kv(reply: pb.ResponseOp) -> pb.KeyValue | None:
     """The one key that a `get` asked for."""
     kvs = reply.response_range.kvs
     return kvs[0] if kvs else None
