@@ -269,7 +269,7 @@ class Fleet:
 
     def tell_pushed(self, repo: Repo) -> None:
         status, said = self.doors[0].post("/v1/webhook", {"url": str(repo.path)})
-        assert (status, said) == (202, {"told": [repo.path.name]})
+        assert (status, said) == (202, {"notified": [repo.path.name]})
 
     def remove(self, name: str) -> None:
         assert self.doors[0].post(f"/v1/repositories/{quote(name)}", None, "DELETE") == (204, None)

@@ -68,7 +68,7 @@ class Harbour:
 
     def tell(self, name: str) -> None:
         status, said = self.fleet.doors[0].post("/v1/webhook", {"url": self.server.url(f"{name}.git")})
-        assert (status, said) == (202, {"told": [name]})
+        assert (status, said) == (202, {"notified": [name]})
 
     def found(self, query: str) -> list[str]:
         status, said = self.fleet.doors[0].post("/v1/search", {"q": query})

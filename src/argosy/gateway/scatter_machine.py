@@ -200,7 +200,7 @@ class ScatterMachine:
         return [self._send_again(address, names, now) for address, names in others.items()]
 
     def _recheck_holders(self, now: float) -> list[Effect]:
-        """Asks whoever has been told of meanwhile for what has changed hands."""
+        """Send what changed hands to holders that the routes show now."""
         if self._recheck_at is None or now < self._recheck_at:
             return []
         found: dict[str, list[str]] = {}

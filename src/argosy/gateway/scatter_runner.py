@@ -110,12 +110,12 @@ class ScatterRunner(Generic[T]):
         """The accepted answers so far; their sets of repositories are disjoint."""
         return [self._answers[id] for id in self.machine.taken]
 
-    def fresh(self, told: set[str]) -> Iterator[tuple[T, frozenset[str]]]:
-        """The answers that say something of repositories not told of yet, and of which; `told` grows by them."""
+    def fresh(self, seen: set[str]) -> Iterator[tuple[T, frozenset[str]]]:
+        """Accepted answers with the repositories not in `seen`; adds those to `seen`."""
         # A copy: the caller awaits between two answers, and others arrive meanwhile.
         for id, names in list(self.machine.taken.items()):
-            if new := names - told:
-                told |= new
+            if new := names - seen:
+                seen |= new
                 yield self._answers[id], new
 
     def missing(self) -> list[Missing]:
@@ -150,7 +150,7 @@ class ScatterRunner(Generic[T]):
             self._timer = self._loop.call_later(max(WAIT_S_MIN, deadline - now), self._on_event, None)
 
     def _on_event(self, id: int | None) -> None:
-        """A question has ended; None: the machine asked to be told of the time."""
+        """A request has finished; None: the timer fired."""
         if id is None:
             self._timer, self._due = None, inf
         elif id not in self._in_flight:

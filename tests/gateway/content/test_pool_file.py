@@ -10,7 +10,7 @@ from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
 from argosy.gateway.content import telemetry
 from argosy.gateway.content.backends.pool_file import PoolFileWatcher, read_backends
-from argosy.gateway.content.model import Backend, BackendOutcome, MissingBackend, told
+from argosy.gateway.content.model import Backend, BackendOutcome, MissingBackend, format_missing
 from argosy.gateway.content.service import ContentGateway
 from argosy.gateway.content.settings import ContentSettings
 
@@ -120,11 +120,11 @@ async def test_other_settings_may_be_reloaded() -> None:
 def test_an_indexer_is_named_without_its_password() -> None:
     backend = Backend.at("https://user:secret@[2001:db8::1]/base/")
     assert (backend.name, backend.place) == ("[2001:db8::1]:443/base", ("2001:db8::1", 443, True))
-    assert "secret" not in told([MissingBackend(backend.name, BackendOutcome.LATE)])
+    assert "secret" not in format_missing([MissingBackend(backend.name, BackendOutcome.LATE)])
 
 
 def test_a_header_names_a_few_and_counts_the_rest() -> None:
-    text = told([MissingBackend(f"h{number}:1", BackendOutcome.FAILED) for number in range(20)])
+    text = format_missing([MissingBackend(f"h{number}:1", BackendOutcome.FAILED) for number in range(20)])
     assert text.startswith("h0:1=failed; h1:1=failed; ")
     assert text.endswith("; and 4 more")
 

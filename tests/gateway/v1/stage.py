@@ -25,10 +25,10 @@ class Api:
     def __init__(self, fleet: Fleet, registry: RegistryStore) -> None:
         self.fleet = fleet
         self.registry = registry
-        self.told: list[str] = []
+        self.notified: list[str] = []
 
-    async def tell(self, name: str) -> None:
-        self.told.append(name)
+    async def notify(self, name: str) -> None:
+        self.notified.append(name)
 
     def routes(
         self,
@@ -38,7 +38,7 @@ class Api:
         allow_local: bool = False,
         admission: Admission | None = None,
     ) -> list[Route]:
-        desk = CatalogService(self.registry, told=self.tell, allow_local=allow_local)
+        desk = CatalogService(self.registry, notify=self.notify, allow_local=allow_local)
         return v1_routes(self.fleet.gateway, desk, admin_token=admin_token, settings=settings, admission=admission)
 
     @asynccontextmanager

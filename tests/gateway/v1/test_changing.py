@@ -129,13 +129,13 @@ async def test_a_push_is_told_to_the_holders(api: Api, client: httpx.AsyncClient
     await added(client)
     await added(client, "https://github.com/o/other")
     reply = await client.post("/v1/webhook", json=event, headers=ADMIN)
-    assert (reply.status_code, reply.json()) == (202, {"told": [NAME]})
-    assert api.told == [NAME]
+    assert (reply.status_code, reply.json()) == (202, {"notified": [NAME]})
+    assert api.notified == [NAME]
 
 
 async def test_a_push_elsewhere_is_none_of_ours(api: Api, client: httpx.AsyncClient) -> None:
     reply = await client.post("/v1/webhook", json={"url": "https://github.com/o/unknown"}, headers=ADMIN)
-    assert (reply.status_code, reply.json()["told"], api.told) == (202, [], [])
+    assert (reply.status_code, reply.json()["notified"], api.notified) == (202, [], [])
 
 
 async def test_a_host_that_signs_needs_no_token(api: Api) -> None:
@@ -158,13 +158,13 @@ async def test_a_host_that_signs_needs_no_token(api: Api) -> None:
         await added(client)
         for headers in right:
             reply = await client.post("/v1/webhook", content=body, headers=headers)
-            assert (reply.status_code, reply.json()["told"]) == (202, [NAME])
+            assert (reply.status_code, reply.json()["notified"]) == (202, [NAME])
         for headers in wrong:
             encoded = {name: value.encode("latin-1") for name, value in headers.items()}
             reply = await client.post("/v1/webhook", content=body, headers=encoded)
             assert reply.status_code == 401
             assert SECRET not in reply.text
-    assert api.told == [NAME] * len(right)
+    assert api.notified == [NAME] * len(right)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"null", b'{"repository": 1}', b'{"url": "-x"}', b"[" * 9_999])

@@ -67,7 +67,7 @@ async def test_what_is_not_known_is_refused_by_name(client: httpx.AsyncClient) -
     reply = await client.post("/v1/search", json={"q": "x", "fiels": 3})
     assert "fiels" in reply.json()["error"]["message"]
     reply = await client.get("/v1/search?q=x&q=y")
-    assert "twice" in reply.json()["error"]["message"]
+    assert "duplicate" in reply.json()["error"]["message"]
 
 
 async def test_a_body_is_bounded_and_must_be_one(client: httpx.AsyncClient) -> None:
@@ -96,4 +96,4 @@ async def test_a_word_that_is_none_of_a_few_is_told_which_there_are(client: http
         await client.post("/v1/search", json={"q": "x", "form": "counts"}),
     ):
         assert reply.status_code == 400
-        assert reply.json()["error"]["message"].endswith("it is one of chunks, lines, count")
+        assert reply.json()["error"]["message"].endswith("use one of chunks, lines, count")

@@ -114,7 +114,7 @@ async def gateway(process: Process) -> None:
     async def told(name: str) -> None:
         await registry.run(catalog_rows.record_push(name))
 
-    catalog_service = CatalogService(registry, told=told, allow_local=loaded.get(FetchSettings).allow_local)
+    catalog_service = CatalogService(registry, notify=told, allow_local=loaded.get(FetchSettings).allow_local)
     process.routes += v1_routes(
         gateway, catalog_service, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
     )

@@ -1,4 +1,4 @@
-"""Complete answers cached for a moment, and the memory that an answer takes."""
+"""The cache of complete answers, and estimates of their memory."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, TypeAlias
@@ -7,23 +7,23 @@ from argosy.base.cache import Cache
 from argosy.gateway.content.model import MergedAnswer
 from argosy.ipni.model import Provider, ProviderResult
 
-RECORD_BYTES = 600  # of the objects around a record's texts, about
+RECORD_BYTES = 600  # approximate overhead of the Python objects of a record
 SET_BYTES = 300
 
-# Which type of answer is stored under which type of key is up to the caller.
+# The caller decides which type of answer belongs to which type of key.
 AnswerCache: TypeAlias = Cache[Hashable, MergedAnswer[Any]]
 
 
 def store_answer(
     cache: AnswerCache, key: Hashable, answer: MergedAnswer[Any], *, size_bytes: int, ttl_s: float, now: float
 ) -> None:
-    """An incomplete answer is not cached: the next one may be complete."""
+    """Store a complete answer. An incomplete one is not cached, because the next one may be complete."""
     if not answer.missing and ttl_s > 0:
         cache.put(key, answer, size_bytes=size_bytes, expires_at=now + ttl_s)
 
 
 def results_bytes(results: Sequence[ProviderResult]) -> int:
-    """The memory they take, about; exactness would cost more than it is worth."""
+    """Approximate memory; an exact figure would cost more than it is worth."""
     texts = sum(len(each.context) + len(each.metadata) + sum(map(len, each.provider.addresses)) for each in results)
     return RECORD_BYTES * (1 + len(results)) + texts
 

@@ -1,4 +1,4 @@
-"""One question to one indexer, and how it ended; whatever goes wrong on the way is an outcome, not an exception."""
+"""Sends one request to one indexer. Every failure becomes an outcome, not an exception."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,11 +18,11 @@ T = TypeVar("T")
 ERROR_BYTES_MAX = 64 * 1024  # what is read of a refusal, to retain_only its connection
 
 Read = Callable[[Http1Response], Awaitable[ParsedReply[T]]]
-Told = tuple[BackendOutcome, ParsedReply[T] | None]
+ReadOutcome = tuple[BackendOutcome, ParsedReply[T] | None]
 
 
 class BackendClient:
-    """Asks, and tells the book how long it took; that a question began and ended is told to it by whoever orders it."""
+    """Sends requests and records response times; the dispatcher records start and end."""
 
     def __init__(self, client: Http1Client, tracker: BackendTracker, telemetry: ContentTelemetry, clock: Clock) -> None:
         self._client = client
@@ -38,14 +38,14 @@ class BackendClient:
         *,
         within_s: float,
         begun: Callable[[Http1Response], None] | None = None,
-    ) -> Told[T]:
-        """`begun` is called for a reply that is going to arrive piece by piece, when its head is there."""
+    ) -> ReadOutcome[T]:
+        """`begun` is called when the head of a streamed response has arrived."""
         started = self._clock.now()
         try:
             async with asyncio.timeout(within_s):
                 with await self._client.ask(backend.place, question.request(backend)) as reply:
                     if reply.status != 200:
-                        return await self._refused(backend.name, reply, started), None
+                        return await self._error_outcome(backend.name, reply, started), None
                     if begun is not None:
                         self._measure(backend.name, started)
                         begun(reply)
@@ -55,18 +55,18 @@ class BackendClient:
         except (Invalid, ResponseTooLong):
             self._telemetry.record_malformed(backend.name, 1)
             return BackendOutcome.MALFORMED, None
-        except (OSError, UnicodeError):  # the latter for a host that has no name in DNS's alphabet
+        except (OSError, UnicodeError):  # UnicodeError: a host name that IDNA cannot encode
             return BackendOutcome.FAILED, None
         if begun is None:
             self._measure(backend.name, started)
         self._telemetry.record_malformed(backend.name, reading.malformed)
         return reading.outcome(reply), reading
 
-    async def _refused(self, name: str, reply: Http1Response, started: float) -> BackendOutcome:
+    async def _error_outcome(self, name: str, reply: Http1Response, started: float) -> BackendOutcome:
         try:
             await reply.whole(ERROR_BYTES_MAX)
         except ResponseTooLong:
-            pass  # its connection is closed, and its status says enough
+            pass  # the connection is closed then, and the status suffices
         if reply.status >= 500:
             return BackendOutcome.ERROR
         self._measure(name, started)

@@ -1,4 +1,4 @@
-"""What indexers are asked, byte for byte."""
+"""HTTP requests to indexers, as bytes."""
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from argosy.ipni.web.lookup_params import ResponseFormat
 
 @dataclass(frozen=True)
 class BackendRequest:
-    """One request, the same for every indexer; `form` is what is asked for, which need not be what comes."""
+    """A request, the same for every indexer; `form` is the requested format, which a response need not have."""
 
     path: str
     form: ResponseFormat = ResponseFormat.JSON
@@ -35,7 +35,7 @@ class BackendRequest:
 
 
 def find(multihashes: Sequence[bytes], form: ResponseFormat, headers: Mapping[str, str]) -> BackendRequest:
-    """One is asked for by its name, several in a batch. The codec of a CID is no indexer's concern."""
+    """A single multihash goes in the path, several in a batch. Indexers do not need the codec of a CID."""
     if len(multihashes) == 1:
         return BackendRequest(f"/multihash/{base58(multihashes[0])}", form, headers=headers)
     body = msgspec.json.encode({"Multihashes": [b64encode(each).decode() for each in multihashes]})

@@ -1,4 +1,4 @@
-"""What is known of each indexer: whether it is left alone, how much it has to do, and how late is late for it.
+"""Per-indexer state: circuit breaker, requests in flight, and the latency above which a response is late.
 
 An indexer is late when it takes four times as long as 19 of 20 of its answers did; never before `patience_min_s`, so
 that a hiccup costs nothing, and always after `patience_max_s`, so that one that is slow by habit does not make all
@@ -18,7 +18,7 @@ LATE_FACTOR = 4.0
 
 
 class BackendTracker:
-    """One entry per indexer, by name. Every `began` is followed by exactly one `ended` or `abandoned`."""
+    """Statistics by indexer name. Every `on_start` is followed by exactly one `on_end` or `on_cancel`."""
 
     def __init__(self, settings: ContentSettings, random: Random) -> None:
         self._settings = settings
@@ -26,7 +26,7 @@ class BackendTracker:
         self._stats_by_node: dict[str, NodeStats] = {}
 
     def refusal(self, name: str, now: float) -> BackendOutcome | None:
-        """Why this indexer is not asked just now; None if it is."""
+        """Why to skip this indexer now; None if a request may be sent."""
         stats = self._stats(name)
         breaker = stats.breaker
         if breaker.state is BreakerState.CLOSED and stats.is_stalled(self._settings.stall_s, now):
@@ -43,7 +43,7 @@ class BackendTracker:
         self._stats(name).on_start(now)
 
     def on_response(self, name: str, took_s: float, now: float) -> None:
-        """It has answered, or begun to; how it ends is told by `ended`."""
+        """A response or its first byte arrived; `on_end` reports the outcome."""
         stats = self._stats(name)
         stats.on_response(took_s, now)
         stats.breaker.on_success()
@@ -56,14 +56,14 @@ class BackendTracker:
             breaker.on_success()
 
     def on_cancel(self, name: str, now: float) -> None:
-        """Nobody waits for the answer any more, through no fault of the indexer."""
+        """The caller cancelled the request, through no fault of the indexer."""
         self._finish(name).breaker.on_cancel(now)
 
     def state(self, name: str) -> BreakerState:
         return self._stats(name).breaker.state
 
     def retain_only(self, names: Collection[str]) -> list[str]:
-        """Forgets all others but those with questions under way; returns those forgotten."""
+        """Drop other indexers without requests in flight; returns the dropped names."""
         gone = [name for name, stats in self._stats_by_node.items() if name not in names and not stats.in_flight]
         for name in gone:
             del self._stats_by_node[name]

@@ -78,12 +78,14 @@ class ContentDispatcher:
         for task in gathering.tasks:
             self._lingering.add(task)
             task.add_done_callback(self._lingering.discard)
-        told = dict(gathering.readings)
-        return [told[each.name] for each in backends if each.name in told], gathering.machine.missing(self._clock.now())
+        readings = dict(gathering.readings)
+        return [readings[each.name] for each in backends if each.name in readings], gathering.machine.missing(
+            self._clock.now()
+        )
 
     @contextmanager
     def streamed(self, backends: Sequence[Backend], question: BackendRequest, multihash: bytes) -> Iterator[FindStream]:
-        """The stream has to be closed by whoever takes it."""
+        """Start a streamed find; the caller closes the stream."""
         within_s = self._settings.stream_s
         with self._slot():
             gathering: GatherRunner[None]
@@ -97,12 +99,12 @@ class ContentDispatcher:
             yield stream
 
     def retain_only(self, backends: Sequence[Backend]) -> None:
-        """Forgets what is known of all others, as soon as no question to them is under way."""
+        """Drop the state of other indexers once no request to them is in flight."""
         self._names = {each.name for each in backends}
         self._telemetry.remove_backends(self._tracker.retain_only(self._names))
 
     async def close(self) -> None:
-        """Ends what still waits for late indexers."""
+        """Cancel requests to late indexers."""
         lingering = list(self._lingering)
         for task in lingering:
             task.cancel()
@@ -117,9 +119,9 @@ class ContentDispatcher:
         is_one_enough: bool = False,
         is_found: IsFound[Any] | None = None,
     ) -> tuple[GatherRunner[Any], list[Backend]]:
-        """The book takes note at once of who is asked, so that a breaker lets a single probe pass."""
+        """Start is recorded before any request is sent, so that a half-open breaker admits a single probe."""
         if not backends:
-            raise Unavailable("no indexers are known to ask: set content.backends or content.pool_file")
+            raise Unavailable("no indexers configured; set content.backends or content.pool_file")
         now = self._clock.now()
         indexers: dict[str, float | BackendOutcome] = {}
         asked: list[Backend] = []
@@ -150,7 +152,7 @@ class ContentDispatcher:
     def _slot(self) -> Iterator[None]:
         if self._in_flight >= self._settings.finds_max:
             raise Overloaded(
-                f"{self._in_flight} finds are under way, as many as content.finds_max allows: come back shortly",
+                f"content gateway overloaded: {self._in_flight} finds in progress (content.finds_max); retry",
                 retry_after_s=BUSY_RETRY_S,
             )
         self._in_flight += 1

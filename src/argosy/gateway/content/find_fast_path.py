@@ -1,4 +1,4 @@
-"""The questions that millions ask, `GET /multihash/…` and `GET /cid/…`, answered straight on ASGI.
+"""Serves the hot requests `GET /multihash/…` and `GET /cid/…` directly on ASGI, without routing and middleware.
 
 404 means that every indexer was asked and none has it. If some could not be asked and the others have nothing, nobody
 knows: that is 504, in either form of answer.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from argosy.gateway.content.service import ContentGateway
 
 Headers = Mapping[str, str]
-Encode = Callable[[Sequence[ProviderResult]], bytes]  # some results as lines
+Encode = Callable[[Sequence[ProviderResult]], bytes]  # encodes results as lines
 
-RETRY_AFTER_S = 2.0  # advice of an Unavailable that knows nothing better
+RETRY_AFTER_S = 2.0  # default of an Unavailable without an estimate
 
 _ALLOWED = "GET, OPTIONS"
 _CORS = {"access-control-allow-origin": "*", "access-control-allow-methods": _ALLOWED}
@@ -45,7 +45,7 @@ LINES = {
     "x-content-type-options": "nosniff",
 }
 
-# By the beginning of the path: how the rest names the content, and whether it is looked up by second hashes only.
+# By path prefix: how to parse the rest, and whether only second hashes are looked up.
 _NAMES: tuple[tuple[str, Callable[[str], bytes], bool], ...] = (
     ("/multihash/", multihash_of_text, False),
     ("/cid/", multihash_of_cid, False),
@@ -56,7 +56,7 @@ PATHS = tuple(start for start, _, _ in _NAMES)
 
 
 class RoutedFindFastPath:
-    """Answers finds itself, and hands everything else to `rest`."""
+    """Serves finds itself and passes other requests to `rest`."""
 
     def __init__(self, gateway: "ContentGateway", rest: "ASGIApp") -> None:
         self._gateway = gateway
@@ -90,13 +90,13 @@ class RoutedFindFastPath:
                     await _send_encrypted(send, form, multihash, keys)
                     return
             if form is ResponseFormat.LINES:
-                await tell_stream(send, self._gateway, multihash, _lines, LINES, surface="find")
+                await send_stream(send, self._gateway, multihash, _lines, LINES, surface="find")
             else:
-                await self._tell(send, multihash)
+                await self._send_stream(send, multihash)
         except ArgosyError as error:
-            await tell_error(send, error)
+            await send_error(send, error)
 
-    async def _tell(self, send: "Send", multihash: bytes) -> None:
+    async def _send_stream(self, send: "Send", multihash: bytes) -> None:
         answer = await self._gateway.find((multihash,))
         if answer.found[0][1]:
             headers = {**_JSON, **headers_of(answer.missing, answer.total)}
@@ -105,7 +105,7 @@ class RoutedFindFastPath:
             await _send_nothing(send, answer.missing)
 
 
-async def tell_stream(
+async def send_stream(
     send: "Send",
     gateway: "ContentGateway",
     multihash: bytes,
@@ -115,22 +115,22 @@ async def tell_stream(
     surface: str,
     nothing: bytes = NOTHING.encode(),
 ) -> None:
-    """The results as lines while they arrive. One that cannot be completed ends without its end."""
+    """Stream results as lines. A stream that cannot be completed is cut off, so that the client sees the error."""
     has_begun = False
     try:
         async with gateway.stream(multihash, surface) as stream:
             if not await stream.begin():
                 await _send_nothing(send, stream.missing, {**_TEXT, **headers}, nothing)
                 return
-            told = {**headers, **headers_of(stream.missing, stream.total)}
-            await send({"type": "http.response.start", "status": 200, "headers": _raw(told)})
+            head = {**headers, **headers_of(stream.missing, stream.total)}
+            await send({"type": "http.response.start", "status": 200, "headers": _raw(head)})
             has_begun = True
             async for part in stream.parts():
                 if body := encode(part):
                     await send({"type": "http.response.body", "body": body, "more_body": True})
     except ArgosyError as error:
         if not has_begun:
-            await tell_error(send, error)
+            await send_error(send, error)
         else:
             gateway.telemetry.record_cut_off(error)
         return
@@ -143,24 +143,24 @@ async def _send_encrypted(
     if not keys.found:
         await _send_nothing(send, keys.missing)
         return
-    told = headers_of(keys.missing, keys.total)
+    head = headers_of(keys.missing, keys.total)
     if form is ResponseFormat.JSON:
-        await reply(send, 200, {**_JSON, **told}, results.encode_encrypted_json([(multihash, keys.found)]))
+        await reply(send, 200, {**_JSON, **head}, results.encode_encrypted_json([(multihash, keys.found)]))
     else:
         lines = b"".join(pieces(results.encode_encrypted_line(key) for key in keys.found))
-        await reply(send, 200, {**LINES, **told}, lines)
+        await reply(send, 200, {**LINES, **head}, lines)
 
 
 async def _send_nothing(
     send: "Send", missing: Sequence[MissingBackend], headers: Headers = _TEXT, body: bytes = NOTHING.encode()
 ) -> None:
     if missing:
-        await tell_error(send, InconclusiveFind(missing))
+        await send_error(send, InconclusiveFind(missing))
     else:
         await reply(send, 404, {**headers, **headers_of((), is_found=False)}, body)
 
 
-async def tell_error(send: "Send", error: ArgosyError) -> None:
+async def send_error(send: "Send", error: ArgosyError) -> None:
     headers = {**_TEXT, "cache-control": "no-store"}
     if isinstance(error, InconclusiveFind):
         headers |= headers_of(error.missing)
@@ -170,8 +170,8 @@ async def tell_error(send: "Send", error: ArgosyError) -> None:
 
 
 async def reply(send: "Send", status: int, headers: Headers, body: bytes) -> None:
-    told = dict(headers) if status == 204 else {**headers, "content-length": str(len(body))}
-    await send({"type": "http.response.start", "status": status, "headers": _raw(told)})
+    head = dict(headers) if status == 204 else {**headers, "content-length": str(len(body))}
+    await send({"type": "http.response.start", "status": status, "headers": _raw(head)})
     await send({"type": "http.response.body", "body": body})
 
 

@@ -1,4 +1,4 @@
-"""The stream of one find: lines of many indexers, each record once, as they come.
+"""The stream of one find: records of many indexers as they arrive, each once.
 
 What an answer lacks is said before it begins, so its beginning waits until every indexer has begun to answer, has
 failed, or is late. If one breaks off later the stream is cut, not ended: a reader that sees the end has seen all that
@@ -11,36 +11,36 @@ from argosy.base.clock import Clock
 from argosy.base.errors import Unavailable
 from argosy.gateway.content.gather_runner import GatherRunner
 from argosy.gateway.content.http1_client import Http1Response
-from argosy.gateway.content.model import BackendOutcome, MissingBackend, told
+from argosy.gateway.content.model import BackendOutcome, MissingBackend, format_missing
 from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.model import ProviderResult
 from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER
 
-RECORDS_MAX = 2 * RESULTS_MAX  # of one stream: what is remembered so as not to tell it twice
-KEPT_MAX = 1000  # of a stream that goes into the cache
+RECORDS_MAX = 2 * RESULTS_MAX  # per stream: the records remembered to remove duplicates
+KEPT_MAX = 1000  # of a stream that is cached
 
 _BROKEN = (BackendOutcome.FAILED, BackendOutcome.TIMED_OUT, BackendOutcome.ERROR)
 
 
 class StreamCutOff(Unavailable):
-    """The stream cannot be completed as it was begun."""
+    """The stream ended before it was complete."""
 
 
 class FindStream:
-    """`begin`, look at `missing` and `total`, then take the `parts`."""
+    """Call `begin`, read `missing` and `total`, then iterate over `parts`."""
 
     def __init__(self, gathering: GatherRunner[None], clock: Clock) -> None:
         self.missing: tuple[MissingBackend, ...] = ()
         self.total: int | None = None
-        self.kept: dict[str, list[ProviderResult]] | None = {}  # by indexer; None once there is too much of it
-        self.is_whole = False  # once the last part was taken and nothing is missing
+        self.kept: dict[str, list[ProviderResult]] | None = {}  # by indexer; None once too large to cache
+        self.is_whole = False  # set after the last part if nothing is missing
         self._gathering = gathering
         self._clock = clock
         self._seen: set[tuple[str, bytes, bytes]] = set()
         self._count = 0
 
     def begun(self, name: str, reply: Http1Response) -> None:
-        """The head of an indexer's reply has arrived."""
+        """The head of an indexer's response has arrived."""
         if INCOMPLETE_HEADER in reply.headers:
             self.missing = (*self.missing, MissingBackend(name, BackendOutcome.INCOMPLETE))
         if TRUNCATED_HEADER in reply.headers:
@@ -52,7 +52,7 @@ class FindStream:
         return self._gathering.machine.has_found
 
     async def begin(self) -> bool:
-        """Whether anything was found; all that is missing then is known."""
+        """Wait until an answer can start; returns whether anything was found."""
         machine = self._gathering.machine
         await self._gathering.wait(machine.is_ready)
         named = {lack.backend: lack for lack in (*machine.missing(self._clock.now()), *self.missing)}
@@ -83,7 +83,7 @@ class FindStream:
                     self._seen.add(key)
                     fresh.append(result)
         if len(self._seen) > RECORDS_MAX:
-            raise StreamCutOff(f"a stream has at most {RECORDS_MAX} records: ask the indexers themselves for more")
+            raise StreamCutOff(f"stream exceeds {RECORDS_MAX} records; query the indexers directly for more")
         return fresh
 
     def _keep(self, name: str, part: list[ProviderResult]) -> None:
@@ -98,12 +98,12 @@ class FindStream:
         promised = {lack.backend for lack in self.missing}
         broken = [lack for lack in missing if lack.why in _BROKEN and lack.backend not in promised]
         if broken:
-            raise StreamCutOff(f"indexers broke off while their answers were passed on ({told(broken)}): ask again")
+            raise StreamCutOff(f"indexers failed while streaming ({format_missing(broken)}); retry")
         self.is_whole = not missing and not self.missing
 
 
 class CachedStream:
-    """The same, of what is known already, and all of it."""
+    """The same interface for a cached answer."""
 
     missing: tuple[MissingBackend, ...] = ()
     total: int | None = None

@@ -1,8 +1,8 @@
-"""When one find has waited long enough: the machine that hears of every indexer and knows when to stop.
+"""The gather state machine of one find: decides how long to wait for which indexers.
 
-While nothing is found everybody is waited for until the deadline, for a miss must be certain. Once something is found,
-an indexer that is late by its own measure is waited for no longer; one that has begun to stream is, to the deadline.
-What is not waited for is missing in the answer (GW-1).
+Without a result it waits for every indexer until the deadline, because a miss must be certain. With a result it stops
+waiting for indexers that are slower than usual, but not for those that have begun to stream. Indexers that were not
+awaited are missing from the answer (GW-1).
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from argosy.gateway.content.model import BackendOutcome, MissingBackend
 
 
 class GatherMachine:
-    """One find. Tell it `began`, `found` and `ended` as they happen; ask `is_ready` and `is_over`."""
+    """The state of one find. Report `on_start`, `on_found` and `on_end`; read `is_ready` and `is_over`."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class GatherMachine:
         deadline_s: float,
         is_one_enough: bool = False,
     ) -> None:
-        """By name: how many seconds one is waited for before it is late, or why it is not asked at all."""
+        """By name: seconds until an indexer is late, or the outcome if it is skipped."""
         self.has_found = False
         self._is_one_enough = is_one_enough
         self._ends_at = now + deadline_s
@@ -31,7 +31,7 @@ class GatherMachine:
         self._outcomes = {name: each for name, each in indexers.items() if isinstance(each, BackendOutcome)}
 
     def on_start(self, name: str) -> None:
-        """Its answer arrives piece by piece from now on."""
+        """Its response has begun to stream."""
         if name in self._waiting:
             self._waiting[name] = True
 
@@ -51,16 +51,16 @@ class GatherMachine:
         return self._is_one_enough or (not any(self._waiting.values()) and self._are_late(now))
 
     def is_ready(self, now: float) -> bool:
-        """Whether an answer can begin: something is there, and nobody who is not late is still silent."""
+        """Whether an answer can start: there is a result, and every silent indexer is late."""
         return self.is_over(now) or (self.has_found and self._are_late(now))
 
     def deadline(self) -> float:
-        """When to look again if nothing happens."""
+        """When to check again if nothing happens."""
         silent = [self._late_at[name] for name, has_begun in self._waiting.items() if not has_begun]
         return min(self._ends_at, max(silent)) if self.has_found and silent else self._ends_at
 
     def missing(self, now: float) -> tuple[MissingBackend, ...]:
-        """Whoever is not in the answer as it is now, but those who stream still."""
+        """Indexers missing from the answer now, except those that are still streaming."""
         if self._is_one_enough and self.has_found:
             return ()
         whys = [(name, self._why_missing(name, now)) for name in self._names]

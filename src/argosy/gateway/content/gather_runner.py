@@ -1,4 +1,4 @@
-"""One find on its way to many indexers: runs the questions, and tells the machine what becomes of them."""
+"""Runs the gather machine of one find: sends the requests and reports their outcomes to it."""
 
 import asyncio
 from collections import deque
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from argosy.base.clock import Clock
-from argosy.gateway.content.backend_client import Told
+from argosy.gateway.content.backend_client import ReadOutcome
 from argosy.gateway.content.gather_machine import GatherMachine
 from argosy.gateway.content.model import BackendOutcome
 from argosy.gateway.content.reply_parser import ParsedReply
@@ -15,10 +15,10 @@ from argosy.ipni.model import ProviderResult
 
 T = TypeVar("T")
 
-PARTS_MAX = 64  # pieces of streams that wait to be taken; indexers wait meanwhile
-WAIT_S_MIN = 1e-6  # keeps a clock that runs a little differently from the loop's from turning on the spot
+PARTS_MAX = 64  # parts of streams not yet consumed; reading pauses above this
+WAIT_S_MIN = 1e-6  # keeps the loop from spinning if its clock lags behind ours
 
-Settled = Callable[[str, BackendOutcome | None, int], None]  # who, how, how many records; None: called back
+Settled = Callable[[str, BackendOutcome | None, int], None]  # name, outcome, number of records; None: cancelled
 IsFound: TypeAlias = Callable[[Iterable[ParsedReply[T]]], bool]
 
 
@@ -33,7 +33,7 @@ class GatherRunner(Generic[T]):
     ) -> None:
         self.machine = machine
         self.readings: dict[str, ParsedReply[T]] = {}
-        self.tasks: set[asyncio.Task[Told[T]]] = set()
+        self.tasks: set[asyncio.Task[ReadOutcome[T]]] = set()
         self._clock = clock
         self._settled = settled
         self._is_found = is_found
@@ -43,7 +43,7 @@ class GatherRunner(Generic[T]):
         self.parts: deque[tuple[str, list[ProviderResult]]] = deque()
         self._room = asyncio.Event()
 
-    def start(self, name: str, work: Coroutine[Any, Any, Told[T]]) -> None:
+    def start(self, name: str, work: Coroutine[Any, Any, ReadOutcome[T]]) -> None:
         """The book knows already that it began; `settled` is called exactly once, also if it never ran."""
         task = self._loop.create_task(work)
         self.tasks.add(task)
@@ -81,7 +81,7 @@ class GatherRunner(Generic[T]):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _ended(self, name: str, task: asyncio.Task[Told[T]]) -> None:
+    def _ended(self, name: str, task: asyncio.Task[ReadOutcome[T]]) -> None:
         self.tasks.discard(task)
         if task.cancelled():
             self._settled(name, None, 0)

@@ -1,4 +1,4 @@
-"""The routes of the content index's front door: those of an indexer's find surface, over all indexers.
+"""Routes of the content gateway: the find API of an indexer, over all indexers.
 
 `content_app` is for a listener of its own; `content_routes` go among other routes.
 """
@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import json_response, read_body
-from argosy.gateway.content.find_fast_path import LINES, PATHS, RoutedFindFastPath, tell_error, tell_stream
+from argosy.gateway.content.find_fast_path import LINES, PATHS, RoutedFindFastPath, send_error, send_stream
 from argosy.gateway.content.model import InconclusiveFind, MergedAnswer, MissingBackend
 from argosy.gateway.content.response_headers import headers_of
 from argosy.gateway.content.service import ContentGateway
@@ -31,7 +31,7 @@ from argosy.ipni.web.lookup_params import NotAcceptable, ResponseFormat, form_of
 METADATA_KEY_BYTES = 32
 
 _CORS = {"access-control-allow-origin": "*", "access-control-allow-methods": "GET, OPTIONS"}
-# A browser asks before it sends a body of JSON to another site than its own.
+# Browsers send a preflight request before a cross-origin JSON body.
 _BATCH = {**_CORS, "access-control-allow-methods": "POST, OPTIONS", "access-control-allow-headers": "content-type"}
 _ROUTING = {**_CORS, "x-content-type-options": "nosniff", "vary": "Accept"}
 
@@ -69,7 +69,7 @@ def _route(path: str, headers: dict[str, str], **handlers: Handler) -> Route:
 class _ContentApi:
     def __init__(self, gateway: ContentGateway) -> None:
         self._gateway = gateway
-        self._listed: tuple[list[Provider], bytes] | None = None  # the list that was told last
+        self._listed: tuple[list[Provider], bytes] | None = None  # the encoded list of the last response
 
     async def health(self, _: Request) -> Response:
         return json_response({"status": "ready"}, headers=NO_CACHE)
@@ -79,10 +79,10 @@ class _ContentApi:
         if form_of(accept) is ResponseFormat.LINES and not any(
             kind in accept for kind in (b"application/json", b"*/*")
         ):
-            raise NotAcceptable("lines do not say which multihash they belong to: accept application/json for a batch")
+            raise NotAcceptable("lines do not name their multihash; accept application/json for a batch")
         asked = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
         if len(asked) > BATCH_MULTIHASHES_MAX:
-            raise Invalid(f"a batch may have {BATCH_MULTIHASHES_MAX} multihashes, not {len(asked)}: send more batches")
+            raise Invalid(f"too many multihashes: {len(asked)} (at most {BATCH_MULTIHASHES_MAX}); split the batch")
         for each in asked:
             multihash.split(each)
         answer = await self._gateway.find(asked, "batch")
@@ -92,12 +92,12 @@ class _ContentApi:
         return Response(results.encode_json(answer.found), 200, headers, "application/json; charset=utf-8")
 
     async def providers(self, _: Request) -> Response:
-        """Never 404, for there is a list, be it empty; 504 if nobody could tell it."""
+        """Never 404: the list exists even if it is empty; 504 if no indexer answered."""
         answer = await self._gateway.providers()
         if not answer.found and len(answer.missing) == len(self._gateway.plain):
             return _nothing(answer.missing)
         if self._listed is None or self._listed[0] is not answer.found:
-            # In a thread: there may be thousands, and finds go on meanwhile.
+            # In a thread: there may be thousands, and finds must not wait.
             body = await asyncio.to_thread(providers_json.encode_providers, answer.found)
             self._listed = answer.found, body
         body = self._listed[1]
@@ -113,12 +113,12 @@ class _ContentApi:
     async def metadata(self, request: Request) -> Response:
         key = from_base58(request.path_params["key"])
         if len(key) != METADATA_KEY_BYTES:
-            raise Invalid(f"metadata is looked up by the sha2-256 of a value key, of 32 bytes, not {len(key)}")
+            raise Invalid(f"invalid key: {len(key)} bytes; metadata keys are SHA-256 hashes of value keys (32 bytes)")
         answer = await self._gateway.metadata(key)
         if not answer.found:
             return _nothing(answer.missing)
-        told = {"EncryptedMetadata": b64encode(answer.found).decode()}
-        return json_response(told, headers=headers_of(answer.missing))
+        document = {"EncryptedMetadata": b64encode(answer.found).decode()}
+        return json_response(document, headers=headers_of(answer.missing))
 
     async def provide(self, _: Request) -> Response:
         return PlainTextResponse("records are not taken here: publish an advertisement and announce it\n", 501)
@@ -152,7 +152,7 @@ class _ContentApi:
 
 
 class _RoutedLines(Response):
-    """Records of delegated routing, one a line, as indexers tell them; each provider and metadata once."""
+    """Delegated-routing records, one per line, as they arrive; each provider and metadata once."""
 
     def __init__(self, gateway: ContentGateway, asked: bytes, filters: routing.Filters) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class _RoutedLines(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {**LINES, **_ROUTING}
-        await tell_stream(send, self._gateway, self._asked, self._encode, headers, surface="routing", nothing=b"")
+        await send_stream(send, self._gateway, self._asked, self._encode, headers, surface="routing", nothing=b"")
 
     def _encode(self, found: Sequence[ProviderResult]) -> bytes:
         fresh = [each for each in found if (each.provider.id, each.metadata) not in self._seen]
@@ -171,20 +171,20 @@ class _RoutedLines(Response):
         return b"".join([routing.encode_record(each) + b"\n" for each in routing.records(fresh, self._filters)])
 
 
-class _Told(Response):
-    """An error with the headers that the hot path gives it."""
+class _ErrorResponse(Response):
+    """An error with the same headers as on the fast path."""
 
     def __init__(self, error: ArgosyError) -> None:
         super().__init__()
         self._error = error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await tell_error(send, self._error)
+        await send_error(send, self._error)
 
 
 def _nothing(missing: Sequence[MissingBackend], text: str = NOTHING) -> Response:
     if missing:
-        return _Told(InconclusiveFind(missing))
+        return _ErrorResponse(InconclusiveFind(missing))
     return PlainTextResponse(text, 404, headers_of((), is_found=False))
 
 
@@ -195,5 +195,5 @@ def _accept(request: Request) -> bytes:
 def _once(request: Request, name: str) -> str:
     values = request.query_params.getlist(name)
     if len(values) > 1:
-        raise Invalid(f"{name} is given {len(values)} times: give it once, its names separated by commas")
+        raise Invalid(f"duplicate parameter {name}; pass one comma-separated list")
     return values[0] if values else ""

@@ -1,4 +1,4 @@
-"""Questions over HTTP/1.1 on connections that stay open, and answers that can be taken piece by piece.
+"""An HTTP/1.1 client with keep-alive connections and streamed responses.
 
 Only what a front door needs of indexers: nothing followed, nothing unpacked, nothing kept. Every find asks all of
 them, and a client for all the world costs several times as much CPU. A reader that does not keep up makes the other
@@ -13,27 +13,27 @@ from typing import Self, cast
 import httptools
 
 KEEP_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
-IDLE_MAX = 64  # connections to one place that wait for a question
-HELD_BYTES_MAX = 256 * 1024  # of a reply that nobody has taken yet; beyond it nothing more is read
+IDLE_MAX = 64  # idle connections per host
+HELD_BYTES_MAX = 256 * 1024  # of a response not yet consumed; above this, reading pauses
 HEAD_BYTES_MAX = 32 * 1024
 
-Place = tuple[str, int, bool]  # host, port, and whether TLS is spoken there
+Place = tuple[str, int, bool]  # host, port, and whether to use TLS
 
 
 class ConnectionClosed(OSError):
-    """The connection ended before anything was answered: nothing is known of the question."""
+    """The connection closed before a response; whether the request was processed is unknown."""
 
 
 class MalformedResponse(OSError):
-    """What came back is no answer, or ended in its middle."""
+    """The response is malformed or truncated."""
 
 
 class ResponseTooLong(Exception):
-    """The answer has more bytes than were asked for."""
+    """The response exceeds the size limit."""
 
 
 class Http1Client:
-    """Connections by place. Belongs to the event loop it is first used in; `close` it."""
+    """A pool of connections by host. Bound to the event loop of first use; call `close`."""
 
     def __init__(self, *, connect_s: float) -> None:
         self._connect_s = connect_s
@@ -46,16 +46,16 @@ class Http1Client:
 
         Questions here only read: one that fell into a connection that was just being closed is asked once more.
         """
-        connection = self._taken(place)
+        connection = self._take_idle(place)
         if connection is not None:
             try:
-                return await self._asked(place, connection, request)
+                return await self._exchange(place, connection, request)
             except ConnectionClosed:
                 pass
-        return await self._asked(place, await self._opened(place), request)
+        return await self._exchange(place, await self._connect(place), request)
 
     def idle(self, place: Place) -> int:
-        """Connections that wait for a question."""
+        """The number of idle connections."""
         return sum(connection.is_open for connection in self._idle.get(place, ()))
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Http1Client:
                 connection.close()
         self._idle.clear()
 
-    def give_back(self, place: Place, connection: "_Connection") -> None:
+    def release(self, place: Place, connection: "_Connection") -> None:
         idle = self._idle.setdefault(place, [])
         if self._is_closed or len(idle) >= IDLE_MAX or not connection.is_open:
             connection.close()
@@ -73,12 +73,12 @@ class Http1Client:
             connection.idle_since = connection.loop.time()
             idle.append(connection)
 
-    async def _asked(self, place: Place, connection: "_Connection", request: bytes) -> "Http1Response":
+    async def _exchange(self, place: Place, connection: "_Connection", request: bytes) -> "Http1Response":
         await connection.send(request)
         return Http1Response(self, place, connection)
 
-    def _taken(self, place: Place) -> "_Connection | None":
-        """The one that was used last, if it is fresh enough."""
+    def _take_idle(self, place: Place) -> "_Connection | None":
+        """The most recently used idle connection, if it is fresh enough."""
         idle = self._idle.get(place, [])
         while idle:
             connection = idle.pop()
@@ -87,7 +87,7 @@ class Http1Client:
             connection.close()
         return None
 
-    async def _opened(self, place: Place) -> "_Connection":
+    async def _connect(self, place: Place) -> "_Connection":
         host, port, is_secure = place
         loop = asyncio.get_running_loop()
         if is_secure and self._tls is None:
@@ -100,7 +100,7 @@ class Http1Client:
 
 
 class Http1Response:
-    """An answer whose head is known. Leaving the context gives its connection back, or closes it."""
+    """A response whose head has arrived. Leaving the context returns or closes its connection."""
 
     def __init__(self, client: Http1Client, place: Place, connection: "_Connection") -> None:
         self.status = connection.status
@@ -114,12 +114,12 @@ class Http1Response:
 
     def __exit__(self, *_: object) -> None:
         if self._connection.is_complete:
-            self._client.give_back(self._place, self._connection)
+            self._client.release(self._place, self._connection)
         else:
             self._connection.close()
 
     async def part(self) -> bytes:
-        """What has arrived since; empty at the end."""
+        """The next bytes of the body; empty at the end."""
         return await self._connection.part()
 
     async def whole(self, bytes_max: int) -> bytes:
@@ -128,13 +128,13 @@ class Http1Response:
         while part := await self._connection.part():
             size += len(part)
             if size > bytes_max:
-                raise ResponseTooLong(f"an answer of more than {bytes_max} bytes")
+                raise ResponseTooLong(f"response exceeds {bytes_max} bytes")
             parts.append(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 class _Connection(asyncio.Protocol):
-    """One exchange after the other. The names of the callbacks are asyncio's and the parser's."""
+    """One connection, one exchange at a time. Callback names are asyncio's and the parser's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -159,7 +159,7 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
     async def send(self, request: bytes) -> None:
-        """Returns when the head of the answer is there."""
+        """Send a request; returns when the head of the response has arrived."""
         if self._transport is None or self._transport.is_closing():
             raise ConnectionClosed("the connection was closed")
         self.status, self.headers, self.is_complete, self._error = 0, {}, False, None
@@ -171,7 +171,7 @@ class _Connection(asyncio.Protocol):
             while not self.status:
                 await self._news()
         except BaseException:
-            self.close()  # cancelled, too: what is still to come is nobody's
+            self.close()  # also on cancellation: the rest of the response must not reach the next request
             raise
 
     async def part(self) -> bytes:
@@ -197,11 +197,11 @@ class _Connection(asyncio.Protocol):
             self._waiting = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its class
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport has the interface but not the class
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None:
-            self.close()  # nobody has asked
+            self.close()  # data without a request in progress
             return
         if not self.status:
             self._head_bytes += len(data)
@@ -214,7 +214,7 @@ class _Connection(asyncio.Protocol):
             self._fail(MalformedResponse(f"this is no answer: {error}"))
 
     def eof_received(self) -> None:
-        """An answer that says neither its length nor that it is chunked ends with its connection."""
+        """A response without length and chunking ends with its connection."""
         if self._parser is not None and self.status and not self._is_framed():
             self.on_message_complete()
 

@@ -1,4 +1,4 @@
-"""Many indexers' answers as one: nothing lost that only one has, nothing told twice that several have.
+"""Merges the answers of many indexers without loss and without duplicates.
 
 A record is known by multihash, provider and context. Where indexers disagree on its metadata or addresses, the first
 of them in the operator's list is believed, whoever answered first, so that the same question has the same answer. One
@@ -17,12 +17,12 @@ _Key = tuple[str, bytes]
 
 
 def usable(results: Iterable[ProviderResult]) -> list[ProviderResult]:
-    """Those that say whom to ask for the content, and where."""
+    """The results with a provider and addresses."""
     return [each for each in results if each.provider.id and each.provider.addresses]
 
 
 def only(found: Iterable[Found], asked: Collection[bytes]) -> dict[bytes, list[ProviderResult]]:
-    """By multihash, for those that were asked for; whatever else an indexer tells is skipped."""
+    """Results by multihash, for the requested ones only."""
     kept: dict[bytes, list[ProviderResult]] = {}
     for multihash, results in found:
         if multihash in asked and (good := usable(results)):
@@ -31,7 +31,7 @@ def only(found: Iterable[Found], asked: Collection[bytes]) -> dict[bytes, list[P
 
 
 def merged(parts: Sequence[Sequence[ProviderResult]]) -> list[ProviderResult]:
-    """The results for one multihash; `parts` are the indexers', in the operator's order."""
+    """Merge the results for one multihash; `parts` are in the operator's order of indexers."""
     if len(parts) == 1:
         return list(dict.fromkeys(parts[0]))
     taken: set[_Key] = set()
@@ -44,17 +44,17 @@ def merged(parts: Sequence[Sequence[ProviderResult]]) -> list[ProviderResult]:
 
 
 def merged_keys(parts: Iterable[Iterable[bytes]]) -> list[bytes]:
-    """Encrypted value keys, each once."""
+    """Encrypted value keys without duplicates."""
     return list(dict.fromkeys(key for part in parts for key in part))
 
 
 def newest(known: Iterable[Provider]) -> Provider | None:
-    """Of several indexers' entries for one provider; of equally new ones one that is not frozen, then the first."""
+    """The newest entry for a provider; among equally new ones prefer one that is not frozen, then the first."""
     return max(known, key=lambda each: (each.last_ad_at, each.frozen_at is None, not each.is_inactive), default=None)
 
 
 def merged_providers(parts: Iterable[Iterable[Provider]]) -> list[Provider]:
-    """Every provider once, in the order in which they are first named."""
+    """Every provider once, in order of first appearance."""
     by_id: dict[str, list[Provider]] = {}
     for provider in (each for part in parts for each in part):
         by_id.setdefault(provider.id, []).append(provider)

@@ -1,4 +1,4 @@
-"""The nouns of the content index's front door: whom it asks, what comes of that, and what an answer lacks."""
+"""Data model of the content gateway: indexers, outcomes of requests, merged answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,27 +13,27 @@ from argosy.ipni.indexer_wire import normalize_url
 T = TypeVar("T")
 
 RETRY_AFTER_S = 2.0  # advice when indexers failed: their breakers open and close within seconds
-NAMED_MAX = 16  # indexers that an error names
+NAMED_MAX = 16  # indexers named in an error
 
 
 class BackendOutcome(Enum):
-    """How a question to one indexer ended."""
+    """The outcome of a request to an indexer."""
 
     FOUND = "found"
-    NOTHING = "nothing"  # it answered that it has none
-    REFUSED = "refused"  # it lives and would not answer this
-    MALFORMED = "malformed"  # it answered something else
-    INCOMPLETE = "incomplete"  # it is a front door itself, and lacks something
-    FAILED = "failed"  # it cannot be reached, or broke off
+    NOTHING = "nothing"  # a valid response without results
+    REFUSED = "refused"  # a status between 400 and 499
+    MALFORMED = "malformed"  # the response cannot be parsed
+    INCOMPLETE = "incomplete"  # it is a gateway itself, and its answer is incomplete
+    FAILED = "failed"  # unreachable, or the connection broke
     ERROR = "error"  # a status of 500 or more
     TIMED_OUT = "timed out"
-    LATE = "late"  # others had found something; it was not waited for any longer
+    LATE = "late"  # slower than usual, and others had results
     CIRCUIT_OPEN = "circuit open"
-    BUSY = "busy"  # too many questions to it are under way
+    BUSY = "busy"  # too many requests in progress
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that the indexer has is in the answer."""
+        """Whether the answer has everything the indexer has."""
         return self in (BackendOutcome.FOUND, BackendOutcome.NOTHING)
 
 
@@ -42,7 +42,7 @@ class Backend:
     """One indexer by its find URL."""
 
     url: str
-    is_for_second_hashes: bool = False  # asked for double-hashed lookups only
+    is_for_second_hashes: bool = False  # for double-hashed lookups only
 
     @staticmethod
     def at(url: str, *, is_for_second_hashes: bool = False) -> "Backend":
@@ -50,14 +50,14 @@ class Backend:
 
     @cached_property
     def place(self) -> tuple[str, int, bool]:
-        """Host, port, and whether TLS is spoken there."""
+        """Host, port, and whether to use TLS."""
         parts = urlsplit(self.url)
         is_secure = parts.scheme == "https"
         return parts.hostname or "", parts.port or (443 if is_secure else 80), is_secure
 
     @cached_property
     def name(self) -> str:
-        """Host, port and path: what tells one from another in headers and metrics, without any password of the URL."""
+        """Host, port and path: the identity in headers and metrics, without credentials of the URL."""
         host, port, _ = self.place
         return f"[{host}]:{port}{self.prefix}" if ":" in host else f"{host}:{port}{self.prefix}"
 
@@ -68,7 +68,7 @@ class Backend:
 
 @dataclass(frozen=True)
 class MissingBackend:
-    """An indexer whose part is not in an answer, or not all of it."""
+    """An indexer whose results are missing from the answer, in whole or in part."""
 
     backend: str
     why: BackendOutcome
@@ -76,7 +76,7 @@ class MissingBackend:
 
 @dataclass(frozen=True)
 class MergedAnswer(Generic[T]):
-    """What indexers answered together. `total` is how many results there were, if not all of them are told."""
+    """The merged answer of the indexers. `total` is the number of results if the answer is truncated."""
 
     found: T
     missing: tuple[MissingBackend, ...] = ()
@@ -84,17 +84,17 @@ class MergedAnswer(Generic[T]):
 
 
 class InconclusiveFind(Unavailable):
-    """Nothing was found and not everybody could be asked: whether there is something, nobody knows."""
+    """No results, and not every indexer answered, so whether there are any is unknown (504, not 404)."""
 
     status = 504
 
     def __init__(self, missing: Sequence[MissingBackend]) -> None:
-        super().__init__(f"nothing was found, but not every indexer answered ({told(missing)}): ask again later")
+        super().__init__(f"no results, but not every indexer answered ({format_missing(missing)}); retry later")
         self.missing = tuple(missing)
         self.retry_after_s = RETRY_AFTER_S
 
 
-def told(missing: Sequence[MissingBackend]) -> str:
+def format_missing(missing: Sequence[MissingBackend]) -> str:
     """`10.0.0.1:3000=timed out; 10.0.0.2:3000=busy`."""
     named = [f"{each.backend}={each.why.value}" for each in missing[:NAMED_MAX]]
     return "; ".join(named + ([f"and {len(missing) - NAMED_MAX} more"] if len(missing) > NAMED_MAX else []))

@@ -1,4 +1,4 @@
-"""What one indexer's reply says, whichever of the two forms it chose to answer in.
+"""Parses the response of an indexer, in either of its two formats.
 
 A line that cannot be read is skipped and counted, and so is what answers a question nobody asked; the rest is used, and
 the reply counts as damaged.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ANSWER_BYTES_MAX = 32 << 20  # twenty thousand records have some six megabytes
+ANSWER_BYTES_MAX = 32 << 20  # 20,000 records have about 6 MB
 PROVIDERS_BYTES_MAX = 64 << 20
 SMALL_BYTES_MAX = 1 << 20
 INCOMPLETE_HEADER = "x-argosy-incomplete"
@@ -35,7 +35,7 @@ Give = Callable[[list[ProviderResult]], Awaitable[None]]
 
 @dataclass
 class ParsedReply(Generic[T]):
-    """What was understood of a reply; `total` is how many results the indexer has, if it told not all of them."""
+    """A parsed response; `total` is the number of results at the indexer if the response is truncated."""
 
     value: T
     records: int
@@ -56,14 +56,14 @@ async def read_found(reply: "Http1Response", asked: Sequence[bytes]) -> ParsedRe
     if _form(reply) is ResponseFormat.JSON:
         return _of_document(reply, body, asked)
     if len(asked) != 1:
-        raise Invalid("lines do not say which multihash they belong to")
+        raise Invalid("lines do not name their multihash")
     lines = Lines()
     good, malformed = _of_lines([*lines.feed(body), *lines.end()])
     return ParsedReply({asked[0]: good} if good else {}, len(good), malformed + lines.overlong, _total(reply))
 
 
 async def read_stream(reply: "Http1Response", asked: bytes, give: Give) -> ParsedReply[None]:
-    """Hands on what arrives as it arrives."""
+    """Pass records on as they arrive."""
     if _form(reply) is ResponseFormat.JSON:
         whole = _of_document(reply, await reply.whole(ANSWER_BYTES_MAX), [asked])
         if whole.records:
@@ -98,7 +98,7 @@ async def read_metadata(reply: "Http1Response") -> ParsedReply[bytes]:
     try:
         found = msgspec.json.decode(body, type=_Metadata).metadata
     except (msgspec.DecodeError, UnicodeDecodeError) as why:
-        raise Invalid(f"this is not the JSON of encrypted metadata: {why}") from None
+        raise Invalid(f"invalid encrypted metadata: {why}") from None
     return ParsedReply(found, 1 if found else 0)
 
 
@@ -110,7 +110,7 @@ async def read_provider(reply: "Http1Response", id: str) -> ParsedReply[list[Pro
 async def read_providers(
     reply: "Http1Response", decode: Callable[[bytes], Awaitable[list[Provider]]]
 ) -> ParsedReply[list[Provider]]:
-    """Thousands of them: `decode` does it where it holds nobody up."""
+    """There may be thousands, so `decode` runs in a thread."""
     found = await decode(await reply.whole(PROVIDERS_BYTES_MAX))
     return ParsedReply(found, len(found))
 
@@ -132,7 +132,7 @@ def _of_document(reply: "Http1Response", body: bytes, asked: Sequence[bytes]) ->
 
 
 def _of_lines(lines: Iterable[bytes]) -> tuple[list[ProviderResult], int]:
-    """Those that can be used, and how many cannot be read."""
+    """The usable results, and the number of malformed lines."""
     good: list[ProviderResult] = []
     malformed = 0
     for line in lines:
@@ -148,7 +148,7 @@ def _form(reply: "Http1Response") -> ResponseFormat:
     try:
         return ResponseFormat(kind)
     except ValueError:
-        raise Invalid(f"an indexer does not answer in {kind[:80]!r}") from None
+        raise Invalid(f"unexpected content type {kind[:80]!r} from an indexer") from None
 
 
 def _total(reply: "Http1Response") -> int:

@@ -1,4 +1,4 @@
-"""The front door of the content index: puts a find to every indexer, and makes one answer of theirs.
+"""The content gateway: sends a find to every indexer and merges the answers.
 
     gateway = ContentGateway([Backend.at("http://10.0.0.1:3000"), Backend.at("http://10.0.0.2:3000")])
     answer = await gateway.find([multihash])
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class ContentGateway:
-    """Finds over many indexers. Belongs to the event loop it is first used in; `close` it."""
+    """Finds over many indexers. Bound to the event loop of first use; call `close`."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ContentGateway:
     ) -> None:
         self.settings = settings = settings or ContentSettings()
         self.backends: tuple[Backend, ...] = ()
-        self.plain: tuple[Backend, ...] = ()  # those that are asked for more than second hashes
+        self.plain: tuple[Backend, ...] = ()  # indexers not restricted to second hashes
         self.telemetry = ContentTelemetry(metrics or Metrics())
         self._clock = clock or SystemClock()
         self._tracer = tracer
@@ -73,7 +73,7 @@ class ContentGateway:
         self.replace(backends)
 
     def replace(self, backends: Sequence[Backend]) -> None:
-        """Asks these from now on, each once; what is known of those that stay is kept."""
+        """Replace the list of indexers; the state of those that stay is kept."""
         by_name: dict[str, Backend] = {}
         for backend in backends:
             by_name.setdefault(backend.name, backend)
@@ -88,10 +88,10 @@ class ContentGateway:
     async def close(self) -> None:
         await self._dispatcher.close()
 
-    # -- what is asked ------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     async def find(self, multihashes: Sequence[bytes], surface: str = "find") -> MergedAnswer[list[Found]]:
-        """Who has each of them, in the order asked; those that nobody has are there without results."""
+        """Results by multihash in request order; a multihash without results has an empty list."""
         started = self._clock.now()
         found: dict[bytes, Sequence[ProviderResult]] = {}
         for each in multihashes:
@@ -111,7 +111,7 @@ class ContentGateway:
 
     @asynccontextmanager
     async def stream(self, multihash: bytes, surface: str = "find") -> AsyncIterator[FindStream | CachedStream]:
-        """Who has it, told as it is heard."""
+        """Stream results as they arrive."""
         started = self._clock.now()
         if (kept := self._cache.get(("find", multihash), started)) is not None:
             self.telemetry.record_source("cache")
@@ -143,7 +143,7 @@ class ContentGateway:
         return await self._kept_or(("encrypted", second_hash), surface, gathered, keys_bytes)
 
     async def metadata(self, value_key_hash: bytes, surface: str = "metadata") -> MergedAnswer[bytes]:
-        """Encrypted metadata, the first that is told; empty if nobody has it."""
+        """Encrypted metadata from the first indexer that has it; empty if none has."""
 
         async def gathered() -> MergedAnswer[bytes]:
             question = backend_requests.metadata(value_key_hash, self._tracer.inject())
@@ -155,7 +155,7 @@ class ContentGateway:
         return await self._kept_or(("metadata", value_key_hash), surface, gathered, len)
 
     async def providers(self, surface: str = "providers") -> MergedAnswer[list[Provider]]:
-        """All that any indexer knows, each as the one that is furthest with it knows it."""
+        """The providers of all indexers, each from the indexer that is furthest along its chain."""
 
         async def gathered() -> MergedAnswer[list[Provider]]:
             question = backend_requests.providers(self._tracer.inject())
@@ -167,7 +167,7 @@ class ContentGateway:
         return await self._kept_or(("providers",), surface, gathered, providers_bytes, hit_s=hit_s)
 
     async def provider(self, id: str, surface: str = "provider") -> MergedAnswer[Provider | None]:
-        """None if no indexer knows it."""
+        """One provider; None if no indexer knows it."""
 
         async def gathered() -> MergedAnswer[Provider | None]:
             question = backend_requests.provider(id, self._tracer.inject())
@@ -177,7 +177,7 @@ class ContentGateway:
 
         return await self._kept_or(("provider", id), surface, gathered, lambda found: providers_bytes([found]))
 
-    # -- around it ----------------------------------------------------------------------------------------------------
+    # -- caching and metrics ------------------------------------------------------------------------------------------
 
     async def _found(self, multihashes: tuple[bytes, ...]) -> MergedAnswer[list[Found]]:
         question = backend_requests.find(multihashes, ResponseFormat.JSON, self._tracer.inject())
@@ -246,11 +246,11 @@ class ContentGateway:
 
 
 async def _decoded_aside(body: bytes) -> list[Provider]:
-    """In a thread, so that finds go on meanwhile."""
+    """In a thread, so that finds do not wait."""
     return await asyncio.to_thread(providers_json.decode_providers, body)
 
 
 def _total(readings: Sequence[ParsedReply[Any]], count: int) -> int | None:
-    """How many results there are, if the answer cannot have them all."""
+    """The number of results, if the answer is truncated."""
     most = max((each.total for each in readings), default=0)
     return max(most, count) if most or count > RESULTS_MAX else None

@@ -1,4 +1,4 @@
-"""Changes of the catalog that the API offers, each one transaction of the registry."""
+"""Catalog changes of the v1 API; each is one registry transaction."""
 
 from collections.abc import Awaitable, Callable
 
@@ -14,17 +14,19 @@ from argosy.registry import catalog
 from argosy.registry.ports import RegistryStore
 from argosy.search.catalog.addresses import address_of
 
-Told = Callable[[str], Awaitable[None]]
+Notify = Callable[[str], Awaitable[None]]
 
 log = logs.get("api")
 
 
 class CatalogService:
-    """`told` is called with the name of a repository that has new commits, so that its holders look at once."""
+    """`notify` is called with the name of a repository that has new commits, so that its holders check the origin at
+    once.
+    """
 
-    def __init__(self, registry: RegistryStore, *, told: Told, allow_local: bool) -> None:
+    def __init__(self, registry: RegistryStore, *, notify: Notify, allow_local: bool) -> None:
         self._registry = registry
-        self._told = told
+        self._notify = notify
         self._allow_local = allow_local
 
     async def add(self, wish: AddRepositoryRequest) -> v1.CatalogEntry:
@@ -53,17 +55,17 @@ class CatalogService:
         return catalog_entry(await self._registry.run(catalog.request_reindex(name)))
 
     async def pushed(self, body: bytes) -> v1.WebhookResponse:
-        """Tells the holders of the repository that an event is about, if it is one of ours."""
+        """Notify the holders of the event's repository, if it is in the catalog."""
         try:
             names = pushed_names(msgspec.json.decode(body))
         except RecursionError:
-            raise Invalid("the event is nested too deeply to be one") from None
+            raise Invalid("invalid event: JSON nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Invalid(f"the event is not JSON: {error}") from None
+            raise Invalid(f"invalid event: {error}") from None
         if not names:
-            raise Invalid('the event names no repository: send a push event, or {"url": "https://…"}')
+            raise Invalid('no repository in the event; send a push event or {"url": "https://…"}')
         rows = await self._registry.run(catalog.everything())
         found = [row.repo_id for row in rows if name_of(row.url) in names]
         for name in found:
-            await self._told(name)
+            await self._notify(name)
         return v1.WebhookResponse(found)

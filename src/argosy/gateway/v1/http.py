@@ -1,4 +1,4 @@
-"""The routes of the API: read what is asked, ask the front door or the catalog, tell the answer.
+"""Routes of the v1 API: decode the request, call the gateway or the catalog, encode the response.
 
 Reading is open to whoever may reach this port; changing needs the admin token. Every error is one JSON object with a
 kind, a status and a message that says what to do; a query that cannot be read also says where.
@@ -54,16 +54,16 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 def v1_routes(
     gateway: SearchGateway,
-    desk: CatalogService,
+    catalog: CatalogService,
     *,
     admin_token: str | None,
     settings: ApiSettings | None = None,
     admission: Admission | None = None,
 ) -> list[Route]:
-    """All declared operations; without an `admission` everybody may search."""
+    """Routes of all operations; without an `admission` searches are unlimited."""
     settings = settings or ApiSettings()
-    reading = _Reading(gateway, admission or AlwaysAdmit())
-    changing = _Changing(desk, admin_token, settings.webhook_secret)
+    reading = _ReadApi(gateway, admission or AlwaysAdmit())
+    changing = _AdminApi(catalog, admin_token, settings.webhook_secret)
     return [
         Route(
             operation.route,
@@ -92,8 +92,8 @@ def _cors(settings: ApiSettings) -> list[Middleware]:
     ]
 
 
-class _Reading:
-    """Operations that change nothing; each method is named as the operation is declared."""
+class _ReadApi:
+    """Read operations; each method has the id of its operation."""
 
     def __init__(self, gateway: SearchGateway, admission: Admission) -> None:
         self._gateway = gateway
@@ -121,24 +121,24 @@ class _Reading:
         return json_response(responses.search_reply(answer, understood))
 
     async def _streamed(self, request: Request, asked: SearchParams, media: str) -> Response:
-        told = self._told(request, asked)
-        first = await anext(told)  # what goes wrong before anything was found still has a status of its own
+        stream = self._events(request, asked)
+        first = await anext(stream)  # an error before the first result still becomes an HTTP status
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(_lines(first, told, media), 200, headers, media)
+        return StreamingResponse(_lines(first, stream, media), 200, headers, media)
 
-    async def _told(self, request: Request, asked: SearchParams) -> AsyncGenerator[v1.StreamEvent, None]:
+    async def _events(self, request: Request, asked: SearchParams) -> AsyncGenerator[v1.StreamEvent, None]:
         parsed, only = _question(asked)
         with admit_request(self._admission, client_of(request.scope)) as visit:
             parts = self._gateway.stream(parsed.query, options_of(asked, parsed), only=only)
-            async with aclosing(events(parts, format_query(parsed.query), visit.on_result)) as told:
-                async for event in told:
+            async with aclosing(events(parts, format_query(parsed.query), visit.on_result)) as stream:
+                async for event in stream:
                     yield event
 
     async def repositories(self, request: Request) -> Response:
         asked = from_parameters(request.query_params.multi_items(), RepositoriesParams)
         states = [state.value for state in RepoState]
         if asked.state and asked.state not in states:
-            raise Invalid(f"state may be {', '.join(states)}, not {asked.state!r}")
+            raise Invalid(f"invalid state {asked.state!r}; use one of {', '.join(states)}")
         status = await self._gateway.status()
         found = [
             view
@@ -167,8 +167,8 @@ class _Reading:
         if not asked.raw:
             return json_response(responses.file_reply(found), headers=headers)
         if found.skipped:
-            raise NotFound(f"the content of {asked.path!r} is not indexed: {found.skipped}")
-        # Never a page of ours, whatever the file holds.
+            raise NotFound(f"content of {asked.path!r} not indexed: {found.skipped}")
+        # Served as plain text from a sandbox: file contents must not run as a page of this origin.
         headers |= {"x-content-type-options": "nosniff", "content-security-policy": "sandbox"}
         return Response(found.content, 200, headers, "text/plain; charset=utf-8")
 
@@ -184,54 +184,56 @@ class _Reading:
         return json_response(document(__version__))
 
 
-class _Changing:
-    """Operations that need the admin token; each method is named as the operation is declared."""
+class _AdminApi:
+    """Operations that require the admin token; each method has the id of its operation."""
 
-    def __init__(self, desk: CatalogService, admin_token: str | None, webhook_secret: str | None) -> None:
-        self._desk = desk
+    def __init__(self, catalog: CatalogService, admin_token: str | None, webhook_secret: str | None) -> None:
+        self._catalog = catalog
         self._admin_token = admin_token
         self._webhook_secret = webhook_secret
 
     async def add(self, request: Request) -> Response:
         check_admin(request, self._admin_token)
         wish = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), AddRepositoryRequest)
-        return json_response(await self._desk.add(wish), 201)
+        return json_response(await self._catalog.add(wish), 201)
 
     async def remove(self, request: Request) -> Response:
         check_admin(request, self._admin_token)
-        await self._desk.remove(request.path_params["name"])
+        await self._catalog.remove(request.path_params["name"])
         return Response(status_code=204)
 
     async def pin(self, request: Request) -> Response:
         check_admin(request, self._admin_token)
-        return json_response(await self._desk.pin(request.path_params["name"], is_pinned=True))
+        return json_response(await self._catalog.pin(request.path_params["name"], is_pinned=True))
 
     async def unpin(self, request: Request) -> Response:
         check_admin(request, self._admin_token)
-        return json_response(await self._desk.pin(request.path_params["name"], is_pinned=False))
+        return json_response(await self._catalog.pin(request.path_params["name"], is_pinned=False))
 
     async def reindex(self, request: Request) -> Response:
         check_admin(request, self._admin_token)
-        return json_response(await self._desk.reindex(request.path_params["name"]), 202)
+        return json_response(await self._catalog.reindex(request.path_params["name"]), 202)
 
     async def webhook(self, request: Request) -> Response:
-        """A code host cannot send our token, but it signs what it sends."""
+        """Code hosts cannot send the admin token, so their events are verified by signature."""
         if not self._webhook_secret:
             check_admin(request, self._admin_token)
         body = await read_body(request, bytes_max=EVENT_BYTES_MAX)
         if self._webhook_secret and not is_signed(request.headers, body, self._webhook_secret):
             self._check_unsigned(request)
-        return json_response(await self._desk.pushed(body), 202)
+        return json_response(await self._catalog.pushed(body), 202)
 
     def _check_unsigned(self, request: Request) -> None:
         try:
             check_admin(request, self._admin_token)
         except (Forbidden, Unauthorized):
-            raise Unauthorized("this event is not signed with api.webhook_secret: check the host's setting") from None
+            raise Unauthorized(
+                "event not signed with api.webhook_secret; check the webhook secret of the code host"
+            ) from None
 
 
 class _Operation:
-    """The endpoint, its errors told here: only a query's syntax error has a place to point at.
+    """Wrap an endpoint: errors become JSON problems; a query syntax error also has a position.
 
     An ASGI application, because a function would be wrapped once more, which costs as much as reading a query.
     """
@@ -243,8 +245,8 @@ class _Operation:
         try:
             response = await self._endpoint(Request(scope, receive, send))
         except QuerySyntaxError as error:
-            told = v1.Problem("Invalid", error.status, redact(str(error)), error.position)
-            response = json_response(v1.Failure(told), error.status)
+            problem = v1.Problem("Invalid", error.status, redact(str(error)), error.position)
+            response = json_response(v1.Failure(problem), error.status)
         except ArgosyError as error:
             response = error_response(error)
         await response(scope, receive, send)
@@ -256,7 +258,7 @@ def _question(asked: SearchParams) -> tuple[Parsed, Collection[str] | None]:
 
 
 def _wanted_stream(request: Request) -> str:
-    """The kind of stream that the client accepts, or nothing if it did not ask for one."""
+    """The streaming media type that the client accepts; empty if none."""
     accepted = request.headers.get("accept", "")
     return NDJSON if NDJSON in accepted else EVENTS if EVENTS in accepted else ""
 

@@ -1,4 +1,4 @@
-"""What the API answers. Text is text (a byte that is part of no character is U+FFFD), offsets are bytes in the file,
+"""Responses of the v1 API. Text is UTF-8 (invalid bytes become U+FFFD), offsets are bytes in the file,
 lines and columns count from one, columns in characters, times are seconds since 1970."""
 
 from typing import Literal, TypeAlias
@@ -12,7 +12,7 @@ Encoding: TypeAlias = Literal["utf-8", "base64"]
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """A definition that a match lies in."""
+    """The definition that contains a match."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class FoundChunk(msgspec.Struct, frozen=True, omit_defaults=True):
     best_line: int
     score: float
     in_file_name: bool = False
-    clipped: bool = False  # parts of long lines are left out
+    clipped: bool = False  # long lines are truncated
     explanation: str = ""
 
 
@@ -81,7 +81,7 @@ class FoundFile(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MissingRepository(msgspec.Struct, frozen=True):
-    """A repository that the answer says nothing about."""
+    """A repository missing from the result, and why."""
 
     repository: str
     why: MissingReason
@@ -89,7 +89,7 @@ class MissingRepository(msgspec.Struct, frozen=True):
 
 
 class SearchResponse(msgspec.Struct, frozen=True):
-    """`complete` is false if a bound was met (`limits_hit`) or a repository could not be looked at (`missing`)."""
+    """`complete` is false if a limit was hit (`limits_hit`) or a repository could not be searched (`missing`)."""
 
     query: str
     complete: bool
@@ -106,14 +106,14 @@ class FileRef(msgspec.Struct, frozen=True):
 
 
 class StreamPart(msgspec.Struct, frozen=True, tag="part", tag_field="event"):
-    """Files of the nodes that have answered since the last part, best first."""
+    """Files of the nodes that responded since the last part, best first."""
 
     files: list[FoundFile]
     missing: list[MissingRepository] = []
 
 
 class StreamEnd(msgspec.Struct, frozen=True, tag="end", tag_field="event"):
-    """All nodes have answered, or their time is up. `order` is the ranking over all parts; a file that is not in it
+    """All nodes have responded or timed out. `order` is the ranking over all parts; a file that is not in it
     was crowded out by better ones."""
 
     query: str
@@ -132,7 +132,7 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StreamFailure(msgspec.Struct, frozen=True, tag="error", tag_field="event"):
-    """The stream ends early: the parts so far are all there is."""
+    """The stream ended early; no further parts follow."""
 
     error: Problem
 
@@ -157,14 +157,14 @@ class Failure(msgspec.Struct, frozen=True):
 class Holder(msgspec.Struct, frozen=True):
     node: str
     address: str
-    replica: int  # 0 is the one that answers first
+    replica: int  # 0 is the primary
     epoch: int
     state: str
 
 
 class RepositoryView(msgspec.Struct, frozen=True):
     name: str
-    id: int  # as zoekt's clients know it
+    id: int  # as in zoekt's API
     url: str
     state: RepoState
     reason: str  # why it is not ready, or not up to date
@@ -188,7 +188,7 @@ class RepositoryView(msgspec.Struct, frozen=True):
 
 
 class RepositoriesResponse(msgspec.Struct, frozen=True):
-    """`next` is the name to ask for more after, or empty."""
+    """`next` is the value of `after` for the next page; empty on the last page."""
 
     repositories: list[RepositoryView]
     next: str
@@ -217,7 +217,7 @@ class FileResponse(msgspec.Struct, frozen=True):
 
 
 class FolderResponse(msgspec.Struct, frozen=True):
-    """Folders end with a slash and come first; `cut`: there are more names than are told."""
+    """Folders end with a slash and come first; `cut`: the list is truncated."""
 
     repository: str
     path: str
@@ -226,7 +226,7 @@ class FolderResponse(msgspec.Struct, frozen=True):
 
 
 class CatalogEntry(msgspec.Struct, frozen=True):
-    """A repository as it is wished for."""
+    """The desired state of a repository."""
 
     name: str
     url: str
@@ -234,10 +234,10 @@ class CatalogEntry(msgspec.Struct, frozen=True):
     pinned: bool
     replicas: int
     max_bids: int | None
-    note: str = ""  # what whoever asked should know
+    note: str = ""  # a remark for the caller
 
 
 class WebhookResponse(msgspec.Struct, frozen=True):
-    """The repositories whose holders were told to look for new commits."""
+    """The repositories whose holders were notified to check for new commits."""
 
-    told: list[str]
+    notified: list[str]

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the declared operations and the structs they take and give."""
+"""Generates the OpenAPI document from the operations and their request and response structs."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -30,7 +30,7 @@ STATUSES = {
 
 @cache
 def document(version: str) -> dict[str, Any]:
-    """The API of this release."""
+    """The OpenAPI document of this release."""
     types = _types()
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
     by_type = dict(zip(map(_key, types), schemas, strict=True))
@@ -59,21 +59,21 @@ def _key(wanted: Any) -> str:
 
 
 def _described(operation: Operation, schemas: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
-    told: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
+    document: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
     parameters = [*_path_parameters(operation), *_query_parameters(operation, schemas, components)]
     if parameters:
-        told["parameters"] = parameters
+        document["parameters"] = parameters
     if operation.body is not None:
         content: dict[str, Any] = {"schema": schemas[_key(operation.body)]}
         if operation.body_example:
             content["example"] = dict(operation.body_example)
-        told["requestBody"] = {"required": True, "content": {"application/json": content}}
+        document["requestBody"] = {"required": True, "content": {"application/json": content}}
     elif operation.id == "webhook":
-        told["requestBody"] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
-    told["responses"] = {**_reply(operation, schemas), **_errors(operation, schemas)}
+        document["requestBody"] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+    document["responses"] = {**_reply(operation, schemas), **_errors(operation, schemas)}
     if operation.needs_admin:
-        told["security"] = [{"admin": []}]
-    return told
+        document["security"] = [{"admin": []}]
+    return document
 
 
 def _path_parameters(operation: Operation) -> Iterable[dict[str, Any]]:
@@ -91,10 +91,10 @@ def _query_parameters(
     name = schemas[_key(operation.parameters)]["$ref"].rsplit("/", 1)[1]
     struct = components[name]
     for field, schema in struct["properties"].items():
-        told = {"name": field, "in": "query", "required": field in struct.get("required", ()), "schema": schema}
+        parameter = {"name": field, "in": "query", "required": field in struct.get("required", ()), "schema": schema}
         if field in operation.parameters_example:
-            told["example"] = operation.parameters_example[field]
-        yield told
+            parameter["example"] = operation.parameters_example[field]
+        yield parameter
 
 
 def _reply(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:

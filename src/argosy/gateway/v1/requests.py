@@ -1,4 +1,4 @@
-"""What may be asked of the API, as structs: their fields are the parameters, their bounds are checked on the way in."""
+"""Requests of the v1 API as structs: fields are parameters, and their bounds are checked while decoding."""
 
 from collections.abc import Iterable
 from enum import Enum, EnumType
@@ -26,34 +26,32 @@ _T = TypeVar("_T", bound=msgspec.Struct)
 
 
 class SearchParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A search. Zero means no bound, except for `context`, and for `files`, of which there are 10,000 at most."""
+    """A search. Zero means no limit, except for `context`, and for `files`, of which there are 10,000 at most."""
 
     q: Annotated[str, msgspec.Meta(min_length=1, description="the query; see the page on the query language")]
     files: Annotated[int, msgspec.Meta(ge=0, le=FILES_MAX, description="files shown")] = 50
     matches: _Matches = 0
     file_matches: _Matches = 0
     index_match_limit: Annotated[
-        int, msgspec.Meta(ge=0, le=MATCHES_MAX, description="stop looking through one repository after so many matches")
+        int, msgspec.Meta(ge=0, le=MATCHES_MAX, description="stop searching a repository after this many matches")
     ] = 100_000
     total_match_limit: _Matches = 0
-    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=TIMEOUT_S_MAX, description="then answer with what was found")] = (
-        20.0
-    )
+    timeout_s: Annotated[float, msgspec.Meta(gt=0, le=TIMEOUT_S_MAX, description="then return what was found")] = 20.0
     context: Annotated[int, msgspec.Meta(ge=0, le=CONTEXT_LINES_MAX, description="lines around each match")] = 0
     form: Form = Form.CHUNKS
     content: Annotated[bool, msgspec.Meta(description="the whole text of every file")] = False
     line_bytes: Annotated[int, msgspec.Meta(ge=0, le=LINE_BYTES_MAX, description="longer lines are clipped")] = 2_000
-    patterns: Annotated[PatternType, msgspec.Meta(description="how to read words that do not say")] = PatternType.REGEX
+    patterns: Annotated[PatternType, msgspec.Meta(description="syntax of words without a prefix")] = PatternType.REGEX
     bm25: Annotated[bool, msgspec.Meta(description="rank by term frequency instead")] = False
-    explain: Annotated[bool, msgspec.Meta(description="say how scores came about")] = False
+    explain: Annotated[bool, msgspec.Meta(description="explain scores")] = False
     repositories: Annotated[
         Annotated[list[_Name], msgspec.Meta(max_length=REPOSITORIES_MAX)] | None,
-        msgspec.Meta(description="look in these only, by name"),
+        msgspec.Meta(description="search only these repositories, by name"),
     ] = None
 
 
 class RepositoriesParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A page of the list of repositories, ordered by name."""
+    """A page of the repository list, ordered by name."""
 
     name: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="part of the name")] = ""
     state: Annotated[str, msgspec.Meta(max_length=20, description="only those in this state")] = ""
@@ -62,25 +60,25 @@ class RepositoriesParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class FileParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file of a repository; `raw` gives its bytes and nothing else."""
+    """A file of a repository; `raw` returns only its bytes."""
 
     path: Annotated[str, msgspec.Meta(min_length=1, max_length=PATH_CHARS_MAX)]
-    branch: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="the first one if not said")] = ""
+    branch: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="default: the first branch")] = ""
     raw: bool = False
 
 
 class FolderParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A folder of a repository; without a path the top."""
+    """A folder of a repository; an empty path is the top."""
 
     path: _Path = ""
-    branch: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="the first one if not said")] = ""
+    branch: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="default: the first branch")] = ""
 
 
 class AddRepositoryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A repository that should be searchable."""
+    """A repository to add to the catalog."""
 
     url: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
-    name: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="host and path if not said")] = ""
+    name: Annotated[str, msgspec.Meta(max_length=NAME_CHARS_MAX, description="default: host and path of the URL")] = ""
     branches: Annotated[list[_Name], msgspec.Meta(max_length=64, description="none: the origin's HEAD")] = []
     pinned: Annotated[bool, msgspec.Meta(description="never evicted from memory")] = False
     replicas: Annotated[int, msgspec.Meta(ge=0, le=8, description="nodes that hold it besides the first")] = 0
@@ -88,17 +86,17 @@ class AddRepositoryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=Tr
 
 
 def from_body(body: bytes, wanted: type[_T]) -> _T:
-    """The struct in a JSON body; Invalid, with the field, if it is none."""
+    """Decode a JSON body; raises Invalid with the field."""
     try:
         return msgspec.json.decode(body, type=wanted)
     except RecursionError:
-        raise Invalid("the body is nested too deeply: send what the API's description says") from None
+        raise Invalid("invalid body: JSON nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"the body is not what is asked for here: {_told(error, wanted)}") from None
+        raise Invalid(f"invalid body: {_error_text(error, wanted)}") from None
 
 
 def from_parameters(given: Iterable[tuple[str, str]], wanted: type[_T]) -> _T:
-    """The struct that a URL's parameters spell. A list is said by repeating its parameter, nothing else is."""
+    """Decode query parameters. A list parameter is repeated; other parameters must not be."""
     lists = {"repositories"} & {field.name for field in msgspec.structs.fields(wanted)}
     found: dict[str, object] = {}
     for name, value in given:
@@ -107,31 +105,31 @@ def from_parameters(given: Iterable[tuple[str, str]], wanted: type[_T]) -> _T:
             assert isinstance(values, list)
             values.append(value)
         elif name in found:
-            raise Invalid(f"parameter {name[:NAME_CHARS_MAX]!r} is given twice: give it once")
+            raise Invalid(f"duplicate parameter {name[:NAME_CHARS_MAX]!r}")
         else:
             found[name] = value
     try:
         return msgspec.convert(found, wanted, strict=False)
     except msgspec.ValidationError as error:
-        raise Invalid(f"a parameter is wrong: {_told(error, wanted)}") from None
+        raise Invalid(f"invalid parameter: {_error_text(error, wanted)}") from None
 
 
-def _told(error: Exception, wanted: type[msgspec.Struct]) -> str:
-    """What is wrong; where a word is none of a few, also those."""
-    told = str(error)
+def _error_text(error: Exception, wanted: type[msgspec.Struct]) -> str:
+    """The error message; for an invalid enum value with the valid ones."""
+    text = str(error)
     for field in msgspec.structs.fields(wanted):
-        if "enum" in told and told.endswith(f"`$.{field.name}`"):
+        if "enum" in text and text.endswith(f"`$.{field.name}`"):
             kinds = [each for each in (field.type, *get_args(field.type)) if isinstance(each, EnumType)]
             values = [str(each.value) for kind in kinds for each in cast(type[Enum], kind)]
-            told += f": it is one of {', '.join(values)}"
-    return told
+            text += f"; use one of {', '.join(values)}"
+    return text
 
 
 def options_of(asked: SearchParams, parsed: Parsed) -> Options:
-    """`count:` in the query outranks the parameter: it is what a person typed last."""
+    """`count:` in the query overrides the parameter: a person typed it, a program filled in the other."""
     is_all = parsed.count == COUNT_ALL
     return Options(
-        # 0 is no bound to the engine, and all that may be asked for here.
+        # 0 means no limit to the engine, and the API's maximum here.
         files_max=min((asked.files if parsed.count is None else parsed.count) or FILES_MAX, FILES_MAX),
         matches_max=asked.matches,
         file_matches_max=asked.file_matches,

@@ -1,4 +1,4 @@
-"""Answers, files and the state of the fleet, in the words of the API."""
+"""Converts results, files and fleet status to responses of the v1 API."""
 
 import base64
 from typing import Any
@@ -27,7 +27,7 @@ _NOTHING_TOLD = RepoStatus(name="", phase=Phase.WAITING)
 
 
 def search_reply(answer: SearchResult, query: str) -> v1.SearchResponse:
-    """`query` is how the question was understood."""
+    """`query` is the query as parsed."""
     return v1.SearchResponse(
         query=query,
         complete=answer.is_complete,
@@ -86,7 +86,7 @@ def _page(repository: Repository | None, path: str, version: str, branches: tupl
 
 
 def _chunk(chunk: Chunk) -> v1.FoundChunk:
-    # Without definitions ranges are told in the same words, as they are: there are a hundred to an answer.
+    # Ranges without definitions have the same fields and are passed through: a result has hundreds of them.
     ranges: Any = _defined(chunk) if chunk.symbols else chunk.ranges
     return v1.FoundChunk(
         decoded(chunk.content),
@@ -157,7 +157,7 @@ def repository_view(view: RepoView) -> v1.RepositoryView:
 
 
 def redacted(status: FleetStatus) -> FleetStatus:
-    """The fleet without what an address or an error may carry by mistake."""
+    """The fleet with credentials removed from URLs and errors."""
     return structs.replace(status, repositories=tuple(_redacted(each) for each in status.repositories))
 
 

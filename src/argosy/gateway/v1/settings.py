@@ -1,4 +1,4 @@
-"""What is open about the API."""
+"""Settings of the v1 API."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from argosy.base.settings import setting
 
 @dataclass(frozen=True)
 class ApiSettings:
-    """Who else may use the API from a browser, and who may tell of pushes."""
+    """Cross-origin access and the webhook secret."""
 
     SECTION: ClassVar[str] = "api"
 

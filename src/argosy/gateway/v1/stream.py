@@ -1,4 +1,4 @@
-"""Parts of an answer as they come, turned into events without holding any back.
+"""Turns partial results into events as they arrive.
 
 The front door gives the whole answer last and does not say that it is the last. Behind it the end follows at once, so
 a part is held for a moment only: long enough to see the end, too short for anybody to notice. What only the whole has
@@ -26,7 +26,7 @@ async def events(
 
     `query` is how the question was understood; `saw` is given the whole answer.
     """
-    told = _Told()
+    told = _SentFiles()
     held: SearchResult | None = None
     is_held_told = True
     following = asyncio.ensure_future(_next(parts))
@@ -57,8 +57,8 @@ async def events(
         await _stop(following, parts)
 
 
-class _Told:
-    """Which files have been told."""
+class _SentFiles:
+    """The files already sent."""
 
     def __init__(self) -> None:
         self._keys: set[tuple[str, str, tuple[str, ...]]] = set()
@@ -80,7 +80,7 @@ async def _next(parts: AsyncIterator[SearchResult]) -> SearchResult | None:
 
 
 async def _stop(following: "asyncio.Future[SearchResult | None]", parts: AsyncIterator[SearchResult]) -> None:
-    """Whoever asked may have gone: nobody searches on for them."""
+    """Stop the search when the client disconnects."""
     if not following.done():
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

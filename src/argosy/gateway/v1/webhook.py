@@ -1,4 +1,4 @@
-"""Push events of code hosts: which repository they are about, and whether they really come from there.
+"""Push events of code hosts: verifies their signatures and extracts the repository.
 
 GitHub, Gitea and Forgejo sign the body; GitLab sends the secret itself. Whoever can send neither may send
 `{"url": …}` with the admin token.
@@ -12,7 +12,7 @@ from typing import Any
 from argosy.base.errors import ArgosyError
 from argosy.search.catalog.addresses import address_of
 
-URLS_MAX = 16  # an event names one repository, in a few ways
+URLS_MAX = 16  # an event has several URLs of one repository
 
 _PLACES = ("repository", "project")
 _FIELDS = (
@@ -30,7 +30,7 @@ _FIELDS = (
 
 
 def is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:
-    """Whether one of the hosts' ways to show the secret was used, and rightly."""
+    """Whether the request carries a valid signature or token of one of the supported hosts."""
     expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     signatures = [
         headers.get("x-hub-signature-256", "").removeprefix("sha256="),
@@ -43,12 +43,12 @@ def is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:
 
 
 def pushed_names(event: object) -> frozenset[str]:
-    """What the repository of an event may be called here: host and path, by each of the addresses it is told with."""
+    """Candidate names of the event's repository in the catalog: host and path of each of its URLs."""
     return frozenset(name for url in list(_urls(event))[:URLS_MAX] if (name := name_of(url)))
 
 
 def name_of(url: str) -> str:
-    """Host and path of an address, or the path of one on this machine; empty if it is no address."""
+    """Host and path of a URL, or the path of a local one; empty if it is not a URL."""
     try:
         address = address_of(url, allow_local=True)
     except ArgosyError:

@@ -1,4 +1,4 @@
-"""Zoekt's web server, as its clients know it: `/api/search`, `/api/list`, `/search?format=json`, `/print`, `/healthz`.
+"""The API and pages of zoekt's web server: `/api/search`, `/api/list`, `/search?format=json`, `/print`, `/healthz`.
 
 A client that does not know our extra keys still learns that an answer is not whole: `Crashes` is above zero. If there
 is something to search and nothing of it could be looked at, the answer is 503 with a time to come back.
@@ -36,9 +36,9 @@ from argosy.search.model import Form, Options
 from argosy.search.query import COUNT_ALL, Parsed, format_query, parse
 from argosy.search.query.tree import TRUE, Query
 
-BODY_BYTES_MAX = 4 << 20  # a list of a hundred thousand repositories fits
+BODY_BYTES_MAX = 4 << 20  # fits a list of a hundred thousand repositories
 PAGE_WALL_TIME_S = 10.0
-TEAPOT = 418  # what zoekt's pages answer to whatever goes wrong
+TEAPOT = 418  # the status of every error on zoekt's pages
 VERSION = f"argosy {__version__}"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -73,7 +73,7 @@ _ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 class _Api:
-    """The JSON API: everything in one object, bytes in base64."""
+    """The JSON API: one object per response, bytes in base64."""
 
     def __init__(self, gateway: SearchGateway, admission: Admission, names: Callable[[], Iterable[str]]) -> None:
         self._gateway = gateway
@@ -89,7 +89,7 @@ class _Api:
     async def _searched(self, body: bytes, client: str) -> bytes:
         asked = read(body, ZoektSearchRequest)
         if not asked.q:
-            raise Invalid('missing query: put one into "Q"')
+            raise Invalid('missing query; set "Q"')
         parsed = parse(asked.q)
         only = self._named(asked.repo_ids)
         options = options_of(asked.opts)
@@ -109,7 +109,7 @@ class _Api:
         return encode(ZoektListReply(repo_list(listing, field=field, version=VERSION)))
 
     def _named(self, ids: Collection[int] | None) -> Collection[str] | None:
-        """The repositories with these numbers, whose names nobody sent."""
+        """The names of the repositories with these ids."""
         if ids is None:
             return None
         wanted = frozenset(ids)
@@ -117,7 +117,7 @@ class _Api:
 
 
 class _Pages:
-    """What else zoekt's server has at its paths."""
+    """The other paths of zoekt's server."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class _Pages:
         asked = request.query_params
         text = asked.get("q", "")
         if not text:
-            raise Invalid("no query found: give one as q")
+            raise Invalid("missing query; set q")
         parsed = parse(text)
         context = min(_number(asked.get("ctx"), 0), page.CONTEXT_LINES_MAX)
         files = min(_number(asked.get("num"), 0), page.FILES_MAX)
@@ -174,18 +174,18 @@ class _Pages:
         try:
             repository, path = asked.get("r", ""), asked.get("f", "")
             if not repository or not path:
-                raise Invalid("name a repository as r and a file as f")
+                raise Invalid("missing parameters; set r (repository) and f (file)")
             found = await self._gateway.file(FileRequest(repository, path, asked.get("b", "")))
             if found.skipped:
-                raise NotFound(f"the content of {path!r} is not indexed: {found.skipped}")
+                raise NotFound(f"content of {path!r} not indexed: {found.skipped}")
         except ArgosyError as error:
             return _teapot(error)
-        # Never a page of ours, whatever the file holds.
+        # Served as plain text from a sandbox: file contents must not run as a page of this origin.
         headers = {"x-content-type-options": "nosniff", "content-security-policy": "sandbox"}
         return Response(found.content, 200, headers, "text/plain; charset=utf-8")
 
     async def healthz(self, _: Request) -> Response:
-        """Not only that the process runs: a search goes the whole way, to the nodes and back."""
+        """Runs a search through the nodes, so it checks more than that the process is alive."""
         options = Options(files_max=1, index_match_limit=1, total_match_limit=1, wall_time_s=PAGE_WALL_TIME_S)
         try:
             answer = await self._gateway.search(TRUE, options)
@@ -203,7 +203,7 @@ class _Pages:
 
 
 async def _answered(request: Request, answer: Callable[[bytes, str], Awaitable[bytes]]) -> Response:
-    """Errors in zoekt's words, by our statuses."""
+    """Errors in zoekt's format, with our statuses."""
     if request.method != "POST":
         return _json(encode(Failure("Only POST is supported")), 405, {"allow": "POST"})
     try:
@@ -222,7 +222,7 @@ async def _with_bounds(gateway: SearchGateway, query: Query, options: Options, o
 
 
 def _counted(options: Options, parsed: Parsed) -> Options:
-    """`count:` in the query is said by a person, and so outranks what a program fills in."""
+    """`count:` in the query overrides the option: a person typed it, a program filled in the other."""
     if parsed.count is None:
         return options
     if parsed.count == COUNT_ALL:
@@ -237,7 +237,7 @@ async def _shown(endpoint: Endpoint | None, request: Request, hint: str) -> Resp
 
 
 def _number(text: str | None, otherwise: int) -> int:
-    """Pages never fail for a number: what is none counts as not given."""
+    """Parse a number of a page parameter; an invalid one counts as absent, as in zoekt."""
     is_number = text is not None and text.isascii() and text.isdecimal() and len(text) <= len(str(page.FILES_MAX))
     return int(text or "") if is_number else otherwise
 
@@ -251,7 +251,7 @@ def _failure(error: ArgosyError) -> Response:
 
 
 def _teapot(error: ArgosyError) -> Response:
-    """Zoekt's pages know one status for errors; that the fleet is not ready, or busy, is worth its own."""
+    """Zoekt's pages have one error status; an unavailable or busy fleet has its own."""
     headers = _retry_after(error)
     return PlainTextResponse(f"{redact(str(error))}\n", error.status if headers else TEAPOT, headers)
 

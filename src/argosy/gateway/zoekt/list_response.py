@@ -1,4 +1,4 @@
-"""A list of repositories as zoekt's JSON API tells it."""
+"""Converts a repository list to the response of zoekt's JSON API."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ REPOS_MAP = 2
 
 
 def repo_list(listing: ListResult, *, field: int, version: str) -> wire.RepoList:
-    """`field` is what the client asked for; `version` names this server."""
+    """`field` is the list format the client requested; `version` is that of this server."""
     entries = listing.entries
     return wire.RepoList(
         repos=[_entry(each, version) for each in entries] if field == REPOS else [],
@@ -29,12 +29,12 @@ def repo_list(listing: ListResult, *, field: int, version: str) -> wire.RepoList
 
 def check_field(field: int) -> int:
     if field not in (REPOS, REPOS_MAP):
-        raise Invalid(f"Opts.Field may be {REPOS} (Repos) or {REPOS_MAP} (ReposMap), not {field}")
+        raise Invalid(f"invalid Opts.Field {field}; use {REPOS} (Repos) or {REPOS_MAP} (ReposMap)")
     return field
 
 
 def total(entries: Iterable[RepoListing]) -> wire.RepoStats:
-    """Over all of them, of which the number is told."""
+    """Totals over all repositories."""
     found = list(entries)
     return wire.RepoStats(
         repos=len(found),
@@ -80,7 +80,7 @@ def _repository(entry: RepoListing, number: int) -> wire.Repository:
 
 
 def _stats(entry: RepoListing) -> wire.RepoStats:
-    """Of one repository; how many there are is told of all of them only."""
+    """Statistics of one repository; the count of repositories is only in the totals."""
     return wire.RepoStats(
         repos=0,
         shards=1,
@@ -94,7 +94,7 @@ def _stats(entry: RepoListing) -> wire.RepoStats:
 
 
 def _has_one_branch(entry: RepoListing) -> bool:
-    """Lines are counted per index, so which branch they are on is known only if there is but one."""
+    """Lines are counted per index, so their branch is known only if there is exactly one."""
     return len(entry.repository.branches) <= 1
 
 

@@ -1,6 +1,6 @@
-"""Zoekt's second JSON: what its search page shows, as plain text, for editors and scripts.
+"""Zoekt's second JSON format: the content of its search page as plain text, for editors and scripts.
 
-Repositories are listed instead of files where the query asks for nothing else.
+If the query has only conditions on repositories, it lists repositories instead of files.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import FileMatch, Line, Repository, SearchResult
 from argosy.search.query.tree import And, Boost, Kind, Not, Or, Query, Repo, Type
 
-FILES = 50  # shown if the page does not say
+FILES = 50  # default number of files
 FILES_MAX = 10_000
 CONTEXT_LINES_MAX = 10
 
@@ -94,14 +94,14 @@ class Repos(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One of the two."""
+    """A page holds one of the two."""
 
     result: Result | None = None
     repos: Repos | None = None
 
 
 def asks_for_repositories(query: Query) -> bool:
-    """Whether the query is about repositories only, or wants to see nothing else."""
+    """Whether the query has only conditions on repositories, or `type:repo`."""
     return (isinstance(query, Type) and query.kind is Kind.REPO) or _is_of_names(query)
 
 
@@ -117,7 +117,7 @@ def _is_of_names(query: Query) -> bool:
 
 
 def result_page(answer: SearchResult, last: Last, shown: str) -> Page:
-    """`shown` is the query as it was understood."""
+    """`shown` is the query as parsed."""
     first_seen: dict[bytes, str] = {}
     files = [_file(each, answer.repositories.get(each.repository), last, first_seen) for each in answer.files]
     told = Result(
@@ -157,7 +157,7 @@ _ORDERS: dict[str, Callable[[RepoListing], str | int | float]] = {
 def _ordered(entries: tuple[RepoListing, ...], order: str) -> list[RepoListing]:
     key = _ORDERS.get(order.removeprefix("rev") or "name")
     if key is None:
-        raise Invalid(f"order may be {', '.join(_ORDERS)}, or one of them behind 'rev', not {order!r}")
+        raise Invalid(f"invalid order {order!r}; use one of {', '.join(_ORDERS)}, with the prefix 'rev' for descending")
     return sorted(entries, key=key, reverse=order.startswith("rev"))
 
 
@@ -206,7 +206,7 @@ def _match(line: Line, file: FileMatch, repository: Repository | None, last: Las
 
 
 def _fragments(line: Line) -> list[Fragment]:
-    """The line in pieces: what stands before each match, and behind the last one."""
+    """The line split around its matches."""
     content, at = line.content, 0
     found: list[Fragment] = []
     shown = [each for each in line.fragments if 0 <= each.line_offset <= len(content) - each.length]
@@ -220,7 +220,7 @@ def _fragments(line: Line) -> list[Fragment]:
 
 
 def _url(file: FileMatch, repository: Repository | None, last: Last, line: int) -> str:
-    """On the code host if it has pages for files, else here."""
+    """The URL at the code host if it has file pages, else here."""
     branch = file.branches[0] if file.branches else ""
     if repository is not None and repository.file_url_template:
         return file_url(

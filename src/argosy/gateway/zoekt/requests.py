@@ -1,4 +1,4 @@
-"""What zoekt's clients send, read as Go's decoder reads it, and what it means for a search.
+"""Requests of zoekt's clients, decoded as Go's decoder does, and their meaning for a search.
 
 Keys match whatever their case, unknown ones are ignored (old clients send options that no longer exist), null is the
 same as absent. What is left is strict: a text where a number belongs is refused.
@@ -15,10 +15,10 @@ from argosy.search.model import Form, Options
 WALL_TIME_S = 20.0  # if the client names none
 WALL_TIME_S_MAX = 120.0
 CONTEXT_LINES_MAX = 100
-INDEX_MATCH_LIMIT = 100_000  # if the client names none; what it names below zero is no limit
-LINE_BYTES_MAX = 1 << 16  # zoekt never clips; nobody looks at a longer line, and fifty of them are an outage
+INDEX_MATCH_LIMIT = 100_000  # if the client sets none; a negative value means no limit
+LINE_BYTES_MAX = 1 << 16  # zoekt never clips; a result with dozens of longer lines would be many megabytes
 REPO_IDS_MAX = 100_000
-DEPTH_MAX = 32  # of a request's JSON
+DEPTH_MAX = 32  # of the JSON of a request
 
 MANY_DOCUMENTS = 10_000
 SECOND_NS = 1_000_000_000
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class SearchOpts(msgspec.Struct, frozen=True, rename=lambda name: name.replace("_", "")):
-    """Names are zoekt's in lower case: by then keys have lost theirs."""
+    """Field names are zoekt's in lower case: Go matches keys case-insensitively, so keys are lowered first."""
 
     estimate_doc_count: bool = False
     whole: bool = False
@@ -61,20 +61,20 @@ class ZoektListRequest(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes, wanted: type[_T]) -> _T:
-    """The request in a body; Invalid if it is none."""
+    """Decode a request; raises Invalid."""
     try:
         found = msgspec.json.decode(body)
         if not isinstance(found, dict):
-            raise Invalid('the body must be a JSON object: {"Q": "…"}')
+            raise Invalid('invalid body; send a JSON object: {"Q": "…"}')
         return msgspec.convert(_folded(found), wanted)
     except RecursionError:
-        raise Invalid('the body is nested too deeply to be a request: send {"Q": "…"}') from None
+        raise Invalid('invalid body: JSON nested too deeply; send {"Q": "…"}') from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Invalid(f"the body is not a request: {error}") from None
+        raise Invalid(f"invalid body: {error}") from None
 
 
 def _folded(found: Any, depth: int = 0) -> Any:
-    """The value with its keys in lower case and nothing null in it."""
+    """The value with lower-case keys and without nulls."""
     if isinstance(found, dict):
         if depth > DEPTH_MAX:
             raise RecursionError
@@ -83,7 +83,7 @@ def _folded(found: Any, depth: int = 0) -> Any:
 
 
 def options_of(opts: SearchOpts) -> Options:
-    """Zoekt's bounds in our terms. A repository has one index here, so its own bound and the shard's are one."""
+    """Zoekt's limits as ours. A repository has one index here, so limits per repository and per shard are one."""
     shard = opts.shard_max_match_count or INDEX_MATCH_LIMIT
     return Options(
         files_max=max(0, opts.max_doc_display_count),
@@ -103,12 +103,12 @@ def options_of(opts: SearchOpts) -> Options:
 
 
 def needs_estimate(opts: SearchOpts) -> bool:
-    """Whether the bounds depend on how many documents there are to look at."""
+    """Whether the limits depend on the number of documents to search."""
     return opts.max_doc_display_count > 0 and opts.shard_max_match_count == 0 and not opts.estimate_doc_count
 
 
 def bounded(options: Options, documents: int) -> Options:
-    """The bounds of a search that shows `files_max` files out of so many documents, as zoekt's server chooses them."""
+    """The limits that zoekt's server chooses for `files_max` shown files among this many documents."""
     shown = options.files_max
     if documents > MANY_DOCUMENTS:
         limit = 5 * shown + 5 * shown // (documents // 1000)
@@ -120,7 +120,7 @@ def bounded(options: Options, documents: int) -> Options:
 
 
 def _tighter(first: int, second: int) -> int:
-    """Of two bounds, where 0 is none."""
+    """The smaller of two limits, where 0 means none."""
     return min(first, second) if first and second else first or second
 
 

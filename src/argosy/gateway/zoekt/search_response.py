@@ -1,4 +1,4 @@
-"""An answer as zoekt's JSON API tells it."""
+"""Converts a search result to the response of zoekt's JSON API."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _NO_CHECKSUM = bytes(wire.CHECKSUM_BYTES)
 
 
 def search_result(answer: model.SearchResult, query: Query, *, is_estimate: bool = False) -> wire.SearchResult:
-    """`is_estimate`: only how many documents there are to look at was asked for."""
+    """`is_estimate`: the client requested only the number of documents to search."""
     repositories = answer.repositories
     with_symbols = asks_for_symbols(query)
     return wire.SearchResult(
@@ -36,7 +36,7 @@ def missing(found: tuple[model.Missing, ...]) -> list[wire.Missing]:
 
 
 def asks_for_symbols(query: Query) -> bool:
-    """Zoekt tells the symbol of a match only where `sym:` asked for one, and its clients rely on that."""
+    """Zoekt returns the symbol of a match only for `sym:`, and its clients rely on that."""
     match query:
         case Symbol():
             return True
@@ -54,7 +54,7 @@ def _stats(answer: model.SearchResult, *, is_estimate: bool) -> Mapping[str, int
     return {
         "content_bytes_loaded": found.content_bytes,
         "index_bytes_loaded": found.index_bytes,
-        "crashes": len(answer.missing),  # how zoekt says that it could not look everywhere
+        "crashes": len(answer.missing),  # zoekt's indication that some repositories were not searched
         "duration": duration,
         "file_count": found.files,
         "shard_files_considered": found.files_considered if is_estimate else 0,
@@ -65,7 +65,7 @@ def _stats(answer: model.SearchResult, *, is_estimate: bool) -> Mapping[str, int
         "shards_skipped": found.indexes_skipped,
         "shards_skipped_filter": found.indexes_excluded,
         "match_count": found.matches,
-        "ngram_matches": found.matches,  # candidates that turned out to be none are not counted here
+        "ngram_matches": found.matches,  # candidates that were rejected are not counted here
         "ngram_lookups": found.ngram_lookups,
         "wait": wait,
         "match_tree_search": max(0, duration - wait),
@@ -93,7 +93,7 @@ def _file(file: model.FileMatch, *, with_symbols: bool) -> wire.FileMatch:
 
 def _chunk(chunk: model.Chunk, *, with_symbols: bool) -> wire.ChunkMatch:
     kept: list[int] | range = range(len(chunk.ranges))
-    if chunk.is_clipped:  # clients cut matches out of the content by their offsets
+    if chunk.is_clipped:  # clients cut matches from the content by offset
         first, last = chunk.start.offset, chunk.start.offset + len(chunk.content)
         kept = [i for i in kept if first <= chunk.ranges[i].start.offset and chunk.ranges[i].end.offset <= last]
     symbols = [_symbol(chunk.symbols[i]) for i in kept] if with_symbols and chunk.symbols else None
@@ -123,7 +123,7 @@ def _line(line: model.Line, *, with_symbols: bool) -> wire.LineMatch:
         end = line.start + len(content)
         fragments = tuple(each for each in fragments if 0 <= each.line_offset <= len(content) - each.length)
     elif line.start + len(content) < end:
-        content += b"\n"  # our lines have none, zoekt's have the one they end with
+        content += b"\n"  # zoekt's lines include their newline, ours do not
     return wire.LineMatch(
         line=content,
         line_start=line.start,

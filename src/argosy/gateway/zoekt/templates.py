@@ -1,4 +1,4 @@
-"""Addresses of files and commits, from the templates that repositories carry.
+"""URLs of files and commits from the URL templates of repositories.
 
 The templates are a small part of Go's: fields (`{{.Version}}`) and `URLJoinPath` with quoted texts and fields, which
 escapes what it joins. A field that stands alone is escaped, too: it is always part of an address here. Whatever else
@@ -15,12 +15,12 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 def evaluated(template: str, fields: Mapping[str, str]) -> str:
-    """The template with its fields filled in; they are named without their dot."""
+    """Evaluate a template; fields are named without their dot."""
     return _ACTION.sub(lambda action: _action(action[1], fields), template)
 
 
 def file_url(template: str, line_template: str, *, version: str, path: str, branch: str, line: int = 0) -> str:
-    """Where a file, or a line of it, is shown; empty if the repository has no such page."""
+    """The URL of a file or a line; empty if the repository has no template."""
     if not template:
         return ""
     url = evaluated(template, {"Version": version, "Path": path, "Branch": branch})

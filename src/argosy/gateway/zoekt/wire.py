@@ -1,4 +1,4 @@
-"""The replies of zoekt's JSON API, field by field.
+"""Response structs of zoekt's JSON API.
 
 A field without a default is always sent. Version, Branches and Score, which zoekt leaves out when empty, are sent as
 well, because one of its clients insists on them and none minds. `Missing`, `Complete` and `LimitsHit` are ours (GW-1).
@@ -80,7 +80,7 @@ class FileMatch(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True
 
 
 class Stats(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
-    """What a search cost; durations are nanoseconds."""
+    """Statistics of a search; durations are in nanoseconds."""
 
     content_bytes_loaded: int = 0
     index_bytes_loaded: int = 0
@@ -105,7 +105,7 @@ class Stats(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
 
 
 class Missing(msgspec.Struct, frozen=True, rename="pascal"):
-    """A repository that was asked for and that nobody could look at."""
+    """A repository that could not be searched."""
 
     repository: str
     why: str

@@ -1,4 +1,4 @@
-"""The list of indexers: from the settings and from a file, which is read again when it changes.
+"""The list of indexers, from the settings and from a file that is reloaded when it changes.
 
 The file is the assigner's pool file, of which only the find URLs count here, or a bare JSON list of URLs. One that
 cannot be read or is wrong stops the start; later it is only reported, and the former list holds, so that a slip of the
@@ -20,16 +20,16 @@ FILE_BYTES_MAX = 16 << 20
 
 
 def read_backends(settings: ContentSettings) -> list[Backend]:
-    """Those of the settings first, then those of the file, then those for double-hashed lookups only."""
+    """Indexers of the settings first, then those of the file, then those for double-hashed lookups only."""
     urls = [*settings.backends, *_listed(settings.pool_file)]
     if len(urls) > INDEXERS_MAX:
-        raise Invalid(f"{len(urls)} indexers are more than a front door asks: {INDEXERS_MAX} is the most")
+        raise Invalid(f"too many indexers: {len(urls)} (at most {INDEXERS_MAX})")
     second = [Backend.at(url, is_for_second_hashes=True) for url in settings.dh_backends]
     return [*(Backend.at(url) for url in urls), *second]
 
 
 class PoolFileWatcher:
-    """Keeps a gateway's list as the file has it. `run` until cancelled; `look` or `reload` on SIGHUP."""
+    """Keeps the indexer list of a gateway in step with the file. `run` until cancelled; call `reload` on SIGHUP."""
 
     def __init__(self, gateway: ContentGateway, settings: ContentSettings, clock: Clock) -> None:
         self._gateway = gateway
@@ -44,7 +44,7 @@ class PoolFileWatcher:
             self.look()
 
     def look(self) -> None:
-        """Reads the file if it is not the one that was read last; one that is wrong is only reported."""
+        """Reload the file if it changed; an invalid file is only logged, and the old list stays."""
         if _stamp(self._settings.pool_file) != self._seen:
             try:
                 self.reload()
@@ -52,7 +52,7 @@ class PoolFileWatcher:
                 self._gateway.telemetry.record_reload_failure(why)
 
     def reload(self, settings: ContentSettings | None = None) -> None:
-        """Reads it again, changed or not, or what other settings say; Invalid if it is wrong, and nothing changes."""
+        """Reload the file and settings; raises Invalid and changes nothing if the file is invalid."""
         wanted = settings or self._settings
         seen = _stamp(wanted.pool_file)
         try:
@@ -70,9 +70,9 @@ def _listed(path: str | None) -> list[str]:
             data = file.read(FILE_BYTES_MAX + 1)
         text = data.decode()
     except (OSError, UnicodeDecodeError) as why:
-        raise Invalid(f"the list of indexers {path} cannot be read ({why}): see content.pool_file") from None
+        raise Invalid(f"cannot read the pool file {path}: {why}; see content.pool_file") from None
     if len(data) > FILE_BYTES_MAX:
-        raise Invalid(f"the list of indexers {path} has more than {FILE_BYTES_MAX} bytes")
+        raise Invalid(f"pool file {path} too large (at most {FILE_BYTES_MAX} bytes)")
     try:
         return _urls(text, is_toml=path.endswith(".toml"))
     except Invalid as why:
@@ -84,12 +84,12 @@ def _urls(text: str, *, is_toml: bool) -> list[str]:
         try:
             return msgspec.json.decode(text, type=list[str])
         except msgspec.DecodeError as why:
-            raise Invalid(f"this is not a JSON list of URLs: {why}") from None
+            raise Invalid(f"not a JSON list of URLs: {why}") from None
     return [entry.find_url for entry in parse(text, Configuration(), is_toml=is_toml).entries]
 
 
 def _stamp(path: str | None) -> tuple[int, int, int] | None:
-    """What tells one content of a file from another: also when it was replaced within one tick of the clock."""
+    """The identity of a file version; includes the inode, so a replacement within one clock tick is seen."""
     try:
         found = None if path is None else Path(path).stat()
     except OSError:

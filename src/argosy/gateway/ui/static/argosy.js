@@ -121,7 +121,7 @@ if (filter && one(filter.dataset.filter)) {
   });
 }
 
-// The fleet, live: told by the server, or asked for every few seconds where that does not work.
+// The fleet, live: server-sent events, or polling every few seconds where they do not work.
 
 const ASK_AGAIN_MS = 3000;
 const fleet = one("[data-live]");
