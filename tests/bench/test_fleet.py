@@ -12,11 +12,11 @@ from argosy.base.backends import servers
 from argosy.base.backends.server_programs import ServerProgram
 from argosy.base.backends.servers import Valkey
 from argosy.base.errors import Invalid, Unavailable
-from argosy.bench.fleet import figures, importing, losing, origins, run
-from argosy.bench.fleet.asking import Question, Seen, as_fast_as_they_go, at_rate, percentile, session, to_door
-from argosy.bench.fleet.losing import Loss, Pace
+from argosy.bench.fleet import catalog_import, figures, node_loss, origins, run
 from argosy.bench.fleet.members import fleet_in, until
+from argosy.bench.fleet.node_loss import Loss, Pace
 from argosy.bench.fleet.origins import git_repository, identifiers, parts, small_repositories
+from argosy.bench.fleet.query_load import Question, Seen, as_fast_as_they_go, at_rate, percentile, session, to_door
 from argosy.bench.fleet.run import FULL, QUICK, Plan, fleet
 from argosy.bench.fleet.traffic import count
 from argosy.bench.harness import Bench
@@ -33,8 +33,8 @@ def _tiny_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     tree = write_tree(tmp_path / "tree")
     monkeypatch.setattr(run, "QUICK", TINY)
     monkeypatch.setattr(run, "WARM_S", 0.1)
-    monkeypatch.setattr(importing, "AFTER_S", 0.1)
-    monkeypatch.setattr(losing, "REPOSITORIES", 4)
+    monkeypatch.setattr(catalog_import, "AFTER_S", 0.1)
+    monkeypatch.setattr(node_loss, "REPOSITORIES", 4)
     monkeypatch.setattr(origins, "own_environment", lambda: {"0-lib": tree})
 
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from argosy.bench.fleet.http_load import Address, Connections, request
 from argosy.bench.fleet.members import until
-from argosy.bench.fleet.posting import Address, Connections, request
 
 WITHIN_S = 10.0
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nbody"

@@ -11,12 +11,12 @@ import pytest
 
 from argosy.base.errors import Unavailable
 from argosy.bench.harness import Bench
-from argosy.bench.ipni import chains, digests, figures, growing, ingesting, run, spreading, store_program
+from argosy.bench.ipni import chains, digests, figures, gateway_overhead, growth, ingest_rate, run, store_program
 from argosy.bench.ipni.chains import Shape
+from argosy.bench.ipni.find_load import Asked, as_fast_as_they_go, ask_in_turn, at_rate, requests
 from argosy.bench.ipni.members import indexer_in, publishers
-from argosy.bench.ipni.questions import Asked, as_fast_as_they_go, ask_in_turn, at_rate, requests
 from argosy.bench.ipni.run import FULL, QUICK, Plan, ipni
-from argosy.bench.ipni.storing import program
+from argosy.bench.ipni.store_rate import program
 from argosy.bench.jobs import peers
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import cid as cids
@@ -31,11 +31,11 @@ TINY = Plan(
 @pytest.fixture(autouse=True)
 def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", TINY)
-    monkeypatch.setattr(ingesting, "FINDS_PER_S", 200)
-    monkeypatch.setattr(growing, "MILLION_CHUNKS", 2)
+    monkeypatch.setattr(ingest_rate, "FINDS_PER_S", 200)
+    monkeypatch.setattr(growth, "MILLION_CHUNKS", 2)
     monkeypatch.setattr(figures, "FAN_OUT", 3)
-    monkeypatch.setattr(spreading, "CALM", 5)
-    monkeypatch.setattr(spreading, "PASSED_OVER_S", 0.5)
+    monkeypatch.setattr(gateway_overhead, "CALM", 5)
+    monkeypatch.setattr(gateway_overhead, "PASSED_OVER_S", 0.5)
 
 
 async def measured(only: str) -> tuple[dict[str, float], Bench]:

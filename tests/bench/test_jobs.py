@@ -11,11 +11,11 @@ import pytest
 from argosy.base.backends.servers import Valkey
 from argosy.base.errors import Invalid, Unavailable
 from argosy.bench.harness import Bench
-from argosy.bench.jobs import figures, peers, polling, racing, run, waiting
+from argosy.bench.jobs import due_latency, figures, peers, queue_race, run, waiting_jobs
 from argosy.bench.jobs.broker import broker_in
-from argosy.bench.jobs.contenders.counting import Count
-from argosy.bench.jobs.enqueueing import as_fast_as_they_go
-from argosy.bench.jobs.racing import Contender
+from argosy.bench.jobs.contenders.protocol import Count
+from argosy.bench.jobs.enqueue_rate import as_fast_as_they_go
+from argosy.bench.jobs.queue_race import Contender
 from argosy.bench.jobs.run import FULL, QUICK, Plan, jobs
 from argosy.jobs import JobsClient
 from argosy.jobs.sdk.grpc import GrpcLinks
@@ -32,7 +32,7 @@ FLUSH = RpcMethod(SILO, "FlushShard", silo.FlushShardResponse)
 # A contender whose worker runs a job for each line in a file, which its producer writes.
 RIVAL = """
 import pathlib, sys, time
-from argosy.bench.jobs.contenders.counting import BEGAN, COUNT, main, say
+from argosy.bench.jobs.contenders.protocol import BEGAN, COUNT, main, say
 place = pathlib.Path(__file__).with_suffix(".jobs")
 def work(url):
     place.touch()
@@ -55,7 +55,7 @@ main(work, produce)
 def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", TINY)
     monkeypatch.setattr(figures, "FEW", 500)
-    monkeypatch.setattr(polling, "SETTLE_S", 0.1)
+    monkeypatch.setattr(due_latency, "SETTLE_S", 0.1)
 
 
 async def measured(only: str) -> dict[str, float]:
@@ -139,7 +139,7 @@ async def test_a_shard_with_many_waiting_jobs_is_opened_and_leased_from() -> Non
 async def test_a_shard_that_cannot_be_filled_says_why(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(Unavailable, match=r"failed at `fill`(.|\n)*file"):
-        await waiting.program("fill", tmp_path / "file", 1)
+        await waiting_jobs.program("fill", tmp_path / "file", 1)
 
 
 @pytest.mark.timeout(120)
@@ -172,13 +172,13 @@ def rival_in(folder: Path, text: str, url: str) -> Contender:
 
 async def test_a_rival_is_timed_from_its_first_put_to_its_last_job(tmp_path: Path) -> None:
     with Valkey() as valkey:
-        told = await racing.race(rival_in(tmp_path, RIVAL, valkey.url), 50)
+        told = await queue_race.race(rival_in(tmp_path, RIVAL, valkey.url), 50)
     assert told[figures.COMPLETED.id] > 0
 
 
 async def test_a_rival_that_breaks_is_told_with_what_it_said(tmp_path: Path) -> None:
     with Valkey() as valkey, pytest.raises(Unavailable, match=r"rival: its produce process ended(.|\n)*out of rum"):
-        await racing.race(rival_in(tmp_path, "raise SystemExit('out of rum')", valkey.url), 1)
+        await queue_race.race(rival_in(tmp_path, "raise SystemExit('out of rum')", valkey.url), 1)
 
 
 def test_the_first_job_shows_that_a_worker_works_and_the_last_that_it_is_done(
@@ -216,14 +216,14 @@ def test_an_environment_is_made_once_and_what_is_missing_in_it_is_known(tmp_path
 
 def test_the_programs_of_rivals_need_nothing_of_ours() -> None:
     """They run where our dependencies are not."""
-    code = "import sys, argosy.bench.jobs.contenders.counting; print(*sorted(m for m in sys.modules if 'argosy' in m))"
+    code = "import sys, argosy.bench.jobs.contenders.protocol; print(*sorted(m for m in sys.modules if 'argosy' in m))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == [
         "argosy",
         "argosy.bench",
         "argosy.bench.jobs",
         "argosy.bench.jobs.contenders",
-        "argosy.bench.jobs.contenders.counting",
+        "argosy.bench.jobs.contenders.protocol",
     ]
 
 

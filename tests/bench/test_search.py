@@ -11,7 +11,7 @@ from argosy.base.errors import Invalid
 from argosy.bench import report
 from argosy.bench.harness import Bench
 from argosy.bench.search import figures, run
-from argosy.bench.search.asking import KINDS
+from argosy.bench.search.bench_query import KINDS
 from argosy.bench.search.run import Plan, search
 from argosy.cli.root import cli
 from tests.bench.search_tree import FILES, write_tree

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from argosy.base.errors import Unavailable
 from argosy.bench.harness import Bench
-from argosy.bench.search.asking import KINDS, Ask, Form, Kind
+from argosy.bench.search.bench_query import KINDS, Ask, Form, Kind
 from argosy.bench.search.contest import OURS, Contender, Contest, p95
+from argosy.bench.search.latency_figures import tell_latencies, tell_ratios
 from argosy.bench.search.programs import Spent
-from argosy.bench.search.telling import tell_latencies, tell_ratios
 
 RARE = [Ask("rare", (word,)) for word in ("one", "two", "three")]
 ASKS: dict[Kind, Sequence[Ask]] = {kind: [] for kind in KINDS} | {"rare": RARE}

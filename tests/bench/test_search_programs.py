@@ -12,7 +12,7 @@ import pytest
 
 from argosy.base.errors import NotFound, Unavailable
 from argosy.bench.search import agreement
-from argosy.bench.search.asking import Ask, Form
+from argosy.bench.search.bench_query import Ask, Form
 from argosy.bench.search.corpus import own_environment, set_out
 from argosy.bench.search.engine import Engine
 from argosy.bench.search.peers import Built, program

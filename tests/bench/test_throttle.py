@@ -8,7 +8,7 @@ from argosy.base.backends import servers
 from argosy.base.backends.server_programs import ServerProgram
 from argosy.base.errors import Invalid
 from argosy.bench.harness import Bench
-from argosy.bench.throttle import run, together
+from argosy.bench.throttle import run, shared_instances
 from argosy.bench.throttle.run import Plan, throttle
 
 TINY = Plan(rounds=2, tail_s=0.05, tail_rounds=2, seeds=1, fleet_s=5, fleet_seeds=1)
@@ -20,7 +20,7 @@ def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", TINY)
     monkeypatch.setattr(run, "SCENARIOS", SHORT)
     monkeypatch.setattr(run, "REPEATS_QUICK", 1)
-    monkeypatch.setattr(together, "BLAMED_S", 0.1)
+    monkeypatch.setattr(shared_instances, "BLAMED_S", 0.1)
 
 
 async def test_every_figure_is_measured_beside_its_peers() -> None:

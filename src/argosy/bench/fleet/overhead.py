@@ -12,9 +12,9 @@ from typing import Any
 
 from argosy.base.errors import Unavailable
 from argosy.bench.fleet import figures
-from argosy.bench.fleet.asking import Question, Seen, ask, session, to_door, to_node
+from argosy.bench.fleet.http_load import Connections
 from argosy.bench.fleet.members import Fleet
-from argosy.bench.fleet.posting import Connections
+from argosy.bench.fleet.query_load import Question, Seen, ask, session, to_door, to_node
 from argosy.bench.harness import Bench
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from argosy.base.errors import ArgosyError
 from argosy.bench.fleet import figures
-from argosy.bench.fleet.asking import as_fast_as_they_go, session, to_door
-from argosy.bench.fleet.handing import measure_handing
-from argosy.bench.fleet.importing import measure_import
-from argosy.bench.fleet.loading import measure_load
-from argosy.bench.fleet.losing import Pace, measure_loss
+from argosy.bench.fleet.catalog_import import measure_import
+from argosy.bench.fleet.drain import measure_handing
+from argosy.bench.fleet.load import measure_load
 from argosy.bench.fleet.members import NODES, fleet_in
+from argosy.bench.fleet.node_loss import Pace, measure_loss
 from argosy.bench.fleet.origins import CORPUS_BYTES, Parts, identifiers, parts
 from argosy.bench.fleet.overhead import measure_overhead
+from argosy.bench.fleet.query_load import as_fast_as_they_go, session, to_door
 from argosy.bench.harness import Bench, Figure
 
 READY_S_MAX = 600.0

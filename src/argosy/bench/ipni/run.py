@@ -9,11 +9,11 @@ from argosy.base.errors import ArgosyError
 from argosy.bench.harness import Bench, Figure
 from argosy.bench.ipni import figures
 from argosy.bench.ipni.chains import Shape
-from argosy.bench.ipni.growing import measure_growth
-from argosy.bench.ipni.ingesting import measure_ingest
-from argosy.bench.ipni.looking import measure_finds
-from argosy.bench.ipni.spreading import measure_gateway
-from argosy.bench.ipni.storing import measure_stores
+from argosy.bench.ipni.find_rate import measure_finds
+from argosy.bench.ipni.gateway_overhead import measure_gateway
+from argosy.bench.ipni.growth import measure_growth
+from argosy.bench.ipni.ingest_rate import measure_ingest
+from argosy.bench.ipni.store_rate import measure_stores
 
 
 @dataclass(frozen=True)

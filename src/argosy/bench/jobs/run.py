@@ -8,12 +8,12 @@ from pathlib import Path
 from argosy.base.errors import ArgosyError
 from argosy.bench.harness import Bench, Figure
 from argosy.bench.jobs import figures
-from argosy.bench.jobs.enqueueing import measure_enqueueing
+from argosy.bench.jobs.due_latency import measure_polling
+from argosy.bench.jobs.enqueue_rate import measure_enqueueing
 from argosy.bench.jobs.fairness import measure_fairness
-from argosy.bench.jobs.polling import measure_polling
-from argosy.bench.jobs.racing import measure_race
+from argosy.bench.jobs.queue_race import measure_race
 from argosy.bench.jobs.schedules import measure_schedules
-from argosy.bench.jobs.waiting import measure_waiting
+from argosy.bench.jobs.waiting_jobs import measure_waiting
 
 
 @dataclass(frozen=True)

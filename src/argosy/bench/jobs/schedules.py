@@ -5,7 +5,7 @@ from uuid import uuid4
 
 from argosy.bench.harness import Bench, Values
 from argosy.bench.jobs import figures
-from argosy.bench.jobs.waiting import program
+from argosy.bench.jobs.waiting_jobs import program
 
 
 async def measure_schedules(bench: Bench, scratch: Path, schedules: int, repeats: int) -> None:

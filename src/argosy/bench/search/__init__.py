@@ -1,19 +1,19 @@
-"""How fast code is found, beside the programs people use for it: ripgrep, git grep, csearch and zoekt.
+"""Search benchmark: queries, index builds and memory, with ripgrep, git grep, csearch and zoekt as peers.
 
-run         the bench: what is measured, in which order
-figures     the figures and the goals they are judged by
-background  what a reader must know to judge them
-corpus      the text that everybody searches: the same files for all
-asking      one question, as each program has to be asked it
-sets        questions about two well-known trees
-drawing     questions drawn from any tree, and the check that a question belongs to its class
-programs    runs a program and tells its CPU and wall time
-peers       ripgrep, git grep and csearch, and who is absent
-zoekt       a resident zoekt, asked over HTTP
-engine      our own engine, asked the same
-contest     everybody asked in turn; what came out of it
-telling     the figures that come out of it
-building    how fast an index is built and what it weighs
-serving     cold start, cancellation and throughput
-agreement   whether all find the same files
+run               the benchmark: what is measured, in which order
+figures           figures and their goals
+background        notes that a reader needs to judge the figures
+corpus            the corpus: the same files for every program
+bench_query       one query, as each program takes it
+query_sets        queries for two well-known trees
+query_sampler     queries drawn from any tree, checked to belong to their class
+programs          runs a program and measures CPU and wall time
+peers             ripgrep, git grep and csearch
+zoekt             a resident zoekt, queried over HTTP
+engine            Argosy's engine
+contest           all programs in turn, and their results
+latency_figures   figures derived from a contest
+index_build       build speed and memory of an index
+server_measures   cold start, cancellation and throughput
+agreement         whether all programs find the same files
 """

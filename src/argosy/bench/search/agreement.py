@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from argosy.bench.search.asking import Ask
+from argosy.bench.search.bench_query import Ask
 from argosy.bench.search.engine import Engine
 from argosy.bench.search.peers import Peer
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
 from argosy.base.errors import ArgosyError
-from argosy.bench.search.asking import Ask, Form, Kind
+from argosy.bench.search.bench_query import Ask, Form, Kind
 from argosy.bench.search.programs import Spent
 
 Measure: TypeAlias = Literal["cpu", "wall"]

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from argosy.bench.search.asking import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form
+from argosy.bench.search.bench_query import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form
 from argosy.bench.search.programs import Spent
 from argosy.search import model
 from argosy.search.index.index import Index

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from argosy.bench.harness import Figure
-from argosy.bench.search.asking import FORMS, KINDS, Form, Kind
+from argosy.bench.search.bench_query import FORMS, KINDS, Form, Kind
 from argosy.bench.search.contest import MEASURES, Measure
 
 # CPU seconds of one thread; megabytes are millions of bytes of text.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from argosy.base.errors import ArgosyError, NotFound
-from argosy.bench.search.asking import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form, is_cased
+from argosy.bench.search.bench_query import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form, is_cased
 from argosy.bench.search.programs import Ran, Spent, run
 
 

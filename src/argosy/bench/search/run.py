@@ -11,15 +11,15 @@ from pathlib import Path
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.bench import machine
 from argosy.bench.harness import Bench, Figure
-from argosy.bench.search import agreement, building, figures, serving
-from argosy.bench.search.asking import FORMS, KINDS, Ask, Kind
+from argosy.bench.search import agreement, figures, index_build, server_measures
 from argosy.bench.search.background import tell_background
+from argosy.bench.search.bench_query import FORMS, KINDS, Ask, Kind
 from argosy.bench.search.contest import OURS, Contender, Contest
 from argosy.bench.search.corpus import Corpus, named, own_environment, set_out
-from argosy.bench.search.drawing import chosen, sampled
 from argosy.bench.search.engine import OPTIONS, Engine
+from argosy.bench.search.latency_figures import tell_latencies, tell_ratios
 from argosy.bench.search.peers import Csearch, GitGrep, Opener, Peer, Ripgrep, present
-from argosy.bench.search.telling import tell_latencies, tell_ratios
+from argosy.bench.search.query_sampler import chosen, sampled
 from argosy.bench.search.zoekt import Zoekt
 from argosy.search.index.index import Index
 from argosy.search.index.memory_usage import memory_bytes, section_bytes
@@ -105,8 +105,8 @@ def measure_cold_start(bench: Bench, plan: Plan) -> None:
     bench.say("cold start")
     try:
         with tempfile.TemporaryDirectory(prefix="argosy-bench-") as bytecode:
-            serving.cold_start(Path(bytecode))  # the first of all compiles, and keeps what it has compiled
-            spent = [serving.cold_start(Path(bytecode)) for _ in range(plan.cold_starts)]
+            server_measures.cold_start(Path(bytecode))  # the first of all compiles, and keeps what it has compiled
+            spent = [server_measures.cold_start(Path(bytecode)) for _ in range(plan.cold_starts)]
     except ArgosyError as error:
         bench.give_up((figures.COLD, figures.COLD_CPU), error)
         return
@@ -129,11 +129,11 @@ def measure_memory(bench: Bench, corpus: Corpus) -> tuple[Index, list[float]]:
     bench.say("building the index")
     builds_s = []
     if bench.wants(figures.ACCOUNT.id, figures.BUILD_SYMBOLS.id):
-        builds_s.append(building.made(corpus.folder, with_symbols=True).index_cpu_s)
-    before = building.private_bytes()
-    making = building.made(corpus.folder, with_symbols=True)
+        builds_s.append(index_build.made(corpus.folder, with_symbols=True).index_cpu_s)
+    before = index_build.private_bytes()
+    making = index_build.made(corpus.folder, with_symbols=True)
     builds_s.append(making.index_cpu_s)
-    after = building.private_bytes()
+    after = index_build.private_bytes()
     account, growth = memory_bytes(making.index), None if before is None or after is None else after - before
     bench.details["memory"] = {
         "memory_bytes": account,
@@ -166,7 +166,7 @@ def measure_building(
     index, read, whole = [], [], []
     for turn in range(plan.builds):
         bench.say(f"building, {turn + 1} of {plan.builds}")
-        making = building.made(corpus.folder, with_symbols=False)
+        making = index_build.made(corpus.folder, with_symbols=False)
         index.append(megabytes / making.index_cpu_s)
         read.append(megabytes / making.read_cpu_s)
         whole.append(megabytes / making.whole.cpu_s)
@@ -246,7 +246,7 @@ def measure_serving(bench: Bench, plan: Plan, engine: Engine, asks: Mapping[Kind
     if bench.wants(figures.CANCEL.id):
         bench.say("cancelling")
         hard = [ask for kind in HARD for ask in asks[kind]]
-        late_ms = serving.overshoot_ms(engine, hard, plan.cancellations)
+        late_ms = server_measures.overshoot_ms(engine, hard, plan.cancellations)
         bench.details["cancellations_ms"] = late_ms
         if late_ms:
             bench.tell(figures.CANCEL, [max(late_ms.values())])
@@ -257,4 +257,4 @@ def measure_serving(bench: Bench, plan: Plan, engine: Engine, asks: Mapping[Kind
         figure = figures.throughput(callers)
         if mix and bench.wants(figure.id):
             bench.say(f"{callers} callers at once")
-            bench.tell(figure, [serving.answers_per_s(engine, mix, callers, plan.throughput_s)])
+            bench.tell(figure, [server_measures.answers_per_s(engine, mix, callers, plan.throughput_s)])

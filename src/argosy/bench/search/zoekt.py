@@ -14,7 +14,7 @@ from typing import Any
 
 from argosy.base.errors import Unavailable
 from argosy.bench.machine import cpu_s
-from argosy.bench.search.asking import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form
+from argosy.bench.search.bench_query import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form
 from argosy.bench.search.peers import Built, program
 from argosy.bench.search.programs import Spent, run
 from argosy.search.model import Options

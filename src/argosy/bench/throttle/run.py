@@ -9,7 +9,7 @@ from statistics import fmean
 from argosy.base.backends.servers import Valkey
 from argosy.base.errors import ArgosyError
 from argosy.bench.harness import REPEATS, REPEATS_QUICK, Bench, Figure
-from argosy.bench.throttle import decisions, fairness, together
+from argosy.bench.throttle import decisions, fairness, shared_instances
 from argosy.sim.throttle_eval import NONE, Setup
 from argosy.sim.throttle_load import SCENARIOS
 from argosy.sim.throttle_reference import published
@@ -125,15 +125,15 @@ def measure_waiting(bench: Bench, plan: Plan, server: Valkey) -> None:
 def measure_together(bench: Bench, plan: Plan, server: Valkey) -> None:
     if bench.wants(TAIL.id, TAIL_RATIO.id):
         found, settings = _Found(), _settings(server)
-        with together.noise(settings):
+        with shared_instances.noise(settings):
             # Many short rounds: a busy machine spoils some of them, and the median of the rounds is none of those.
             for number in range(plan.tail_rounds):
                 ways = {"alone": None, "sharing": settings}
                 for name in sorted(ways, reverse=bool(number % 2)):  # neither always comes first
-                    found.add(name, together.tail_us(plan.tail_s, ways[name]))
+                    found.add(name, shared_instances.tail_us(plan.tail_s, ways[name]))
         bench.tell(TAIL, found["sharing"], found.only("alone"))
         bench.tell(TAIL_RATIO, found.ratios("sharing", "alone"))
-    for figure, seconds in ((CONVERGENCE, together.convergence_s), (RESTORE, together.restore_s)):
+    for figure, seconds in ((CONVERGENCE, shared_instances.convergence_s), (RESTORE, shared_instances.restore_s)):
         if bench.wants(figure.id):
             times = range(repeats(bench))
             try:

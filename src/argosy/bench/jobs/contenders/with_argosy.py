@@ -2,7 +2,7 @@
 
 import asyncio
 
-from argosy.bench.jobs.contenders.counting import BEGAN, COUNT, GROUP, PAYLOAD, main, say
+from argosy.bench.jobs.contenders.protocol import BEGAN, COUNT, GROUP, PAYLOAD, main, say
 from argosy.jobs import JobsClient, Worker
 from argosy.jobs.sdk.client import new_job
 

@@ -7,7 +7,7 @@ from arq import create_pool  # type: ignore[import-not-found, unused-ignore]
 from arq.connections import RedisSettings  # type: ignore[import-not-found, unused-ignore]
 from arq.worker import Worker  # type: ignore[import-not-found, unused-ignore]
 
-from argosy.bench.jobs.contenders.counting import BEGAN, COUNT, PAYLOAD, main, say
+from argosy.bench.jobs.contenders.protocol import BEGAN, COUNT, PAYLOAD, main, say
 
 CONCURRENCY = 256
 CALLERS = 64

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import dramatiq  # type: ignore[import-not-found, unused-ignore]
 from dramatiq.brokers.redis import RedisBroker  # type: ignore[import-not-found, unused-ignore]
 
-from argosy.bench.jobs.contenders.counting import BEGAN, COUNT, GROUP, PAYLOAD, main, say
+from argosy.bench.jobs.contenders.protocol import BEGAN, COUNT, GROUP, PAYLOAD, main, say
 
 CALLERS = 16
 THREADS = 8

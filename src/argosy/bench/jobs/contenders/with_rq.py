@@ -3,7 +3,7 @@
 from redis import Redis
 from rq import Queue, SimpleWorker  # type: ignore[import-not-found, unused-ignore]
 
-from argosy.bench.jobs.contenders.counting import BEGAN, COUNT, GROUP, PAYLOAD, main, say
+from argosy.bench.jobs.contenders.protocol import BEGAN, COUNT, GROUP, PAYLOAD, main, say
 
 BATCH = 100
 

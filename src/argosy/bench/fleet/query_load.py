@@ -14,7 +14,7 @@ from itertools import cycle, islice
 
 import msgspec
 
-from argosy.bench.fleet.posting import Address, Connections, request
+from argosy.bench.fleet.http_load import Address, Connections, request
 from argosy.search.fleet.codec import CONTENT_TYPE, SEARCH_PATH, pack, unpack
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.model import Options, SearchResult

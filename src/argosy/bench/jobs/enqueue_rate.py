@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol
 
-from argosy.bench.fleet.asking import percentile
+from argosy.bench.fleet.query_load import percentile
 from argosy.bench.harness import Bench, Values
 from argosy.bench.jobs import figures
 from argosy.bench.jobs.broker import broker_in

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from argosy.bench.harness import Bench
 from argosy.bench.search import figures
-from argosy.bench.search.asking import FORMS, KINDS, Form, Kind
+from argosy.bench.search.bench_query import FORMS, KINDS, Form, Kind
 from argosy.bench.search.contest import MEASURES, OURS, Contest, Measure, p95
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from argosy.bench.fleet import figures
-from argosy.bench.fleet.asking import Seen, session, to_door, until_told
 from argosy.bench.fleet.members import Fleet, Member, fleet_in
 from argosy.bench.fleet.origins import small_repositories
+from argosy.bench.fleet.query_load import Seen, session, to_door, until_told
 from argosy.bench.harness import Bench
 
 REPOSITORIES = 24

@@ -20,7 +20,7 @@ from argosy.base.errors import ArgosyError, Unavailable
 from argosy.bench.harness import Bench, Run
 from argosy.bench.jobs import figures, peers
 from argosy.bench.jobs.broker import broker_in
-from argosy.bench.jobs.contenders.counting import BEGAN, DONE, PUT, READY
+from argosy.bench.jobs.contenders.protocol import BEGAN, DONE, PUT, READY
 
 RACE_S_MAX = 300.0
 SAID_MAX = 800  # characters of what a process complained about

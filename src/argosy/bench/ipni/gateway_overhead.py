@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from argosy.base.errors import Unavailable
-from argosy.bench.fleet.asking import percentile
+from argosy.bench.fleet.query_load import percentile
 from argosy.bench.harness import Bench, Figure, Values
 from argosy.bench.ipni import digests, figures
 from argosy.bench.ipni.chains import Shape
+from argosy.bench.ipni.find_load import ask_in_turn, requests
 from argosy.bench.ipni.members import SAID_MAX, Indexer, indexer_in, publishers
-from argosy.bench.ipni.questions import ask_in_turn, requests
 from argosy.bench.machine import cpu_s
 
 SEED = 5_000

@@ -10,7 +10,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 import argosy
-from argosy.bench.search.asking import Ask
+from argosy.bench.search.bench_query import Ask
 from argosy.bench.search.engine import OPTIONS, Engine
 from argosy.bench.search.programs import Spent, run
 from argosy.search.query import parse

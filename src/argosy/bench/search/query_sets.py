@@ -5,7 +5,7 @@ They are offered to every corpus; those that do not belong to their class there 
 
 from collections.abc import Sequence
 
-from argosy.bench.search.asking import Ask, Kind, Place
+from argosy.bench.search.bench_query import Ask, Kind, Place
 
 _PLAIN: Sequence[tuple[Kind, Sequence[str]]] = (
     # the kernel

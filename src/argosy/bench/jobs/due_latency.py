@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from argosy.base.errors import Unavailable
-from argosy.bench.fleet.asking import percentile
+from argosy.bench.fleet.query_load import percentile
 from argosy.bench.harness import Bench, Values
 from argosy.bench.jobs import figures
 from argosy.bench.jobs.broker import broker_in

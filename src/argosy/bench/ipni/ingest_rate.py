@@ -7,12 +7,12 @@ CPU is told apart. Disk is what lies in the folder when the indexer has been sto
 import asyncio
 from pathlib import Path
 
-from argosy.bench.fleet.asking import percentile
+from argosy.bench.fleet.query_load import percentile
 from argosy.bench.harness import Bench, Values
 from argosy.bench.ipni import digests, figures
 from argosy.bench.ipni.chains import Shape
+from argosy.bench.ipni.find_load import Asked, at_rate
 from argosy.bench.ipni.members import Indexer, Publishers, indexer_in, publishers
-from argosy.bench.ipni.questions import Asked, at_rate
 
 FINDS_PER_S = 50
 ASKED_FOR = 1_000  # different multihashes, half of them absent

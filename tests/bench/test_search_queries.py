@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from argosy.bench.search.asking import KINDS, Ask, Kind, Place, is_cased
-from argosy.bench.search.drawing import Sample, belongs, chosen, sampled
+from argosy.bench.search.bench_query import KINDS, Ask, Kind, Place, is_cased
 from argosy.bench.search.peers import Csearch, GitGrep, Ripgrep
-from argosy.bench.search.sets import known
+from argosy.bench.search.query_sampler import Sample, belongs, chosen, sampled
+from argosy.bench.search.query_sets import known
 from argosy.search.backends.folder import FolderSource
 from argosy.search.index.build import build
 from argosy.search.query import parse

@@ -4,12 +4,12 @@ import asyncio
 import os
 from pathlib import Path
 
-from argosy.bench.fleet.asking import percentile
+from argosy.bench.fleet.query_load import percentile
 from argosy.bench.harness import Bench, Values
 from argosy.bench.ipni import digests, figures
 from argosy.bench.ipni.chains import Shape
+from argosy.bench.ipni.find_load import as_fast_as_they_go, requests
 from argosy.bench.ipni.members import indexer_in, publishers
-from argosy.bench.ipni.questions import as_fast_as_they_go, requests
 
 CALLERS = 16
 ASKED_FOR = 8_192  # different multihashes, half of them absent

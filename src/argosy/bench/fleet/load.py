@@ -11,7 +11,8 @@ from pathlib import Path
 import uvloop
 
 from argosy.bench.fleet import figures
-from argosy.bench.fleet.asking import (
+from argosy.bench.fleet.members import Fleet
+from argosy.bench.fleet.query_load import (
     CALLERS,
     Question,
     Seen,
@@ -21,10 +22,9 @@ from argosy.bench.fleet.asking import (
     session,
     to_door,
 )
-from argosy.bench.fleet.members import Fleet
 from argosy.bench.harness import Bench, Run, Values
 from argosy.bench.machine import describe
-from argosy.bench.search.asking import Ask
+from argosy.bench.search.bench_query import Ask
 from argosy.bench.search.peers import Peer, Ripgrep, present
 from argosy.bench.search.zoekt import Zoekt
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from random import Random
 
-from argosy.bench.search.asking import Ask, Kind, Place
-from argosy.bench.search.sets import known
+from argosy.bench.search.bench_query import Ask, Kind, Place
+from argosy.bench.search.query_sets import known
 from argosy.search.index.index import Index
 from argosy.search.index.reader import content_of
 
