@@ -333,7 +333,7 @@ def test_whoever_tries_for_a_shard_does_so_with_jitter() -> None:
     timing = JobsSettings().ownership(OwnershipSettings())
     assert timing.claim_jitter_s > 0
     assert timing.claim_retry_s > 0
-    assert timing.handover_wait_s > 0  # Old shard owners wait a little bit
+    assert timing.handoff_wait_s > 0  # Old shard owners wait a little bit
 
 
 # -- rate limits ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The whole broker in one process, with no server: for one machine, for tests of applications, for a laptop.
+"""The whole broker in one process, without a server: for one machine, tests of applications, a laptop.
 
 async with open_broker("file:///var/lib/app/jobs") as broker:
     await broker.shard(broker.shard_of("-")).enqueue([NewJob("mail")])
@@ -26,7 +26,7 @@ from argosy.ownership.model import Space
 from argosy.throttle.limits.factory import open_limiter
 from argosy.throttle.limits.ports import RateLimiter
 
-SHARDS = 1  # of a broker that begins embedded: one process gains nothing from more
+SHARDS = 1  # of a new embedded broker: one process gains nothing from more
 READY_S_MAX = 60.0
 POLL_S = 0.01
 
@@ -40,8 +40,8 @@ async def open_broker(
     environ: Mapping[str, str] | None = None,
     metrics: Metrics | None = None,
 ) -> AsyncIterator[JobsNode]:
-    """A broker that serves all shards of a place, alone; Conflict if another process has the folder."""
-    settings = settings or JobsSettings(shards=SHARDS, handover_wait_s=0.0, quiesce_s=0.0)
+    """A broker that serves all shards of a location alone; Conflict if another process has the directory."""
+    settings = settings or JobsSettings(shards=SHARDS, handoff_wait_s=0.0, quiesce_s=0.0)
     stored, environ = stored or ShardStoreSettings(), environ or {}
     with lock_dir(url):
         store = await SlateShardStore.open(url, stored, environ=environ)
@@ -72,14 +72,14 @@ async def open_broker(
 
 
 async def open_limits(settings: JobsSettings, *, metrics: Metrics | None = None) -> RateLimiter:
-    """Who counts rate limits."""
+    """The rate limiter of the settings."""
     url = "memory://" if settings.limits == EMBEDDED else settings.limits
     return await open_limiter(url, clock=SystemClock(), metrics=metrics)
 
 
 @contextmanager
 def lock_dir(url: str) -> Iterator[None]:
-    """Two lone brokers on one folder would take the shards from each other for ever; the second is refused."""
+    """Two embedded brokers on one directory would fence each other forever; the second is rejected."""
     parts = urlsplit(url)
     if parts.scheme != "file":
         yield
@@ -89,12 +89,12 @@ def lock_dir(url: str) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / ".alone", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Invalid(f"the folder {folder} cannot be used for jobs: {error.strerror}") from error
+        raise Invalid(f"cannot use the directory {folder} for jobs: {error.strerror}") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise Conflict(f"another process has the jobs in {folder}: ask it, or stop it first") from error
+        raise Conflict(f"another process has the jobs in {folder}; connect to it, or stop it first") from error
     finally:
         os.close(handle)
 
@@ -107,4 +107,4 @@ async def _until_served(node: JobsNode, running: "asyncio.Future[None]") -> None
                     running.result()
                 await asyncio.sleep(POLL_S)
     except TimeoutError as error:
-        raise Unavailable(f"the shards are not open after {READY_S_MAX:g} s: see the log for what fails") from error
+        raise Unavailable(f"timed out after {READY_S_MAX:g} s opening the shards; see the log") from error

@@ -34,7 +34,7 @@ def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
         lease_ms=LEASE_MS,
         ttl_s=TTL_S,
         renew_s=RENEW_S,
-        handover_wait_s=0.3,
+        handoff_wait_s=0.3,
         quiesce_s=0.3,
         reopen_s=0.5,
         map_s=1.0,

@@ -24,7 +24,7 @@ from argosy.ownership.ring import Ring
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from tests.jobs.rpc.stage import HOST, PATIENCE_S, Client, refused, told
 
-SETTINGS = JobsSettings(shards=8, with_tenants=True, handover_wait_s=0.0, quiesce_s=0.0)
+SETTINGS = JobsSettings(shards=8, with_tenants=True, handoff_wait_s=0.0, quiesce_s=0.0)
 TENANTS = [f"tenant-{at}" for at in range(30)]
 
 

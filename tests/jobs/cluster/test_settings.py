@@ -37,8 +37,8 @@ def test_the_environment_is_heard_and_secrets_stay_secret() -> None:
     ("environ", "text"),
     [
         ({"ARGOSY_JOBS_RENEW_S": "4"}, "three tries"),
-        ({"ARGOSY_JOBS_TLS_CERT": "x"}, "belong together"),
-        ({"ARGOSY_JOBS_TLS_CLIENT_CA": "x"}, "needs tls_cert"),
+        ({"ARGOSY_JOBS_TLS_CERT": "x"}, "must be set together"),
+        ({"ARGOSY_JOBS_TLS_CLIENT_CA": "x"}, "requires tls_cert"),
         ({"ARGOSY_JOBS_TENANT_KEYS": "acme"}, "TENANT=TOKEN"),
         ({"ARGOSY_JOBS_SHARDS": "0"}, "1 to 4096"),
     ],

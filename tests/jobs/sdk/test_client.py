@@ -147,7 +147,7 @@ async def test_a_job_that_is_refused_is_named(client: JobsClient) -> None:
         await client.delete("j")
     error_from_status = await client.requeue(["j", "never"])
     assert {id: str(error) for id, error in error_from_status.items()} == {
-        "j": "job j is no dead letter: it is scheduled",
+        "j": "job j is not a dead letter: it is scheduled",
         "never": "never: job not found",
     }
 

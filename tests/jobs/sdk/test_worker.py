@@ -128,7 +128,7 @@ async def test_a_result_that_cannot_be_packed_is_a_failure(client: JobsClient) -
         return object()
 
     async with running(worker):
-        with pytest.raises(JobFailed, match="cannot be packed"):
+        with pytest.raises(JobFailed, match="cannot encode the value"):
             await (await client.enqueue(GROUP)).result(PATIENCE_S)
 
 

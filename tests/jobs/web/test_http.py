@@ -107,7 +107,7 @@ async def test_bytes_are_told_in_base64(asking: httpx.AsyncClient) -> None:
     ("body", "said"),
     [
         (b"", "task_group"),
-        (b"{", "not the JSON"),
+        (b"{", "invalid request body"),
         (b'{"task_group": "mail", "colour": 1}', "colour"),
         (b'{"task_group": "mail", "payload": 1, "payload_base64": "AAAA"}', "not both"),
         (b'{"task_group": "mail", "limits": [{"kind": "none"}]}', "none"),

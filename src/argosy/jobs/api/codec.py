@@ -1,4 +1,4 @@
-"""Messages of `argosy.jobs.v1` as the nouns of the room, and back."""
+"""Messages of `argosy.jobs.v1` to and from the values of `model`."""
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.jobs.api import argosy_jobs_pb2 as pb
@@ -21,7 +21,7 @@ DEFAULT_TIMEZONE = "UTC"
 
 
 def to_error(error: ArgosyError, code: Code | None = None) -> pb.Error:
-    """`code` where the wire has one of its own for this."""
+    """`code` overrides the default where the protocol has a specific one."""
     status = call_error(error)
     return pb.Error(
         code=code or status.code, message=status.details, owner_address=dict(status.trailing).get(OWNER_ADDRESS, "")
@@ -101,7 +101,7 @@ def from_outcome(outcome: pb.TaskOutcome) -> TaskOutcome:
 
 
 def from_schedule(schedule: pb.Schedule, tenant: str) -> Schedule:
-    """When it comes round next is for the shard to reckon."""
+    """The shard computes when the schedule is next due."""
     return Schedule(
         schedule.name,
         tenant,

@@ -101,7 +101,7 @@ async def serve(
     clock: Clock | None = None,
     sql_limits: SqlLimits | None = None,
 ) -> RpcServer:
-    """Both services on `host:port`; port 0 takes a free one."""
+    """Serves both services on `host:port`; port 0 selects a free one."""
     clock = clock or SystemClock()
     tenancy = Tenancy(broker, is_on=with_tenants)
     silo = silo_service(
@@ -122,4 +122,4 @@ def _arrow() -> ArrowEncoder | None:
     try:
         return PyArrowEncoder()
     except ImportError:
-        return None  # QueryArrow says then what to install
+        return None  # QueryArrow then names the missing package

@@ -1,6 +1,6 @@
-"""The calls of `argosy.jobs.v1.Jobs`. A batch is taken apart by shard, and the answers are put in its order again.
+"""The calls of `argosy.jobs.v1.Jobs`. A batch is split by shard, and the answers are returned in its order.
 
-What a shard has no batch for is asked side by side, because changes that are staged together become durable together.
+Single calls of a batch run concurrently, because changes staged together become durable together.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ R = TypeVar("R")
 
 BATCH_MAX = 10_000  # items of one call
 WAIT_S_MAX = 60.0  # of one poll
-BESIDE_MAX = 256  # calls of one batch that are asked side by side
-ANSWER_S = 0.25  # left of a caller's deadline, for the answer to reach it
+BESIDE_MAX = 256  # concurrent calls of one batch
+ANSWER_S = 0.25  # of a caller's deadline, for the response to arrive
 
 
 class ApiCalls:
-    """Nothing here knows of gRPC."""
+    """Independent of gRPC."""
 
     def __init__(self, broker: Broker, tenancy: Tenancy) -> None:
         self._broker = broker
@@ -56,7 +56,7 @@ class ApiCalls:
         )
 
     async def lease_tasks(self, request: pb.LeaseTasksRequest, context: CallContext) -> pb.LeaseTasksResponse:
-        """Waits as long as was asked for, unless the caller's deadline comes first."""
+        """Waits as long as requested, within the caller's deadline."""
         context.caller.check_whole("lease tasks, which are of all tenants")
         check_worker(request.worker_id)
         check_group(request.task_group)
@@ -113,13 +113,13 @@ class ApiCalls:
         tenant, shard = self._of(context, request.tenant)
         view = await shard.get(tenant, request.id, with_attempts=request.with_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.with_attempts:
-            view = await shard.get(tenant, request.id, with_attempts=True)  # the result lies with the last attempt
+            view = await shard.get(tenant, request.id, with_attempts=True)  # the result is stored with the last attempt
         return codec.to_job(view, with_attempts=request.with_attempts)
 
     async def find_jobs(self, request: pb.FindJobsRequest, context: CallContext) -> pb.FindJobsResponse:
         tenant, shard = self._of(context, request.tenant)
         if request.HasField("status") and int(request.status) not in set(JobStatus):
-            raise Invalid(f"there is no status {request.status}")
+            raise Invalid(f"unknown status {request.status}")
         found = await shard.find(
             tenant,
             status=JobStatus(request.status) if request.HasField("status") else None,
@@ -131,7 +131,7 @@ class ApiCalls:
         return pb.FindJobsResponse(jobs=[codec.to_job(view, with_attempts=False) for view in found])
 
     async def requeue_dead(self, request: pb.RequeueDeadRequest, context: CallContext) -> pb.RequeueDeadResponse:
-        """Each is started anew by itself, whatever becomes of the others."""
+        """Each job is restarted independently of the others."""
         tenant, shard = self._of(context, request.tenant)
         check_batch(request.ids)
         ids: Sequence[str] = request.ids
@@ -175,7 +175,7 @@ class ApiCalls:
         place: Callable[[T], tuple[str, str]],
         ask: Callable[[ShardCalls, list[tuple[T, str]]], Awaitable[Sequence[R | ArgosyError]]],
     ) -> list[R | ArgosyError]:
-        """The answer to each item; what a shard raises is the answer to all that was for it."""
+        """One answer per item; an error of a shard answers all its items."""
         by_shard: dict[str, list[tuple[int, T, str]]] = {}
         answers: dict[int, R | ArgosyError] = {}
         for at, item in enumerate(items):
@@ -199,7 +199,7 @@ class ApiCalls:
 
 
 async def beside(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R | ArgosyError]:
-    """The answers, or what was raised instead of each, in their order; so many are under way at a time."""
+    """Results or errors in order, with a bounded number of concurrent calls."""
     answers: list[R | ArgosyError] = []
     for start in range(0, len(items), BESIDE_MAX):
         context = (ask(item) for item in items[start : start + BESIDE_MAX])
@@ -212,11 +212,11 @@ async def beside(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R
 
 def check_batch(items: Sequence[object]) -> None:
     if len(items) > BATCH_MAX:
-        raise Invalid(f"one call may bring {BATCH_MAX} items; got {len(items)}")
+        raise Invalid(f"a call may have at most {BATCH_MAX} items; got {len(items)}")
 
 
 def try_build(make: Callable[..., T], *arguments: object) -> T | ArgosyError:
-    """A bad item of a batch is answered in its place."""
+    """Returns the error for one bad item of a batch."""
     try:
         return make(*arguments)
     except ArgosyError as error:
@@ -235,7 +235,7 @@ def _add(
 
 
 def _to_enqueue_result(answer: str | ArgosyError) -> pb.EnqueueResult:
-    """What a shard says of one job; a Conflict of its own is an id that is taken."""
+    """A Conflict for one job means that its id exists."""
     if not isinstance(answer, ArgosyError):
         return pb.EnqueueResult(id=answer)
     is_taken = isinstance(answer, Conflict)
@@ -254,4 +254,4 @@ def _limit(asked_for: int) -> int:
 
 def _check_dead(view: JobView) -> None:
     if not view.state.is_dead:
-        raise Conflict(f"job {view.job.id} is no dead letter: it is {view.state.status.name.lower()}")
+        raise Conflict(f"job {view.job.id} is not a dead letter: it is {view.state.status.name.lower()}")

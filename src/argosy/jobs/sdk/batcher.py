@@ -1,4 +1,8 @@
-"""Many small questions as few large ones: what comes while an answer is awaited goes out together with the next."""
+"""Batching: items that arrive while calls are in progress are sent together with the next call.
+
+Unlike `base.coalescer`, an answer may be an error for its own caller, two calls run at a time, and nothing waits for
+further items: a worker's outcome must not be delayed.
+"""
 
 import asyncio
 from collections import deque
@@ -14,17 +18,17 @@ WAITING_MAX = 10_000  # further callers wait before their item is taken
 
 
 class Batcher(Generic[T, R]):
-    """`flush` answers each item in its place. Nothing waits on a timer: the first item goes at once."""
+    """`flush` returns one answer per item, in order. Nothing waits on a timer: the first item is sent at once."""
 
     def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]]) -> None:
         self._flush = flush
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._room = asyncio.Semaphore(WAITING_MAX)
         self._under_way = 0
-        self._tasks: set[asyncio.Task[None]] = set()  # kept, so that they are not collected while they run
+        self._tasks: set[asyncio.Task[None]] = set()  # referenced, so that running tasks are not garbage-collected
 
     async def add(self, item: T) -> R:
-        """The answer to this item; what it was answered with if that was an error is raised."""
+        """The answer to this item; an error answer is raised."""
         async with self._room:
             answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
             self._waiting.append((item, answer))
@@ -37,11 +41,11 @@ class Batcher(Generic[T, R]):
 
     async def _run(self) -> None:
         try:
-            await asyncio.sleep(0)  # whoever is ready now comes along
+            await asyncio.sleep(0)  # other callers that are ready now join the batch
             while self._waiting:
                 await self._flush_some()
         finally:
-            # In the same step as the last look at what waits: an item that comes now starts another run.
+            # No await since the queue was found empty: an item that arrives now starts another run.
             self._under_way -= 1
 
     async def _flush_some(self) -> None:
@@ -53,7 +57,7 @@ class Batcher(Generic[T, R]):
             answers = [error] * len(taken)
         for (_, future), answer in zip(taken, answers, strict=True):
             if future.done():
-                continue  # its caller has gone
+                continue  # its caller was cancelled
             if isinstance(answer, Exception):
                 future.set_exception(answer)
             else:

@@ -1,4 +1,4 @@
-"""`BlockingClient`: the same client for programs without an event loop, which has a thread of its own.
+"""`BlockingClient`: the client for programs without an event loop; it runs one in a thread.
 
 with BlockingClient.connect("127.0.0.1:7450") as client:
     id = client.enqueue("mail", {"to": "ada"})
@@ -25,10 +25,10 @@ T = TypeVar("T")
 
 
 class BlockingClient:
-    """May be used by many threads at once. Every call is the one of `JobsClient` with the same name."""
+    """Safe for concurrent use by threads. Every method is that of `JobsClient` with the same name."""
 
     def __init__(self, opening: Callable[[], AbstractAsyncContextManager[JobsClient]]) -> None:
-        """`opening` is called in the thread of the client."""
+        """`opening` is called in the client's thread."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="jobs client", daemon=True)
         self._thread.start()
@@ -62,7 +62,7 @@ class BlockingClient:
         return cls(lambda: JobsClient.embedded(folder, tenant=tenant))
 
     def run(self, question: Awaitable[T]) -> T:
-        """Waits for anything that is asked of `client`."""
+        """Runs any call of `client` and waits for it."""
 
         async def asked() -> T:
             return await question

@@ -1,11 +1,11 @@
-"""`JobsClient`: put jobs, look at them, await their results, from any process.
+"""`JobsClient`: enqueue jobs, query them and wait for their results, from any process.
 
     async with JobsClient.connect("127.0.0.1:7450") as client:
         handle = await client.enqueue("mail", {"to": "ada"})
         print(await handle.result(timeout_s=60))
 
-It may be given any node of the cluster and finds the others itself. Every job is named by the client before it is sent,
-so that a call which is tried again enqueues it once. Without a server, `JobsClient.embedded(folder)` is the same.
+The client is given some nodes of a cluster and discovers the others. It assigns job ids before sending, so a retried
+call enqueues each job once. `JobsClient.embedded(directory)` is the same without a server.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -41,11 +41,11 @@ from argosy.jobs.shard.validation import check_number
 from argosy.jobs.silo import silo_pb2 as silo
 from argosy.jobs.silo.codec import to_status
 
-POLL_BACKOFF = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)  # how often a result is looked for
+POLL_BACKOFF = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)  # between two polls for a result
 
 
 class JobOptions(TypedDict, total=False):
-    """What may be said of a job besides its group and payload; see `NewJob`."""
+    """Options of a job besides its group and payload; see `NewJob`."""
 
     id: str
     priority: int
@@ -79,7 +79,7 @@ class JobHandle:
 
 
 class JobsClient:
-    """One for a process is enough: it may be used by many tasks at once."""
+    """One per process is enough: it is safe for concurrent tasks."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class JobsClient:
         tracer: Tracer = NO_TRACER,
         with_coalescing: bool = False,
     ) -> "JobsClient":
-        """Of whatever the links lead to."""
+        """A client over any kind of links."""
         router = ShardRouter(
             SharedRouting(links, addresses),
             clock=clock or SystemClock(),
@@ -147,15 +147,15 @@ class JobsClient:
     async def embedded(
         cls, folder: str | Path, *, tenant: str = NO_TENANT, tracer: Tracer = NO_TRACER
     ) -> AsyncIterator["JobsClient"]:
-        """The whole broker in this process, its jobs in a folder (or at a URL); Conflict if another process has it."""
-        from argosy.jobs.embedded import open_broker  # a client of a server loads no broker
+        """The whole broker in this process, its jobs in a directory or at a URL; Conflict if another process has it."""
+        from argosy.jobs.embedded import open_broker  # clients of a server load no broker
         from argosy.jobs.sdk.local_links import LocalLink, LocalLinks
 
         async with open_broker(url_of(folder)) as node:
             yield cls.over(LocalLinks(LocalLink(node, with_tenants=tenant != NO_TENANT)), tenant=tenant, tracer=tracer)
 
     def caller(self, headers: Mapping[str, str], *, tenant: str = NO_TENANT) -> "JobsClient":
-        """The same client on behalf of somebody else, whose headers it passes on."""
+        """A client that sends another caller's headers, over the same links."""
         return JobsClient(self.router.with_headers(headers), tenant=tenant, tracer=self._tracer)
 
     async def __aenter__(self) -> Self:
@@ -178,7 +178,7 @@ class JobsClient:
         delay_s: float = 0.0,
         **options: Unpack[JobOptions],
     ) -> JobHandle:
-        """Returns when the job is durable. Conflict if its id is taken; a taken `unique_key` gives who has it."""
+        """Returns when the job is durable. Conflict if its id exists; a taken `unique_key` gives its job."""
         job = NewJob(task_group, pack(payload), tenant or self.tenant, **options)
         if delay_s:
             job = msgspec.structs.replace(job, start_at_ms=start_at_ms(delay_s, self.router.clock.wall()))
@@ -190,7 +190,7 @@ class JobsClient:
         return answer
 
     async def enqueue_many(self, jobs: Sequence[NewJob]) -> list[JobHandle | ArgosyError]:
-        """Any number at once, each answered in its place; see `new_job` for one whose payload is yet to be packed."""
+        """Any number of jobs, each answered in its place; `new_job` builds one from an unencoded payload."""
         answers = await self._enqueue(jobs)
         return [
             answer if isinstance(answer, ArgosyError) else JobHandle(self, answer, job.tenant)
@@ -226,7 +226,7 @@ class JobsClient:
             return read_job(await self._of(tenant, ports.GET, request))
 
     async def result(self, id: str, *, tenant: str | None = None, timeout_s: float | None = None) -> Any:
-        """What the job came to, as soon as it is done: JobFailed, JobCancelled, or NotDone when the time is over."""
+        """Waits for the result: JobFailed, JobCancelled, or NotDone after `timeout_s`."""
         clock = self.router.clock
         ends = None if timeout_s is None else clock.now() + timeout_s
         for polls in range(1, POLL_BACKOFF.attempts_max):
@@ -235,9 +235,9 @@ class JobsClient:
                 return await self._outcome(info)
             wait_s = POLL_BACKOFF.delay(polls, self.router.random)
             if ends is not None and clock.now() + wait_s >= ends:
-                raise NotDone(f"job {id} is {info.status.name.lower()} after {timeout_s:g} s: ask again later")
+                raise NotDone(f"job {id} is {info.status.name.lower()} after {timeout_s:g} s; retry later")
             await clock.sleep(wait_s)
-        raise NotDone(f"job {id} is not done: ask again later")
+        raise NotDone(f"job {id} is not done; retry later")
 
     async def _outcome(self, info: JobInfo) -> Any:
         if info.status == JobStatus.CANCELLED:
@@ -258,7 +258,7 @@ class JobsClient:
         after: str = "",
         limit: int = FIND_DEFAULT,
     ) -> list[JobInfo]:
-        """Jobs, latest change first; `after` is the id at which the page before ended."""
+        """Jobs, latest change first; `after` is the last id of the previous page."""
         check_number("limit", limit, FIND_MAX, least=1)
         tenant = tenant or self.tenant
         key, value = metadata or ("", "")
@@ -275,19 +275,19 @@ class JobsClient:
         return [read_job(job) for job in (await self._of(tenant, ports.FIND, request)).jobs]
 
     async def cancel(self, id: str, *, tenant: str | None = None) -> None:
-        """A job that waits is cancelled at once; one that runs is told to stop."""
+        """Cancels a waiting job at once and asks a running one to stop."""
         await self._control(ports.CANCEL, silo.CancelJobRequest, id, tenant)
 
     async def restart(self, id: str, *, tenant: str | None = None) -> None:
-        """A job that has failed or was cancelled begins anew."""
+        """Schedules a failed or cancelled job again."""
         await self._control(ports.RESTART, silo.RestartJobRequest, id, tenant)
 
     async def expedite(self, id: str, *, tenant: str | None = None) -> None:
-        """A job that waits for its time need not."""
+        """Starts a scheduled job now."""
         await self._control(ports.EXPEDITE, silo.ExpediteJobRequest, id, tenant)
 
     async def delete(self, id: str, *, tenant: str | None = None) -> None:
-        """Forgets a job that is done; one that is not there is no error."""
+        """Deletes a finished job; succeeds if it does not exist."""
         await self._control(ports.DELETE, silo.DeleteJobRequest, id, tenant)
 
     async def _control(self, call: ports.RpcMethod, request: Any, id: str, tenant: str | None) -> None:
@@ -302,7 +302,7 @@ class JobsClient:
     async def requeue(
         self, ids: Sequence[str] = (), *, tenant: str | None = None, limit: int = FIND_DEFAULT
     ) -> dict[str, ArgosyError | None]:
-        """Starts dead letters anew: those named, or the latest; says of each what was wrong, if anything."""
+        """Requeues dead-lettered jobs, those named or the latest; returns the error of each, if any."""
         check_number("limit", limit, FIND_MAX, least=1)
         tenant = tenant or self.tenant
         request = pb.RequeueDeadRequest(tenant=_wire_tenant(tenant), ids=ids, limit=limit)
@@ -324,14 +324,14 @@ class JobsClient:
         tenant: str | None = None,
         **options: Unpack[JobOptions],
     ) -> None:
-        """Each time `cron` comes round a job like this is enqueued; a schedule of that name is replaced."""
+        """Enqueues such a job whenever `cron` is due; replaces a schedule of the same name."""
         job = NewJob(task_group, pack(payload), tenant or self.tenant, **options)
         await self.put_schedule_of(name, cron, job, timezone=timezone, is_paused=is_paused)
 
     async def put_schedule_of(
         self, name: str, cron: str, job: NewJob, *, timezone: str = codec.DEFAULT_TIMEZONE, is_paused: bool = False
     ) -> None:
-        """The same for a job that was made before."""
+        """The same for a job built before."""
         check(job)
         tenant = job.tenant
         schedule = Schedule(name, tenant, cron, timezone, job, next_at=0, is_paused=is_paused)
@@ -348,11 +348,11 @@ class JobsClient:
         await self._of(tenant, ports.DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_wire_tenant(tenant), name=name))
 
     async def shards(self) -> list[ShardInfo]:
-        """All shards as the cluster knows them now, in the order of their ranges."""
+        """All shards, in the order of their ranges, read from the cluster."""
         return (await self.router.read()).shards
 
     async def split(self, shard_id: str, point: str = "") -> SplitStatus:
-        """Begins to split a shard; without a point (16 hexadecimal digits), in the middle of its range."""
+        """Starts a split; without a point (16 hexadecimal digits), in the middle of the range."""
         place = (await self.router.refresh()).by_id(shard_id)
         point = point or middle(place)
         request = silo.RequestSplitRequest(shard_id=shard_id, split_point=point)
@@ -360,7 +360,7 @@ class JobsClient:
         return SplitStatus(response.phase, response.left_child_id, response.right_child_id, point)
 
     async def split_status(self, shard_id: str) -> SplitStatus:
-        """Asked of whoever serves the shard, or of any node once it is gone."""
+        """From the node that serves the shard, or from any node once the shard is gone."""
         shards = await self.router.refresh()
         served = [place.address for place in shards.shards if place.id == shard_id]
         response = await self.router.call(
@@ -387,15 +387,15 @@ def new_job(
 
 
 def url_of(folder: str | Path) -> str:
-    """What names a place is left as it is."""
+    """URLs are returned unchanged."""
     return str(folder) if "://" in str(folder) else Path(folder).absolute().as_uri()
 
 
 def middle(place: ShardInfo) -> str:
-    """Half-way through the range of a shard."""
+    """The hash in the middle of a shard's range."""
     start, end = int(place.range_start or "0", 16), int(place.range_end or "1" + "0" * 16, 16)
     if end - start < 2:
-        raise Invalid(f"shard {place.id} has one hash only: it cannot be split")
+        raise Invalid(f"cannot split shard {place.id}: its range has a single hash")
     return f"{(start + end) // 2:016x}"
 
 
@@ -404,7 +404,7 @@ def _headers(token: str | None) -> dict[str, str]:
 
 
 def _wire_tenant(tenant: str) -> str:
-    """On the wire, a broker without tenants is told of none."""
+    """On the wire, a broker without tenants gets an empty one."""
     return "" if tenant == NO_TENANT else tenant
 
 
@@ -418,6 +418,6 @@ def _to_enqueue_result(job: NewJob, is_ours: bool, result: pb.EnqueueResult) -> 
     if result.WhichOneof("result") == "id":
         return result.id
     error = error_from_item(result.error)
-    # An id that we made ourselves is taken only by an earlier try of the same call, whose answer was lost. That it is
-    # the id, and not the tenant, that is in conflict, is seen by its being named.
+    # An id of ours exists already only if an earlier attempt of this call succeeded and its response was lost. The
+    # error names the id if the conflict is about the id and not about the tenant.
     return job.id if is_ours and isinstance(error, Conflict) and job.id in str(error) else error

@@ -1,4 +1,4 @@
-"""What a caller of the SDK is told: errors by remedy, made from what the wire says, and what became of a job."""
+"""Errors of the SDK: error kinds derived from gRPC status, and the outcome of a job."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,8 +18,8 @@ from argosy.base.errors import (
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.rpc.status import SHARD_NOT_FOUND, Code
 
-STALE_MAP = "refresh topology and retry"  # how a node says that the tenant lies in another shard by now
-THROTTLED_S = 1.0  # the wire does not say when to come back
+STALE_MAP = "refresh topology and retry"  # a node's answer when the tenant is in another shard now
+THROTTLED_S = 1.0  # silo.v1 does not say when to retry
 
 _KINDS: dict[str, type[ArgosyError]] = {
     Code.INVALID_ARGUMENT: Invalid,
@@ -33,7 +33,7 @@ _KINDS: dict[str, type[ArgosyError]] = {
 
 
 class JobFailed(ArgosyError):
-    """The job has used up its retries; `code` and `data` are what its last worker told."""
+    """The job has used up its retries; `code` and `data` are from its last attempt."""
 
     status = 409
 
@@ -52,11 +52,11 @@ class JobCancelled(ArgosyError):
 
 
 class NotDone(Unavailable):
-    """The job is not done yet: ask again later."""
+    """The job is not done yet; retry later."""
 
 
 def error_from_status(code: str, message: str, owner_address: str = "") -> ArgosyError:
-    """The error behind a code of gRPC; what is not known to be the caller's fault may be tried again."""
+    """The error for a gRPC code. Codes that do not clearly blame the caller may be retried."""
     if (code == Code.NOT_FOUND and SHARD_NOT_FOUND in message) or message.endswith(STALE_MAP):
         return NotOwner(message, hint=owner_address or None)
     if code == Code.RESOURCE_EXHAUSTED:
@@ -70,7 +70,7 @@ def error_from_item(error: pb.Error) -> ArgosyError:
 
 
 def with_job_id(error: ArgosyError, job: str) -> ArgosyError:
-    """What the wire says of one job does not name it, and its texts are those that older clients match on."""
+    """Adds the job id: messages of silo.v1 lack it, and cannot change because older clients match on them."""
     if not isinstance(error, NotFound | Conflict) or f"job {job} " in str(error):
         return error
     return type(error)(f"{job}: {error}")
@@ -78,7 +78,7 @@ def with_job_id(error: ArgosyError, job: str) -> ArgosyError:
 
 @contextmanager
 def about(job: str) -> Iterator[None]:
-    """What is refused within is told with the job that it is about."""
+    """Errors raised within name the job."""
     try:
         yield
     except (NotFound, Conflict) as error:
@@ -86,5 +86,5 @@ def about(job: str) -> Iterator[None]:
 
 
 def is_passing(error: BaseException | None) -> bool:
-    """Whether the same question may be answered when it is asked again."""
+    """Whether a retry may succeed."""
     return isinstance(error, NotOwner | Unavailable | Throttled) and not isinstance(error, NotDone)

@@ -1,4 +1,4 @@
-"""Links over gRPC: one channel a node, kept, with what the other side's errors mean here."""
+"""gRPC links: one channel per node, reused, with gRPC errors converted."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from argosy.jobs.sdk.ports import RpcMethod
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.keepalive_time_ms", 20_000),  # a node that is cut off is noticed by a poll that waits
+    ("grpc.keepalive_time_ms", 20_000),  # so that a long poll detects a node that is cut off
     ("grpc.keepalive_timeout_ms", 5_000),
-    # A node that comes back is found within moments; gRPC's own back-off goes up to two minutes.
+    # A node that returns is found quickly; gRPC's own back-off grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2_000),
@@ -55,7 +55,7 @@ class GrpcLink:
 
 
 class GrpcLinks:
-    """Channels are opened when they are first needed, encrypted if there are credentials."""
+    """Opens channels on first use, encrypted if there are credentials."""
 
     def __init__(self, credentials: grpc.ChannelCredentials | None = None) -> None:
         self._credentials = credentials
@@ -63,7 +63,7 @@ class GrpcLinks:
 
     def link(self, address: str) -> GrpcLink:
         if not address:
-            raise Unavailable("no node serves this shard just now: try again shortly")
+            raise Unavailable("no node serves this shard at the moment; retry")
         if address not in self._links:
             if self._credentials is None:
                 channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
@@ -81,5 +81,5 @@ class GrpcLinks:
 def channel_credentials(
     *, ca: bytes | None = None, cert: bytes | None = None, key: bytes | None = None
 ) -> grpc.ChannelCredentials:
-    """PEM texts: the authority of the nodes (by default the machine's), and who we are where they want to know."""
+    """PEM texts: the nodes' authority (by default the system's), and a client certificate if the nodes require one."""
     return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)

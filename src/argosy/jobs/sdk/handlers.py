@@ -1,9 +1,9 @@
-"""Handlers: the functions a worker calls, and the decorator that makes one known before there is a worker.
+"""Handlers: the functions that a worker calls, their context, and the decorator that marks them.
 
     @job("mail")
     async def send_mail(payload, context): ...
 
-A handler takes the payload, and the context as a second argument if it wants it. What it returns is the job's result.
+A handler takes the payload, and optionally the context. What it returns is the job's result.
 """
 
 import inspect
@@ -19,11 +19,11 @@ from argosy.jobs.sdk.payload_codec import pack, unpack
 
 
 class TaskStopped(Exception):
-    """Raised by `Context.check`: the job was cancelled, or is no longer this worker's."""
+    """Raised by `TaskContext.check`: the job was cancelled, or its lease was lost."""
 
 
 class TaskContext:
-    """May be used from any thread."""
+    """What a handler knows about its task. Safe for use from any thread."""
 
     def __init__(self, leased: pb.LeasedTask, wake: Callable[[], None]) -> None:
         task = leased.task
@@ -49,30 +49,30 @@ class TaskContext:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether to stop: async handlers are cancelled, others must look."""
+        """Whether to stop. Async handlers are cancelled; other handlers have to check."""
         return self._is_cancelled
 
     def check(self) -> None:
-        """Raises Stopped if the work is no longer wanted; a handler may let that rise."""
+        """Raises TaskStopped if the handler should stop; a handler may let it propagate."""
         if self._is_cancelled:
-            raise TaskStopped(f"job {self.job_id} is to stop")
+            raise TaskStopped(f"job {self.job_id} was cancelled, or its lease lost")
 
     def progress(self, value: object) -> None:
-        """Tells whoever looks at the job how far it is; sent soon, and only the latest."""
+        """Publishes progress to readers of the job; only the latest value is sent, soon."""
         self._progress = pack(value)
         self._wake()
 
     def cancel(self) -> None:
-        """For the worker."""
+        """Called by the worker."""
         self._is_cancelled = True
 
     def restore_progress(self, progress: bytes | None) -> None:
-        """For the worker: it could not be sent; a later one counts more."""
+        """Called by the worker when sending failed; a newer value wins."""
         if self._progress is None:
             self._progress = progress
 
     def pop_progress(self) -> bytes | None:
-        """For the worker: what is to be sent, once."""
+        """Called by the worker: the value to send, once."""
         taken, self._progress = self._progress, None
         return taken
 
@@ -81,13 +81,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 HANDLER_ERROR = "HANDLER_ERROR"  # the code of a failure that was an exception
 MESSAGE_CHARS_MAX = 2_000
-TRACEBACK_CHARS_MAX = 8_000  # its end, where the cause is
+TRACEBACK_CHARS_MAX = 8_000  # the end, where the cause is
 _MARK = "_argosy_task_group"
 
 
 @dataclass(frozen=True)
 class Handler:
-    """Whether it is async and wants the context is read off its signature once."""
+    """A handler; whether it is async and takes the context is read from its signature once."""
 
     task_group: str
     function: Callable[..., Any]
@@ -96,7 +96,7 @@ class Handler:
 
 
 def job(task_group: str) -> Callable[[F], F]:
-    """Marks a function as the handler of a group; it stays an ordinary function."""
+    """Marks a function as the handler of a group; it remains an ordinary function."""
 
     def mark(function: F) -> F:
         setattr(function, _MARK, task_group)
@@ -113,19 +113,19 @@ def handler_of(task_group: str, function: Callable[..., Any]) -> Handler:
     ]
     if len(positional) not in (1, 2):
         raise Invalid(
-            f"the handler of {task_group!r} must take the payload and, if it likes, the context; "
+            f"the handler of {task_group!r} must take the payload and optionally the context; "
             f"it takes {len(positional)} arguments"
         )
     return Handler(task_group, function, inspect.iscoroutinefunction(function), len(positional) == 2)
 
 
 def find_marked(things: Iterable[object]) -> list[Handler]:
-    """The handlers among some things: those with the decorator `job`."""
+    """The handlers among some objects: those decorated with `job`."""
     return [handler_of(getattr(thing, _MARK), thing) for thing in things if callable(thing) and hasattr(thing, _MARK)]
 
 
 def failure_of(error: BaseException) -> Failure:
-    """What is told of an exception: never more than the bounds, whatever it drags along."""
+    """A failure report for an exception, within the bounds above."""
     trace = "".join(traceback.format_exception(error))
     return Failure(
         HANDLER_ERROR,

@@ -1,4 +1,4 @@
-"""A job as its owner sees it, read from the wire."""
+"""A job as clients see it, decoded from messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from argosy.jobs.silo import silo_pb2
 
 @dataclass(frozen=True)
 class AttemptInfo:
-    """One try. `data` is the result, or what the worker told of its failure."""
+    """One attempt. `data` is the result, or the error data of its failure."""
 
     number: int
     status: AttemptStatus
@@ -25,7 +25,7 @@ class AttemptInfo:
 
 @dataclass(frozen=True)
 class JobInfo:
-    """All that can be seen of a job; what clients and workers packed is unpacked when it is asked for."""
+    """Everything visible of a job; payload, progress and result are decoded on access."""
 
     id: str
     tenant: str
@@ -34,14 +34,14 @@ class JobInfo:
     priority: int
     enqueued_at_ms: int
     changed_at_ms: int
-    next_start_at_ms: int  # 0 unless it waits
+    next_start_at_ms: int  # 0 unless it is scheduled
     attempt: int
-    is_dead: bool  # failed for good: `requeue` starts it anew
-    cancelled_at_ms: int  # not 0: it was told to stop
+    is_dead: bool  # failed with no retries left: `requeue` schedules it again
+    cancelled_at_ms: int  # not 0: it was asked to stop
     metadata: Mapping[str, str]
     payload_bytes: bytes
     progress_bytes: bytes
-    result_bytes: bytes | None  # of one that has succeeded
+    result_bytes: bytes | None  # of a job that succeeded
     retry: RetryPolicy | None
     limits: tuple[Limit, ...]
     waiting_for: tuple[str, ...]
@@ -49,7 +49,7 @@ class JobInfo:
     unique_key: str
     schedule: str
     trace: str
-    attempts: tuple[AttemptInfo, ...] = ()  # oldest first, if they were asked for
+    attempts: tuple[AttemptInfo, ...] = ()  # oldest first, if requested
 
     @property
     def payload(self) -> Any:

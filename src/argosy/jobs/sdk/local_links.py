@@ -1,4 +1,4 @@
-"""Links to a node in this very process: the same calls as over the wire, without one."""
+"""Links to a node in the same process: the same calls without a network."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ from argosy.jobs.sql.service import SqlEngine
 
 
 class LocalLink:
-    """Asks a broker directly; whoever asks must still show who they are."""
+    """Calls a broker directly; the caller's token is checked as on the wire."""
 
     def __init__(self, broker: Broker, *, with_tenants: bool = False, access: Access | None = None) -> None:
         tenancy = Tenancy(broker, is_on=with_tenants)
@@ -35,7 +35,7 @@ class LocalLink:
 
 
 class LocalLinks:
-    """What is for this node stays here; the rest goes to the others, if there may be any."""
+    """The local node directly, other nodes over `others`, if there are any."""
 
     def __init__(self, local: LocalLink, address: str = "", others: NodeLinks | None = None) -> None:
         self._local = local

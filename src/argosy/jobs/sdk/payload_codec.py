@@ -1,4 +1,4 @@
-"""Payloads, results and progress as bytes: msgpack, unless they are bytes already, which nobody looks into."""
+"""Encoding of payloads, results and progress: msgpack; bytes are passed through unchanged."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _decode = msgspec.msgpack.Decoder().decode
 
 
 def pack(value: object) -> bytes:
-    """Bytes stay as they are. None is nothing, and comes back as None."""
+    """Bytes are kept as they are. None becomes empty, and is decoded as None."""
     if value is None:
         return b""
     if isinstance(value, bytes | bytearray | memoryview):
@@ -21,14 +21,14 @@ def pack(value: object) -> bytes:
         try:
             packed = _encode(value)
         except (TypeError, ValueError, OverflowError) as error:
-            raise Invalid(f"this cannot be packed as msgpack ({error}): send plain values, or bytes") from error
+            raise Invalid(f"cannot encode the value as msgpack ({error}); send plain values, or bytes") from error
     if len(packed) > PAYLOAD_BYTES_MAX:
-        raise Invalid(f"packed, it has {len(packed)} bytes; {PAYLOAD_BYTES_MAX} are allowed: send a reference instead")
+        raise Invalid(f"the encoded value has {len(packed)} bytes; at most {PAYLOAD_BYTES_MAX} are allowed")
     return packed
 
 
 def unpack(data: bytes) -> Any:
-    """What was packed; bytes that are no msgpack come back as bytes."""
+    """The decoded value; bytes that are not msgpack are returned as bytes."""
     if not data:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What the SDK needs beneath it: a way to each node."""
+"""The calls that the SDK makes, and the port it needs: a link to each node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,16 +43,16 @@ DELETE_SCHEDULE = RpcMethod(JOBS, "DeleteSchedule", api.DeleteScheduleResponse)
 
 
 class NodeLink(Protocol):
-    """A way to one node. What goes wrong is an error by remedy."""
+    """A connection to one node. Failures are raised as Argosy's errors."""
 
     async def call(self, call: RpcMethod, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any: ...
 
 
 class NodeLinks(Protocol):
-    """The ways to all nodes, by address."""
+    """Links to all nodes, by address."""
 
     def link(self, address: str) -> NodeLink:
-        """Unavailable if the address is none."""
+        """Unavailable if the address is empty."""
         ...
 
     async def close(self) -> None: ...

@@ -1,8 +1,4 @@
-"""Puts each question to the node that can answer it: learns the map, follows hints, and tries again within bounds.
-
-A question may be asked again after an Unavailable, which leaves open whether it took effect: so what is asked through
-here must bear that, as enqueueing does by naming each job itself.
-"""
+"""Routing: sends each call to the node that serves it, learns the shard map, follows hints, retries within bounds."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,17 +18,19 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 TIMEOUT_S = 30.0  # of one call
-BACKOFF = Backoff(first_s=0.1, ceiling_s=5.0, attempts_max=9)  # about 16 s: a crashed node's shards have moved by then
-HINTS_MAX = 2  # followed at once; after that it waits like the rest
+BACKOFF = Backoff(
+    first_s=0.1, ceiling_s=5.0, attempts_max=9
+)  # about 16 s: by then the shards of a crashed node have moved
+HINTS_MAX = 2  # followed at once; further ones wait like other retries
 BATCH_ITEMS_MAX = 1_000  # of one call
 BATCH_BYTES_MAX = 8 << 20
-SENDS_MAX = 8  # batches of one question under way at once
+SENDS_MAX = 8  # batches of one call in progress
 
 Send = Callable[[str, Sequence[tuple[T, ShardInfo]]], Awaitable[Sequence[R | ArgosyError]]]
 
 
 class SharedRouting:
-    """What all callers of one client share: the links and the newest map."""
+    """State shared by all callers of a client: the links and the newest map."""
 
     def __init__(self, links: NodeLinks, seeds: Sequence[str]) -> None:
         if not seeds:
@@ -44,7 +42,7 @@ class SharedRouting:
 
 
 class ShardRouter:
-    """Asks on behalf of one caller, whose headers go with every call."""
+    """Makes calls for one caller, whose headers it sends."""
 
     def __init__(
         self,
@@ -64,7 +62,7 @@ class ShardRouter:
         self._backoff = backoff
 
     def with_headers(self, headers: Mapping[str, str]) -> "ShardRouter":
-        """The same for another caller."""
+        """The same router for another caller."""
         other = copy(self)
         other._headers = dict(headers)
         return other
@@ -73,7 +71,7 @@ class ShardRouter:
         return self.known.map or await self.refresh()
 
     async def refresh(self) -> ShardMap:
-        """A newer map; those who want one at the same time get the same."""
+        """A newer map; concurrent callers share one read."""
         before = self.known.map
         async with self.known.reading:
             if self.known.map is not None and self.known.map is not before:
@@ -81,8 +79,8 @@ class ShardRouter:
             return await self.read()
 
     async def read(self) -> ShardMap:
-        """The map as the first node that answers tells it to this very caller."""
-        known, failure = self.known, Unavailable("no node of the cluster is known")
+        """The map from the first node that answers this caller."""
+        known, failure = self.known, Unavailable("no known node of the cluster")
         members = [member.address for member in known.map.members] if known.map else []
         for address in dict.fromkeys([*members, *known.seeds]):
             try:
@@ -95,7 +93,7 @@ class ShardRouter:
         raise failure
 
     async def call(self, address: str, call: RpcMethod, request: Any, *, timeout_s: float | None = None) -> Any:
-        """Asks one node, once."""
+        """Calls one node, once."""
         link = self.known.links.link(address)
         return await link.call(call, request, timeout_s=timeout_s or self._timeout_s, headers=self._headers)
 
@@ -107,7 +105,7 @@ class ShardRouter:
         *,
         attempts_max: int | None = None,
     ) -> Any:
-        """Asks whoever has the shard, again and again while that may help."""
+        """Calls the node that has the shard; retries while that may help."""
         failures, hints = 0, 0
         while True:
             here: ShardInfo | None = None
@@ -133,8 +131,8 @@ class ShardRouter:
         *,
         attempts_max: int | None = None,
     ) -> list[R | ArgosyError]:
-        """Asks each node for its part of the items; those that were answered with a passing error are asked again."""
-        answers: list[R | ArgosyError] = [Unavailable("it was not asked")] * len(items)
+        """Sends each node its items; items with a retryable error are sent again."""
+        answers: list[R | ArgosyError] = [Unavailable("not sent")] * len(items)
         waiting, failures, hints = list(range(len(items))), 0, 0
         while waiting:
             is_hinted = await self._round(items, waiting, tenant_of, size_of, send, answers)
@@ -156,7 +154,7 @@ class ShardRouter:
         send: "Send[T, R]",
         answers: list[R | ArgosyError],
     ) -> bool:
-        """Fills in the answers; says whether a hint was learnt."""
+        """Fills in the answers; returns whether a hint was followed."""
         try:
             shards = await self.map()
             for_shard = [(at, shards.shard_of(tenant_of(items[at]))) for at in waiting]
@@ -182,7 +180,7 @@ class ShardRouter:
         return is_hinted
 
     def _follow(self, place: ShardInfo | None, error: BaseException | None) -> bool:
-        """Remembers where another node says that the shard is."""
+        """Stores the address that another node has given for the shard."""
         if place is None or not isinstance(error, NotOwner) or not error.hint or self.known.map is None:
             return False
         self.known.map = self.known.map.with_address(place.id, error.hint)
@@ -196,7 +194,7 @@ class ShardRouter:
         try:
             await self.refresh()
         except Unavailable:
-            pass  # the next attempt says so itself
+            pass  # the next attempt raises it
 
 
 def _error(answer: object) -> ArgosyError | None:
@@ -206,7 +204,7 @@ def _error(answer: object) -> ArgosyError | None:
 def _batches(
     for_shard: Sequence[tuple[int, ShardInfo]], size_of: Callable[[int], int]
 ) -> list[list[tuple[int, ShardInfo]]]:
-    """By node, in order, none larger than the bounds."""
+    """Batches by node, in order, within the bounds."""
     by_address: dict[str, list[tuple[int, ShardInfo]]] = {}
     for each in for_shard:
         by_address.setdefault(each[1].address, []).append(each)

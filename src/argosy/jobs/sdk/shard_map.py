@@ -1,4 +1,4 @@
-"""Which node has a tenant's jobs, as far as a client knows: the map of shards, mended by hints between two readings."""
+"""The shard map as a client knows it: which node has a tenant's jobs. Hints update it between two reads."""
 
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from argosy.jobs.silo import silo_pb2 as silo
 
 
 class ShardMap:
-    """Never changed; `moved` makes another."""
+    """Immutable; `with_address` returns a copy."""
 
     def __init__(self, places: Iterable[ShardInfo], members: Iterable[ClusterMember]) -> None:
         self.shards = sorted(places, key=lambda place: place.range_start)
@@ -29,23 +29,23 @@ class ShardMap:
         )
 
     def shard_of(self, tenant: str) -> ShardInfo:
-        """The shard that has the tenant."""
+        """The tenant's shard."""
         at = bisect_right(self._starts, f"{hash64(tenant):016x}") - 1
         if at < 0:
-            raise Unavailable("the cluster has no shards yet: try again shortly")
+            raise Unavailable("the cluster has no shards yet; retry")
         return self.shards[at]
 
     def by_id(self, shard_id: str) -> ShardInfo:
         found = next((place for place in self.shards if place.id == shard_id), None)
         if found is None:
-            raise NotFound(f"the cluster has no shard {shard_id}: `argosy shard list` shows those it has")
+            raise NotFound(f"shard {shard_id} not found; run `argosy shard list` for the existing ones")
         return found
 
     def with_address(self, shard_id: str, address: str) -> "ShardMap":
-        """As a node has hinted."""
+        """A copy with the address that a node has given for the shard."""
         places = [replace(place, address=address) if place.id == shard_id else place for place in self.shards]
         return ShardMap(places, self.members)
 
     def addresses(self) -> list[str]:
-        """Where shards are served; each once."""
+        """Addresses of nodes that serve shards, each once."""
         return list(dict.fromkeys(place.address for place in self.shards if place.node or place.address))

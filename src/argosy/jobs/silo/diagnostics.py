@@ -1,8 +1,4 @@
-"""What this process is busy with: stacks of its threads and tasks, and where its memory was allocated.
-
-A thread of its own looks at the stacks, because the event loop cannot look at itself while it works. Results are text:
-one line per stack, outermost frame first, with a count behind it, which flame graph tools read as it is.
-"""
+"""Profiles of this process: stacks of threads and tasks, and memory allocations."""
 
 import asyncio
 import sys
@@ -59,7 +55,7 @@ class ProcessDiagnostics:
 
     def _begin(self) -> None:
         if self._is_profiling:
-            raise Throttled("a profile of this process is being taken: wait for it", retry_after_s=1.0)
+            raise Throttled("a profile of this process is in progress; retry", retry_after_s=1.0)
         self._is_profiling = True
 
 
@@ -73,7 +69,7 @@ def _sample(seconds: int, frequency: int, stopped: threading.Event) -> tuple[Cou
                 stack = _folded(frame)
                 stacks[stack if stack in stacks or len(stacks) < STACKS_MAX else "other stacks"] += 1
         samples += 1
-        # The next round is counted from the start, so that slow rounds do not lower the frequency.
+        # The next sample is timed from the start, so slow samples do not lower the frequency.
         stopped.wait(max(0.0, start + samples / frequency - now))
     return stacks, samples
 
@@ -96,7 +92,7 @@ def _allocated_since(before: tracemalloc.Snapshot) -> bytes:
 
 
 def _shown(task: "asyncio.Task[object]") -> str:
-    """The task and what it awaits, down to the innermost that can be seen."""
+    """The task and its chain of awaits, as far as visible."""
     awaited: Any = task.get_coro()
     lines = [task.get_name()]
     while awaited is not None and len(lines) <= TASK_FRAMES_MAX:

@@ -1,4 +1,4 @@
-"""The calls of operators: the cluster, the shards of this node, and what this process is busy with."""
+"""Operator calls: the cluster, the shards of this node, and profiles of this process."""
 
 import re
 from typing import Protocol
@@ -19,23 +19,23 @@ _HASH = re.compile(r"[0-9a-f]{16}")
 
 
 class Diagnostics(Protocol):
-    """What a process can tell of itself."""
+    """Profiles of a process."""
 
     async def cpu(self, seconds: int, frequency: int) -> tuple[bytes, int]:
-        """Stacks of all threads as folded text, and how often they were looked at."""
+        """Stacks of all threads as folded text, and the number of samples."""
         ...
 
     async def heap(self, seconds: int) -> bytes:
-        """What was allocated meanwhile; Conflict unless allocations are being traced."""
+        """Allocations in the period; Conflict unless allocations are traced."""
         ...
 
     def tasks(self) -> tuple[str, int]:
-        """The stacks of what is being awaited, and how many there are."""
+        """Stacks of the pending tasks, and their number."""
         ...
 
 
 class ShardOperations:
-    """`silo.v1.Silo`, as far as it is about nodes and shards. A tenant's key opens only the map of the cluster."""
+    """The calls of `silo.v1.Silo` about nodes and shards. A tenant's key may only read the cluster topology."""
 
     def __init__(self, broker: Broker, diagnostics: Diagnostics, *, is_dev: bool) -> None:
         self._broker = broker
@@ -68,7 +68,7 @@ class ShardOperations:
             try:
                 stats = await self._broker.stats(shard_id)
             except (NotOwner, Unavailable):
-                continue  # it has left since
+                continue  # released meanwhile
             shards.append(
                 pb.OwnedShardInfo(
                     shard_id=shard_id,
@@ -111,7 +111,7 @@ class ShardOperations:
     async def configure_shard(
         self, request: pb.ConfigureShardRequest, context: CallContext
     ) -> pb.ConfigureShardResponse:
-        """Every node may serve every shard: only the default ring has members, so only that can be chosen."""
+        """Every node may serve every shard: only the default ring has members, so only it can be selected."""
         context.caller.check_whole("configure a shard")
         check_shard_id(request.shard)
         if not any(place.id == request.shard for place in self._broker.topology().shards):

@@ -1,4 +1,4 @@
-"""`Query` and `QueryArrow`: a statement about one shard, and its result as messages."""
+"""`Query` and `QueryArrow`: one statement on one shard, and its result as messages."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Protocol
@@ -19,7 +19,7 @@ INT64_MAX = (1 << 63) - 1
 
 
 class QueryEngine(Protocol):
-    """What answers statements."""
+    """Executes statements."""
 
     async def query(
         self, shard_id: str, rows: RowReader, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
@@ -27,7 +27,7 @@ class QueryEngine(Protocol):
 
 
 class ArrowEncoder(Protocol):
-    """What spells results in Arrow's own format."""
+    """Encodes results in the Arrow format."""
 
     def messages(self, result: SqlResult) -> list[bytes]:
         """Whole IPC streams of one record batch each; the first has the schema even if there are no rows."""
@@ -35,7 +35,7 @@ class ArrowEncoder(Protocol):
 
 
 class SqlCalls:
-    """A request that names a tenant sees nothing but that tenant's rows, and so does a tenant's key."""
+    """Requests that name a tenant, and callers with a tenant's key, see only that tenant's rows."""
 
     def __init__(self, broker: Broker, tenancy: Tenancy, engine: QueryEngine, arrow: ArrowEncoder | None) -> None:
         self._broker = broker
@@ -65,7 +65,7 @@ class SqlCalls:
         tenant = self._tenancy.tenant_or_all(context, request.tenant)
         self._tenancy.shard(request.shard, tenant)
         if not self._tenancy.is_on:
-            tenant = NO_TENANT  # there is no other, and a tenant makes the indexes usable
+            tenant = NO_TENANT  # the only tenant; naming it lets the indexes be used
         parameters = {str(at): _value(parameter) for at, parameter in enumerate(request.parameters, 1)}
         rows = self._broker.rows(request.shard)
         try:

@@ -1,1 +1,1 @@
-"""Jobs over HTTP and JSON: for curl, for browsers, for languages without an SDK."""
+"""Jobs over HTTP and JSON: for curl, browsers and languages without an SDK."""

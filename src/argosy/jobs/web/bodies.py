@@ -1,4 +1,4 @@
-"""The JSON that is sent to us, as the nouns of the room. A field that is not known is refused by name."""
+"""JSON request bodies. Unknown fields are rejected by name."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias, TypeVar
@@ -26,13 +26,13 @@ from argosy.jobs.sdk.payload_codec import pack
 T = TypeVar("T")
 
 BATCH_MAX = 1_000  # jobs, heartbeats or outcomes in one request
-TASKS_MAX = 100  # leased by one request
+TASKS_MAX = 100  # per request
 WAIT_S_MAX = 60.0
-RETRY_MS_MAX = 3_600_000  # between two tries, unless it is said
+RETRY_MS_MAX = 3_600_000  # between two attempts, by default
 
 
 class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What all bodies are."""
+    """Base of all bodies."""
 
 
 class RetryBody(RequestBody):
@@ -73,7 +73,7 @@ LimitBody: TypeAlias = ConcurrencyBody | FloatingBody | RateBody
 
 
 class JobBody(RequestBody):
-    """A job; its payload as JSON (which workers get as msgpack), or as bytes in base64."""
+    """A job; the payload as JSON (workers get msgpack), or as bytes in base64."""
 
     task_group: str
     payload: Any = None
@@ -129,7 +129,7 @@ class LeaseBody(RequestBody):
 
 
 class HeartbeatBody(RequestBody):
-    """`tenant` as it was told with the task; by default that of the request."""
+    """`tenant` as received with the task; default: the tenant of the request."""
 
     task: str
     tenant: str | None = None
@@ -147,7 +147,7 @@ class FailureBody(RequestBody):
 
 
 class OutcomeBody(RequestBody):
-    """One of success (with any result, null too), failure, cancelled and released; `tenant` as for a heartbeat."""
+    """One of success (any result, null too), failure, cancelled and released; `tenant` as for a heartbeat."""
 
     task: str
     tenant: str | None = None
@@ -175,11 +175,11 @@ def read(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except msgspec.DecodeError as error:
-        raise Invalid(f"the body is not the JSON that is wanted here: {error}") from error
+        raise Invalid(f"invalid request body: {error}") from error
 
 
 def read_jobs(body: bytes, tenant: str) -> tuple[list[NewJob], bool]:
-    """One job or an array of them, and whether it was an array."""
+    """One job or an array of jobs; the flag says whether it was an array."""
     if body.lstrip()[:1] != b"[":
         return [read(body, JobBody).job(tenant)], False
     bodies = read(body, list[JobBody])
@@ -189,7 +189,7 @@ def read_jobs(body: bytes, tenant: str) -> tuple[list[NewJob], bool]:
 
 def check_batch(count: int) -> None:
     if count > BATCH_MAX:
-        raise Invalid(f"one request may bring {BATCH_MAX} items; got {count}")
+        raise Invalid(f"a request may have at most {BATCH_MAX} items; got {count}")
 
 
 def _limit(body: LimitBody) -> Limit:

@@ -1,7 +1,4 @@
-"""The routes. Any node may be asked: what is another's is asked there, with the caller's own token.
-
-The tenant is named by the header `x-argosy-tenant` or by `?tenant=`.
-"""
+"""HTTP routes. Any node accepts any request and forwards it to the node that serves it, with the caller's token."""
 
 from collections.abc import Awaitable, Callable
 
@@ -18,7 +15,7 @@ from argosy.jobs.sdk.payload_codec import pack
 from argosy.jobs.sdk.task_leases import HeldTask, TaskLeases
 from argosy.jobs.web import bodies, json_views
 
-BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX  # one payload of the largest size fits, in base64 and with the rest
+BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX  # the largest payload fits, in base64 and with the other fields
 TENANT_HEADER = "x-argosy-tenant"
 _PASSED_ON = ("authorization", "traceparent")
 _NO_WORDS = {"0", "false", "no", ""}
@@ -27,7 +24,7 @@ Answer = Callable[[Request, JobsClient], Awaitable[Response]]
 
 
 def jobs_routes(client: JobsClient) -> list[BaseRoute]:
-    """To be mounted by a process; `client` is one that reaches all nodes."""
+    """Routes for a server; `client` reaches all nodes."""
 
     def route(path: str, answer: Answer, method: str) -> Route:
         async def endpoint(request: Request) -> Response:
@@ -71,7 +68,7 @@ async def _body(request: Request) -> bytes:
 
 
 async def _put(request: Request, client: JobsClient) -> Response:
-    """201 and the id of one; 200 and a result for each of many."""
+    """201 and the id for one job; 200 and a result for each of several."""
     jobs, are_many = bodies.read_jobs(await _body(request), client.tenant)
     answers = await client.enqueue_many(jobs)
     if are_many:
@@ -92,7 +89,7 @@ async def _get(request: Request, client: JobsClient) -> Response:
 
 
 async def _result(request: Request, client: JobsClient) -> Response:
-    """200 when the job is done, however it went; 202 while it is not. `?wait_s=` waits for it."""
+    """200 when the job is done, whatever its outcome; 202 before. `?wait_s=` waits."""
     id = request.path_params["id"]
     wait_s = min(_number(request, "wait_s", 0.0), bodies.WAIT_S_MAX)
     try:
@@ -152,10 +149,10 @@ async def _delete(request: Request, client: JobsClient) -> Response:
 
 
 async def _lease(request: Request, client: JobsClient) -> Response:
-    """Tasks of all tenants, so a tenant's key is refused. Limits are not refreshed over HTTP."""
+    """Tasks of all tenants, so a tenant's key is rejected. Floating limits are not refreshed over HTTP."""
     body = bodies.read(await _body(request), bodies.LeaseBody)
     if not (1 <= body.max_tasks <= bodies.TASKS_MAX and 0 <= body.wait_s <= bodies.WAIT_S_MAX):
-        raise Invalid(f"max_tasks is 1 to {bodies.TASKS_MAX} and wait_s 0 to {bodies.WAIT_S_MAX:g}")
+        raise Invalid(f"max_tasks must be 1 to {bodies.TASKS_MAX} and wait_s 0 to {bodies.WAIT_S_MAX:g}")
     leases = TaskLeases(client.router, body.worker)
     response = await leases.lease_anywhere(body.task_group, body.max_tasks, wait_s=body.wait_s)
     return json_response({"tasks": [json_views.task_to_json(task) for task in response.tasks]})
@@ -224,12 +221,12 @@ def _number(request: Request, name: str, default: float) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 1e9:
-        raise Invalid(f"{name} must be a number, not below 0; got {text!r}")
+        raise Invalid(f"{name} must be a number of at least 0; got {text!r}")
     return number
 
 
 def _limit(request: Request) -> int:
-    """Its bounds are for the client to check."""
+    """The client checks the bounds."""
     text = request.query_params.get("limit")
     try:
         return FIND_DEFAULT if text is None else int(text)
@@ -244,14 +241,14 @@ def _status(text: str | None) -> JobStatus | None:
         return JobStatus[text.upper()]
     except KeyError:
         known = ", ".join(status.name.lower() for status in JobStatus)
-        raise Invalid(f"there is no status {text!r}; there are {known}") from None
+        raise Invalid(f"unknown status {text!r}; use one of {known}") from None
 
 
 def _pair(text: str | None) -> tuple[str, str] | None:
-    """`key:value`; the value may hold colons, a key may not."""
+    """`key:value`; a key may not contain colons."""
     if text is None:
         return None
     key, colon, value = text.partition(":")
     if not (key and colon):
-        raise Invalid(f"metadata is asked for as key:value; got {text!r}")
+        raise Invalid(f"metadata must be key:value; got {text!r}")
     return key, value

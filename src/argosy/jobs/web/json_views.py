@@ -1,4 +1,4 @@
-"""Jobs and tasks as JSON. What clients packed is shown as it was meant if JSON can say it, else in base64."""
+"""Jobs and tasks as JSON. Values that JSON cannot represent are in base64."""
 
 from base64 import b64encode
 from typing import Any
@@ -15,7 +15,7 @@ from argosy.jobs.sdk.payload_codec import unpack
 
 
 def bytes_to_json(name: str, data: bytes) -> dict[str, Any]:
-    """`name`, or `name_base64` where the bytes are no msgpack or hold what JSON has no word for."""
+    """`name`, or `name_base64` if the bytes are not msgpack or JSON cannot represent the value."""
     value = unpack(data)
     if not isinstance(value, bytes):
         try:
