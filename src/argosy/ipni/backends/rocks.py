@@ -1,12 +1,12 @@
-"""The content index in RocksDB: the store of an indexer that lasts.
+"""The content index in RocksDB: an indexer's persistent store.
 
-Everything happens on the event loop, in pieces of a few milliseconds: the binding holds the interpreter while it writes
-and seeks, so threads would gain nothing; only what lets it go (flush, sync, compaction) is done in one. Between pieces
-others run, so a find never waits for more than one of them.
+Everything runs on the event loop in pieces of a few milliseconds: the binding holds the GIL while it writes and
+seeks, so threads would gain nothing; only flush, sync and compaction, which release it, run in one. Other tasks run
+between pieces, so a find waits for one piece at most.
 
-A put of more than a piece is therefore several batches, and the rows and the value go with the last. A crash in between
-leaves entries without the rows that tell of them: of a new context they are nobody's and are swept, of a known one they
-are found, and putting them again changes nothing.
+A larger put is therefore several batches, and the rows and the value go with the last. A crash in between leaves
+entries without rows: those of a new context belong to none and are swept, those of an existing one are found, and
+putting them again has no effect.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Signed envelopes: a payload, what kind it is, and the key that signed both for one domain.
+"""Signed envelopes: a payload, its kind, and the key that signed both for one domain.
 
-The domain is not in the envelope: whoever opens it says which one it must have been sealed for.
+The domain is not in the envelope: the verifier states for which domain it must have been sealed.
 """
 
 from dataclasses import dataclass

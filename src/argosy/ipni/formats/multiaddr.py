@@ -1,7 +1,6 @@
-"""Multiaddrs: how to reach somebody, protocol by protocol, as text (`/ip4/127.0.0.1/tcp/80/http`) or bytes.
+"""Multiaddrs: network addresses, protocol by protocol, as text (`/ip4/127.0.0.1/tcp/80/http`) or bytes.
 
-Addresses are kept as texts. A protocol that is not in the table raises UnknownProtocol, so that a caller can pass over
-one such address and keep the others.
+Addresses are stored as text. An unknown protocol raises UnknownProtocol, so that a caller can skip one address.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Signed peer records: a provider's own word for where it is reached, newer than any with a lower number."""
+"""Signed peer records: a provider's signed addresses, newer than any with a lower sequence number."""
 
 from dataclasses import dataclass
 

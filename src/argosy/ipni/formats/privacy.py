@@ -1,7 +1,7 @@
-"""Double hashing: lookups in which the indexer does not learn what was looked up.
+"""Double hashing: lookups in which the indexer does not learn the multihash.
 
-A client asks for the second hash of a multihash and gets value keys encrypted under the multihash itself; with a value
-key it asks for the metadata, encrypted under that value key. The formulas are those of dhstore.
+A client sends the second hash of a multihash and receives value keys encrypted with the multihash; with a value key
+it requests the metadata, encrypted with that key. The formulas are those of dhstore.
 """
 
 from hashlib import sha256

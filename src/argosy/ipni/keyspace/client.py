@@ -1,7 +1,7 @@
-"""The client of query nodes over HTTP.
+"""Client of query nodes over HTTP.
 
-Whatever a node refuses comes back as the error it was; what did not get there, or was never answered, is Unavailable.
-Every call has a deadline and every answer a bound. All calls to a node may be repeated: the second changes nothing.
+A node's error is raised as the same error here; a request that was not delivered or not answered raises Unavailable.
+Every call has a deadline and a size limit. All calls are idempotent.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
-"""A query node over HTTP: msgpack in and out, for those who show the token.
+"""A query node over HTTP: msgpack in and out, authenticated by token.
 
-Errors are as everywhere (`base.http`): 409 tells a caller that its layout is out of date, 421 that this node has not
-got what it was asked for.
+Errors are those of `base.http`: 409 means that the caller's layout is out of date, 421 that this node does not own
+the requested slot.
 
-A request is given up before its caller gives it up: done later, it could undo what the caller has done since.
+A request times out here before its caller gives up: executed later, it could undo what the caller has done since.
 """
 
 import asyncio

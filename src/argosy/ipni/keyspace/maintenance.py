@@ -1,7 +1,7 @@
-"""What a query node does by itself: follows the layout, gathers the slots it owns anew, deletes what it must not keep.
+"""Background work of a query node: follows the layout, fetches slots that it gained, deletes those that it lost.
 
-Each step is bounded, and what it has done is written down, so a node that was stopped goes on where it was; of a slot
-that was under way it asks again from the beginning.
+Each step is bounded and its result is stored, so a restarted node continues; a slot that was being fetched starts
+again.
 """
 
 from argosy.base import logs
@@ -95,7 +95,7 @@ class KeyspaceMaintenance:
         return await self._node.sweep(self._settings.clear_entries) > 0
 
     def _warn_once(self, why: ArgosyError) -> None:
-        """Once, however often it is tried."""
+        """Logs a repeated warning once."""
         if str(why) != self._last_warning:
             self._last_warning = str(why)
             _log.warning("query node waits", node=self._node.name, why=self._last_warning)

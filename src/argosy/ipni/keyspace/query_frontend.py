@@ -1,7 +1,7 @@
-"""The find side of the query layer: answers for all indexers that write to it, and ingests nothing.
+"""The find frontend of the keyspace: answers for all indexers that write to it, and ingests nothing.
 
-What a multihash leads to comes from the query nodes, who the providers are from the indexers that follow them. A
-provider that is met and not known makes it find the indexers again, though not more often than `again_s`.
+Values come from the query nodes, providers from the indexers. A find that meets an unknown provider refreshes the
+providers, at most once per `again_s`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +23,7 @@ log = logs.get("ipni.keyspace")
 
 
 class ProviderSource(Protocol):
-    """Somebody who knows providers, such as the client of an indexer."""
+    """Lists providers, such as the client of an indexer."""
 
     async def providers(self) -> Sequence[Provider]: ...
 

@@ -1,10 +1,10 @@
-"""A query node: an index of some slots, and the layout by which it has them.
+"""A query node: an index of some slots, under one layout.
 
-KEY-1: it answers for a slot only if it has every live entry of it. Requests pass together, each at the node's own
-version; a new layout waits for those inside, so when a node has told a version, nothing of an older one is under way.
+KEY-1: it serves a slot only if it has every live entry of it. Requests share a lock at the node's own version; a new
+layout takes the lock exclusively, so once a node reports a version, no request of an older one is running.
 
-While slots move, whatever is written goes to their new owner too. So what a page of another node brings is old news:
-it never brings back what was removed since the move began (that is written down), nor an older metadata of a context.
+While slots move, writes go to their new owner too. So a page from another node is older: it never restores what was
+removed since the move began (removals are recorded), nor overwrites newer metadata.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ SLOTS_PER_TURN = 64
 
 
 class ReadWriteLock:
-    """Many pass together; whoever wants to be alone waits for those inside, and the next wait for it."""
+    """A lock that many requests share and a layout change takes alone; waiting changes precede new requests."""
 
     def __init__(self) -> None:
         self._inside = 0

@@ -1,4 +1,4 @@
-"""The numbers of the query layer; who its members are is a list and has a file of its own."""
+"""Settings of the keyspace; its members are listed in the layout file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ class KeyspaceSettings:
         None, doc="JSON or TOML file with the nodes of the query layer; an indexer that has one keeps no entries itself"
     )
     node: str = setting("", doc="the name of this query node in the layout file")
-    dir: str = setting("{data}/keyspace", doc="where a query node keeps its part of the index")
+    dir: str = setting("{data}/keyspace", doc="Directory of a query node's part of the index.")
     is_double_hashed: bool = setting(False, doc="keep second hashes too, as ipni.is_double_hashed")
     host: str = setting("127.0.0.1", doc="address a query node listens on")
     port: int = setting(3010, min=0, max=65535, doc="port to listen on; 0 takes a free one")
     token: str | None = setting(None, secret=True, doc="bearer token that query nodes demand and their callers show")
-    call_s: float = setting(10.0, min=0.1, max=600, doc="a query node that is silent for this long is passed over")
-    unreachable_s: float = setting(2.0, min=0, max=600, doc="one that did not answer is asked last for this long")
-    attempts_max: int = setting(6, min=1, max=100, doc="how often a request is tried before the caller must wait")
+    call_s: float = setting(10.0, min=0.1, max=600, doc="Timeout of a request to a query node.")
+    unreachable_s: float = setting(2.0, min=0, max=600, doc="How long a node that did not answer is tried last.")
+    attempts_max: int = setting(6, min=1, max=100, doc="Attempts per request.")
     indexer_urls: tuple[str, ...] = setting(
         (), doc="find URLs of the indexers that write to the query layer; the front asks them who the providers are"
     )
-    providers_s: float = setting(30.0, min=0.1, max=86_400, doc="how often the front asks them")
-    idle_s: float = setting(1.0, min=0.01, max=3600, doc="how often a node looks for a new layout and for work to do")
+    providers_s: float = setting(30.0, min=0.1, max=86_400, doc="Interval of refreshing the providers.")
+    idle_s: float = setting(1.0, min=0.01, max=3600, doc="Interval of checking for a new layout and for work.")
     page_entries: int = setting(8192, min=1, max=16_384, doc="entries that move from node to node in one request")
     clear_entries: int = setting(20_000, min=1, doc="entries deleted or swept in one go, before requests may pass")
 

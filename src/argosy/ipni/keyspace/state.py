@@ -1,7 +1,7 @@
-"""What a query node may claim: the slots it has in full, and the layouts it may follow.
+"""State of a query node: the slots that it has in full, and the layouts that it may follow.
 
-KEY-1: a node answers for a slot only if it has every live entry of it. So it follows a layout only if it has all that
-the layout takes for granted, and only the one after its own: whoever missed a change may have missed removals too.
+KEY-1: a node serves a slot only if it has every live entry of it. So it follows a layout only if it has every slot
+that the layout presumes, and only the next version: a node that missed a change may have missed removals.
 """
 
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""What query nodes and those who ask them say to one another: msgpack, every part of it bounded."""
+"""Messages between query nodes and their clients: msgpack with bounded fields."""
 
 from typing import Annotated, Any, Generic, TypeVar
 

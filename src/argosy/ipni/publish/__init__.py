@@ -1,1 +1,1 @@
-"""Being a publisher: a signed chain of advertisements, kept, served and announced."""
+"""Publishing: a signed chain of advertisements, stored, served over HTTP and announced."""

@@ -1,7 +1,7 @@
-"""Publishes files and folders: each path that is named becomes one context, whose version is the digest of its files.
+"""Publishes files and directories: each path becomes one context, versioned by the digest of its files.
 
-What has not changed since it was last published makes no advertisement; what has changed takes the place of what was
-published before. So the same command may be run again and again over the same folders.
+An unchanged path causes no advertisement; a changed one supersedes what was published before. So the same command
+may run repeatedly over the same paths.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """A chain over HTTP, as indexers read it: the signed head, and every block by its CID.
 
-A block never changes, so it may be cached for ever and its CID is its entity tag; the head is asked for anew each time.
-The application may be mounted under a path, which the announced addresses then name.
+A block never changes, so it is cacheable forever and its CID is its entity tag; the head is not cached. The
+application may be mounted under a path, which the announced addresses then contain.
 """
 
 import asyncio

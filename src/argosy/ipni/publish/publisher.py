@@ -1,8 +1,8 @@
-"""A publisher: says what a provider has, in a chain of signed advertisements that only grows.
+"""A publisher: appends signed advertisements to its chain.
 
-Multihashes are streamed: a chunk is kept as soon as it is full and the next one links to it, so the chunk that was
-written last is the one that an advertisement names, and no more than one is in memory. Nothing of it counts until the
-advertisements are appended, all at once: a crash before that leaves blocks that nobody leads to, which are swept.
+Multihashes are streamed: a full chunk is stored and the next one links to it, so an advertisement names the last
+chunk and only one is in memory. Nothing counts until the advertisements are appended atomically: a crash before that
+leaves unreferenced blocks, which are swept.
 """
 
 import asyncio
@@ -96,9 +96,9 @@ class _Chunks:
 
 
 class Publisher:
-    """Signs and keeps the chain of one key. The provider is the publisher itself unless another one is named.
+    """Signs and stores the chain of one key. The provider is the publisher itself unless another is named.
 
-    `open` it; changes are made one at a time, in the order in which they were asked for.
+    Create it with `open`; changes are serialised.
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""Reading publishers' chains over HTTP, and trusting nothing of what they say."""
+"""Reads publishers' chains over HTTP and verifies everything."""

@@ -1,8 +1,8 @@
-"""Publishers at a distance: the Source port over HTTP.
+"""HTTP implementation of `PublisherSource`.
 
-A publisher is asked at its addresses in turn: at the next one when the transport fails or the host is in trouble, never
-because of what it answered. A block counts only if it has the hash it is named by, a head only if the publisher itself
-has signed it; content types are not looked at.
+A publisher's addresses are tried in order: the next one when the transport fails or the host is overloaded, never
+because of an answer's content. A block counts only if it matches its CID, a head only if the publisher signed it;
+content types are ignored.
 """
 
 from collections.abc import Mapping

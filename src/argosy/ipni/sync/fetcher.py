@@ -1,8 +1,7 @@
-"""One bounded question to a host that may be hostile: size, time, redirects and network addresses all have an end.
+"""HTTP GET from hosts that may be hostile: size, time, redirects and network addresses are bounded.
 
-The time an answer may take grows with what has come of it: the grace, and then as long as the smallest rate allows. So
-a slow drip ends by itself, and a large block over a slow line does not. What is packed is counted as it unpacks, and
-never unpacked further than the bound.
+The timeout grows with the bytes received: the grace period, then as long as the minimum rate allows. So a slow drip
+ends and a large block over a slow line does not. Compressed bodies are limited by their decompressed size.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ _BROKEN = (aiohttp.ClientError, OSError, UnicodeError)  # the last: a name that 
 
 
 class ConnectionReset(Unavailable):
-    """The connection ended under the question: the one failure worth asking the same host again for."""
+    """The connection ended during the request: the one failure worth retrying on the same host."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Where a publisher may be read: the URLs that its addresses mean, and which network addresses are nobody's business.
+"""Which URLs may be read: http and https addresses of a publisher outside private networks.
 
-Anyone can announce any address, and names can mean one thing when they are checked and another when they are used. So
-an address in numbers is judged here at once, and a name is judged by what it resolves to at the moment of connecting.
+Anyone can announce any address, and a name may resolve differently when it is checked and when it is used. So
+numeric addresses are checked here, names by what they resolve to at connect time.
 """
 
 from collections.abc import Callable, Iterable

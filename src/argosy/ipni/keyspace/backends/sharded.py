@@ -1,11 +1,11 @@
-"""The store of an ingest node: its rows lie with it, what it ingests goes to the query nodes that own it.
+"""The store of an ingest node: its rows are local, entries go to the query nodes that own them.
 
-Rows are written after every owner has acknowledged the data on its disk, so the cursor is never ahead of it; what was
-sent before a failure is sent again, and changes nothing. Every node learns of every value, for a change of metadata or
-a removal concerns all multihashes of a context, wherever they lie.
+Rows are written after every owner has the data on disk, so the cursor is never ahead; data sent before a failure is
+sent again without effect. Every node receives every value, because a change of metadata or a removal concerns all
+multihashes of a context, wherever they are.
 
-Several indexers write to the same nodes. One that is answers which providers are its own finds those only: what it does
-not know it would take for left over from a provider that was removed, and have it deleted.
+Several indexers write to the same nodes. An indexer finds only its own providers: it would treat unknown ones as
+left over from a removed provider, and delete them.
 """
 
 import asyncio

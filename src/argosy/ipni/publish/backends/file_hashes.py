@@ -1,8 +1,7 @@
-"""Files to publish: found beneath what was named, and hashed whole with sha2-256.
+"""Files to publish, found below a path and hashed with sha2-256.
 
-A link is followed only to a file that lies beneath what was named too, so that a folder never publishes what is
-elsewhere on the machine; links to folders are not followed at all, so there are no loops. What cannot be read is told
-and passed over.
+A symbolic link is followed only to a file below the same path, so that nothing else on the machine is published;
+links to directories are never followed, so there are no loops. Unreadable files are reported and skipped.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
-"""A chain on disk, in one SQLite file: every change is one transaction, and is on disk before it is answered.
+"""A chain in one SQLite file: every change is one transaction, durable before it returns.
 
-One process at a time publishes, and holds a lock beside the file for as long: two publishers that went on from the same
-head would fork the chain, and whoever follows one half would never see the other. Any number may read meanwhile.
+One process at a time publishes, holding a lock file: two publishers continuing from the same head would fork the
+chain. Any number of processes may read.
 """
 
 import asyncio
