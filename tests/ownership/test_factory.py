@@ -46,9 +46,7 @@ async def test_whatever_is_no_url_of_a_store_is_refused(url: str) -> None:
         await opened(url)
 
 
-@pytest.mark.parametrize(
-    ("url", "package", "extra"), [("redis://host", "redis", "redis"), ("etcds://host", "grpc", "etcd")]
-)
+@pytest.mark.parametrize(("url", "package", "extra"), [("etcds://host", "grpc", "etcd")])
 async def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, url: str, package: str, extra: str) -> None:
     for module in list(sys.modules):
         if module.startswith(f"argosy.ownership.backends.{extra}"):

@@ -1,6 +1,6 @@
-"""Who is logged in. A session that is missing, over or revoked is no session.
+"""Admin login sessions. A missing, expired or revoked session is invalid.
 
-Revoking sets a flag, leaves the end of the session where it was, and tells every gateway at once.
+Revoking sets a flag, keeps the expiry, and notifies all gateways at once.
 """
 
 from dataclasses import replace
@@ -26,7 +26,7 @@ from argosy.registry.transaction import (
 
 TTL_MS = 3_600_000
 TTL_MS_MAX = 30 * 86_400_000
-USER_AGENT_CHARS_MAX = 256  # a browser may send any length: the rest is cut off
+USER_AGENT_CHARS_MAX = 256  # browsers send any length; the rest is truncated
 SOURCE_IP_CHARS_MAX = 64
 
 
@@ -40,7 +40,7 @@ def insert(
     user_agent: str | None = None,
     source_ip: str | None = None,
 ) -> TransactionBody[AdminSession]:
-    """A new session; Conflict if the id is taken."""
+    """Creates a session. Raises `Conflict` if the id exists."""
     check_key(ADMIN_SESSIONS, (session_id,))
     check_span("an admin session", ttl_ms, TTL_MS_MAX)
     if not csrf_token or not admin_key_hash:
@@ -62,7 +62,7 @@ def insert(
 
 @transaction
 def read(session_id: str) -> TransactionBody[AdminSession | None]:
-    """The session if it is valid: there, not over, not revoked."""
+    """The session, or None if it is missing, expired or revoked."""
     check_key(ADMIN_SESSIONS, (session_id,))
     session = yield from get(ADMIN_SESSIONS, session_id)
     return None if session is None or session.is_revoked else session
@@ -70,7 +70,7 @@ def read(session_id: str) -> TransactionBody[AdminSession | None]:
 
 @transaction
 def revoke(session_id: str) -> TransactionBody[bool]:
-    """Ends a session before its time; False if there is none to end."""
+    """Revokes a session. Returns False if there is no valid one."""
     session = yield from read(session_id)
     if session is None:
         return False

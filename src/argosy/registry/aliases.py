@@ -1,6 +1,6 @@
-"""Names that move between indexes: a flip is one step, and the last states stay known so that it can be undone.
+"""Aliases of indexes: a flip is atomic, and the last states are retained so that it can be undone.
 
-A single alias is read and written; a multi alias is read only, and names several indexes.
+A single alias is read and written; a multi alias is read only and names several indexes.
 """
 
 import json
@@ -20,7 +20,7 @@ TARGETS_MAX = 256  # indexes behind one multi alias
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a name stood for at one instant: a request in flight keeps to it."""
+    """Targets of an alias at one instant, used for the whole of a request."""
 
     uids: tuple[str, ...]
     version: int
@@ -33,12 +33,12 @@ class AliasState:
 
     uids: tuple[str, ...]
     version: int
-    flipped_at: int  # when it made way
+    flipped_at: int  # when it was replaced
 
 
 @transaction
 def create(name: str, targets: Sequence[str], kind: AliasKind = AliasKind.SINGLE) -> TransactionBody[IndexAlias]:
-    """A new name; Conflict if it is taken."""
+    """Creates an alias. Raises `Conflict` if it exists."""
     check_key(ALIASES, (name,))
     clock, found = yield from read_many(Now(), Get(ALIASES, (name,)))
     if found is not None:
@@ -56,7 +56,7 @@ def flip(
     expected_version: int | None = None,
     keep: int = HISTORY_MAX,
 ) -> TransactionBody[IndexAlias]:
-    """Points a name elsewhere, and remembers where it pointed; Conflict if it is of another kind or version."""
+    """Changes the targets and retains the old ones. Raises `Conflict` if the kind or version differs."""
     if not 0 <= keep <= HISTORY_MAX:
         raise Invalid(f"an alias remembers 0 to {HISTORY_MAX} states, not {keep}")
     clock = yield from now()

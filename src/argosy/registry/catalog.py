@@ -1,6 +1,6 @@
-"""The catalog: which repositories should be searchable, and what is known of each since it was last indexed.
+"""The repository catalog: which repositories should be searchable, and what is known from their last indexing.
 
-This is desire; who holds a repository now is a lease and is not written here.
+This is desired state; the current holder of a repository is a lease and is not stored here.
 """
 
 from dataclasses import replace
@@ -29,7 +29,7 @@ def add(
     replicas: int = 0,
     max_bids: int | None = None,
 ) -> TransactionBody[RepositoryRow]:
-    """Wishes for a repository; Conflict if its id or its address is already in the catalog."""
+    """Adds a repository. Raises `Conflict` if its id or its address is already in the catalog."""
     check_key(REPOSITORIES, (repo_id,))
     _check_name(repo_id)
     clock, found = yield from read_many(Now(), Get(REPOSITORIES, (repo_id,)))
@@ -43,7 +43,7 @@ def add(
 
 @transaction
 def update(repository: RepositoryRow) -> TransactionBody[RepositoryRow]:
-    """Changes a wish that was read before; Conflict if it has changed since."""
+    """Stores a repository that was read before. Raises `Conflict` if it has changed since."""
     _check(repository)
     if repository.version == 0:
         raise Invalid(f"repository {repository.repo_id!r} was never read: add it")
@@ -52,7 +52,7 @@ def update(repository: RepositoryRow) -> TransactionBody[RepositoryRow]:
 
 @transaction
 def record_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> TransactionBody[RepositoryRow]:
-    """Notes what an indexing led to, whatever else has changed in the row."""
+    """Records the result of an indexing, whatever else has changed in the row."""
     if not commit_hash or footprint_bytes < 0:
         raise Invalid(f"an index has a commit and a size, not {commit_hash!r} and {footprint_bytes}")
     clock = yield from now()
@@ -63,7 +63,7 @@ def record_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> T
 
 @transaction
 def record_index_failure(repo_id: str, *, error: str) -> TransactionBody[RepositoryRow]:
-    """Notes why a repository could not be indexed. The text is for people; it must carry no secret."""
+    """Records why indexing failed. The text is shown to users and must contain no secret."""
     clock = yield from now()
     repository = yield from require(REPOSITORIES, repo_id)
     failures = repository.failures + 1
@@ -80,7 +80,7 @@ def pin(repo_id: str, is_pinned: bool) -> TransactionBody[RepositoryRow]:
 
 @transaction
 def request_reindex(repo_id: str) -> TransactionBody[RepositoryRow]:
-    """Asks its holders to index a repository anew, whether or not it has new commits."""
+    """Requests a full reindex by the holders, whether or not there are new commits."""
     clock = yield from now()
     repository = yield from require(REPOSITORIES, repo_id)
     return (yield from put_row(REPOSITORIES, replace(repository, reindex_requested_at=clock)))
@@ -88,7 +88,7 @@ def request_reindex(repo_id: str) -> TransactionBody[RepositoryRow]:
 
 @transaction
 def record_push(repo_id: str) -> TransactionBody[RepositoryRow]:
-    """Notes that a repository's origin says it has news, so that its holders look now and not at their next turn."""
+    """Records a push notification, so that the holders check the origin now instead of at their next interval."""
     clock = yield from now()
     repository = yield from require(REPOSITORIES, repo_id)
     return (yield from put_row(REPOSITORIES, replace(repository, pushed_at=clock)))

@@ -1,8 +1,7 @@
-"""Requests that act once: a key is taken in one step, and whoever comes later is told what became of it.
+"""Idempotency keys: a request takes its key atomically, and a repeated request gets the result of the first one.
 
-A key stays pending until its owner finishes or abandons it, or its time is over: a request that may have acted is
-never acted on again by guess.
-"""
+A key stays pending until its owner finishes or abandons it, or it expires: a request that may have taken effect is
+never repeated."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -20,9 +19,9 @@ _SHA256_BYTES = 32
 
 
 class IdempotencyVerdict(StrEnum):
-    NEW = "new"  # nobody had the key: act, then finish
-    PENDING = "pending"  # another request with the key is acting just now
-    REPLAY = "replay"  # it has been done: answer with its task
+    NEW = "new"  # the key was free: act, then call finish
+    PENDING = "pending"  # another request with the key is in progress
+    REPLAY = "replay"  # it is done: return its task
     MISMATCH = "mismatch"  # the key was used for another body
 
 
@@ -34,7 +33,7 @@ class BeginResult:
 
 @transaction
 def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody[BeginResult]:
-    """Takes a key, or says what became of it."""
+    """Takes a key, or returns its state."""
     _check(key)
     check_span("the life of an idempotency key", ttl_ms, TTL_MS_MAX)
     if len(body_sha256) != _SHA256_BYTES:
@@ -53,7 +52,7 @@ def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody
 
 @transaction
 def finish(key: str, task_id: str) -> TransactionBody[bool]:
-    """Notes the task of a pending key, which lives on as long as it would have; False if it is not pending."""
+    """Records the task of a pending key; its expiry is unchanged. Returns False if the key is not pending."""
     if not task_id:
         raise Invalid("a request finishes with the id of its task")
     entry = yield from _pending(key)
@@ -65,7 +64,7 @@ def finish(key: str, task_id: str) -> TransactionBody[bool]:
 
 @transaction
 def abandon(key: str) -> TransactionBody[bool]:
-    """Gives a pending key back, because nothing was done; False if it is not pending."""
+    """Frees a pending key, because nothing was done. Returns False if the key is not pending."""
     entry = yield from _pending(key)
     if entry is None:
         return False

@@ -1,8 +1,7 @@
-"""Background work of the control plane: queued, claimed under a lease, finished once.
+"""Background jobs of the control plane: queued, claimed under a lease, finished once.
 
-A claim takes an expired lease before a fresh job, and returns the job as it now is. Whoever finishes a job shows the
-fence of its claim; a worker that was replaced is refused.
-"""
+A claim takes a job with an expired lease before a new one. A worker finishes a job with the fence of its claim; a
+worker that has been replaced is rejected."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,7 +35,7 @@ ATTEMPTS_MAX = 100
 CANDIDATES = 1  # jobs a claim looks at first; it looks further only if none of them is for it
 CHUNKS_MAX = 1000
 PRUNE_MAX = 500  # rows one pruning step deletes
-_ARRIVAL = 1 << 42  # room for milliseconds below the priority, for the next century
+_ARRIVAL = 1 << 42  # milliseconds below the priority; enough for the next century
 
 
 def due(priority: int, created_at: int) -> int:
@@ -87,7 +86,7 @@ def enqueue(
 def claim(
     worker: str, *, lease_ms: int = LEASE_MS, types: Sequence[str] | None = None
 ) -> TransactionBody[ControlJob | None]:
-    """Takes the next job and returns it as it now is, or None. A job out of attempts is failed and passed over."""
+    """Claims the next job; None if there is none. Jobs that are out of attempts are failed and skipped."""
     if not worker:
         raise Invalid("a worker has a name")
     check_span("a claim", lease_ms, LEASE_MS_MAX)
@@ -155,7 +154,7 @@ def fail(job_id: str, worker: str, fence: int, error: str, *, retry_at: int | No
 
 @transaction
 def cancel(job_id: str) -> TransactionBody[ControlJob]:
-    """Ends a job whatever it does; its worker is refused when it reports."""
+    """Cancels a job in any state; its worker is rejected when it reports."""
     clock = yield from now()
     job = yield from require(JOBS, job_id)
     if job.state.is_terminal:

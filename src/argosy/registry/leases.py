@@ -1,6 +1,7 @@
-"""Who leads what. The store's clock alone says when a lease is over, and the fence grows with every change of hands.
+"""Leader leases. Only the store's clock decides when a lease expires, and the fence grows with every new holder.
 
-Whatever is written under a lease is written `under` it: the same step that writes looks whether the lease still holds.
+A transaction that must run under a lease is wrapped in `under`: the commit that writes also checks that the lease is
+still held.
 """
 
 from dataclasses import replace
@@ -12,13 +13,13 @@ from argosy.registry.rows import LeaderLease
 from argosy.registry.tables import LEADER_LEASE
 from argosy.registry.transaction import Get, Now, T, Transaction, TransactionBody, read_many, transaction
 
-TTL_MS = 10_000  # renewed every 3 s; a leader that cannot renew for 7 s stops by itself
+TTL_MS = 10_000  # renewed every 3 s; a leader that cannot renew for 7 s stops
 TTL_MS_MAX = 3_600_000
 
 
 @transaction
 def acquire(scope: str, holder: str, ttl_ms: int = TTL_MS) -> TransactionBody[LeaderLease | None]:
-    """Takes a scope that is free or over, or prolongs one's own; None if somebody else leads."""
+    """Acquires a free or expired scope, or extends the caller's own lease. Returns None if another holder leads."""
     _check(holder)
     check_span("a lease", ttl_ms, TTL_MS_MAX)
     lease, clock = yield from _read(scope)
@@ -33,7 +34,7 @@ def acquire(scope: str, holder: str, ttl_ms: int = TTL_MS) -> TransactionBody[Le
 
 @transaction
 def renew(scope: str, holder: str, fence: int, ttl_ms: int = TTL_MS) -> TransactionBody[bool]:
-    """Prolongs a lease; False if it is no longer this one: stop leading."""
+    """Extends a lease. Returns False if it is lost; the caller stops leading."""
     check_span("a lease", ttl_ms, TTL_MS_MAX)
     lease, clock = yield from _read(scope)
     if not is_held(lease, clock) or (lease.holder, lease.fence) != (holder, fence):
@@ -44,7 +45,7 @@ def renew(scope: str, holder: str, fence: int, ttl_ms: int = TTL_MS) -> Transact
 
 @transaction
 def release(scope: str, holder: str, fence: int) -> TransactionBody[bool]:
-    """Lets go; False if the lease is not this one. The fence stays."""
+    """Releases a lease. Returns False if it is lost. The row and its fence stay."""
     lease, _ = yield from _read(scope)
     if (lease.holder, lease.fence) != (holder, fence):
         return False
@@ -54,7 +55,7 @@ def release(scope: str, holder: str, fence: int) -> TransactionBody[bool]:
 
 @transaction
 def leader(scope: str) -> TransactionBody[LeaderLease | None]:
-    """The lease of whoever leads now, or None."""
+    """The current leader's lease, or None."""
     lease, clock = yield from _read(scope)
     return lease if is_held(lease, clock) else None
 
@@ -67,13 +68,13 @@ def everything() -> TransactionBody[list[LeaderLease]]:
 
 @transaction
 def under(scope: str, holder: str, fence: int, write: Transaction[T]) -> TransactionBody[T]:
-    """Runs a program only while a lease holds; Fenced if it does not, and then nothing is written."""
+    """Runs a transaction under a lease. Raises `Fenced`, and writes nothing, if the lease is not held."""
     yield from guard(scope, holder, fence)
     return (yield from write)
 
 
 def guard(scope: str, holder: str, fence: int) -> TransactionBody[None]:
-    """Part of a program: the lease is now one of the rows that must not change until the commit."""
+    """Part of a body: the lease becomes one of the rows that must not change before the commit."""
     lease, clock = yield from _read(scope)
     if not is_held(lease, clock) or (lease.holder, lease.fence) != (holder, fence):
         raise Fenced(f"{holder!r} no longer leads {scope!r} under fence {fence}: it stands at {lease.fence}")
@@ -84,7 +85,7 @@ def is_held(lease: LeaderLease, clock: int) -> bool:
 
 
 def _read(scope: str) -> TransactionBody[tuple[LeaderLease, int]]:
-    """The lease, or one that was never stored; and the clock."""
+    """The lease, or a new one at version 0, and the clock."""
     check_key(LEADER_LEASE, (scope,))
     clock, lease = yield from read_many(Now(), Get(LEADER_LEASE, (scope,)))
     return lease or LeaderLease(scope, None, 0, 0, 0), clock

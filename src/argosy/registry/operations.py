@@ -1,8 +1,7 @@
-"""Long changes that a leader drives through phases. The next leader resumes at the last phase that was committed.
+"""Long-running changes that a leader drives through phases. The next leader resumes at the last committed phase.
 
-Every step shows the fence of its leader: once a newer leader has resumed an operation, the one before is refused. A
-scope has one operation at a time.
-"""
+Every step carries the fence of its leader: once a newer leader has resumed an operation, the previous one is rejected.
+A scope has one operation at a time."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,7 +32,7 @@ _ENDED = (OperationStatus.COMPLETED, OperationStatus.FAILED)
 def start(
     operation_id: str, type: str, scope: str, *, phase: str, fence: int, state: Mapping[str, Any] | None = None
 ) -> TransactionBody[ControlOperation]:
-    """Begins a change; Conflict if the id is taken or the scope is busy with another."""
+    """Starts an operation. Raises `Conflict` if the id exists or the scope has another operation."""
     check_key(OPERATIONS, (operation_id, scope))
     if not type or not phase:
         raise Invalid(f"an operation has a type and a first phase, not {type!r} and {phase!r}")
@@ -80,20 +79,20 @@ def advance(
 
 @transaction
 def pause(operation_id: str, fence: int, error: str | None = None) -> TransactionBody[ControlOperation]:
-    """Stands still until it is resumed."""
+    """Pauses an operation until it is resumed."""
     return (yield from _set_status(operation_id, fence, OperationStatus.PAUSED, error))
 
 
 @transaction
 def finish(operation_id: str, fence: int, error: str | None = None) -> TransactionBody[ControlOperation]:
-    """Ends an operation, well or (with an error) not; its scope is free again."""
+    """Completes an operation, or fails it with an error, and frees its scope."""
     status = OperationStatus.COMPLETED if error is None else OperationStatus.FAILED
     return (yield from _set_status(operation_id, fence, status, error))
 
 
 @transaction
 def resume(scope: str, fence: int) -> TransactionBody[ControlOperation | None]:
-    """What a new leader of a scope goes on with, now under its fence; None if there is nothing to do."""
+    """Resumes the operation of a scope under a new leader's fence; None if there is none."""
     check_key(OPERATIONS, (scope,))
     clock = yield from now()
     busy = yield from find(OPERATIONS, "busy", scope, limit=1)

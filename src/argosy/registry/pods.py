@@ -1,4 +1,4 @@
-"""Gateways that are alive: each says so again and again, and whoever has been silent for a window is gone."""
+"""Live gateways: each sends heartbeats, and one without a heartbeat for a window counts as gone."""
 
 from argosy.registry.crud import BATCH_MAX, check_key, check_span
 from argosy.registry.rows import LivePod
@@ -18,7 +18,7 @@ def heartbeat(pod_id: str) -> TransactionBody[None]:
 
 @transaction
 def leave(pod_id: str) -> TransactionBody[bool]:
-    """A pod says goodbye; False if it was not known."""
+    """Removes a pod that shuts down. Returns False if there was none."""
     check_key(LIVE_PODS, (pod_id,))
     (gone,) = yield from read_many(Get(LIVE_PODS, (pod_id,)))
     if gone is None:
@@ -29,7 +29,7 @@ def leave(pod_id: str) -> TransactionBody[bool]:
 
 @transaction
 def live(window_ms: int = WINDOW_MS) -> TransactionBody[list[LivePod]]:
-    """Those heard of within the window, the one heard of longest ago first."""
+    """Pods with a heartbeat within the window, oldest heartbeat first."""
     check_span("the window", window_ms, WINDOW_MS_MAX)
     clock = yield from now()
     return (yield from find(LIVE_PODS, "all", after=clock - window_ms))
@@ -37,7 +37,7 @@ def live(window_ms: int = WINDOW_MS) -> TransactionBody[list[LivePod]]:
 
 @transaction
 def prune(window_ms: int = WINDOW_MS_MAX) -> TransactionBody[int]:
-    """Deletes a batch of pods that have been silent for long; call it until it returns 0."""
+    """Deletes a batch of pods without a heartbeat within the window. Call it until it returns 0."""
     check_span("the window", window_ms, WINDOW_MS_MAX)
     clock = yield from now()
     silent = yield from find(LIVE_PODS, "all", until=clock - window_ms, limit=BATCH_MAX)

@@ -1,7 +1,6 @@
-"""What operators have decided about an index: when it makes way, how its search page looks, what expires in it.
+"""Operator settings per index: rollover policy, search UI configuration, TTL policy.
 
-Each is one row that is written if nobody else was first: `expected_version` 0 must not exist yet, None is whatever
-is there.
+Each is one row, written with compare-and-set: `expected_version` 0 requires that there is none, None accepts any.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ DELETES_MAX = 1_000_000  # documents of one sweep
 
 @transaction
 def put_rollover(policy: RolloverPolicy) -> TransactionBody[RolloverPolicy]:
-    """Stores a policy that was read before, or (version 0) a new one."""
+    """Stores a policy that was read before, or a new one (version 0)."""
     if not (policy.write_alias and policy.read_alias and policy.pattern):
         raise Invalid(f"rollover policy {policy.name!r} needs a write alias, a read alias and a pattern")
     if policy.write_alias == policy.read_alias:
@@ -32,7 +31,7 @@ def put_rollover(policy: RolloverPolicy) -> TransactionBody[RolloverPolicy]:
 
 @transaction
 def record_rollover(name: str, error: str | None = None) -> TransactionBody[RolloverPolicy]:
-    """Notes that a policy has acted, or why it could not; the policy itself stays."""
+    """Records that a rollover ran, or its error; the policy itself is unchanged."""
     clock = yield from now()
     policy = yield from require(ROLLOVER_POLICIES, name)
     return (yield from put_row(ROLLOVER_POLICIES, replace(policy, last_action_at=clock, last_error=error)))

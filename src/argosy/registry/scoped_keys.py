@@ -1,7 +1,7 @@
-"""Search keys that change hands without a gap: the old one goes only when every live gateway uses the new one.
+"""Search keys that are rotated without downtime: the old key is revoked only when every live gateway uses the new one.
 
-A gateway says which generation it used, and is believed for a minute. Nobody alive means nobody has shown it has the
-new key, so the old one stays.
+A gateway reports which generation it used, and the report is valid for a minute. Without live gateways none has shown
+that it has the new key, so the old one stays valid.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ OBSERVED_MS_MAX = 3_600_000
 
 @dataclass(frozen=True)
 class RevocationCheck:
-    """May the previous key go? `waiting` are the live gateways that have not yet shown the new one."""
+    """Whether the previous key may be revoked. `waiting` are the live gateways that have not used the new one."""
 
     is_open: bool
     waiting: tuple[str, ...]
@@ -48,7 +48,7 @@ def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> Tra
 
 @transaction
 def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED_MS) -> TransactionBody[None]:
-    """A gateway has used a generation; its word holds for `ttl_ms`."""
+    """Records that a gateway has used a generation; valid for `ttl_ms`."""
     check_key(SCOPED_KEYS_OBSERVED, (pod_id, index_uid))
     check_span("the word of a gateway", ttl_ms, OBSERVED_MS_MAX)
     clock = yield from now()
@@ -58,7 +58,7 @@ def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED
 
 @transaction
 def gate(index_uid: str, window_ms: int = pods.WINDOW_MS) -> TransactionBody[RevocationCheck]:
-    """Whether every gateway heard of within the window has used the key in force."""
+    """Whether every live gateway has used the current key."""
     key = yield from require(SCOPED_KEYS, index_uid)
     return (yield from _gate(key, window_ms))
 

@@ -1,7 +1,6 @@
-"""Clients that read their own writes: which group answers a session, until when.
+"""Client sessions for read-your-writes: which group serves a session, until when.
 
-A session that is over is as if it had never been. The number of sessions is bounded: the one that was used longest
-ago makes way.
+An expired session is invisible. The number of sessions is bounded; the least recently used one is evicted.
 """
 
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from argosy.registry.transaction import (
     transaction,
 )
 
-TTL_MS = 900_000  # a session lasts this long after its last use
+TTL_MS = 900_000  # since the last use
 TTL_MS_MAX = 7 * 86_400_000
 SESSIONS_MAX = 100_000
 EVICTED_MAX = 16  # sessions that row_from_values way for one
@@ -44,7 +43,7 @@ def upsert(
     ttl_ms: int = TTL_MS,
     sessions_max: int = SESSIONS_MAX,
 ) -> TransactionBody[ClientSession]:
-    """Stores a session as it is given: what is None is None afterwards."""
+    """Stores a session; fields that are None overwrite stored values."""
     check_key(SESSIONS, (session_id,))
     check_span("a session's life", ttl_ms, TTL_MS_MAX)
     if len(pinned_groups) > PINS_MAX:
@@ -79,7 +78,7 @@ def pin(session_id: str, index_uid: str, group: int | None) -> TransactionBody[C
 
 @transaction
 def touch(session_id: str, ttl_ms: int = TTL_MS) -> TransactionBody[bool]:
-    """A use: the session lasts anew; False if it is over."""
+    """Extends a session by its TTL. Returns False if it has expired."""
     check_key(SESSIONS, (session_id,))
     check_span("a session's life", ttl_ms, TTL_MS_MAX)
     clock, session = yield from read_many(Now(), Get(SESSIONS, (session_id,)))
@@ -91,7 +90,7 @@ def touch(session_id: str, ttl_ms: int = TTL_MS) -> TransactionBody[bool]:
 
 @transaction
 def read(session_id: str) -> TransactionBody[ClientSession | None]:
-    """The session, unless it is over."""
+    """The session, or None if it has expired."""
     check_key(SESSIONS, (session_id,))
     return (yield from get(SESSIONS, session_id))
 
@@ -108,7 +107,7 @@ def end(session_id: str) -> TransactionBody[bool]:
 
 @transaction
 def count() -> TransactionBody[int]:
-    """How many sessions are alive."""
+    """Number of live sessions."""
     (number,) = yield from read_many(CountRows(SESSIONS, "all"))
     counted: int = number
     return counted

@@ -1,4 +1,4 @@
-"""Which group serves an API key. The store knows the hash of a key and never the key itself."""
+"""Maps API keys to tenants and groups. The store holds only the hash of a key."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 
 
 def hash_of(api_key: str) -> str:
-    """The one way a key is hashed, for those who write the map and those who read it."""
+    """Hash of an API key, as used by writers and readers of the map."""
     return hashlib.sha256(api_key.encode()).hexdigest()
 
 
@@ -22,7 +22,7 @@ def hash_of(api_key: str) -> str:
 def put(
     api_key_hash: str, tenant_id: str, group_id: int | None = None, *, expected_version: int | None = None
 ) -> TransactionBody[Tenant]:
-    """Maps a key to a tenant and its group; without a group, the tenant's name decides."""
+    """Maps a key to a tenant and a group; without a group, the tenant's name selects it."""
     _check(api_key_hash)
     if not tenant_id or (group_id is not None and group_id < 0):
         raise Invalid(f"a tenant has a name and perhaps a group from 0, not {tenant_id!r} and {group_id}")
