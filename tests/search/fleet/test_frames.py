@@ -18,7 +18,7 @@ from argosy.search.fleet.codec import pack
 from argosy.search.fleet.frames import client as lines
 from argosy.search.fleet.frames import service, wire
 from argosy.search.fleet.frames.service import FramesRoute
-from argosy.search.fleet.frames.wire import Frame, Parser, Refusal, framed
+from argosy.search.fleet.frames.wire import Frame, Parser, Refusal, encode_frame
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.model import FileRequest, FileText, NodeStatus, SearchRequest
 from argosy.search.fleet.remote_node import RemoteNodes
@@ -60,7 +60,7 @@ FRAMES = st.builds(
 
 @given(st.lists(FRAMES, max_size=8), st.lists(st.integers(1, 60), min_size=1, max_size=40))
 def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame], cuts: list[int]) -> None:
-    data = b"".join(framed(each.call, each.kind, each.body, each.trace) for each in frames)
+    data = b"".join(encode_frame(each.call, each.kind, each.body, each.trace) for each in frames)
     parser, heard, at = Parser(1000), list[Frame](), 0
     for cut in [*cuts, len(data)]:
         heard += parser.feed(data[at : at + cut])
@@ -70,9 +70,9 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame
 
 def test_a_frame_that_would_be_too_long_is_refused_at_its_header() -> None:
     parser = Parser(10)
-    with pytest.raises(Invalid, match="is none of ours"):
-        parser.feed(framed(1, 1, bytes(11 + wire.TRACE_BYTES_MAX))[:11])
-    with pytest.raises(Invalid, match="is none of ours"):
+    with pytest.raises(Invalid, match="invalid frame"):
+        parser.feed(encode_frame(1, 1, bytes(11 + wire.TRACE_BYTES_MAX))[:11])
+    with pytest.raises(Invalid, match="invalid frame"):
         Parser(10).feed(b"\0\0\0\1\0\0\0\0\0\0\2x")  # a trace that is longer than all of it
 
 
@@ -88,22 +88,22 @@ def test_a_frame_that_would_be_too_long_is_refused_at_its_header() -> None:
     ids=str,
 )
 def test_an_error_keeps_what_tells_where_and_when_to_go_on(error: ArgosyError, refusal: Refusal) -> None:
-    told = wire.unpacked_refusal(wire.packed_refusal(error))
+    told = wire.decode_refusal(wire.encode_refusal(error))
     assert told == refusal or ("secret" not in told.message and "host/x" in told.message)
 
 
 def test_a_refusal_that_is_none_is_one_all_the_same() -> None:
-    assert wire.unpacked_refusal(b"\xc1nonsense") == Refusal(500, repr(b"\xc1nonsense"))
+    assert wire.decode_refusal(b"\xc1nonsense") == Refusal(500, repr(b"\xc1nonsense"))
 
 
 def test_a_greeting_is_read_when_it_is_whole_and_not_without_end() -> None:
-    whole = wire.greeting("n:1", {"authorization": "Bearer x"})
-    assert wire.said(whole[:-1]) is None
-    said = wire.said(whole + b"rest")
+    whole = wire.upgrade_request("n:1", {"authorization": "Bearer x"})
+    assert wire.parse_head(whole[:-1]) is None
+    said = wire.parse_head(whole + b"rest")
     assert said is not None
-    assert (said.is_in_frames, said.headers["authorization"], said.rest, said.status) == (True, b"Bearer x", b"rest", 0)
+    assert (said.has_upgrade, said.headers["authorization"], said.rest, said.status) == (True, b"Bearer x", b"rest", 0)
     with pytest.raises(Invalid, match="8192 bytes"):
-        wire.said(bytes(wire.GREETING_BYTES_MAX + 1))
+        wire.parse_head(bytes(wire.UPGRADE_BYTES_MAX + 1))
 
 
 # -- many questions -------------------------------------------------------------------------------------------------
@@ -163,7 +163,11 @@ async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> 
     async with open_door(node) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
-        writer.write(wire.greeting("n", {}) + framed(7, wire.SEARCH, pack(asked("1"))) + framed(7, wire.CALLED_OFF))
+        writer.write(
+            wire.upgrade_request("n", {})
+            + encode_frame(7, wire.SEARCH, pack(asked("1")))
+            + encode_frame(7, wire.CANCEL)
+        )
         await until(lambda: bool(node.ended))
         assert node.ended == ["1"]
         writer.close()
@@ -176,10 +180,12 @@ async def test_a_question_that_waits_for_nothing_is_answered_on_the_spot() -> No
     sent = Sent()
     connection = route.upgrade(connections)
     connection.connection_made(sent)  # type: ignore[arg-type]
-    connection.data_received(wire.greeting("n", {}) + framed(7, wire.STATUS) + framed(8, wire.STATUS))
-    assert sent.data.startswith(wire.WELCOME)
-    frames = Parser(1000).feed(bytes(sent.data[len(wire.WELCOME) :]))
-    assert [(frame.call, frame.kind) for frame in frames] == [(7, wire.ANSWERED), (8, wire.ANSWERED)]
+    connection.data_received(
+        wire.upgrade_request("n", {}) + encode_frame(7, wire.STATUS) + encode_frame(8, wire.STATUS)
+    )
+    assert sent.data.startswith(wire.UPGRADED)
+    frames = Parser(1000).feed(bytes(sent.data[len(wire.UPGRADED) :]))
+    assert [(frame.call, frame.kind) for frame in frames] == [(7, wire.RESULT), (8, wire.RESULT)]
 
 
 class Sent:
@@ -249,15 +255,15 @@ async def spoken_to(address: str, said: bytes) -> bytes:
 async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[str, str]) -> None:
     node = Told()
     async with open_door(node, fleet_token="sesam") as address:  # type: ignore[arg-type]
-        question = framed(1, wire.SEARCH, pack(asked("1")))
-        heard = await spoken_to(address, wire.greeting("n", token) + question)
+        question = encode_frame(1, wire.SEARCH, pack(asked("1")))
+        heard = await spoken_to(address, wire.upgrade_request("n", token) + question)
     assert heard.startswith(b"HTTP/1.1 401 ")
     assert node.gates == {}
 
 
 async def test_another_language_is_not_spoken() -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
-        other = wire.greeting("n", {}).replace(b"frames-1", b"frames-2")
+        other = wire.upgrade_request("n", {}).replace(b"frames-1", b"frames-2")
         assert (await spoken_to(address, other)).startswith(b"HTTP/1.1 426 ")
 
 
@@ -265,11 +271,11 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: Remote
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        for byte in wire.greeting("n", {}) + framed(7, wire.STATUS):
+        for byte in wire.upgrade_request("n", {}) + encode_frame(7, wire.STATUS):
             writer.write(bytes([byte]))
             await writer.drain()
-        heard = await reader.readexactly(len(wire.WELCOME))
-        assert heard == wire.WELCOME
+        heard = await reader.readexactly(len(wire.UPGRADED))
+        assert heard == wire.UPGRADED
         header = await reader.readexactly(11)
         assert header[4:9] == b"\0\0\0\7\0"  # the call, and that it is answered
         writer.close()
@@ -278,25 +284,29 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: Remote
 @pytest.mark.parametrize(
     "said",
     [
-        framed(1, wire.SEARCH, bytes(codec.QUESTION_BYTES_MAX + wire.TRACE_BYTES_MAX + 1))[:11],
-        framed(1, wire.SEARCH, pack(asked("1"))) * 2,
+        encode_frame(1, wire.SEARCH, bytes(codec.REQUEST_BYTES_MAX + wire.TRACE_BYTES_MAX + 1))[:11],
+        encode_frame(1, wire.SEARCH, pack(asked("1"))) * 2,
     ],
     ids=["too long", "the same call twice"],
 )
 async def test_whoever_breaks_the_rules_is_cut_off(said: bytes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
-        assert await spoken_to(address, wire.greeting("n", {}) + said) == wire.WELCOME
+        assert await spoken_to(address, wire.upgrade_request("n", {}) + said) == wire.UPGRADED
         await until(lambda: len(node.ended) == len(node.gates))
 
 
 async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: RemoteNodes) -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
-        for kind, why in ((99, "question of kind 99"), (wire.LIST, "in this node's log"), (wire.SEARCH, "no msgpack")):
+        for kind, why in (
+            (99, "unknown request kind 99"),
+            (wire.LIST, "this node's log"),
+            (wire.SEARCH, "invalid msgpack"),
+        ):
             host, port = address.split(":")
             answer = await nodes.lines.ask((host, int(port)), "search", kind, b"\xc1", b"", 10.0)
-            assert answer.kind == wire.REFUSED
-            assert why in wire.unpacked_refusal(answer.body).message
+            assert answer.kind == wire.ERROR
+            assert why in wire.decode_refusal(answer.body).message
 
 
 async def test_over_plain_http_one_is_told_what_to_do(indexes: list[Index]) -> None:
@@ -337,28 +347,28 @@ def saying(data: bytes) -> Script:
 
 async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Welcomes, hears the question, and is gone."""
-    writer.write(wire.WELCOME)
+    writer.write(wire.UPGRADED)
     await reader.readexactly(11)
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(wire.WELCOME)
+    writer.write(wire.UPGRADED)
     header = await reader.readexactly(11)
-    writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, pack(SearchResult())))
+    writer.write(encode_frame(int.from_bytes(header[4:8]), wire.RESULT, pack(SearchResult())))
     await reader.read()
 
 
 async def answer_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answers one question, hears the next, and is gone."""
-    writer.write(wire.WELCOME)
+    writer.write(wire.UPGRADED)
     header = await reader.readexactly(11)
     await reader.readexactly(int.from_bytes(header[:4]))
-    writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, pack(SearchResult())))
+    writer.write(encode_frame(int.from_bytes(header[4:8]), wire.RESULT, pack(SearchResult())))
     await reader.readexactly(11)
 
 
 async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(wire.WELCOME)
+    writer.write(wire.UPGRADED)
     await reader.read()
 
 
@@ -390,7 +400,7 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: Remot
     heard: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(wire.WELCOME)
+        writer.write(wire.UPGRADED)
         heard.append(await reader.readexactly(11))
         await reader.readexactly(int.from_bytes(heard[0][:4]))
         heard.append(await reader.readexactly(11))
@@ -401,18 +411,18 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: Remot
         await until(lambda: len(heard) == 1)
         again.cancel()
         await until(lambda: len(heard) == 2)
-        assert heard[1][8] == wire.CALLED_OFF
+        assert heard[1][8] == wire.CANCEL
         with pytest.raises(asyncio.CancelledError):
             await again
 
 
 async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(nodes: RemoteNodes) -> None:
     async def answer_wrongly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(wire.WELCOME)
+        writer.write(wire.UPGRADED)
         for body in (pack(SearchResult()), b"\xc1"):
             header = await reader.readexactly(11)
             await reader.readexactly(int.from_bytes(header[:4]))
-            writer.write(framed(int.from_bytes(header[4:8]), wire.ANSWERED, body))
+            writer.write(encode_frame(int.from_bytes(header[4:8]), wire.RESULT, body))
         await reader.read()
 
     async with scripted(answer_wrongly) as address:
@@ -438,8 +448,8 @@ async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: R
     [
         (saying(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"), "no node of ours.*answered with 404"),
         (saying(b"SSH-2.0-x\r\n\r\n"), "no node of ours"),
-        (saying(wire.WELCOME.replace(b"frames-1", b"frames-2")), "no node of ours"),
-        (saying(bytes(wire.GREETING_BYTES_MAX + 1)), "cannot be asked"),
+        (saying(wire.UPGRADED.replace(b"frames-1", b"frames-2")), "no node of ours"),
+        (saying(bytes(wire.UPGRADE_BYTES_MAX + 1)), "cannot be asked"),
         (saying(b""), "cannot be asked: the connection was closed"),
     ],
 )
@@ -530,9 +540,9 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # or a system's own might hold it all
     reader, writer = await asyncio.open_connection(sock=connection, limit=1 << 16)
-    writer.write(wire.greeting("n", {}))
+    writer.write(wire.upgrade_request("n", {}))
     for call in range(count):
-        writer.write(framed(call, wire.FILE, pack(FileRequest("r", str(1 << 20)))))
+        writer.write(encode_frame(call, wire.FILE, pack(FileRequest("r", str(1 << 20)))))
     await reader.readuntil(b"\r\n\r\n")
     return connection, reader, writer
 
@@ -546,13 +556,13 @@ async def test_an_asker_who_takes_nothing_is_asked_no_more_and_gets_all_of_it_la
                 heard += parser.feed(await reader.read(1 << 16))
         writer.close()
     assert sorted(each.call for each in heard) == list(range(32))
-    assert {each.kind for each in heard} == {wire.ANSWERED}
+    assert {each.kind for each in heard} == {wire.RESULT}
 
 
 async def nothing_but_waiting(writer: asyncio.StreamWriter) -> None:
     """What is told to a connection that was cut off finds nobody there."""
     while True:
-        writer.write(framed(99, wire.CALLED_OFF))
+        writer.write(encode_frame(99, wire.CANCEL))
         await writer.drain()
         await asyncio.sleep(0)
 

@@ -134,12 +134,12 @@ async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None
 async def test_a_question_too_many_is_refused_and_the_next_is_not(
     indexes: list[Index], nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "QUESTIONS_MAX", 1)
+    monkeypatch.setattr(http, "REQUESTS_MAX", 1)
     shelf = Endless(threads=1)
     async with open_door(Counter(*indexes, shelf=shelf).node) as address:
         first = asyncio.ensure_future(nodes.at(address).search(asked("needle", "alpha")))
         await until(shelf.begun.is_set)
-        with pytest.raises(Unavailable, match="1 questions of this kind are under way"):
+        with pytest.raises(Unavailable, match="too many concurrent requests, limit 1"):
             await nodes.at(address).status()
         first.cancel()
         await until(shelf.ended.is_set)
@@ -171,11 +171,11 @@ async def in_pieces(size: int) -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("has_pending_push", [True, False], ids=["told beforehand", "in pieces"])
 async def test_a_body_that_is_too_long_is_refused(has_pending_push: bool, indexes: list[Index]) -> None:
-    size = codec.QUESTION_BYTES_MAX + (1 << 16)
+    size = codec.REQUEST_BYTES_MAX + (1 << 16)
     async with open_door(Counter(*indexes).node) as address:
         status, text = await posted(address, BytesIO(bytes(size)) if has_pending_push else in_pieces(size))
     assert status == 400
-    assert f"may have {codec.QUESTION_BYTES_MAX} bytes" in text
+    assert f"limit {codec.REQUEST_BYTES_MAX}" in text
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", pack({"query": "x"}), pack(FileRequest("alpha", "x"))])
@@ -209,10 +209,10 @@ class Endless(IndexSet):
         super().__init__(threads=threads)
         self.begun, self.ended = threading.Event(), threading.Event()
 
-    def _searched_here(self, *_: object) -> None:
+    def _search_inline(self, *_: object) -> None:
         """Nothing that never ends is brief."""
 
-    def _searched(
+    def _search(
         self,
         indexes: tuple[Index, ...],
         query: Query,
@@ -222,7 +222,7 @@ class Endless(IndexSet):
     ) -> SearchResult:
         self.begun.set()
         while not is_cancelled():
-            answer = super()._searched(indexes, query, options, is_cancelled)
+            answer = super()._search(indexes, query, options, is_cancelled)
         self.ended.set()
         return answer
 

@@ -1,7 +1,7 @@
-"""How questions and answers travel between processes: as msgpack, within bounds, at these paths.
+"""Encoding of node requests and results: msgpack, bounded in size, and their HTTP paths.
 
-A path in a repository may hold bytes that are no Unicode, and msgpack has only Unicode for text. Nearly every message
-has none; one that does carries such text as an extension, and is read the slow way.
+A path in a repository may contain bytes that are not valid UTF-8, which msgpack text cannot hold. The rare message with
+such text carries it as an extension, and is decoded by a slower path.
 """
 
 from typing import Any, TypeVar
@@ -19,12 +19,12 @@ STATUS_PATH = "/v1/node/status"
 INDEX_PATH = "/v1/node/index/"  # and the repository's name
 CONTENT_TYPE = "application/msgpack"
 
-QUESTION_BYTES_MAX = 8 << 20  # names of 50,000 repositories, and a query
-ANSWER_BYTES_MAX = 256 << 20  # the largest file there can be, twice
-WALL_TIME_S_MAX = 300.0  # of one search, whatever its options say
+REQUEST_BYTES_MAX = 8 << 20  # 50,000 repository names and a query
+ANSWER_BYTES_MAX = 256 << 20  # twice the largest possible file
+WALL_TIME_S_MAX = 300.0  # of one search
 
-_ODD_TEXT = 1  # the extension: UTF-8 but for what is none
-_SPARE = 0.9  # files are not of one size: cut a little more than seems needed
+_ODD_TEXT = 1  # msgpack extension: UTF-8 with surrogate escapes
+_SPARE = 0.9  # files differ in size: cut a little more than their average suggests
 
 _T = TypeVar("_T")
 
@@ -33,25 +33,25 @@ def pack(thing: object) -> bytes:
     try:
         return _encoder.encode(thing)
     except UnicodeEncodeError:
-        return _encoder.encode(_spelled(msgspec.to_builtins(thing, builtin_types=(bytes,))))
+        return _encoder.encode(_with_extensions(msgspec.to_builtins(thing, builtin_types=(bytes,))))
 
 
 def unpack(body: bytes, kind: type[_T]) -> _T:
-    """Invalid if the body is not of that kind."""
+    """Decodes a body; Invalid if it is not of that type."""
     try:
         return _decoder(kind).decode(body)
     except msgspec.ValidationError:
         pass  # text as an extension origin_checks wrong at first
     except (msgspec.DecodeError, RecursionError) as error:
-        raise Invalid(f"this is no msgpack: {error}") from None
+        raise Invalid(f"invalid msgpack: {error}") from None
     try:
         return msgspec.convert(_with_text_keys(_odd_decoder.decode(body)), kind)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Invalid(f"this is no {kind.__name__}: {error}") from None
+        raise Invalid(f"invalid {kind.__name__}: {error}") from None
 
 
 def pack_answer(answer: SearchResult, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:
-    """An answer that would be too long loses its last files, and says so (GW-1)."""
+    """Encodes a result. One that is too large is cut after its first files, and says so (GW-1)."""
     body = pack(answer)
     while len(body) > bytes_max and answer.files:
         kept = int(len(answer.files) * bytes_max / len(body) * _SPARE)
@@ -62,12 +62,12 @@ def pack_answer(answer: SearchResult, bytes_max: int = ANSWER_BYTES_MAX) -> byte
 
 
 def wall_time_s(options: Options) -> float:
-    """How long a search may take; one that names no bound, or too long a one, is given ours."""
+    """The time limit of a search: its own, or WALL_TIME_S_MAX if it has none or a longer one."""
     return min(options.wall_time_s, WALL_TIME_S_MAX) if options.wall_time_s > 0 else WALL_TIME_S_MAX
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}  # of the few kinds there are
+_decoders: dict[type[Any], msgspec.msgpack.Decoder[Any]] = {}  # one per type
 
 
 def _decoder(kind: type[_T]) -> msgspec.msgpack.Decoder[_T]:
@@ -78,22 +78,22 @@ def _decoder(kind: type[_T]) -> msgspec.msgpack.Decoder[_T]:
 
 def _extension(code: int, data: memoryview) -> object:
     if code != _ODD_TEXT:
-        raise Invalid(f"this message holds an extension of kind {code}, which nobody here knows")
+        raise Invalid(f"unknown msgpack extension {code}")
     return _text(bytes(data))
 
 
 _odd_decoder = msgspec.msgpack.Decoder(ext_hook=_extension)
 
 
-def _spelled(thing: Any) -> Any:
-    """Text that msgpack has no way for as an extension, or as bytes where it is a key, all the way down."""
+def _with_extensions(thing: Any) -> Any:
+    """Replaces text that is not valid UTF-8, recursively: by an extension, or by bytes where it is a key."""
     match thing:
         case str():
             return thing if _is_text(thing) else msgspec.msgpack.Ext(_ODD_TEXT, _bytes(thing))
         case dict():
-            return {key if _is_text(key) else _bytes(key): _spelled(value) for key, value in thing.items()}
+            return {key if _is_text(key) else _bytes(key): _with_extensions(value) for key, value in thing.items()}
         case list() | tuple():
-            return [_spelled(each) for each in thing]
+            return [_with_extensions(each) for each in thing]
     return thing
 
 

@@ -1,9 +1,8 @@
-"""The node's desk: in frames for the fleet, and over HTTP with questions and answers as msgpack, errors as JSON, an
-index as a stream.
+"""The server side of a node: frames for the fleet, and HTTP with msgpack bodies, JSON errors and index streams.
 
-Whoever goes away before the answer is there ends the work on it, within about twenty milliseconds: a front door asks
-two nodes and drops the slower one, and what it dropped must not keep a core. Mount the routes in an application that
-has `base.http.EXCEPTION_HANDLERS`.
+A client that disconnects cancels its request within about 20 ms: a gateway that hedges drops the slower of two
+requests, which must not occupy a core any longer. Mount the routes in an application that has
+`base.http.EXCEPTION_HANDLERS`.
 """
 
 import asyncio
@@ -26,17 +25,17 @@ from argosy.search.fleet.frames.service import FramesRoute
 from argosy.search.fleet.model import FileRequest, FolderRequest, SearchRequest
 from argosy.search.fleet.ports import Node
 
-QUESTIONS_MAX = 1_000  # under way at a time; a front door bounds what it lets in long before
-STREAMS_MAX = 64  # indexes sent at a time: a fleet that takes over all at once
-STALL_S = 30.0  # a reader that takes no chunk for so long is given up
+REQUESTS_MAX = 1_000  # concurrent; gateways admit far fewer
+STREAMS_MAX = 64  # concurrent index streams: a draining node hands off all its units at once
+STALL_S = 30.0  # a reader that takes no chunk for so long is disconnected
 
 _Handler = Callable[[bytes], Coroutine[Any, Any, bytes]]
 _T = TypeVar("_T")
 
 
 def node_routes(node: Node, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER) -> list[Route]:
-    """The routes by which other processes ask this node; with a token, only those who know it. `tracer` is for the
-    questions in frames, which no middleware sees."""
+    """The routes of a node; with a token, only for clients that send it. `tracer` is for requests in frames, which do
+    not pass the tracing middleware."""
 
     async def search(body: bytes) -> bytes:
         return pack_answer(await node.search(unpack(body, SearchRequest)))
@@ -53,7 +52,7 @@ def node_routes(node: Node, *, fleet_token: str | None = None, tracer: Tracer = 
     async def status(_: bytes) -> bytes:
         return pack(await node.status())
 
-    questions, streams = _Door(fleet_token, QUESTIONS_MAX), _Door(fleet_token, STREAMS_MAX)
+    requests, streams = _RequestGate(fleet_token, REQUESTS_MAX), _RequestGate(fleet_token, STREAMS_MAX)
     posted = {
         codec.SEARCH_PATH: search,
         codec.LIST_PATH: listing,
@@ -62,54 +61,54 @@ def node_routes(node: Node, *, fleet_token: str | None = None, tracer: Tracer = 
     }
     in_frames = {wire.SEARCH: search, wire.LIST: listing, wire.FILE: file, wire.FOLDER: folder, wire.STATUS: status}
     return [
-        FramesRoute(in_frames, questions, tracer),
-        *(Route(path, _Question(questions, handler), methods=["POST"]) for path, handler in posted.items()),
-        Route(codec.STATUS_PATH, _Question(questions, status), methods=["GET"]),
+        FramesRoute(in_frames, requests, tracer),
+        *(Route(path, _RequestRoute(requests, handler), methods=["POST"]) for path, handler in posted.items()),
+        Route(codec.STATUS_PATH, _RequestRoute(requests, status), methods=["GET"]),
         Route(codec.INDEX_PATH + "{name:path}", _IndexStream(streams, node), methods=["GET"]),
     ]
 
 
-class _Door:
-    """Lets in those who know the token, and so many at a time."""
+class _RequestGate:
+    """Checks the fleet token and bounds concurrent requests."""
 
-    def __init__(self, token: str | None, inside_max: int) -> None:
+    def __init__(self, token: str | None, concurrent_max: int) -> None:
         self._expected = f"Bearer {token}".encode() if token else None
-        self._inside_max = inside_max
-        self._inside = 0
+        self._concurrent_max = concurrent_max
+        self._concurrent = 0
 
     def check(self, authorization: bytes) -> None:
         if self._expected is not None and not hmac.compare_digest(authorization, self._expected):
-            raise Unauthorized("nodes are asked with the header 'authorization: Bearer <fleet token>'")
+            raise Unauthorized("missing or wrong fleet token; send 'authorization: Bearer <fleet token>'")
 
     def check_scope(self, scope: Scope) -> None:
         self.check(next((value for name, value in scope["headers"] if name == b"authorization"), b""))
 
-    def entered(self) -> "_Door":
+    def enter(self) -> "_RequestGate":
         return self
 
     def __enter__(self) -> None:
-        if self._inside >= self._inside_max:
-            raise Unavailable(f"{self._inside_max} questions of this kind are under way here: ask again shortly")
-        self._inside += 1
+        if self._concurrent >= self._concurrent_max:
+            raise Unavailable(f"too many concurrent requests, limit {self._concurrent_max}; retry")
+        self._concurrent += 1
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._inside -= 1
+        self._concurrent -= 1
 
 
-class _Question:
-    """One question, as an ASGI application: Starlette's own requests and responses would cost as much as the rest."""
+class _RequestRoute:
+    """One kind of request, as a bare ASGI application: Starlette's objects would double the cost."""
 
-    def __init__(self, door: _Door, handler: _Handler) -> None:
-        self._door = door
+    def __init__(self, gate: _RequestGate, handler: _Handler) -> None:
+        self._gate = gate
         self._handler = handler
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._door.check_scope(scope)
-        with self._door.entered():
+        self._gate.check_scope(scope)
+        with self._gate.enter():
             body = await _body(scope, receive)
-            answer = None if body is None else await _unless_gone(self._handler(body), receive)
+            answer = None if body is None else await _run_while_connected(self._handler(body), receive)
         if answer is not None:
             length = (b"content-length", b"%d" % len(answer))
             await send({"type": "http.response.start", "status": 200, "headers": [_TYPE, length]})
@@ -117,23 +116,23 @@ class _Question:
 
 
 class _IndexStream:
-    """An index, chunk by chunk: the next is made when the last has gone out."""
+    """An index, chunk by chunk: the next is produced when the last has been sent."""
 
-    def __init__(self, door: _Door, node: Node) -> None:
-        self._door = door
+    def __init__(self, gate: _RequestGate, node: Node) -> None:
+        self._gate = gate
         self._node = node
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._door.check_scope(scope)
-        with self._door.entered():
+        self._gate.check_scope(scope)
+        with self._gate.enter():
             if await _body(scope, receive) is not None:
-                await _unless_gone(self._stream(_name(scope), send), receive)
+                await _run_while_connected(self._stream(_name(scope), send), receive)
 
     async def _stream(self, name: str, send: Send) -> bool:
         chunks = self._node.index(name)
-        assert isinstance(chunks, AsyncGenerator), "a stream that is given up must be closed"
+        assert isinstance(chunks, AsyncGenerator), "a cancelled stream must be closed"
         async with aclosing(chunks):
-            chunk = await anext(chunks, b"")  # an error before the first is still an answer
+            chunk = await anext(chunks, b"")  # an error before the first chunk still becomes an error response
             await send({"type": "http.response.start", "status": 200, "headers": [_STREAM_TYPE]})
             while chunk:
                 async with asyncio.timeout(STALL_S):
@@ -154,9 +153,9 @@ def _name(scope: Scope) -> str:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:
-    """The whole body, or None if its sender went away. A body that says it is too long is not waited for."""
-    told = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-    _check_size(int(told))
+    """The whole body, or None if the client disconnected. One whose content-length is too large is not read."""
+    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    _check_size(int(length))
     parts, size = [], 0
     while True:
         message = await receive()
@@ -171,24 +170,24 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
 
 
 def _check_size(size: int) -> None:
-    if size > codec.QUESTION_BYTES_MAX:
-        raise Invalid(f"a question may have {codec.QUESTION_BYTES_MAX} bytes, not {size}: ask in parts")
+    if size > codec.REQUEST_BYTES_MAX:
+        raise Invalid(f"request too large: {size} bytes, limit {codec.REQUEST_BYTES_MAX}")
 
 
-async def _unless_gone(work: Coroutine[Any, Any, _T], receive: Receive) -> _T | None:
-    """What the work comes to; None, and no more work, once the asker is gone."""
-    working = asyncio.ensure_future(work)
-    going = asyncio.ensure_future(_gone(receive))
+async def _run_while_connected(work: Coroutine[Any, Any, _T], receive: Receive) -> _T | None:
+    """The result of the work; None, and the work is cancelled, if the client disconnects."""
+    task = asyncio.ensure_future(work)
+    disconnect = asyncio.ensure_future(_wait_disconnect(receive))
     try:
-        await asyncio.wait((working, going), return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
+        await asyncio.wait((task, disconnect), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
     finally:
-        going.cancel()
-        if not working.done():
-            working.cancel()
-            await asyncio.wait((working,))
+        disconnect.cancel()
+        if not task.done():
+            task.cancel()
+            await asyncio.wait((task,))
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

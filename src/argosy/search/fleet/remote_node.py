@@ -26,7 +26,7 @@ from argosy.search.fleet import codec
 from argosy.search.fleet.codec import pack, unpack, wall_time_s
 from argosy.search.fleet.frames import wire
 from argosy.search.fleet.frames.client import Address, Closed, FrameConnections, NotWelcome, Reply
-from argosy.search.fleet.frames.wire import Frame, Refusal, packed_trace, unpacked_refusal
+from argosy.search.fleet.frames.wire import Frame, Refusal, decode_refusal, encode_trace
 from argosy.search.fleet.model import (
     FileRequest,
     FileText,
@@ -129,7 +129,7 @@ class _FarNode:
         line = None if self._in_frames is None else self._nodes.lines.idle(self._in_frames, SEARCH_LANE)
         if line is None:
             return self._ask(wire.SEARCH, asked, SearchResult, within_s)
-        body, trace = pack(asked), packed_trace(self._nodes.tracer.inject())
+        body, trace = pack(asked), encode_trace(self._nodes.tracer.inject())
         found = _Found(self, body, trace, within_s)
         line.begin(found, wire.SEARCH, body, trace, within_s)
         return found
@@ -184,7 +184,7 @@ class _FarNode:
         if self._in_frames is None:
             async with asyncio.timeout(within_s):
                 return await self._told_over_http(_PATHS[kind], body)
-        trace = packed_trace(self._nodes.tracer.inject())
+        trace = encode_trace(self._nodes.tracer.inject())
         try:
             return self._body(await self._framed(self._in_frames, kind, body, trace, within_s))
         except Closed:
@@ -211,8 +211,8 @@ class _FarNode:
             raise Unavailable(f"the node at {self._address} cannot be asked: {told}") from None
 
     def _body(self, frame: Frame) -> bytes:
-        if frame.kind != wire.ANSWERED:
-            raise _error(unpacked_refusal(frame.body), self._address)
+        if frame.kind != wire.RESULT:
+            raise _error(decode_refusal(frame.body), self._address)
         return frame.body
 
     async def _told_over_http(self, path: str, body: bytes) -> bytes:

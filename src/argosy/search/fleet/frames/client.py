@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 
 from argosy.base.errors import Invalid
 from argosy.search.fleet.frames import wire
-from argosy.search.fleet.frames.wire import Frame, Parser, framed
+from argosy.search.fleet.frames.wire import Frame, Parser, encode_frame
 
 PEER_GONE_S = 10  # what was sent and not even received after so long never will be
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": PEER_GONE_S * 1000}
@@ -169,7 +169,7 @@ class FrameConnection(asyncio.Protocol):
     async def greet(self, host: str, headers: Mapping[str, str]) -> None:
         """NotWelcome if the other side does not speak in frames with us."""
         if self._transport is not None:
-            self._transport.write(wire.greeting(host, headers))
+            self._transport.write(wire.upgrade_request(host, headers))
         await self._welcome
 
     async def ask(self, kind: int, body: bytes, trace: bytes, within_s: float) -> Frame:
@@ -197,13 +197,13 @@ class FrameConnection(asyncio.Protocol):
         # A timer that goes off too soon only looks again: one for every question would cost more.
         if due_at < self._looks_at:
             self._look_at(due_at)
-        self._transport.write(framed(call, kind, body, trace))
+        self._transport.write(encode_frame(call, kind, body, trace))
 
     def call_off(self, call: int) -> None:
         """Nobody waits for it any more."""
         transport = self._transport
         if self._calls.pop(call, None) is not None and transport is not None and not transport.is_closing():
-            transport.write(framed(call, wire.CALLED_OFF))
+            transport.write(encode_frame(call, wire.CANCEL))
 
     def _look_at(self, due_at: float) -> None:
         if self._timer is not None:
@@ -269,10 +269,10 @@ class FrameConnection(asyncio.Protocol):
     def _welcomed(self, data: bytes) -> bytes:
         """What comes after the welcome, if that is what this is."""
         self._greeting += data
-        said = wire.said(self._greeting)
+        said = wire.parse_head(self._greeting)
         if said is None:
             return b""
-        if said.status != 101 or not said.is_in_frames:
+        if said.status != 101 or not said.has_upgrade:
             self._fail(NotWelcome(said.status))
             return b""
         self._welcome.set_result(None)
