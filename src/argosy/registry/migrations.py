@@ -1,8 +1,8 @@
-"""The schema of a relational store as SQL text made from the table declarations, and the steps between versions.
+"""Schema of the relational store, generated from the table declarations, and the migrations between versions.
 
-A fresh store is created at the present version at once. An older store is led there one step at a time, each step in
-one transaction together with its version row, so that a crash leaves it at a version and never between two. A new
-column with a default is one line: `Migration(2, "jobs know their tenant", (add_column(JOBS, "tenant"),))`.
+A new store is created at the current version. An older store is migrated one version at a time, each in one transaction
+together with its version row, so that a crash leaves it at a version and never between two. A new column with a default
+is one line: `Migration(2, "jobs know their tenant", (add_column(JOBS, "tenant"),))`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

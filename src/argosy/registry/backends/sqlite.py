@@ -1,7 +1,7 @@
-"""The registry in one SQLite file, or in memory: nothing to install and nothing to run.
+"""Registry in one SQLite file, or in memory: no installation and no server.
 
-One thread writes (`sqlite_writer`), and what it answers is on the disk. Other processes may use the same file: its lock
-keeps their programs apart, and a watcher sees their changes within `POLL_S`. Messages (`listen`) stay in the process.
+One thread writes (`sqlite_writer`), and acknowledged commits are on disk. Other processes may use the same file: its lock
+serializes their transactions, and a watcher sees their changes within `POLL_S`. Notifications stay in the process.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The writes of a commit as statements, in a transaction that somebody else has opened and will close or undo."""
+"""Executes the writes of a commit as SQL statements, inside a transaction that the caller opens and ends."""
 
 from collections.abc import Mapping
 from sqlite3 import Cursor, IntegrityError

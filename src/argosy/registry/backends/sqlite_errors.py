@@ -1,4 +1,4 @@
-"""What SQLite reports, as errors by remedy: what happened and what to do about it."""
+"""Maps SQLite errors to Argosy errors: what failed, and how to fix it."""
 
 from sqlite3 import Error
 

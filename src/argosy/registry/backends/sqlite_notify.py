@@ -1,7 +1,7 @@
-"""Who wants to know: watchers wait here for a newer revision, and listeners for messages.
+"""Wakes watchers at a new revision, and delivers notifications to listeners, within one process.
 
-Both live in one process. Messages told by another process are not heard here; its changes are, because they are in the
-file: while anybody watches, the store looks there from time to time.
+Notifications of other processes are not delivered. Their changes are, because they are in the file: while there are
+watchers, the store polls its revision.
 """
 
 import asyncio

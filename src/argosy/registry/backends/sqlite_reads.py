@@ -1,10 +1,10 @@
-"""Answers questions about rows inside one transaction, and reads no row twice in it.
+"""Answers row reads inside one SQL transaction, and reads no row twice in it.
 
-Programs that share a transaction often look at the same rows: sixty claims look at the head of one queue. While the
-transaction is open nobody else can write, so a row that was read stays as it was until this transaction writes it. A
-question whose rows are mostly known is asked for keys only, which come from the index alone.
+Transactions of one batch often read the same rows: sixty claims read the head of one queue. While the SQL transaction
+is open no other connection can write, so a row stays as it was read until this transaction writes it. A find whose rows
+are mostly cached selects only keys, which come from the index alone.
 
-Rows that expire are read anew each time, because time passes inside a transaction too.
+Rows that expire are read again each time, because time passes inside a transaction, too.
 """
 
 from collections.abc import Iterable

@@ -1,14 +1,15 @@
-"""Runs programs on one SQLite connection: answers their questions and performs their commits, inside a transaction.
+"""Runs transactions on one SQLite connection: answers their reads and performs their commits in a SQL transaction.
 
-The transaction is opened and closed around many programs at a time (`transact`): that is what makes durable writes
-cheap. Each program still stands alone: one that raises before its commit, or whose commit is refused, leaves nothing.
+The SQL transaction spans many registry transactions (`begin`, `end`): this group commit is what makes durable writes
+cheap. Each registry transaction still stands alone: one that raises before its commit, or whose commit is rejected,
+leaves nothing behind.
 
-No other connection writes while the transaction is open, so nothing that a program has read can have changed when it
-commits. A row at another version than the program says was therefore not read by this run but brought along by its
-caller, and running again would not help: that is a Conflict. A store whose programs race (Redis) runs a program again
-if it lost a row *at the version this run had read*, and answers Conflict like this one otherwise.
+No other connection writes while the SQL transaction is open, so nothing that a body has read can change before its
+commit. A row at an unexpected version was therefore not read in this run but passed in by the caller, and running again
+would not help: that is a Conflict. A store with concurrent writers (Redis) runs a body again if it lost a row *at the
+version that this run had read*, and otherwise raises Conflict as well.
 
-A commit is the end of a program. What is raised behind it is raised to the caller, but the writes stand.
+A commit ends a body. An exception after it is raised to the caller, but the writes stay.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Set
