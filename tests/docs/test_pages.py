@@ -250,7 +250,7 @@ def _check_pool(block: Block, world: World) -> None:
 
 
 def _check_layout(block: Block, world: World) -> None:
-    assert layout.parse(block.text).now.nodes
+    assert layout.parse_layout(block.text).now.nodes
 
 
 def _check_report(block: Block, world: World) -> None:
