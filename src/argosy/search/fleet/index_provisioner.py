@@ -15,7 +15,6 @@ from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Invalid, NotFound
 from argosy.base.redact import redact
 from argosy.base.tracing import Tracer
-from argosy.search.backends.snapshots import Snapshots
 from argosy.search.fleet.build_executor import BuildExecutor
 from argosy.search.fleet.effects import CheckOrigin, Fetch, Receive, Restore
 from argosy.search.fleet.events import (
@@ -31,6 +30,7 @@ from argosy.search.fleet.events import (
 from argosy.search.fleet.held_repo import IndexJob
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.fleet.ports import Fetcher, Nodes
+from argosy.search.fleet.snapshots import Snapshots
 from argosy.search.fleet.telemetry import SearchTelemetry
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet

@@ -21,7 +21,6 @@ from argosy.base.tasks import run_until_first_ends, wait_for_first
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership.model import Lease, LeaseState, Unit
 from argosy.ownership.ports import MemoryProbe
-from argosy.search.backends.snapshots import Snapshots
 from argosy.search.fleet.build_executor import BuildExecutor
 from argosy.search.fleet.effects import (
     Admit,
@@ -50,6 +49,7 @@ from argosy.search.fleet.index_provisioner import IndexProvisioner, reason_of
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.fleet.ports import Fetcher, Nodes
+from argosy.search.fleet.snapshots import Snapshots
 from argosy.search.fleet.telemetry import SearchTelemetry
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.search.backends.memory import File, MemorySource
-from argosy.search.backends.snapshots import Snapshots
+from argosy.search.fleet.snapshots import Snapshots
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump
