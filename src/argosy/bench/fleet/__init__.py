@@ -1,14 +1,15 @@
-"""A search fleet of real processes on this machine, as people meet it: a front door, four nodes and a Valkey.
+"""Fleet benchmark: real processes on this machine, a gateway, four nodes and a Valkey.
 
-run         the bench: what is measured, in which order
-figures     the figures and the goals they are judged by
-members     the processes: started, waited for, killed
-origins     the repositories they are given: a corpus in twenty parts, and many small ones
-asking      questions over HTTP, one by one, at a steady rate, or as fast as they are answered
-traffic     what a Valkey was asked to do
-overhead    what the front door adds to a node's answer
-loading     two hundred questions a second, and as many as there can be; beside ripgrep and zoekt
-importing   from `repo import` until everything is ready
-losing      a node is killed under questions
-handing     a node hands its index on, against making it anew
+run              the benchmark: what is measured, in which order
+figures          figures and their goals
+members          starts, awaits and kills the processes
+origins          the repositories: a corpus in twenty parts, and many small ones
+query_load       queries over HTTP: sequential, at a steady rate, or as fast as possible
+http_load        a minimal HTTP client for load
+traffic          counts the commands of a Valkey
+overhead         what the gateway adds to a node's response time
+load             two hundred queries a second, and maximum throughput; with ripgrep and zoekt
+catalog_import   from `repo import` until every repository is ready
+node_loss        a node is killed under load
+drain            a node hands off its index, compared with building it again
 """

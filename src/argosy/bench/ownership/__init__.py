@@ -1,8 +1,8 @@
-"""How fast ownership is: leases, auctions and a whole fleet on memory, Valkey and etcd.
+"""Ownership benchmark: leases, auctions and a whole fleet on memory, Valkey and etcd.
 
-run         the bench: which figures, on which stores, with which goals
-site        a store to be measured, and what its use costs
-calls       leases and auctions, straight at the store
-peers       what others do for the same purpose, on the same server
+run         the benchmark: figures, stores and goals
+site        a store to be measured, and the cost of its use
+calls       leases and auctions, directly at the store
+peers       other locks on the same server
 fleet       whole nodes until every unit is owned
 """

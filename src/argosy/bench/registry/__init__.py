@@ -1,7 +1,7 @@
-"""What the registry takes and how fast it is: memory and upserts on Valkey, durable claims on SQLite.
+"""Registry benchmark: memory and upserts on Valkey, durable claims on SQLite.
 
-run         the bench: which figures, with which goals
-memory      the representative registry, as we lay it out and as a hash per row
-upserts     rows written to Valkey by fifty callers, beside a plain client
-claims      jobs claimed from a file, each on the disk before it is answered
+run         the benchmark: figures and their goals
+memory      the sample data set, in Argosy's layout and as one hash per row
+upserts     rows written to Valkey by fifty callers, with a plain client as peer
+claims      jobs claimed from a file, each durable before the response
 """
