@@ -116,7 +116,7 @@ def test_every_bench_is_found_and_says_what_it_measures() -> None:
 
 
 def test_an_unknown_bench_is_told_what_there_is() -> None:
-    with pytest.raises(NotFound, match=r"there is no bench 'nope'; there are: .*ownership"):
+    with pytest.raises(NotFound, match=r"benchmark 'nope' not found; available: .*ownership"):
         harness.find("nope")
 
 

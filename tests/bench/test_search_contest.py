@@ -7,7 +7,7 @@ from argosy.base.errors import Unavailable
 from argosy.bench.harness import Bench
 from argosy.bench.search.bench_query import KINDS, Ask, Form, Kind
 from argosy.bench.search.contest import OURS, Contender, Contest, p95
-from argosy.bench.search.latency_figures import tell_latencies, tell_ratios
+from argosy.bench.search.latency_figures import record_latencies, record_ratios
 from argosy.bench.search.programs import Spent
 
 RARE = [Ask("rare", (word,)) for word in ("one", "two", "three")]
@@ -74,8 +74,8 @@ def test_a_question_that_a_peer_cannot_answer_is_told_and_left_out_for_it() -> N
 def test_figures_are_told_with_peers_and_goals() -> None:
     contest = run(Fixed(OURS, 1, 2), Fixed("rg", 200, 100), rounds=2)
     bench = Bench("search")
-    tell_latencies(bench, contest, ["rg"])
-    tell_ratios(bench, contest, ["rg"])
+    record_latencies(bench, contest, ["rg"])
+    record_ratios(bench, contest, ["rg"])
     told = {result.figure.id: (result.value, dict(result.peers), result.is_ok) for result in bench.results}
     assert told == {
         "count.rare.cpu": (2.0, {"rg": 400.0}, True),

@@ -144,4 +144,4 @@ def test_the_shell_completes_commands_and_verbs() -> None:
 def test_the_command_runs_as_a_process_of_its_own() -> None:
     answer = run_process("bench", "no-such-bench")
     assert answer.returncode == 1
-    assert answer.stderr.startswith("error: there is no bench 'no-such-bench'")
+    assert answer.stderr.startswith("error: benchmark 'no-such-bench' not found")

@@ -1,9 +1,9 @@
-"""The harness: runs a bench, lets its peers run in the same minute, and judges the figures by their goals.
+"""The harness: runs a benchmark and its peers in the same minute, and judges the figures by their goals.
 
 A *figure* is something worth knowing (`lease.acquire.valkey`, in 1/s). A *run* produces the values of one or several
-figures at once. Own runs and those of the peers take turns, so that a machine that is busy for a moment is busy for
-all; the value told is the median, with the least and the greatest beside it as the spread. Where something cannot be
-measured the result says why and is not ok; a figure is never made up.
+figures at once. Own runs alternate with those of the peers, so that other load on the machine affects all alike. The
+value is the median, and the spread is the minimum and maximum. A figure that cannot be measured has an error instead of
+a value.
 """
 
 import inspect
@@ -21,7 +21,7 @@ Values: TypeAlias = Mapping[str, float]  # by the id of the figure
 Run: TypeAlias = Callable[[], "Values | float | Awaitable[Values] | Awaitable[float]"]
 BenchFunction: TypeAlias = "Callable[[Bench], Coroutine[None, None, None]]"
 
-# By name; loaded when asked for.
+# By name; imported on first use.
 BENCHES = {
     "fleet": "argosy.bench.fleet.run:fleet",
     "ipni": "argosy.bench.ipni.run:ipni",
@@ -52,7 +52,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Result:
-    """One figure as it came out; `value` is None where it could not be measured, and `error` then says why."""
+    """One measured figure; if it could not be measured, `value` is None and `error` has the reason."""
 
     figure: Figure
     command: str
@@ -94,7 +94,7 @@ class Bench:
         self._only = only
 
     def wants(self, *ids: str) -> bool:
-        """Whether any of these figures was asked for: lets a bench leave a server alone that nobody needs."""
+        """Whether any of these figures is selected: a benchmark starts a server only if it is needed."""
         return any(self._only in each for each in ids)
 
     async def measure(
@@ -104,7 +104,7 @@ class Bench:
         peers: Mapping[str, Run] | None = None,
         repeats: int | None = None,
     ) -> None:
-        """Measures figures that come out of one run. A peer may tell some of them and leave out the rest."""
+        """Measure figures that come from one run. A peer may return only some of them."""
         if not self.wants(*[figure.id for figure in figures]):
             return
         times = repeats or (REPEATS_QUICK if self.is_quick else REPEATS)
@@ -115,16 +115,18 @@ class Bench:
             return
         for figure in figures:
             told = {name: found[figure.id] for name, found in others.items() if figure.id in found}
-            self.tell(figure, own[figure.id], told)
+            self.record(figure, own[figure.id], told)
 
-    def tell(self, figure: Figure, values: Sequence[float], peers: Mapping[str, Sequence[float]] | None = None) -> None:
-        """A figure whose runs the bench has seen to itself, with the values of those runs."""
+    def record(
+        self, figure: Figure, values: Sequence[float], peers: Mapping[str, Sequence[float]] | None = None
+    ) -> None:
+        """Record a figure from values that the benchmark measured itself."""
         medians = {name: statistics.median(found) for name, found in (peers or {}).items()}
         spread = (min(values), max(values))
         self._add(Result(figure, self._command(figure), statistics.median(values), spread, medians))
 
     def give_up(self, figures: Sequence[Figure], error: ArgosyError) -> None:
-        """These figures cannot be measured here, for this reason."""
+        """Record that these figures could not be measured, and why."""
         for figure in figures:
             self._add(Result(figure, self._command(figure), None, error=str(error)))
 
@@ -144,7 +146,7 @@ class Bench:
 
     def _command(self, figure: Figure) -> str:
         quick = " --quick" if self.is_quick else ""
-        # Without the folders above it: a result may be published, and where it was measured is nobody's business.
+        # Only the last path component: results are published, and local paths should not be.
         corpus = f" --corpus {basename(normpath(self.corpus))}" if self.corpus else ""
         return f"argosy bench {self.name}{quick}{corpus} --only {figure.id}"
 
@@ -162,16 +164,16 @@ async def _values(run: Run, figures: Sequence[Figure]) -> Values:
 
 
 def find(name: str) -> BenchFunction:
-    """The bench of this name."""
+    """Import the benchmark with this name."""
     if name not in BENCHES:
-        raise NotFound(f"there is no bench {name!r}; there are: {', '.join(sorted(BENCHES))}")
+        raise NotFound(f"benchmark {name!r} not found; available: {', '.join(sorted(BENCHES))}")
     module, _, function = BENCHES[name].partition(":")
     found: BenchFunction = getattr(import_module(module), function)
     return found
 
 
 def summary(name: str) -> str:
-    """What a bench measures, in one line; or the module that it needs and the installation lacks."""
+    """One line on what a benchmark measures, or on the module that is not installed."""
     try:
         return (find(name).__doc__ or "").partition("\n")[0]
     except ModuleNotFoundError as error:

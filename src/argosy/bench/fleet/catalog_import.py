@@ -31,13 +31,13 @@ async def measure_import(bench: Bench, scratch: Path, repositories: int, nodes: 
         after = {name: await count(server) for name, server in servers.items()}
         await asyncio.sleep(AFTER_S)
         idle = {name: await count(server) for name, server in servers.items()}
-    bench.tell(figures.import_ready(repositories), [took_s])
-    bench.tell(figures.STORE_COMMANDS, [after["store"].commands_per_s(before["store"])])
-    bench.tell(figures.STORE_TRANSACTIONS, [after["store"].transactions_per_s(before["store"])])
-    bench.tell(figures.REGISTRY_COMMANDS, [after["registry"].commands_per_s(before["registry"])])
-    bench.tell(figures.REGISTRY_TRANSACTIONS, [after["registry"].transactions_per_s(before["registry"])])
-    bench.tell(figures.STORE_COMMANDS_AFTER, [idle["store"].commands_per_s(after["store"])])
-    bench.tell(figures.REGISTRY_COMMANDS_AFTER, [idle["registry"].commands_per_s(after["registry"])])
-    bench.tell(figures.IMPORT_CPU, [cpu_s / repositories * 1e3])
+    bench.record(figures.import_ready(repositories), [took_s])
+    bench.record(figures.STORE_COMMANDS, [after["store"].commands_per_s(before["store"])])
+    bench.record(figures.STORE_TRANSACTIONS, [after["store"].transactions_per_s(before["store"])])
+    bench.record(figures.REGISTRY_COMMANDS, [after["registry"].commands_per_s(before["registry"])])
+    bench.record(figures.REGISTRY_TRANSACTIONS, [after["registry"].transactions_per_s(before["registry"])])
+    bench.record(figures.STORE_COMMANDS_AFTER, [idle["store"].commands_per_s(after["store"])])
+    bench.record(figures.REGISTRY_COMMANDS_AFTER, [idle["registry"].commands_per_s(after["registry"])])
+    bench.record(figures.IMPORT_CPU, [cpu_s / repositories * 1e3])
     bench.notes.append(f"import: {nodes} nodes; `repo import` itself took {imported_s:.1f} s of the {took_s:.1f} s")
     bench.details["import_commands"] = {name: after[name].since(before[name]) for name in servers}

@@ -36,10 +36,10 @@ async def measure_handing(bench: Bench, scratch: Path, tree: Path, rounds: int) 
             ready_s, received_s = await _handed_on(fleet)
             handed.append(ready_s)
             received.append(received_s)
-    bench.tell(figures.DRAIN_TIMES, [made_s / each for each in handed])
-    bench.tell(figures.DRAIN_READY, handed)
-    bench.tell(figures.DRAIN_RECEIVED, received)
-    bench.tell(figures.REINDEXED, [made_s])
+    bench.record(figures.DRAIN_TIMES, [made_s / each for each in handed])
+    bench.record(figures.DRAIN_READY, handed)
+    bench.record(figures.DRAIN_RECEIVED, received)
+    bench.record(figures.REINDEXED, [made_s])
 
 
 async def _handed_on(fleet: Fleet) -> tuple[float, float]:

@@ -57,7 +57,7 @@ async def measure_load(
     if bench.wants(figures.THROUGHPUT.id):
         await _beside_peers(bench, fast, words, corpus, scratch)
     if seen:
-        bench.tell(figures.ERRORS, [sum(not each.is_whole for each in seen)])
+        bench.record(figures.ERRORS, [sum(not each.is_whole for each in seen)])
         bench.details["cpu_ms_per_query"] = cpu
         bench.notes.append(f"load: {len(seen):,} queries in all; CPU in ms per query, by process: {_told(cpu)}")
 

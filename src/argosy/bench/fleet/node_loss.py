@@ -65,13 +65,13 @@ async def measure_loss(bench: Bench, scratch: Path, pace: Pace, nodes: int) -> N
         bench.say("a node is killed, all is held twice")
         doubled = [{**wish, "replicas": 1} for wish in wishes]
         loss = await _lost(scratch / "twice", pace, nodes, doubled)
-        bench.tell(figures.FAILED_WITH_REPLICA, [len(loss.failed)])
+        bench.record(figures.FAILED_WITH_REPLICA, [len(loss.failed)])
         bench.notes.append(f"killed, two copies: {len(loss.seen):,} queries; {_kinds(loss.failed)}")
     if bench.wants(figures.BACK.id, figures.FAILED_OF_OTHERS.id):
         bench.say("a node is killed, nothing is held twice")
         loss = await _lost(scratch / "once", pace, nodes, wishes)
-        bench.tell(figures.back(pace.ttl_s + pace.window_s + loss.reindexed_s), [loss.back_s])
-        bench.tell(figures.FAILED_OF_OTHERS, [len(loss.failed_of_others)])
+        bench.record(figures.back(pace.ttl_s + pace.window_s + loss.reindexed_s), [loss.back_s])
+        bench.record(figures.FAILED_OF_OTHERS, [len(loss.failed_of_others)])
         bench.notes.append(
             f"killed, one copy: TTL {pace.ttl_s:g} s, window {pace.window_s:g} s, reindexing {loss.reindexed_s:.1f} s; "
             f"{len(loss.affected)} of {len(wishes)} repositories affected; {_kinds(loss.failed)}"

@@ -38,10 +38,10 @@ async def measure_overhead(
         for number in range(rounds):
             bench.say(f"overhead, {number + 1} of {rounds}")
             turns.append(await _turns(opened, fleet, node, held, words))
-    bench.tell(figures.OVERHEAD, [statistics.median(each.added_s) * 1e3 for each in turns])
-    bench.tell(figures.OVERHEAD_ALL, [statistics.median(each.added_all_s) * 1e3 for each in turns])
-    bench.tell(figures.OVERHEAD_CPU, [statistics.mean(each.door_cpu_s) * 1e3 for each in turns])
-    bench.tell(figures.DIRECT, [statistics.median(each.direct_s) * 1e3 for each in turns])
+    bench.record(figures.OVERHEAD, [statistics.median(each.added_s) * 1e3 for each in turns])
+    bench.record(figures.OVERHEAD_ALL, [statistics.median(each.added_all_s) * 1e3 for each in turns])
+    bench.record(figures.OVERHEAD_CPU, [statistics.mean(each.door_cpu_s) * 1e3 for each in turns])
+    bench.record(figures.DIRECT, [statistics.median(each.direct_s) * 1e3 for each in turns])
 
 
 async def _turns(

@@ -100,7 +100,7 @@ async def _measure_losses(
     if not bench.wants(*[figure.id for figure in figures.LOSSES]):
         return
     whole = await _took_s(door, at_door, finds)
-    bench.tell(figures.WHOLE_P99, [percentile(whole, 0.99) * 1e3])
+    bench.record(figures.WHOLE_P99, [percentile(whole, 0.99) * 1e3])
     stalled, doomed = (each.member.process.pid for each in indexers[-2:])
     os.kill(stalled, signal.SIGSTOP)
     try:
@@ -116,8 +116,8 @@ async def _measure_losses(
 
 def _tell_loss(bench: Bench, p99: Figure, times: Figure, took: list[float], whole: list[float]) -> None:
     """Medians are compared: of a p99 of three milliseconds, most is what else the machine did."""
-    bench.tell(p99, [percentile(took, 0.99) * 1e3])
-    bench.tell(times, [percentile(took, 0.5) / percentile(whole, 0.5)])
+    bench.record(p99, [percentile(took, 0.99) * 1e3])
+    bench.record(times, [percentile(took, 0.5) / percentile(whole, 0.5)])
 
 
 async def _took_s(url: str, asks: Sequence[bytes], finds: int) -> list[float]:

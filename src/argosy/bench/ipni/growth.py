@@ -33,8 +33,8 @@ async def measure_growth(bench: Bench, scratch: Path, millions: int, chunk: int,
     spans = [(after[0] - before[0], after[1] - before[1]) for before, after in pairwise(instants)]
     first, last = spans[0], spans[-min(LAST, len(spans) - 1) :]
     last_s, last_cpu_s = (sum(part) / len(last) for part in zip(*last, strict=True))
-    bench.tell(by_clock, [first[0] / last_s])
-    bench.tell(by_cpu, [first[1] / last_cpu_s])
+    bench.record(by_clock, [first[0] / last_s])
+    bench.record(by_cpu, [first[1] / last_cpu_s])
     each = MILLION_CHUNKS * chunk
     bench.notes.append(
         f"growth: {each / first[0]:,.0f}/s at the start, {each / last_s:,.0f}/s at the end; {disk:.1f} bytes on disk "

@@ -41,7 +41,7 @@ async def measure_ingest(bench: Bench, scratch: Path, codec: str, shape: Shape, 
         await bench.measure(*wanted, run=run, repeats=repeats)
         await indexer.stop()
         if codec == "cbor":
-            bench.tell(figures.DISK, [indexer.disk_bytes() / (shape.multihashes * repeats + WARM.multihashes)])
+            bench.record(figures.DISK, [indexer.disk_bytes() / (shape.multihashes * repeats + WARM.multihashes)])
     least = min(publishers_cpu, default=0.0)
     bench.notes.append(
         f"ingest.{codec}: {shape.multihashes:,} multihashes a run; the publishers' process took {least:.2f} µs for each"

@@ -148,6 +148,6 @@ def _compare(bench: Bench) -> None:
     """How many times the best of the others we do."""
     ours = next((each for each in bench.results if each.figure == figures.COMPLETED), None)
     if ours is not None and ours.value is not None and ours.peers:
-        bench.tell(figures.COMPLETED_TIMES, [ours.value / max(ours.peers.values())])
+        bench.record(figures.COMPLETED_TIMES, [ours.value / max(ours.peers.values())])
     else:
         bench.give_up([figures.COMPLETED_TIMES], Unavailable("there was no peer to compare with: see the notes"))

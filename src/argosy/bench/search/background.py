@@ -22,7 +22,7 @@ NOT_ALIKE = (
 )
 
 
-def tell_background(bench: Bench, corpus: Corpus, peers: Sequence[Peer], absent: Mapping[str, str]) -> None:
+def record_background(bench: Bench, corpus: Corpus, peers: Sequence[Peer], absent: Mapping[str, str]) -> None:
     """As notes for people, and as details for machines."""
     megabytes = corpus.text_bytes / 1e6
     bench.notes.append(

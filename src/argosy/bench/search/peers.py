@@ -174,7 +174,7 @@ class Csearch(_Program):
         path, builder = program("csearch"), program("cindex")
         index = scratch / "csearch.index"
         env = {"CSEARCHINDEX": str(index)}
-        # It tells what it does on stderr, where others tell what went wrong.
+        # It tells what it does on stderr, where others record what went wrong.
         command = ["sh", "-c", f"exec {shlex.join([builder, '-reset', str(corpus)])} 2>&1"]
         ran = run(command, cwd=scratch, env=env, keeps_output=True)
         taken = re.findall(rb"(\d+) data bytes", ran.output)

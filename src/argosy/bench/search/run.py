@@ -12,12 +12,12 @@ from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.bench import machine
 from argosy.bench.harness import Bench, Figure
 from argosy.bench.search import agreement, figures, index_build, server_measures
-from argosy.bench.search.background import tell_background
+from argosy.bench.search.background import record_background
 from argosy.bench.search.bench_query import FORMS, KINDS, Ask, Kind
 from argosy.bench.search.contest import OURS, Contender, Contest
 from argosy.bench.search.corpus import Corpus, named, own_environment, set_out
 from argosy.bench.search.engine import OPTIONS, Engine
-from argosy.bench.search.latency_figures import tell_latencies, tell_ratios
+from argosy.bench.search.latency_figures import record_latencies, record_ratios
 from argosy.bench.search.peers import Csearch, GitGrep, Opener, Peer, Ripgrep, present
 from argosy.bench.search.query_sampler import chosen, sampled
 from argosy.bench.search.zoekt import Zoekt
@@ -80,8 +80,8 @@ def measure_on_a_corpus(bench: Bench, plan: Plan) -> None:
         peers, absent = present(PEERS, corpus.folder, Path(scratch))
         for peer in peers:
             closing.callback(peer.close)
-        tell_background(bench, corpus, peers, absent)
-        tell_memory(bench, corpus, engine, peers)
+        record_background(bench, corpus, peers, absent)
+        record_memory(bench, corpus, engine, peers)
         measure_building(bench, plan, corpus, symbols_s, peers)
         asks = questions(bench, plan, engine, corpus)
         if bench.wants(figures.AGREEMENT.id):
@@ -110,8 +110,8 @@ def measure_cold_start(bench: Bench, plan: Plan) -> None:
     except ArgosyError as error:
         bench.give_up((figures.COLD, figures.COLD_CPU), error)
         return
-    bench.tell(figures.COLD, [each.wall_s for each in spent])
-    bench.tell(figures.COLD_CPU, [each.cpu_s for each in spent])
+    bench.record(figures.COLD, [each.wall_s for each in spent])
+    bench.record(figures.COLD_CPU, [each.cpu_s for each in spent])
 
 
 def set_out_for(bench: Bench, folder: Path) -> Corpus:
@@ -143,15 +143,15 @@ def measure_memory(bench: Bench, corpus: Corpus) -> tuple[Index, list[float]]:
     if growth is None:
         bench.give_up([figures.ACCOUNT], Unavailable("this system does not tell what a process takes: use Linux"))
     else:
-        bench.tell(figures.ACCOUNT, [abs(growth - account) / account * 100])
+        bench.record(figures.ACCOUNT, [abs(growth - account) / account * 100])
     return making.index, builds_s
 
 
-def tell_memory(bench: Bench, corpus: Corpus, engine: Engine, peers: Sequence[Peer]) -> None:
+def record_memory(bench: Bench, corpus: Corpus, engine: Engine, peers: Sequence[Peer]) -> None:
     """Beside zoekt's shards, which hold the text as our index does; csearch's index does without."""
     built = {peer.name: peer.built for peer in peers if peer.built}
     shards = {name: [each.index_bytes / corpus.text_bytes] for name, each in built.items() if name == "zoekt"}
-    bench.tell(figures.MEMORY, [memory_bytes(engine.index) / corpus.text_bytes], shards)
+    bench.record(figures.MEMORY, [memory_bytes(engine.index) / corpus.text_bytes], shards)
 
 
 def measure_building(
@@ -159,7 +159,7 @@ def measure_building(
 ) -> None:
     """Without symbols; those with symbols have been built already, in so many seconds each."""
     megabytes = corpus.text_bytes / 1e6
-    bench.tell(figures.BUILD_SYMBOLS, [megabytes / each for each in symbols_s])
+    bench.record(figures.BUILD_SYMBOLS, [megabytes / each for each in symbols_s])
     own = (figures.BUILD, figures.BUILD_READ, figures.BUILD_ALL, figures.BUILD_TIMES_ZOEKT)
     if not bench.wants(*[figure.id for figure in own]):
         return
@@ -171,11 +171,11 @@ def measure_building(
         read.append(megabytes / making.read_cpu_s)
         whole.append(megabytes / making.whole.cpu_s)
     rates = {peer.name: [megabytes / peer.built.spent.cpu_s] for peer in peers if peer.built}
-    bench.tell(figures.BUILD, index)
-    bench.tell(figures.BUILD_READ, read)
-    bench.tell(figures.BUILD_ALL, whole, rates)
+    bench.record(figures.BUILD, index)
+    bench.record(figures.BUILD_READ, read)
+    bench.record(figures.BUILD_ALL, whole, rates)
     if "zoekt" in rates:
-        bench.tell(figures.BUILD_TIMES_ZOEKT, [each / rates["zoekt"][0] for each in whole])
+        bench.record(figures.BUILD_TIMES_ZOEKT, [each / rates["zoekt"][0] for each in whole])
 
 
 def questions(bench: Bench, plan: Plan, engine: Engine, corpus: Corpus) -> dict[Kind, list[Ask]]:
@@ -211,7 +211,7 @@ def measure_agreement(bench: Bench, engine: Engine, peers: Sequence[Peer], asks:
         bench.notes += [f"  {each.as_text()}" for each in differing]
     bench.details["agreement"] = found.as_json()
     if "rg" in found.compared:
-        bench.tell(figures.AGREEMENT, [len(found.of("rg"))])
+        bench.record(figures.AGREEMENT, [len(found.of("rg"))])
 
 
 def measure_contest(
@@ -224,8 +224,8 @@ def measure_contest(
     for turn in range(plan.rounds):
         for form in forms:
             contest.round(form, contenders, partial(_say_turn, bench, f"round {turn + 1} of {plan.rounds}"))
-    tell_latencies(bench, contest, names)
-    tell_ratios(bench, contest, names)
+    record_latencies(bench, contest, names)
+    record_ratios(bench, contest, names)
     bench.notes += contest.failures
     if forms:
         bench.details["samples"] = contest.raw()
@@ -249,7 +249,7 @@ def measure_serving(bench: Bench, plan: Plan, engine: Engine, asks: Mapping[Kind
         late_ms = server_measures.overshoot_ms(engine, hard, plan.cancellations)
         bench.details["cancellations_ms"] = late_ms
         if late_ms:
-            bench.tell(figures.CANCEL, [max(late_ms.values())])
+            bench.record(figures.CANCEL, [max(late_ms.values())])
         else:
             bench.notes.append("no question took long enough to be cancelled")
     mix = [ask for asked in zip_longest(*(asks[kind] for kind in MIXED)) for ask in asked if ask is not None]
@@ -257,4 +257,4 @@ def measure_serving(bench: Bench, plan: Plan, engine: Engine, asks: Mapping[Kind
         figure = figures.throughput(callers)
         if mix and bench.wants(figure.id):
             bench.say(f"{callers} callers at once")
-            bench.tell(figure, [server_measures.answers_per_s(engine, mix, callers, plan.throughput_s)])
+            bench.record(figure, [server_measures.answers_per_s(engine, mix, callers, plan.throughput_s)])

@@ -101,13 +101,13 @@ def measure_cpu(bench: Bench, plan: Plan) -> None:
         found.add("limits fixed", decisions.limits_memory_ns(rounds))
         found.add("limits moving", decisions.limits_memory_ns(rounds, is_moving=True))
     limits = found.only("limits fixed", "limits moving")
-    bench.tell(HEALTHY, found["healthy"], found.only("token-bucket"))
-    bench.tell(HEALTHY_RATIO, found.ratios("healthy", "token-bucket"))
-    bench.tell(CONGESTED, found["congested"], limits)
-    bench.tell(CONGESTED_RATIO, found.ratios("congested", "limits fixed"))
-    bench.tell(ADMITTED, found["admitted"], limits)
-    bench.tell(ADMITTED_SHARED, found["admitted, shared"], limits)
-    bench.tell(ADMITTED_RATIO, found.ratios("admitted", "limits fixed"))
+    bench.record(HEALTHY, found["healthy"], found.only("token-bucket"))
+    bench.record(HEALTHY_RATIO, found.ratios("healthy", "token-bucket"))
+    bench.record(CONGESTED, found["congested"], limits)
+    bench.record(CONGESTED_RATIO, found.ratios("congested", "limits fixed"))
+    bench.record(ADMITTED, found["admitted"], limits)
+    bench.record(ADMITTED_SHARED, found["admitted, shared"], limits)
+    bench.record(ADMITTED_RATIO, found.ratios("admitted", "limits fixed"))
 
 
 def measure_waiting(bench: Bench, plan: Plan, server: Valkey) -> None:
@@ -118,8 +118,8 @@ def measure_waiting(bench: Bench, plan: Plan, server: Valkey) -> None:
     for _ in range(repeats(bench)):
         found.add("ours", decisions.congested_ns(plan.rounds, is_shared=True, clock=clock))
         found.add("limits on Valkey", decisions.limits_redis_ns(server, max(2, plan.rounds // 5), clock=clock))
-    bench.tell(WAIT, found["ours"], found.only("limits on Valkey"))
-    bench.tell(WAIT_RATIO, found.ratios("limits on Valkey", "ours"))
+    bench.record(WAIT, found["ours"], found.only("limits on Valkey"))
+    bench.record(WAIT_RATIO, found.ratios("limits on Valkey", "ours"))
 
 
 def measure_together(bench: Bench, plan: Plan, server: Valkey) -> None:
@@ -131,13 +131,13 @@ def measure_together(bench: Bench, plan: Plan, server: Valkey) -> None:
                 ways = {"alone": None, "sharing": settings}
                 for name in sorted(ways, reverse=bool(number % 2)):  # neither always comes first
                     found.add(name, shared_instances.tail_us(plan.tail_s, ways[name]))
-        bench.tell(TAIL, found["sharing"], found.only("alone"))
-        bench.tell(TAIL_RATIO, found.ratios("sharing", "alone"))
+        bench.record(TAIL, found["sharing"], found.only("alone"))
+        bench.record(TAIL_RATIO, found.ratios("sharing", "alone"))
     for figure, seconds in ((CONVERGENCE, shared_instances.convergence_s), (RESTORE, shared_instances.restore_s)):
         if bench.wants(figure.id):
             times = range(repeats(bench))
             try:
-                bench.tell(figure, [seconds(server, INSTANCES, _settings(server)) for _ in times])
+                bench.record(figure, [seconds(server, INSTANCES, _settings(server)) for _ in times])
             except ArgosyError as error:
                 bench.give_up([figure], error)
 
@@ -152,7 +152,7 @@ def measure_fleet(bench: Bench, plan: Plan, server: Valkey) -> None:
     alone = fairness.jains(fairness.allocations(scenario, Setup("standard", INSTANCES), seeds))
     one = fairness.jains(fairness.allocations(scenario, Setup("standard"), seeds))
     _tell_mean(bench, SHARED, shared, {"one instance": one})
-    bench.tell(GAP, [abs(fmean(shared) - fmean(one))])
+    bench.record(GAP, [abs(fmean(shared) - fmean(one))])
     _tell_mean(bench, UNSHARED, alone, {"one instance": one})
     bench.notes.append(
         f"fleet: {plan.fleet_s:g} s of virtual time, {seeds} seed(s); every exchange goes to the real server"
@@ -166,9 +166,9 @@ def measure_published(bench: Bench) -> None:
     noisy = SCENARIOS["noisy"]
     without, standard, strict = published(noisy, None), published(noisy), published(noisy, "strict")
     peers = {"no throttle": [without.entitlement_jain]}
-    bench.tell(PUBLISHED, [standard.entitlement_jain], peers)
-    bench.tell(PUBLISHED_USE, [standard.utilisation])
-    bench.tell(PUBLISHED_STRICT, [strict.entitlement_jain], peers)
+    bench.record(PUBLISHED, [standard.entitlement_jain], peers)
+    bench.record(PUBLISHED_USE, [standard.utilisation])
+    bench.record(PUBLISHED_STRICT, [strict.entitlement_jain], peers)
 
 
 def measure_fairness(bench: Bench, plan: Plan) -> None:
@@ -178,7 +178,7 @@ def measure_fairness(bench: Bench, plan: Plan) -> None:
         without = {"no throttle": fairness.jains(fairness.allocations(noisy, Setup(NONE), seeds))}
         runs = fairness.allocations(noisy, Setup("standard"), seeds)
         _tell_mean(bench, NOISY, fairness.jains(runs), without)
-        bench.tell(NOISY_MIN, [min(fairness.jains(runs))])
+        bench.record(NOISY_MIN, [min(fairness.jains(runs))])
         _tell_mean(bench, NOISY_USE, [run.utilisation for run in runs])
         _tell_mean(bench, STRICT, fairness.jains(fairness.allocations(noisy, Setup("strict"), seeds)), without)
     if bench.wants(SURGE.id):
@@ -195,7 +195,7 @@ def _tell_mean(
 ) -> None:
     """The mean over seeds, which is what the goals are about; each seed's value is in the details."""
     means = {name: [fmean(found)] for name, found in (peers or {}).items()}
-    bench.tell(figure, [fmean(values)], means)
+    bench.record(figure, [fmean(values)], means)
     bench.details[figure.id] = [round(value, 4) for value in values]
 
 
