@@ -1,7 +1,7 @@
 """Registry in one SQLite file, or in memory: no installation and no server.
 
-One thread writes (`sqlite_writer`), and acknowledged commits are on disk. Other processes may use the same file: its lock
-serializes their transactions, and a watcher sees their changes within `POLL_S`. Notifications stay in the process.
+One thread writes (`sqlite_writer`), and acknowledged commits are on disk. Other processes may use the same file: its
+lock serializes their transactions, and a watcher sees their changes within `POLL_S`. Notifications stay in the process.
 """
 
 import asyncio
