@@ -1,9 +1,9 @@
-"""Code search from memory: an index per repository, and a shelf of indexes that answers queries.
+"""In-memory code search: one index per repository, and an `IndexSet` that searches many of them.
 
     from argosy.search.backends.factory import open_source
 
-    shelf = IndexSet([build(open_source("."), Policy())])
-    answer = shelf.search_now(parse("class IndexSet").query, Options())
+    indexes = IndexSet([build(open_source("."), Policy())])
+    result = indexes.search_now(parse("class IndexSet").query, Options())
 
 Reading order: `model` (what goes in and comes out), `documents` (what an index is made of), `query` (text to tree),
 `index` (files to arrays), `match` (tree and arrays to an answer), `service` (the shelf), then `backends/` with

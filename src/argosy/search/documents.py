@@ -1,4 +1,4 @@
-"""What an index is made of, before it is one: the entries of a repository, and why some stay without content."""
+"""The input of an index: entries of a repository, their content, and reasons to skip content."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from typing import Protocol, TypeAlias
 
 from argosy.search.model import Repository
 
-DOCUMENT_BYTES_MAX = 128 << 20  # no rule lets a larger file in: its blocks must fit one segment
+DOCUMENT_BYTES_MAX = 128 << 20  # hard limit: the blocks of a file must fit one segment
 
 
 class EntryKind(Enum):
     FILE = "file"
-    SYMLINK = "symlink"  # never followed; its name can be found
-    SUBMODULE = "submodule"  # another repository's place
+    SYMLINK = "symlink"  # never followed; found by name only
+    SUBMODULE = "submodule"  # a reference to another repository
 
 
 class SkipReason(Enum):
-    """Why a file's name is indexed and its content is not. The order is kept: the number goes into the index."""
+    """Why only the name of a file is indexed. Append only: indexes store the position."""
 
     NONE = ""
     TOO_LARGE = "larger than the size limit"
@@ -30,7 +30,7 @@ class SkipReason(Enum):
 
 
 class Category(IntFlag):
-    """What kind of file it is, as far as ranking cares."""
+    """The kind of a file, for ranking."""
 
     CODE = 0
     TEST = 1
@@ -42,7 +42,7 @@ class Category(IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One path with one content; on several branches if the content is the same there."""
+    """A path with a content, on all branches where both are the same."""
 
     path: bytes  # as git has it: '/' separated, no NUL
     blob_id: bytes  # names the content: equal ids, equal bytes
@@ -65,19 +65,19 @@ Content: TypeAlias = bytes | SkipReason
 
 
 class Source(Protocol):
-    """A repository or folder that can be read."""
+    """A repository or directory that can be indexed."""
 
     @property
     def repository(self) -> Repository: ...
 
     def entries(self) -> Sequence[Entry]:
-        """Everything there is on the chosen branches, ignored files left out, ordered by path."""
+        """All files on the selected branches except ignored ones, ordered by path."""
         ...
 
     def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
-        """The contents in the order asked for, or why there is none. Reads only FILE entries."""
+        """The content of each entry, in order, or the reason why there is none. Reads only FILE entries."""
         ...
 
 
-# (bytes done, bytes in all): called now and then while an index is built.
+# (bytes done, total bytes): called periodically during a build.
 Progress: TypeAlias = Callable[[int, int], None]

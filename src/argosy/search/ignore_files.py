@@ -89,13 +89,13 @@ class GitIgnore:
         """Whether this path, whose folder is not ignored, is."""
         level: GitIgnore | None = self
         while level is not None:
-            said = level._said(path, is_folder)
+            said = level._last_rule(path, is_folder)
             if said is not None:
                 return said
             level = level._outer
         return False
 
-    def _said(self, path: bytes, is_folder: bool) -> bool | None:
+    def _last_rule(self, path: bytes, is_folder: bool) -> bool | None:
         if not self._rules or not path.startswith(self._folder):
             return None
         rest = path[len(self._folder) :]

@@ -1,7 +1,7 @@
-"""The shelf: many indexes, searched together by a few threads.
+"""Searches many indexes together with a few threads.
 
-The index is asked for all segments first, which is quick. If little text is left to look at, the asking thread looks
-itself; otherwise the segments are shared out, because the kernels and RE2 run outside the interpreter lock.
+The postings of all segments are read first, which is fast. If little candidate text is left, the calling thread scans
+it; otherwise threads share the segments, because kernels and RE2 run outside the interpreter lock.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from argosy.search.query.tree import And, Query, Substring
 
 _T = TypeVar("_T")
 
-ALONE_BYTES = 8 << 20  # less text than this is faster looked at than shared out: about 1 ms
-BRIEF_S = 0.006  # of CPU: after so long on the event loop a search goes on in a thread
-HELD_UP_S_MAX = 0.024  # of CPU: after that it is dropped in mid-piece, and begun anew in a thread
-BRIEF_CHARACTERS_MIN = 3  # fewer are in nearly every file
+ALONE_BYTES = 8 << 20  # less text is scanned faster by one thread: about 1 ms
+BRIEF_S = 0.006  # of CPU time on the event loop, after which a search continues in a thread
+HELD_UP_S_MAX = 0.024  # of CPU time, after which it is aborted and restarted in a thread
+BRIEF_CHARACTERS_MIN = 3  # shorter literals are in nearly every file
 
 
 class IndexSet:
-    """Indexes by the names of their repositories. Searches see the shelf as it was when they began."""
+    """Indexes by repository name. A search uses the set as it was when the search started."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class IndexSet:
         clock: Clock | None = None,
         cpu_s: Callable[[], float] = time.thread_time,
     ) -> None:
-        """`cpu_s` tells the CPU time of the thread that asks."""
+        """`cpu_s` returns the CPU time of the calling thread."""
         self._indexes: dict[str, Index] = {}
-        self._tables = KernelTables(())  # what a search takes hold of when it begins
+        self._tables = KernelTables(())  # replaced as a whole; a search takes a reference when it starts
         self._changing = threading.Lock()
         self._clock = clock or SystemClock()
         self._threads = threads or os.cpu_count() or 1
@@ -52,7 +52,7 @@ class IndexSet:
             self.put(index)
 
     def put(self, index: Index) -> None:
-        """Adds an index, or replaces the one of the same repository."""
+        """Adds an index or replaces the one of the same repository."""
         with self._changing:
             self._indexes[index.repository.name] = index
             self._tables = KernelTables(_best_first(self._indexes.values()), self._tables)
@@ -67,10 +67,10 @@ class IndexSet:
         try:
             return self._indexes[name]
         except KeyError:
-            raise NotFound(f"no repository {name!r} is on this shelf: ask for the list of those that are") from None
+            raise NotFound(f"repository {name!r} not found in this index set") from None
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
-        """`only`: those of the named repositories that are on the shelf at the call, whenever a thread is free."""
+        """Searches the repositories in `only` that are in the set at the time of the call; None searches all."""
         indexes, asked = self._tables.only(only), self._clock.now()
         here = self._search_inline(indexes, query, options)
         if isinstance(here, SearchResult):
@@ -84,7 +84,7 @@ class IndexSet:
         return await self._in_thread(lambda is_cancelled: self._matching(indexes, query, is_cancelled))
 
     def search_now(self, query: Query, options: Options, is_cancelled: Callable[[], bool] = never) -> SearchResult:
-        """The same, in this thread, for programs without an event loop."""
+        """Searches in this thread, for programs without an event loop."""
         return self._search(self._tables, query, options, is_cancelled)
 
     def repositories_now(self, query: Query, is_cancelled: Callable[[], bool] = never) -> tuple[Repository, ...]:
@@ -106,14 +106,13 @@ class IndexSet:
     def _search_inline(
         self, indexes: KernelTables, query: Query, options: Options
     ) -> "SearchResult | _PartialSearch | None":
-        """The answer to a question that is answered sooner than a thread would have been woken; what is left to do for
-        it if it is not; None if nothing was done.
+        """Runs a short search on the event loop. Returns its result, the rest of its work, or None if nothing was done.
 
-        To hand a search of a millisecond to a thread and back costs nearly as much as the search.
+        Passing a search of a millisecond to a thread and back costs nearly as much as the search.
         """
         if not _may_be_brief(query):
             return None
-        # By CPU time: on a busy machine the clock goes on while nothing is done, and a thread would be no sooner.
+        # CPU time, because on a busy host wall time passes without progress, and a thread would not be faster.
         began_s = self._cpu_s()
         stop = _StopFlag(lambda: self._cpu_s() >= began_s + HELD_UP_S_MAX)
         budget = Budget(self._clock.now, options.wall_time_s, stop)
@@ -140,7 +139,7 @@ class IndexSet:
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
         found = self._collect(indexes, Search(query, options, budget)).found
         if budget.limit_hit is LimitHit.WALL_TIME:
-            raise Unavailable(f"not every repository was looked at within {options.wall_time_s:g} s: ask more narrowly")
+            raise Unavailable(f"listing timed out after {options.wall_time_s:g} s: narrow the query")
         repositories = [indexes.indexes[number].repository for number in found]
         return tuple(sorted(repositories, key=lambda repository: repository.name))
 
@@ -150,7 +149,7 @@ class IndexSet:
         return collector
 
     def run(self, tasks: list[Task], collector: Collector) -> None:
-        """Does them, and adds what they come to."""
+        """Runs the tasks and merges their results into the collector."""
         if self._threads > 1 and _is_worth_sharing(tasks):
             for part in self._pool.map(_run, tasks):
                 collector.merge(part)
@@ -171,7 +170,7 @@ class IndexSet:
 
 
 class _StopFlag:
-    """Says whether a search is to stop. What it goes by changes when the search moves to a thread."""
+    """The stop condition of a search, which changes when the search moves to a thread."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
@@ -181,7 +180,7 @@ class _StopFlag:
 
 
 class _PartialSearch:
-    """A search that was begun, and what is left to do of it."""
+    """A started search and its remaining tasks."""
 
     def __init__(self, indexes: IndexSet, collector: Collector, budget: Budget, stop: _StopFlag) -> None:
         self.collector = collector
@@ -198,7 +197,7 @@ class _PartialSearch:
 
 
 def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:
-    """The best repositories first, so that a bound cuts off the least wanted."""
+    """Highest rank first, so that a limit drops the least relevant repositories."""
     return tuple(sorted(indexes, key=lambda index: (-index.repository.rank, index.repository.name)))
 
 

@@ -1,8 +1,8 @@
-"""What goes into the engine and what comes out: repositories, questions, answers.
+"""The data model of the engine: repositories, search options, results.
 
-These are msgspec structs rather than dataclasses because answers are made by the hundred and travel between nodes as
-they are. Paths are text in Python's own convention for file names (undecodable bytes survive as surrogates), offsets
-are bytes from the start of the file, line numbers and columns count from one, columns in characters.
+These are msgspec structs, not dataclasses, because results have hundreds of them and are sent between nodes. Paths are
+strings in Python's convention for file names (undecodable bytes are surrogates). Offsets are bytes from the start of
+the file. Lines and columns count from one, columns in characters.
 """
 
 from collections.abc import Mapping
@@ -10,64 +10,63 @@ from enum import Enum
 
 import msgspec
 
-BRANCHES_MAX = 64  # one bit each in a document's branch mask
+BRANCHES_MAX = 64  # one bit each in the branch mask of a document
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A branch that was indexed, and the commit it stood at."""
+    """An indexed branch and its commit."""
 
     name: str
     version: str = ""
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """What is known of a repository besides its files."""
+    """A repository without its files."""
 
     name: str
     id: int = 0
     branches: tuple[Branch, ...] = ()
     url: str = ""
-    source: str = ""  # where it was read from
+    source: str = ""  # where the files come from
     file_url_template: str = ""
     commit_url_template: str = ""
     line_fragment_template: str = ""
     flags: Mapping[str, bool] = {}  # archived, fork, public
     metadata: Mapping[str, str] = {}
     aliases: tuple[str, ...] = ()
-    rank: int = 0  # 0 to 65535; a tie between files goes to the higher
+    rank: int = 0  # 0 to 65535; breaks ties between files, higher first
     latest_commit_s: float = 0.0
 
 
 class Form(Enum):
-    """How matches are told."""
+    """The form of matches in a result."""
 
     CHUNKS = "chunks"  # runs of whole lines with the ranges inside them
-    LINES = "lines"  # one record per line; a match over several lines is split
-    COUNT = "count"  # no files, only how many there are
+    LINES = "lines"  # one record per line; a match that spans lines is split
+    COUNT = "count"  # no files, only their number
 
 
 class Options(msgspec.Struct, frozen=True):
-    """The bounds of one search, and how its answer should look. Zero means no bound, except where it is said."""
+    """The limits of a search and the form of its result. Zero means no limit."""
 
     files_max: int = 50  # files shown
     matches_max: int = 0  # matches shown, over all files
     file_matches_max: int = 0  # matches shown of one file
-    index_match_limit: int = 100_000  # stop looking through one repository after so many matches
-    total_match_limit: int = 0  # start no further repository after so many
-    wall_time_s: float = 20.0  # then answer with what was found
+    index_match_limit: int = 100_000  # stop searching a repository after so many matches
+    total_match_limit: int = 0  # start no further repository after so many matches
+    wall_time_s: float = 20.0  # then return the matches found so far
     context_lines: int = 0
     form: Form = Form.CHUNKS
     with_content: bool = False  # the whole file in every file match
     use_bm25: bool = False
     line_bytes_max: int = 2_000  # longer lines are clipped around their matches, and marked
-    estimate_only: bool = False  # only say how many files would be considered
-    explain_scores: bool = False  # say of every match and file why it is worth what it is
+    estimate_only: bool = False  # only count the candidate files
+    explain_scores: bool = False  # explain the score of every match and file
     with_checksum: bool = False  # the CRC-64/ISO of the content in every file match
     pre_encoded: bool = False  # return chunks encoded as msgpack, for a caller that decodes only what it shows
 
 
-# What an answer is made of is made by the ten thousand and has no way back to itself: the collector need not look at
-# it (`gc=False`).
+# A result has ten thousands of these and they cannot form cycles, so the garbage collector skips them (`gc=False`).
 class Location(msgspec.Struct, frozen=True, gc=False):
     offset: int
     line: int
@@ -80,7 +79,7 @@ class Range(msgspec.Struct, frozen=True, gc=False):
 
 
 class SymbolInfo(msgspec.Struct, frozen=True, gc=False):
-    """A definition a match lies in."""
+    """The definition that a match lies in."""
 
     name: str
     kind: str
@@ -89,7 +88,7 @@ class SymbolInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """Whole lines (or the file's name) with matches in them. `is_clipped`: `content` leaves out parts of long lines."""
+    """Whole lines, or the file name, with matches. `is_clipped`: parts of long lines are omitted."""
 
     content: bytes
     start: Location  # of the content
@@ -103,7 +102,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fragment(msgspec.Struct, frozen=True, gc=False):
-    """A match within a line: where in the line, where in the file, how long, all in bytes."""
+    """A match within a line: offset in the line, offset in the file, length, all in bytes."""
 
     line_offset: int
     offset: int
@@ -112,7 +111,7 @@ class Fragment(msgspec.Struct, frozen=True, gc=False):
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """One line with matches; number 0 is the file's name."""
+    """A line with matches; number 0 is the file name."""
 
     content: bytes  # without its newline
     start: int
@@ -128,7 +127,7 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
 
 class FileMatch(msgspec.Struct, frozen=True, gc=False):
-    """A file that satisfies the query."""
+    """A file that matches the query."""
 
     repository: str
     path: str
@@ -136,39 +135,39 @@ class FileMatch(msgspec.Struct, frozen=True, gc=False):
     branches: tuple[str, ...] = ()
     version: str = ""
     score: float = 0.0
-    match_count: int = 0  # all of them, shown or not
+    match_count: int = 0  # including those not shown
     chunks: tuple[Chunk, ...] = ()
     lines: tuple[Line, ...] = ()
     content: bytes | None = None
-    checksum: bytes = b""  # if it was asked for
+    checksum: bytes = b""  # if requested
     repository_id: int = 0
     repository_rank: int = 0
-    skipped: str = ""  # why the content was not indexed, if it was not
+    skipped: str = ""  # why the content is not indexed, or empty
     explanation: str = ""
     encoded_matches: bytes = b""  # the chunks as msgpack, not decoded yet (`encoded_matches.py`)
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What a search cost and found. Sums over indexes, except the duration."""
+    """Statistics of a search: sums over indexes, except the duration."""
 
-    files: int = 0  # that matched
+    files: int = 0  # with a match
     matches: int = 0
-    files_considered: int = 0  # candidates by the index
-    files_loaded: int = 0  # whose text was looked at
-    files_skipped: int = 0  # left unseen when a bound was met
-    content_bytes: int = 0  # text looked at
+    files_considered: int = 0  # candidates of the index
+    files_loaded: int = 0  # whose text was read
+    files_skipped: int = 0  # not read because a limit was hit
+    content_bytes: int = 0  # text read
     index_bytes: int = 0  # postings of the trigrams looked up
     indexes_searched: int = 0
-    indexes_skipped: int = 0  # a bound was met before they were reached
-    indexes_excluded: int = 0  # the query itself rules them out
-    regexps_considered: int = 0  # files a regular expression was asked about
+    indexes_skipped: int = 0  # not searched because a limit was hit
+    indexes_excluded: int = 0  # excluded by the query itself
+    regexps_considered: int = 0  # files matched by a regular expression
     ngram_lookups: int = 0
-    duration_s: float = 0.0  # from the beginning of the work
-    wait_s: float = 0.0  # for a thread, before that
+    duration_s: float = 0.0  # from the start of the work
+    wait_s: float = 0.0  # for a thread, before the start
 
 
 class LimitHit(Enum):
-    """A bound that cut an answer short."""
+    """A limit that truncated a result."""
 
     INDEX_MATCHES = "index_match_limit"
     TOTAL_MATCHES = "total_match_limit"
@@ -179,16 +178,16 @@ class LimitHit(Enum):
 
 
 class MissingReason(Enum):
-    """Why a repository that was asked for is not in an answer."""
+    """Why a requested repository is missing from a result."""
 
-    UNOWNED = "unowned"  # no node holds it just now
-    WARMING = "warming"  # its holder fetches or indexes it
-    TIMED_OUT = "timed out"  # its holder did not answer in time
-    FAILED = "failed"  # its holder could not be reached, or answered with an error
+    UNOWNED = "unowned"  # no node holds it
+    WARMING = "warming"  # its holder is fetching or indexing it
+    TIMED_OUT = "timed out"  # its holder did not respond in time
+    FAILED = "failed"  # its holder is unreachable or returned an error
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """A repository that the answer says nothing about."""
+    """A repository that a result does not cover."""
 
     repository: str
     why: MissingReason
@@ -196,13 +195,13 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct, frozen=True, gc=False):
-    """The best matches, what they cost, and all that keeps the answer from being the whole truth (GW-1)."""
+    """The best files, statistics, and everything that makes the result incomplete (GW-1)."""
 
     files: tuple[FileMatch, ...] = ()
     stats: Stats = Stats()
-    limits_hit: tuple[LimitHit, ...] = ()  # bounds that were met on the way
-    missing: tuple[Missing, ...] = ()  # repositories that nobody could look at; by name
-    repositories: Mapping[str, Repository] = {}  # those the files are from; only a fleet tells them
+    limits_hit: tuple[LimitHit, ...] = ()  # limits that truncated the result
+    missing: tuple[Missing, ...] = ()  # repositories that could not be searched, by name
+    repositories: Mapping[str, Repository] = {}  # the repositories of the files; only set by a gateway
 
     @property
     def is_complete(self) -> bool:

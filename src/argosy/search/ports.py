@@ -1,4 +1,4 @@
-"""What answers queries, whatever stands behind it: one index, many, or a fleet of nodes; and who is told of indexes."""
+"""The ports of the engine: searching (one index, many, or a fleet) and advertising indexes."""
 
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Searcher(Protocol):
-    """Cancelling the call ends the search, within about twenty milliseconds."""
+    """Searches. Cancelling a call stops the search within about twenty milliseconds."""
 
     async def search(self, query: Query, options: Options) -> SearchResult:
-        """The best matches. An answer that is not complete says so (GW-1)."""
+        """The best matches. An incomplete result says so (GW-1)."""
         ...
 
     async def repositories(self, query: Query) -> tuple[Repository, ...]:
-        """The repositories that have a match, by name; a query about nothing but repositories needs no text."""
+        """The repositories with a match, by name. A query only about repositories reads no text."""
         ...
 
 

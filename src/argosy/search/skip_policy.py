@@ -1,6 +1,6 @@
-"""Which files are indexed by name only, and why.
+"""Decides which files are indexed by name only, and why.
 
-A file that is left out stays findable by its name, marked with the reason. The limits are those of zoekt (2 MiB,
+A skipped file is still found by name, with the reason. The limits are those of zoekt (2 MiB,
 20,000 distinct trigrams, any NUL) with one difference: a file of one or two bytes is indexed. It holds no trigram, so
 an index of trigrams alone could not find anything in it; ours falls back to looking, and an answer that leaves out a
 file because it is small would be wrong.

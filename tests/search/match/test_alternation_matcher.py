@@ -31,9 +31,9 @@ TEXTS = [
 def test_texts_are_found_where_re2_finds_the_pattern(pattern: str, is_exact: bool) -> None:
     segment = segment_of({f"{i}.txt": text for i, text in enumerate(TEXTS)})
     expression = Expression(pattern, is_case_sensitive=is_exact)
-    assert expression.finite is not None
+    assert expression.literal_set is not None
     mask = np.ones(len(TEXTS), np.bool_)
-    quick, plain = AlternationMatcher(expression.finite, expression), RegexMatcher(expression)
+    quick, plain = AlternationMatcher(expression.literal_set, expression), RegexMatcher(expression)
     found = quick.find(segment, quick.candidates(segment), mask, unbounded())
     expected = plain.find(segment, plain.candidates(segment), mask, unbounded())
     assert found.starts.tolist() == expected.starts.tolist()
@@ -45,7 +45,7 @@ def test_texts_are_found_where_re2_finds_the_pattern(pattern: str, is_exact: boo
 def test_documents_outside_the_mask_are_not_looked_at() -> None:
     segment = segment_of({"a.txt": b"foo", "b.txt": b"foo"})
     expression = Expression(r"\bfoo\b", is_case_sensitive=True)
-    assert expression.finite is not None
-    matcher = AlternationMatcher(expression.finite, expression)
+    assert expression.literal_set is not None
+    matcher = AlternationMatcher(expression.literal_set, expression)
     spans = matcher.find(segment, matcher.candidates(segment), np.array([False, True]), unbounded())
     assert spans.documents.tolist() == [1]

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from argosy.search.regex.charsets import charset
 from argosy.search.regex.tree import (
     Assertion,
+    AssertionKind,
     Case,
     Choice,
     Class,
     Named,
     Node,
     Opaque,
-    Place,
     Range,
     Repeat,
     Sequence,
@@ -94,7 +94,7 @@ def _sampled(node: Node, choose: Choose) -> str:
             return ""
 
 
-_PLACES = {Place.LINE_START: "(?m:^)", Place.LINE_END: "(?m:$)"}
+_PLACES = {AssertionKind.LINE_START: "(?m:^)", AssertionKind.LINE_END: "(?m:$)"}
 
 
 def written(node: Node) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.regex import Pattern, parse_regex
-from argosy.search.regex.line_span import REACH_MAX, can_be_empty, has_text_anchors, line_reach
+from argosy.search.regex.line_span import LINE_SPAN_MAX, can_be_empty, has_text_anchors, line_span
 from tests.search.regex import patterns
 
 
@@ -39,17 +39,17 @@ from tests.search.regex import patterns
     ],
 )
 def test_how_many_line_ends_a_match_passes(pattern: str, reach: int | None) -> None:
-    assert line_reach(parse_regex(pattern)) == reach
+    assert line_span(parse_regex(pattern)) == reach
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data(), st.lists(patterns.leaves, min_size=1, max_size=4).map("".join))
 def test_no_match_passes_more_lines_that_are_not_blank(data: st.DataObject, source: str) -> None:
     tree = parse_regex(source)
-    reach = line_reach(tree)
+    reach = line_span(tree)
     if reach is None:
         return
-    assert reach <= REACH_MAX
+    assert reach <= LINE_SPAN_MAX
     text = data.draw(patterns.texts(tree)).encode()
     for start, end in Pattern.compile(source).find_all(text):
         inner = text[start:end].split(b"\n")[1:-1]

@@ -5,34 +5,34 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.regex import Pattern, parse_regex
-from argosy.search.regex.literal_set import TEXTS_MAX, Finite, finite
-from argosy.search.regex.tree import Place
+from argosy.search.regex.literal_set import TEXTS_MAX, LiteralSet, literal_set
+from argosy.search.regex.tree import AssertionKind
 
-WORD, START, END = Place.WORD_BOUNDARY, Place.LINE_START, Place.LINE_END
+WORD, START, END = AssertionKind.WORD_BOUNDARY, AssertionKind.LINE_START, AssertionKind.LINE_END
 
 
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
-        ("foo", Finite(("foo",))),
-        ("todo|fixme", Finite(("todo", "fixme"))),
-        (r"\bfoo\b", Finite(("foo",), WORD, WORD)),
-        ("^#include", Finite(("#include",), START)),
-        ("^foo$", Finite(("foo",), START, END)),
-        ("foo$", Finite(("foo",), None, END)),
-        (r"\b(get|set)_x\b", Finite(("get_x", "set_x"), WORD, WORD)),
-        ("a|ab", Finite(("a", "ab"))),
-        ("ab|a", Finite(("ab", "a"))),
-        ("colou?r", Finite(("colour", "color"))),
-        ("colou??r", Finite(("color", "colour"))),
-        ("x[0-2]y", Finite(("x0y", "x1y", "x2y"))),
-        ("a{3}", Finite(("aaa",))),
-        ("a|b|a", Finite(("a", "b"))),
-        ("[a-l]", Finite(tuple("abcdefghijkl"))),
+        ("foo", LiteralSet(("foo",))),
+        ("todo|fixme", LiteralSet(("todo", "fixme"))),
+        (r"\bfoo\b", LiteralSet(("foo",), WORD, WORD)),
+        ("^#include", LiteralSet(("#include",), START)),
+        ("^foo$", LiteralSet(("foo",), START, END)),
+        ("foo$", LiteralSet(("foo",), None, END)),
+        (r"\b(get|set)_x\b", LiteralSet(("get_x", "set_x"), WORD, WORD)),
+        ("a|ab", LiteralSet(("a", "ab"))),
+        ("ab|a", LiteralSet(("ab", "a"))),
+        ("colou?r", LiteralSet(("colour", "color"))),
+        ("colou??r", LiteralSet(("color", "colour"))),
+        ("x[0-2]y", LiteralSet(("x0y", "x1y", "x2y"))),
+        ("a{3}", LiteralSet(("aaa",))),
+        ("a|b|a", LiteralSet(("a", "b"))),
+        ("[a-l]", LiteralSet(tuple("abcdefghijkl"))),
     ],
 )
-def test_the_texts_and_what_must_hold_at_their_edges(pattern: str, expected: Finite) -> None:
-    assert finite(parse_regex(pattern)) == expected
+def test_the_texts_and_what_must_hold_at_their_edges(pattern: str, expected: LiteralSet) -> None:
+    assert literal_set(parse_regex(pattern)) == expected
 
 
 @pytest.mark.parametrize(
@@ -43,13 +43,13 @@ def test_the_texts_and_what_must_hold_at_their_edges(pattern: str, expected: Fin
     ],
 )  # fmt: skip
 def test_what_is_more_than_a_few_plain_texts(pattern: str) -> None:
-    assert finite(parse_regex(pattern)) is None
+    assert literal_set(parse_regex(pattern)) is None
 
 
 def test_no_more_texts_than_the_bound_are_spelled_out() -> None:
     fits = "|".join(f"t{i:02}" for i in range(TEXTS_MAX))
-    assert finite(parse_regex(fits)) is not None
-    assert finite(parse_regex(fits + "|more")) is None
+    assert literal_set(parse_regex(fits)) is not None
+    assert literal_set(parse_regex(fits + "|more")) is None
 
 
 pieces = st.sampled_from(["a", "b", "ab", "[ab]", "a?", "b??", "(a|ab)", "(ab|a)", "a{2}"])
@@ -59,7 +59,7 @@ parts = st.lists(pieces, min_size=1, max_size=4)
 @settings(max_examples=200, deadline=None)
 @given(parts.map("".join), st.text("ab", max_size=12))
 def test_the_first_text_that_fits_is_the_match(source: str, text: str) -> None:
-    known = finite(parse_regex(source))
+    known = literal_set(parse_regex(source))
     if known is None:
         return
     found, at = [], 0

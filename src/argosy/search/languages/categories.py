@@ -23,12 +23,12 @@ _NAMES: dict[bytes, int] = {}
 _EXTENSIONS: dict[bytes, int] = {}
 
 
-def _say(table: dict[bytes, int], category: int, words: str) -> None:
+def _add_words(table: dict[bytes, int], category: int, words: str) -> None:
     for word in words.split():
         table[word.encode()] = table.get(word.encode(), 0) | category
 
 
-_say(
+_add_words(
     _FOLDERS,
     _TEST,
     """
@@ -37,7 +37,7 @@ _say(
     integration_tests integration-tests androidtest jvmtest commontest kunit cypress
 """,
 )
-_say(
+_add_words(
     _FOLDERS,
     _VENDORED,
     """
@@ -46,11 +46,11 @@ _say(
     web_modules .mvn cpan
 """,
 )
-_say(_FOLDERS, _GENERATED, "generated __generated__ generated-sources .next .nuxt __pycache__ autogen")
-_say(_FOLDERS, _DOCUMENTATION, "doc docs documentation man manpages javadoc examples example samples demos")
-_say(_FOLDERS, _CONFIGURATION, ".github .circleci .vscode .idea .gitlab .devcontainer .husky")
+_add_words(_FOLDERS, _GENERATED, "generated __generated__ generated-sources .next .nuxt __pycache__ autogen")
+_add_words(_FOLDERS, _DOCUMENTATION, "doc docs documentation man manpages javadoc examples example samples demos")
+_add_words(_FOLDERS, _CONFIGURATION, ".github .circleci .vscode .idea .gitlab .devcontainer .husky")
 
-_say(
+_add_words(
     _NAMES,
     _GENERATED,
     """
@@ -60,9 +60,11 @@ _say(
     manifest.toml stack.yaml.lock .terraform.lock.hcl
 """,
 )
-_say(_NAMES, _VENDORED, "gradlew gradlew.bat mvnw mvnw.cmd config.guess config.sub aclocal.m4 libtool.m4 ltmain.sh")
-_say(_NAMES, _TEST, "conftest.py")
-_say(
+_add_words(
+    _NAMES, _VENDORED, "gradlew gradlew.bat mvnw mvnw.cmd config.guess config.sub aclocal.m4 libtool.m4 ltmain.sh"
+)
+_add_words(_NAMES, _TEST, "conftest.py")
+_add_words(
     _NAMES,
     _DOCUMENTATION,
     """
@@ -70,7 +72,7 @@ _say(
     contributing code_of_conduct security credits todo faq
 """,
 )
-_say(
+_add_words(
     _NAMES,
     _CONFIGURATION,
     """
@@ -80,9 +82,9 @@ _say(
 """,
 )
 
-_say(_EXTENSIONS, _DOCUMENTATION, "md markdown mdx rst adoc asciidoc txt org textile rdoc pod tex")
-_say(_EXTENSIONS, _CONFIGURATION, "yml yaml toml ini cfg conf properties json jsonc json5 env plist editorconfig")
-_say(_EXTENSIONS, _GENERATED, "map snap lock")
+_add_words(_EXTENSIONS, _DOCUMENTATION, "md markdown mdx rst adoc asciidoc txt org textile rdoc pod tex")
+_add_words(_EXTENSIONS, _CONFIGURATION, "yml yaml toml ini cfg conf properties json jsonc json5 env plist editorconfig")
+_add_words(_EXTENSIONS, _GENERATED, "map snap lock")
 
 _TEST_ENDS = (
     b"_test.go", b"_test.py", b"_test.rb", b"_test.exs", b"_test.dart", b"_test.cc", b"_test.cpp", b"_test.c",
@@ -111,7 +113,7 @@ def category_of_path(path: bytes) -> Category:
 def category_of(path: bytes, head: bytes) -> Category:
     """What the path and the beginning of the content tell."""
     number = _by_path(path)
-    if not number & _GENERATED and (_says_generated(head) or _is_minified(path, head)):
+    if not number & _GENERATED and (_is_generated(head) or _is_minified(path, head)):
         number |= _GENERATED
     return _CATEGORIES[number]
 
@@ -141,7 +143,7 @@ _MARK = re.compile(
 )
 
 
-def _says_generated(head: bytes) -> bool:
+def _is_generated(head: bytes) -> bool:
     if head.find(b"enerated", 0, LOOK_BYTES) < 0 and head.find(b"GENERATED", 0, LOOK_BYTES) < 0:
         return False
     return _MARK.search(head[:LOOK_BYTES]) is not None

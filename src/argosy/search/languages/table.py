@@ -290,18 +290,18 @@ def _by_cell(column: int) -> dict[bytes, str]:
     return found
 
 
-def _squeezed(name: str) -> str:
+def _squeeze(name: str) -> str:
     return name.lower().replace(" ", "").replace("-", "").replace("_", "")
 
 
 def _by_name() -> dict[str, str]:
     """Every way to name a language. Its own name comes before others' other names, those before an extension."""
-    found = {_squeezed(row[0]): row[0] for row in _rows()}
+    found = {_squeeze(row[0]): row[0] for row in _rows()}
     for row in _rows():
         for word in row[1].split():
-            found.setdefault(_squeezed(word), row[0])
+            found.setdefault(_squeeze(word), row[0])
     for extension, language in BY_EXTENSION.items():
-        found.setdefault(_squeezed(extension.decode()), language)
+        found.setdefault(_squeeze(extension.decode()), language)
     return found
 
 
@@ -314,4 +314,4 @@ _BY_NAME = _by_name()
 
 def canonical(name: str) -> str | None:
     """The language somebody means, or None: any case, spaces and hyphens or none, a nickname, an extension."""
-    return _BY_NAME.get(_squeezed(name.strip())) or _BY_NAME.get(_squeezed(name.strip().removeprefix(".")))
+    return _BY_NAME.get(_squeeze(name.strip())) or _BY_NAME.get(_squeeze(name.strip().removeprefix(".")))

@@ -20,8 +20,8 @@ from argosy.search.match.matchers import Candidates, RequiredTrigrams, bounds
 from argosy.search.match.needle import Needle, find_each
 from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.spans import NOTHING, Mask, Spans, merge_spans, spans_of
-from argosy.search.regex.literal_set import Finite
-from argosy.search.regex.tree import Place
+from argosy.search.regex.literal_set import LiteralSet
+from argosy.search.regex.tree import AssertionKind
 
 _IS_WORD = np.zeros(256, np.bool_)
 _IS_WORD[list(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")] = True
@@ -34,7 +34,7 @@ class AlternationMatcher:
 
     can_be_empty = is_regex = False
 
-    def __init__(self, texts: Finite, expression: Expression) -> None:
+    def __init__(self, texts: LiteralSet, expression: Expression) -> None:
         self._expression = expression
         self._before = texts.before
         self._after = texts.after
@@ -100,13 +100,13 @@ class AlternationMatcher:
         return self._expression.matches(data, mode)
 
 
-def _holds(place: Place | None, data: U8, at: U32) -> Mask:
+def _holds(place: AssertionKind | None, data: U8, at: U32) -> Mask:
     """Whether the assertion holds at each position. Positions are inside the data, which ends with a NUL."""
     if place is None:
         return np.ones(len(at), np.bool_)
     here = data[at]
     before = np.where(at > 0, data[np.maximum(at, 1) - np.uint32(1)], np.uint8(0))
-    if place is Place.WORD_BOUNDARY:
+    if place is AssertionKind.WORD_BOUNDARY:
         is_boundary: Mask = _IS_WORD[before] != _IS_WORD[here]
         return is_boundary
-    return _IS_LINE_EDGE[here if place is Place.LINE_END else before]
+    return _IS_LINE_EDGE[here if place is AssertionKind.LINE_END else before]

@@ -29,7 +29,11 @@ def matcher_for(atom: TextAtom) -> AtomMatcher:
     """A literal matcher if the bytes of the text decide, else RE2."""
     if isinstance(atom, Regexp):
         expression = Expression(atom.pattern, is_case_sensitive=atom.is_case_sensitive)
-        return AlternationMatcher(expression.finite, expression) if expression.finite else RegexMatcher(expression)
+        return (
+            AlternationMatcher(expression.literal_set, expression)
+            if expression.literal_set
+            else RegexMatcher(expression)
+        )
     data = atom.text.encode("utf-8", "surrogateescape")
     if "\n" in atom.text or not (atom.is_case_sensitive or data.isascii()):
         return RegexMatcher(Expression.of_text(atom.text, is_case_sensitive=atom.is_case_sensitive))

@@ -8,8 +8,8 @@ import numpy as np
 from argosy.search.arrays import I64, U8, freeze
 from argosy.search.match.budget import Budget
 from argosy.search.regex import Pattern, Prefilter, parse_regex, prefilter
-from argosy.search.regex.line_span import can_be_empty, has_text_anchors, line_reach
-from argosy.search.regex.literal_set import Finite, finite
+from argosy.search.regex.line_span import can_be_empty, has_text_anchors, line_span
+from argosy.search.regex.literal_set import LiteralSet, literal_set
 
 # Matches read from RE2 between two budget checks: as many as take about FAST_S, because their cost varies widely.
 STEP_MIN, STEP_MAX = 16, 8192
@@ -42,12 +42,12 @@ class Expression:
         return prefilter(self._tree, is_case_sensitive=self.is_case_sensitive)
 
     @cached_property
-    def reach(self) -> int | None:
-        return line_reach(self._tree)
+    def line_span(self) -> int | None:
+        return line_span(self._tree)
 
     @cached_property
-    def finite(self) -> Finite | None:
-        return finite(self._tree)
+    def literal_set(self) -> LiteralSet | None:
+        return literal_set(self._tree)
 
     @classmethod
     def of_text(cls, text: str, *, is_case_sensitive: bool) -> "Expression":

@@ -54,7 +54,7 @@ class RegexMatcher:
         self._expression = expression
         self._required = required_texts(expression.prefilter)
         self._windows = windows(list(expression.prefilter.runs)) if not self._required else []
-        self._goes_by_lines = expression.reach is not None and not expression.has_text_anchors
+        self._goes_by_lines = expression.line_span is not None and not expression.has_text_anchors
 
     @property
     def can_be_empty(self) -> bool:
@@ -81,7 +81,7 @@ class RegexMatcher:
         ]
 
     def candidates(self, segment: Segment) -> RegexCandidates:
-        if self._expression.reach == 0 and self._goes_by_lines:
+        if self._expression.line_span == 0 and self._goes_by_lines:
             careful = self._careful(segment)
             if len(careful) <= CAREFUL_MAX:
                 return self._line_candidates(segment, careful)
@@ -161,7 +161,7 @@ class RegexMatcher:
             if count == 0:
                 break
         # A match that spans lines can span blocks.
-        return by_block if self._expression.reach == 0 else its_blocks, by_document, rarest
+        return by_block if self._expression.line_span == 0 else its_blocks, by_document, rarest
 
     def _masks(self, segment: Segment) -> list[tuple[Mask, RequiredText | None]]:
         if self._required:
@@ -170,7 +170,7 @@ class RegexMatcher:
 
     def _needs_care(self, traits: U8, *, has_required: bool) -> Mask:
         """The documents that cannot be searched by block."""
-        if not self._goes_by_lines or (self._expression.reach and not has_required):
+        if not self._goes_by_lines or (self._expression.line_span and not has_required):
             return np.ones(len(traits), np.bool_)
         return traits & self._care > 0
 
@@ -212,7 +212,7 @@ class RegexMatcher:
         """The matches in ranges of whole lines: in all of them, or in those around the required and within reach."""
         if required is not None:
             places = required.find(data, starts, ends, budget)
-            starts, ends = lines_around(data, freeze(places), self._expression.reach or 0)
+            starts, ends = lines_around(data, freeze(places), self._expression.line_span or 0)
         return find_in_pieces(self._expression, data, starts, ends, DecodeMode.UTF8, budget)
 
     def _find_in_documents(

@@ -1,4 +1,4 @@
-"""What it takes to compile a regex, guessed from its text: RE2 runs in linear time, but builds before it runs.
+"""Estimates the cost of compiling a regex from its tree: RE2 runs in linear time, but builds before it runs.
 
 One compilation is bounded by RE2 itself, at some tenths of a second. A query has many regexes, so they share one bound:
 a repeated Unicode class is a few characters to type and a megabyte to compile.
@@ -8,8 +8,8 @@ from argosy.search.regex.tree import Choice, Class, Named, Node, Opaque, Range, 
 
 STEPS_MAX = 200_000  # of all regexes of a query; a step takes at most about a microsecond
 
-# Measured: a character or a class of ASCII, a class of other characters, one of Unicode's. What could not be read is
-# nested so deep that nobody has typed it, and may hold any of them.
+# Measured: a character or a class of ASCII, a class of other characters, one of Unicode's. Unparsed parts are
+# nested too deeply and can contain any of them.
 _CHARACTER_STEPS = 1
 _WIDE_CLASS_STEPS = 2
 _UNICODE_CLASS_STEPS = 1_000

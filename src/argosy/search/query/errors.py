@@ -1,4 +1,4 @@
-"""What is wrong with a query, where, and what to write instead."""
+"""Syntax errors of queries, with position and suggestion."""
 
 from unicodedata import combining, east_asian_width
 
@@ -13,12 +13,12 @@ class QuerySyntaxError(Invalid):
 
     def __init__(self, message: str, *, text: str, position: int) -> None:
         assert 0 <= position <= len(text), (position, len(text))
-        super().__init__(f"{_shortened(message)}, at column {position + 1}")
+        super().__init__(f"{_truncate_middle(message)}, at column {position + 1}")
         self.text = text
         self.position = position
 
     def pointed(self) -> str:
-        """The part of the query that is wrong, and beneath it a caret at the place, for people to look at."""
+        """The part of the query that is wrong, with a caret below the position."""
         first = max(0, self.position - SHOWN_CHARACTERS_MAX // 2)
         shown = self.text[first : first + SHOWN_CHARACTERS_MAX]
         # Whatever moves the cursor on its own, or lies outside of text, would put the caret in the wrong place.
@@ -31,7 +31,7 @@ def _columns(text: str) -> int:
     return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
 
 
-def _shortened(message: str) -> str:
+def _truncate_middle(message: str) -> str:
     """The message without its middle: what happened stands at the beginning, what to do at the end."""
     half = MESSAGE_CHARACTERS_MAX // 2
     return message if len(message) <= MESSAGE_CHARACTERS_MAX else f"{message[:half]} … {message[-half:]}"

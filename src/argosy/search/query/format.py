@@ -1,7 +1,7 @@
-"""A tree becomes text again: the language itself, so that what was shown can be asked.
+"""Formats a query tree in the query language, so that a displayed query can be used again.
 
-`parse(format_query(query))` is the query again for every tree that the parser builds, within its bounds. What only
-programs can ask for stands in angle brackets, for people to read; what it stands for cannot be typed.
+`parse(format_query(query))` is the query again for every tree that the parser builds, within its bounds. Leaves
+that only programs can create are shown in angle brackets and cannot be parsed.
 """
 
 import re
@@ -45,7 +45,7 @@ _FIELDS = {Scope.ANY: "", Scope.CONTENT: "content:", Scope.FILE_NAME: "file:"}
 
 
 class _Level(IntEnum):
-    """How tightly a piece of text holds together; a looser one needs parentheses inside a tighter one."""
+    """Operator precedence: text of a lower level needs parentheses inside a higher one."""
 
     LIST = 0  # with a directive in it
     ANY = 1
@@ -54,7 +54,7 @@ class _Level(IntEnum):
 
 
 def format_query(query: Query) -> str:
-    """The query in its language, as somebody could have typed it; it may be longer than a query may be."""
+    """The query as text; it can exceed the length limit of queries."""
     if isinstance(query, Substring) and _is_word(query):
         return query.text
     leaves = list(_texts(query))
@@ -104,15 +104,15 @@ def _text(query: Query, *, has_cases: bool) -> tuple[str, _Level]:
         case Boost(child, factor):
             return f"<boost {factor:g} {_piece(child, _Level.LIST, has_cases=has_cases)}>", _Level.ONE
         case Substring() | Regexp():
-            return _cased(query, _FIELDS[query.scope], has_cases=has_cases)
+            return _with_case(query, _FIELDS[query.scope], has_cases=has_cases)
         case Symbol(name):
-            return _cased(name, "sym:", has_cases=has_cases)
+            return _with_case(name, "sym:", has_cases=has_cases)
         case _:
             return _plain(query), _Level.ONE
 
 
-def _cased(leaf: Substring | Regexp, prefix: str, *, has_cases: bool) -> tuple[str, _Level]:
-    text = _word(prefix, _escaped(leaf.text) if isinstance(leaf, Substring) else leaf.pattern)
+def _with_case(leaf: Substring | Regexp, prefix: str, *, has_cases: bool) -> tuple[str, _Level]:
+    text = _word(prefix, _escape_text(leaf.text) if isinstance(leaf, Substring) else leaf.pattern)
     if not has_cases or leaf.is_case_sensitive is auto_case(leaf):
         return text, _Level.ONE
     return f"{text} {_case(leaf.is_case_sensitive)}", _Level.LIST
@@ -138,13 +138,13 @@ def _plain(query: Query) -> str:
         case Meta(name, pattern):
             found = prefix_at(f"meta.{name}:", 0)
             is_plain = found is not None and found.name == name
-            return _word(f"meta.{name if is_plain else _quoted(name)}:", pattern)
+            return _word(f"meta.{name if is_plain else _quote(name)}:", pattern)
         case _:
-            return f"<{_unspeakable(query)}>"
+            return f"<{_programmatic(query)}>"
 
 
-def _unspeakable(query: Query) -> str:
-    """A leaf that only programs ask for."""
+def _programmatic(query: Query) -> str:
+    """A leaf that only programs can create."""
     match query:
         case Branch(name):
             return f"branch exactly {_word('', name)}"
@@ -169,7 +169,7 @@ def _some(names: Collection[str] | Collection[int]) -> str:
 def _word(prefix: str, text: str) -> str:
     """The text behind a field's name or alone, in quotes if it would not be read as it is."""
     kind = TokenKind.FIELD if prefix else TokenKind.TEXT
-    return prefix + (text if text and _reads_as(prefix + text, text, kind) else _quoted(text))
+    return prefix + (text if text and _reads_as(prefix + text, text, kind) else _quote(text))
 
 
 def _reads_as(plain: str, text: str, kind: TokenKind) -> bool:
@@ -183,11 +183,11 @@ def _reads_as(plain: str, text: str, kind: TokenKind) -> bool:
     return [token.kind for token in tokens] == [kind, TokenKind.CLOSE] and tokens[0].text == text
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     """The regex that matches this text and nothing else."""
     return "".join(_escape(each) for each in text)
 

@@ -1,7 +1,7 @@
-"""One token becomes one leaf of the tree, with the case that is right if nobody says otherwise.
+"""Converts tokens to leaves of the tree, with automatic case sensitivity.
 
-Auto case: a text is looked for in any case, unless it holds an upper-case letter. In a regex only the letters count
-that somebody wrote: `\\w` and `\\S` leave it alone, `[A-Z]` does not.
+Auto case: a text is case-insensitive unless it contains an upper-case letter. In a regex only literal letters
+count: `\\w` and `\\S` leave it alone, `[A-Z]` does not.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,7 @@ class Leaves:
         scope = _SCOPES.get(token.field, Scope.ANY)
         if is_literal or SPECIAL.isdisjoint(token.text):  # most words are plain, and need no regex
             return substring(token.text, scope)
-        node = self._checked(token)
+        node = self._parse_regex(token)
         text = as_literal(node)
         if text is None:
             return Regexp(token.text, has_upper_case(node), scope)
@@ -87,10 +87,10 @@ class Leaves:
         return Symbol(found if isinstance(found, Substring | Regexp) else Regexp(token.text))
 
     def _regex(self, token: Token) -> str:
-        self._checked(token)
+        self._parse_regex(token)
         return token.text
 
-    def _checked(self, token: Token) -> Node:
+    def _parse_regex(self, token: Token) -> Node:
         """The tree of the token's regex, one that RE2 accepts."""
         node = parse_regex(token.text)
         self._steps += steps(node)
@@ -132,7 +132,7 @@ def choice(token: Token, query: str, choices: Mapping[str, T]) -> T:
 
 
 def auto_case(node: Substring | Regexp) -> bool:
-    """Whether this is case-sensitive if nobody says otherwise."""
+    """Whether the leaf is case-sensitive by default."""
     return _has_capital(node.text) if isinstance(node, Substring) else has_upper_case(parse_regex(node.pattern))
 
 

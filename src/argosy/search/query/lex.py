@@ -1,4 +1,4 @@
-"""A query cut into tokens, by zoekt's rules: few of them are obvious, and people rely on all.
+"""Splits a query into tokens by zoekt's rules, few of which are obvious and all of which users rely on.
 
 - A blank ends a word. Double quotes, anywhere in a word, protect what is between them; there, a backslash only shields
   the next character. Quotes keep blanks, parentheses and field names from meaning anything here; what they hold is
@@ -23,7 +23,7 @@ from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import Field, Value, prefix_at
 
 BLANKS = " \t\n\r\f\v"
-NESTING_MAX = 50  # groups within groups; whoever walks the tree may recurse
+NESTING_MAX = 50  # nested groups; bounded because tree traversal is recursive
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 

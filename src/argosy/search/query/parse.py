@@ -1,10 +1,10 @@
-"""A query's text becomes a tree.
+"""Parses the text of a query to a tree.
 
     query = conjunction { "or" conjunction }        conjunction = expression { expression }
     expression = [ "-" ] ( "(" query ")" | field | word )
 
-`case:` and `type:` are said of the whole list they stand in, wherever in it they stand. `case:` reaches into groups
-that have none of their own; `type:` wraps the list, its `or` included. `count:` and `patterntype:` are said of the
+`case:` and `type:` apply to the whole list that contains them, at any position. `case:` reaches into groups
+that have none of their own; `type:` wraps the list, its `or` included. `count:` and `patterntype:` apply to the
 whole query.
 """
 
@@ -42,7 +42,7 @@ class Parsed:
 
 
 def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> Parsed:
-    """What a person typed, as a tree; `pattern_type` is how to read words if the text does not say.
+    """Parses a query; `pattern_type` applies if the text has no `patterntype:`.
 
     Raises QuerySyntaxError, and nothing else.
     """
@@ -168,7 +168,7 @@ class _Parser:
             label = token.field.label
             self._fail(f"{label} is said of the whole query: move it out of the parentheses", token.start)
         if token.field is Field.COUNT:
-            count = self._counted(token)
+            count = self._parse_count(token)
             if self._count not in (None, count):
                 self._fail("count: is said twice, differently: say it once", token.start)
             self._count = count
@@ -176,7 +176,7 @@ class _Parser:
             # The last one that follows a blank decides how the query is read; this is another one.
             self._fail("patterntype: is said twice, or with no blank before it: say it once, apart", token.start)
 
-    def _counted(self, token: Token) -> int:
+    def _parse_count(self, token: Token) -> int:
         if token.text.lower() == "all":
             return COUNT_ALL
         is_number = token.text.isascii() and token.text.isdecimal() and len(token.text) <= len(str(COUNT_MAX))

@@ -1,7 +1,7 @@
-"""Trees without what says nothing, and what is left of a query for one repository.
+"""Simplifies query trees, and reduces a query for one repository.
 
 A simple tree has no constant but as its root or a Type's only child, no And in an And, no Or in an Or, no Not of a Not,
-and no list of one. Order is kept: whoever wrote the query meant the first word first.
+and no list of one. The order of children is preserved.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,20 +31,20 @@ from argosy.search.query.tree import (
 )
 from argosy.search.regex import Pattern
 
-PATTERNS_KEPT_MAX = 256  # compiled: a query's few patterns are asked of every repository in turn
+PATTERNS_KEPT_MAX = 256  # compiled patterns: each is matched against every repository in turn
 HEAD = "HEAD"  # the first branch, whatever it is called
 
 
 def simplify(query: Query) -> Query:
-    """The same question with nothing superfluous in it."""
-    return _rebuilt(query, lambda leaf: leaf)
+    """An equivalent simple tree."""
+    return _rebuild(query, lambda leaf: leaf)
 
 
 def for_repository(query: Query, repository: Repository) -> Query:
-    """What is left to ask of this repository's files; FALSE if none of them can match."""
-    if isinstance(query, And) and any(_told(child, repository) is FALSE for child in query.children):
-        return FALSE  # as most often where a query names a repository, and soon said
-    return _rebuilt(query, lambda leaf: _told(leaf, repository))
+    """The query reduced for the files of this repository; FALSE if none can match."""
+    if isinstance(query, And) and any(_fold_leaf(child, repository) is FALSE for child in query.children):
+        return FALSE  # the common case if a query names a repository, checked first
+    return _rebuild(query, lambda leaf: _fold_leaf(leaf, repository))
 
 
 def branch_mask(branch: Branch, repository: Repository) -> int:
@@ -114,23 +114,23 @@ def _part(child: Query) -> Query:
     return TRUE if isinstance(child, Type) and child.child == TRUE else child
 
 
-def _rebuilt(query: Query, leaf: Callable[[Query], Query]) -> Query:
+def _rebuild(query: Query, leaf: Callable[[Query], Query]) -> Query:
     """The tree with other leaves, made simple from the leaves up."""
     match query:
         case And(children):
-            return conjunction(_rebuilt(child, leaf) for child in children)
+            return conjunction(_rebuild(child, leaf) for child in children)
         case Or(children):
-            return disjunction(_rebuilt(child, leaf) for child in children)
+            return disjunction(_rebuild(child, leaf) for child in children)
         case Not(child):
-            return negation(_rebuilt(child, leaf))
+            return negation(_rebuild(child, leaf))
         case Type(kind, child):
-            return typed(kind, _rebuilt(child, leaf))
+            return typed(kind, _rebuild(child, leaf))
         case Boost(child, factor):
-            return boosted(_rebuilt(child, leaf), factor)
+            return boosted(_rebuild(child, leaf), factor)
     return leaf(query)
 
 
-def _told(leaf: Query, repository: Repository) -> Query:
+def _fold_leaf(leaf: Query, repository: Repository) -> Query:
     """The leaf, or a constant if knowing the repository is enough to answer it."""
     match leaf:
         case Repo(pattern):

@@ -1,4 +1,4 @@
-"""The query as a tree: what the parser makes, what every searcher is asked.
+"""The query tree: the output of the parser and the input of every searcher.
 
 A leaf says what one document, or one repository, must be like; its case is already decided. Nodes are values: two equal
 queries compare equal and may share a cache entry.
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 
 class Scope(Enum):
-    """Where a text is looked for."""
+    """Where a text is searched."""
 
     ANY = "any"  # in the content, or in the file name of a file whose content does not match
     CONTENT = "content"
@@ -59,7 +59,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The file is written in this language, by its canonical name; None is a language nobody knows."""
+    """The file is written in this language, by its canonical name; None is an unknown language."""
 
     name: str | None
 

@@ -30,7 +30,7 @@ def as_literal(node: Node) -> str | None:
         case Class((Range(low, high),), False, case) if low == high:
             return as_literal(Text(chr(low), case))
         case Sequence(children):
-            return _joined([as_literal(child) for child in children])
+            return _concat([as_literal(child) for child in children])
         case Repeat(_, 0, 0):
             return ""
         case Repeat(child, least, most) if least == most:
@@ -40,7 +40,7 @@ def as_literal(node: Node) -> str | None:
             return None
 
 
-def _joined(texts: list[str | None]) -> str | None:
+def _concat(texts: list[str | None]) -> str | None:
     known = [text for text in texts if text is not None]
     return "".join(known) if len(known) == len(texts) else None
 

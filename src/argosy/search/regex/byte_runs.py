@@ -1,4 +1,4 @@
-"""Runs of bytes that every match holds, each byte one of a set: what is left of `[0-9]{4}-[0-9]{2}` as bytes.
+"""Derives runs of byte sets that every match contains, such as `[0-9]{4}-[0-9]{2}`.
 
 A run goes on while each character has one length in UTF-8, whichever it is, and breaks where lengths differ or the
 number of characters does.

@@ -91,8 +91,8 @@ def charset(node: Class, *, is_folded: bool) -> CharSet:
         mask |= part_mask
         is_exact = is_exact and is_part_exact
     if node.is_negated:
-        return CharSet(_ASCII & ~mask, _complement(_merged(wide)) if is_exact else _WIDE)
-    return CharSet(mask, _merged(wide))
+        return CharSet(_ASCII & ~mask, _complement(_merge(wide)) if is_exact else _WIDE)
+    return CharSet(mask, _merge(wide))
 
 
 def _range(part: Range, *, is_folded: bool) -> tuple[int, list[tuple[int, int]], bool]:
@@ -154,7 +154,7 @@ def _with_other_case(mask: int) -> int:
     return mask | (mask & upper) << 32 | (mask & lower) >> 32
 
 
-def _merged(ranges: list[tuple[int, int]]) -> Ranges:
+def _merge(ranges: list[tuple[int, int]]) -> Ranges:
     """In order, none touching the next."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):

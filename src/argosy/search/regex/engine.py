@@ -40,7 +40,7 @@ class Pattern:
         self.is_case_sensitive = is_case_sensitive
         self._by_chars = _program(source, is_case_sensitive=is_case_sensitive, is_latin1=False)
         if self._by_chars.error:
-            raise RegexError(_explained(source, self._by_chars.error))
+            raise RegexError(_error_text(source, self._by_chars.error))
         self._by_bytes: Program | None = None
 
     @classmethod
@@ -64,7 +64,7 @@ class Pattern:
         an answer shorter than `limit` says that there are no more. A pattern that can match nothing costs a step per
         character, and one such as `(?s)a.*b|a` the rest of the range per match: bound the range, or the limit.
         """
-        end = _checked_end(text, start, end)
+        end = _check_end(text, start, end)
         program = self._by_chars if is_utf8 else self._bytes_program()
         spans: list[Span] = []
         if program.error:
@@ -92,7 +92,7 @@ class Pattern:
 
     def matches(self, text: Buffer, start: int = 0, end: int | None = None, *, is_utf8: bool = True) -> bool:
         """Whether there is a match in text[start:end]; one of no text counts."""
-        end = _checked_end(text, start, end)
+        end = _check_end(text, start, end)
         program = self._by_chars if is_utf8 else self._bytes_program()
         return not program.error and program.match(text, start, end)[0][0] >= 0
 
@@ -109,7 +109,7 @@ def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Progra
     try:
         written = source.encode()
     except UnicodeEncodeError as error:
-        raise RegexError(f"the pattern {_shown(source)!r} is not valid UTF-8: write \\xHH instead") from error
+        raise RegexError(f"the pattern {_truncate(source)!r} is not valid UTF-8: write \\xHH instead") from error
     if len(written) > PATTERN_BYTES_MAX:
         raise RegexError(f"the pattern has {len(written)} bytes: search for at most {PATTERN_BYTES_MAX} at once")
     options = new_options()
@@ -121,14 +121,14 @@ def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Progra
     return compile_program(b"(?m)" + written, options)
 
 
-def _explained(source: str, error: str) -> str:
+def _error_text(source: str, error: str) -> str:
     """RE2's message, without the prefix it was given, and what to do about it."""
     message = error.replace("(?m)", "", 1)
-    what = f"cannot search for the regular expression {_shown(source)!r}"
-    return f"{what}: {_shown(message)}; {_remedy(message)}"
+    what = f"cannot search for the regular expression {_truncate(source)!r}"
+    return f"{what}: {_truncate(message)}; {_remedy(message)}"
 
 
-def _shown(text: str) -> str:
+def _truncate(text: str) -> str:
     """RE2 quotes as much of the pattern as it has not understood, which may be all of it."""
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
@@ -140,7 +140,7 @@ def _remedy(message: str) -> str:
     return "put a backslash before a sign that stands for itself"
 
 
-def _checked_end(text: Buffer, start: int, end: int | None) -> int:
+def _check_end(text: Buffer, start: int, end: int | None) -> int:
     """The end of the range; the binding believes any buffer to be bytes in a row and any range to be inside it."""
     if not isinstance(text, bytes):
         view = memoryview(text)

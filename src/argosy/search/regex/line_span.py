@@ -1,22 +1,22 @@
-r"""How far from one of its lines a match can extend, and what else decides how text may be cut up before matching.
+r"""Determines how many lines a match can span, and other properties that decide how text can be split before matching.
 
-`\s` takes newlines, and people write it all the time without a thought of lines. A match of `int\s+main` still lies
+`\s` takes newlines, and users write it without thinking of lines. A match of `int\s+main` still lies
 within two lines that are not blank, however many blank ones stand between them: so text need only be matched around the
 lines that hold a required literal.
 """
 
 from argosy.search.regex.analysis import leaves
 from argosy.search.regex.charsets import charset
-from argosy.search.regex.tree import Assertion, Choice, Class, Node, Opaque, Place, Repeat, Sequence, Text
+from argosy.search.regex.tree import Assertion, AssertionKind, Choice, Class, Node, Opaque, Repeat, Sequence, Text
 
-REACH_MAX = 8  # a pattern that reaches over more lines is matched against whole documents
+LINE_SPAN_MAX = 8  # a pattern that spans more lines is matched against whole documents
 _BLANK = sum(1 << ord(char) for char in "\t\n\v\f\r ")
 
 
-def line_reach(node: Node) -> int | None:
-    """How many line ends a match can pass, where blank lines between others cost nothing; None if there is no bound."""
+def line_span(node: Node) -> int | None:
+    """The number of line breaks a match can cross, not counting blank lines; None if unbounded."""
     reach = _reach(node)
-    return reach if reach is not None and reach <= REACH_MAX else None
+    return reach if reach is not None and reach <= LINE_SPAN_MAX else None
 
 
 def _reach(node: Node) -> int | None:
@@ -61,7 +61,9 @@ def _is_blank(node: Class) -> bool:
 def has_text_anchors(node: Node) -> bool:
     r"""Whether `\A` or `\z` ties a match to the ends of the whole text."""
     places = {leaf.place for leaf in leaves(node) if isinstance(leaf, Assertion)}
-    return bool(places & {Place.TEXT_START, Place.TEXT_END}) or any(isinstance(leaf, Opaque) for leaf in leaves(node))
+    return bool(places & {AssertionKind.TEXT_START, AssertionKind.TEXT_END}) or any(
+        isinstance(leaf, Opaque) for leaf in leaves(node)
+    )
 
 
 def can_be_empty(node: Node) -> bool:

@@ -1,27 +1,27 @@
-r"""Patterns that stand for a few texts: `todo|fixme`, `\bfoo\b`, `return -E(NOMEM|INVAL);$`.
+r"""Recognizes patterns that are a small set of literals: `todo|fixme`, `\bfoo\b`, `return -E(NOMEM|INVAL);$`.
 
-They are looked for as texts, many times faster than RE2 can tell matches one by one. The texts come in the order in
-which RE2 would try them, so that where two begin at one place the first is the match.
+They are searched as literals, many times faster than RE2 returns matches. Literals are in RE2's order of preference, so
+that of two at one position the first is the match.
 """
 
 from dataclasses import dataclass
 
-from argosy.search.regex.tree import Assertion, Case, Choice, Class, Node, Place, Range, Repeat, Sequence, Text
+from argosy.search.regex.tree import Assertion, AssertionKind, Case, Choice, Class, Node, Range, Repeat, Sequence, Text
 
 TEXTS_MAX = 12
-_EDGES = frozenset({Place.LINE_START, Place.LINE_END, Place.WORD_BOUNDARY})
+_EDGES = frozenset({AssertionKind.LINE_START, AssertionKind.LINE_END, AssertionKind.WORD_BOUNDARY})
 
 
 @dataclass(frozen=True, slots=True)
-class Finite:
+class LiteralSet:
     """Any of these texts, none empty, with what must hold where it begins and where it ends."""
 
     texts: tuple[str, ...]
-    before: Place | None = None
-    after: Place | None = None
+    before: AssertionKind | None = None
+    after: AssertionKind | None = None
 
 
-def finite(node: Node) -> Finite | None:
+def literal_set(node: Node) -> LiteralSet | None:
     """The texts the pattern stands for, if they are few, on one line, and ASCII.
 
     Other letters have cases that bytes do not tell, and in what is no UTF-8 a class or `?` means one of their bytes.
@@ -32,10 +32,10 @@ def finite(node: Node) -> Finite | None:
         return None
     if any("\n" in text or "\0" in text or not text.isascii() for text in texts):
         return None
-    return Finite(tuple(dict.fromkeys(texts)), before, after)
+    return LiteralSet(tuple(dict.fromkeys(texts)), before, after)
 
 
-def _edges(node: Node) -> tuple[Place | None, Node, Place | None]:
+def _edges(node: Node) -> tuple[AssertionKind | None, Node, AssertionKind | None]:
     """An assertion at either end of a sequence, taken off it."""
     children = node.children if isinstance(node, Sequence) else (node,)
     before = after = None

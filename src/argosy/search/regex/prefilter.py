@@ -1,7 +1,7 @@
-"""What every match of a pattern must hold, so that most text need not be matched at all.
+"""Derives the substrings that every match of a pattern contains, so that most text is never matched.
 
-The promise holds for matches that RE2 finds by characters in valid UTF-8; `holds_for_bytes` says whether it holds for
-text matched byte by byte, too. It errs on one side only: what is not sure is not required.
+The result is valid for matches by characters in valid UTF-8; `holds_for_bytes` says whether it is also valid for text
+matched byte by byte. It is conservative: anything uncertain is not required.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ CLASS_STRINGS_MAX = 3  # a class of more characters is left to the runs
 
 @dataclass(frozen=True, slots=True)
 class Prefilter:
-    """What to look for before matching."""
+    """The required substrings of a pattern."""
 
     clauses: tuple[Strings, ...] = ()  # of each, every match holds at least one literal; the rarest clause first
     runs: tuple[ByteSets, ...] = ()  # every match holds each of them: bytes in a row, each in its set
@@ -40,7 +40,7 @@ class Prefilter:
 
 
 def prefilter(node: Node, *, is_case_sensitive: bool) -> Prefilter:
-    """What every match of the tree holds."""
+    """The prefilter of a pattern."""
     return Prefilter(
         clauses=simplest(_known(node, is_case_sensitive).all_clauses()),
         runs=byte_runs(node, is_case_sensitive=is_case_sensitive),

@@ -14,12 +14,12 @@ from argosy.search.regex.tree import (
     ANY_CHAR_OF_LINE,
     EMPTY,
     Assertion,
+    AssertionKind,
     Case,
     Choice,
     Class,
     Node,
     Opaque,
-    Place,
     Repeat,
     Sequence,
     Text,
@@ -36,10 +36,10 @@ _NAMED_GROUP = re.compile(r"\(\?P?<[^>]+>")
 _PLAIN = re.compile(r"[^\\\[\](){}*+?.^$|]+")
 _SIMPLE_REPEATS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _ESCAPED_PLACES = {
-    "A": Place.TEXT_START,
-    "z": Place.TEXT_END,
-    "b": Place.WORD_BOUNDARY,
-    "B": Place.NO_WORD_BOUNDARY,
+    "A": AssertionKind.TEXT_START,
+    "z": AssertionKind.TEXT_END,
+    "b": AssertionKind.WORD_BOUNDARY,
+    "B": AssertionKind.NO_WORD_BOUNDARY,
 }
 
 
@@ -119,9 +119,9 @@ class _Reader:
     def _sign(self, sign: str) -> Node:
         match sign:
             case "^":
-                return Assertion(Place.LINE_START if self.flags.is_per_line else Place.TEXT_START)
+                return Assertion(AssertionKind.LINE_START if self.flags.is_per_line else AssertionKind.TEXT_START)
             case "$":
-                return Assertion(Place.LINE_END if self.flags.is_per_line else Place.TEXT_END)
+                return Assertion(AssertionKind.LINE_END if self.flags.is_per_line else AssertionKind.TEXT_END)
             case ".":
                 return ANY_CHAR if self.flags.dot_takes_newline else ANY_CHAR_OF_LINE
             case _:

@@ -1,4 +1,4 @@
-"""A regular expression as a tree, as far as one can reason about it.
+"""The syntax tree of a regular expression, as far as the analysis needs it.
 
 Groups are gone (nothing here needs captures), `^ $ . \\d` are spelled out, and each leaf says whether letter case was
 settled by a flag in the pattern. What the parser does not understand is `Opaque`: it may match anything, so nothing can
@@ -23,7 +23,7 @@ class Case(Enum):
         return self is Case.IGNORED or (self is Case.ASKED and not is_case_sensitive)
 
 
-class Place(Enum):
+class AssertionKind(Enum):
     """Where an assertion holds; it takes no text."""
 
     LINE_START = "^"
@@ -69,7 +69,7 @@ class Class:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    place: Place
+    place: AssertionKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Something, nobody knows what."""
+    """An unknown part: it can match anything."""
 
 
 Node: TypeAlias = Text | Class | Assertion | Sequence | Choice | Repeat | Opaque
