@@ -89,7 +89,7 @@ def test_of_the_log_only_notices_and_unexpected_errors_are_shown_and_each_once(t
     with terminal() as screen, open_display(LogSettings(), tmp_path) as display:
         assert isinstance(display, TerminalDisplay)
         for _ in range(3):
-            log.info("index made")
+            log.info("index provisioned")
             log.warning("sync failed", error="no answer")
             log.error("warming failed", why="foreseen")
             log.warning("node exited", node="node-2", notice="node-2 exited with code 1; restarting it in 2 s")
@@ -100,7 +100,7 @@ def test_of_the_log_only_notices_and_unexpected_errors_are_shown_and_each_once(t
     assert shown.count("warning: node-2 exited with code 1; restarting it in 2 s\n") == 1
     assert shown.count("warning: unexpected error: sync crashed; the log file has more\n") == 1
     assert shown.count("note: node-2 was restarted\n") == 1
-    assert not any(text in shown for text in ("index made", "sync failed", "warming failed", "not for the user"))
+    assert not any(text in shown for text in ("index provisioned", "sync failed", "warming failed", "not for the user"))
     written = (tmp_path / "argosy.log").read_text()
     assert written.count("node exited node=node-2\n") == 3
     assert written.count("not for the user") == 3

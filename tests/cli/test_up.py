@@ -70,7 +70,7 @@ def test_up_indexes_what_is_named_and_leaves_when_told(tmp_path: Path) -> None:
     sources, data = project(tmp_path / "sources"), tmp_path / "data"
     with process("up", str(sources), ARGOSY_NODE_DATA_DIR=str(data)) as started:
         address = wait_for(started, "node up")["address"]
-        wait_for(started, "index made", repository="sources")
+        wait_for(started, "index provisioned", repository="sources")
         eventually(lambda: found(address, "sail") == 1, within_s=30, what="the search finds the file")
         (sources / "crew.py").write_text("def sail_again(): ...\n")
         started.send_signal(signal.SIGTERM)
@@ -143,7 +143,7 @@ def test_a_search_node_can_be_drained_by_command(tmp_path: Path) -> None:
         with process("repo", "add", str(sources), **shared) as adding:
             assert adding.wait(timeout=30) == 0
         with process("serve", "--role", "search", ARGOSY_NODE_ID="n1", **shared) as started:
-            wait_for(started, "index made", repository="sources")
+            wait_for(started, "index provisioned", repository="sources")
             with process("node", "drain", "n1", "--wait", "30", **shared) as draining:
                 assert draining.wait(timeout=60) == 0
             assert started.wait(timeout=30) == 0

@@ -65,8 +65,10 @@ async def _handed_on(fleet: Fleet) -> tuple[float, float]:
 
 def _why(fleet: Fleet, found: Mapping[str, Any]) -> str:
     """What the nodes themselves say of it."""
-    failed = [f"{node.name}: {told['step']}: {told['why']}" for node in fleet.nodes for told in node.told("failed")]
-    made = [f"{node.name}: {told['how']}" for node in fleet.nodes for told in node.told("index made")]
+    failed = [
+        f"{node.name}: {told['step']}: {told['why']}" for node in fleet.nodes for told in node.told("index job failed")
+    ]
+    made = [f"{node.name}: {told['how']}" for node in fleet.nodes for told in node.told("index provisioned")]
     return "; ".join([*failed, *made, f"it is at {sorted(ready_at(found))}"])
 
 
