@@ -5,10 +5,9 @@
     indexes = IndexSet([build(open_source("."), Policy())])
     result = indexes.search_now(parse("class IndexSet").query, Options())
 
-Reading order: `model` (what goes in and comes out), `documents` (what an index is made of), `query` (text to tree),
-`index` (files to arrays), `match` (tree and arrays to an answer), `service` (the shelf), then `backends/` with
-`opening.open_source`. A name is loaded when it is asked for: whoever only parses queries, or passes answers on, waits
-for no kernel.
+Reading order: `model` (options and results), `documents` (index input), `query` (text to tree), `index` (files to
+arrays), `match` (tree and arrays to result), `index_set` (search over many indexes), then `backends/` with
+`factory.open_source`. Names are loaded on first access, so a program that only parses queries loads no kernels.
 """
 
 from typing import TYPE_CHECKING
