@@ -125,7 +125,7 @@ PROVED_ELSEWHERE = {
     "Watch backoff with jitter to avoid thundering herds on membership changes.":
         "tests/ownership/test_reconciler.py::test_new_owners_try_at_once_and_again_with_growing_jittered_waits",
     "Silo will make RPCs to Gubernator to check these rate limits":
-        "tests/throttle/limits/test_grpc.py::test_the_bytes_of_a_request_are_those_of_gubernators_field_numbers",
+        "tests/throttle/limits/test_gubernator.py::test_the_bytes_of_a_request_are_those_of_gubernators_field_numbers",
 }  # fmt: skip
 
 
