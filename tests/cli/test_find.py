@@ -28,7 +28,7 @@ def test_what_is_neither_a_file_nor_a_hash_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "bafkreia2lhbr52zf37vrolq57622d4culijqb5wqum3hcm36ijpjxzyofe",
+        "bafkreier4jdzl7v3ofksripnjzwa2srh6wdk5fdkn7ierycuintmuual6a",
         "12201a59c31eeb25dfeb172e1dffb5a1f0545a1300f6d0a33671337e425e9be70e29",
         __file__,
     ],

@@ -46,7 +46,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "argosy search 'file:\\.go$ \"static inline\"' ~/src/tool --context 2",
         "argosy search deprecated -l -0 | xargs -0 wc -l",
     ),
-    "find": ("argosy find setup.py", "argosy find bafkreia2lhbr52zf37vrolq57622d4culijqb5wqum3hcm36ijpjxzyofe --json"),
+    "find": ("argosy find setup.py", "argosy find bafkreier4jdzl7v3ofksripnjzwa2srh6wdk5fdkn7ierycuintmuual6a --json"),
     "config check": ("argosy config check --config fleet.toml",),
     "config show": ("argosy config show", "argosy config show --config fleet.toml --json"),
     "node drain": (f"argosy node drain node-3 --wait 360 {STORE}",),
