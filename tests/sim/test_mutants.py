@@ -1,6 +1,6 @@
-"""Planted bugs are caught: each patch in `mutants` breaks one rule, and chaos must find the invariant that it names.
+"""Mutation tests of the simulator: each patch in `mutants` plants one bug, and a chaos run must report its invariant.
 
-A patch is applied to a copy of the source, and that copy is searched in an interpreter of its own.
+A patch is applied to a copy of the source, and a separate interpreter runs the simulator of that copy.
 """
 
 import os
@@ -15,9 +15,9 @@ import pytest
 import argosy
 
 MUTANTS = sorted((Path(__file__).parent / "mutants").glob("*.patch"))
-SEEDS_MAX = 150  # most are caught by the first few; a patch may say with which to begin
+SEEDS_MAX = 150  # most bugs are caught within a few seeds; "Seed:" in a patch sets the first one
 
-HUNT = """
+RUN_SEEDS = """
 import sys
 from importlib import import_module
 
@@ -31,42 +31,42 @@ for seed in range(first, first + seeds):
 
 
 def _world(invariant: str) -> str:
-    """Whose chaos looks for it."""
+    """The chaos module whose checkers report the invariant."""
     return "argosy.sim.jobs_chaos" if invariant.startswith("JOB-") else "argosy.sim.chaos"
 
 
 def _expected(patch: Path) -> str:
-    return _said(patch, "Expected:")[0]
+    return _fields(patch, "Expected:")[0]
 
 
 def _first_seed(patch: Path) -> int:
-    return int([*_said(patch, "Seed:"), "1"][0])
+    return int([*_fields(patch, "Seed:"), "1"][0])
 
 
-def _said(patch: Path, heading: str) -> list[str]:
+def _fields(patch: Path, heading: str) -> list[str]:
     return [line.split()[1] for line in patch.read_text().splitlines() if line.startswith(heading)]
 
 
-def _forget_bytecode(source: Path, patch: Path) -> None:
-    """Of the modules that the patch changes, behind which it might hide."""
+def _delete_bytecode(source: Path, patch: Path) -> None:
+    """Of the modules that the patch changes: a stale .pyc with the same time and size would hide the change."""
     changed = re.findall(r"^\+\+\+ b/src/argosy/(\S+)\.py$", patch.read_text(), re.MULTILINE)
     assert changed, patch.name
     for module in changed:
-        for kept in (source / module).parent.glob(f"__pycache__/{Path(module).name}.*.pyc"):
-            kept.unlink()
+        for bytecode in (source / module).parent.glob(f"__pycache__/{Path(module).name}.*.pyc"):
+            bytecode.unlink()
 
 
 @pytest.mark.parametrize("patch", MUTANTS, ids=lambda patch: patch.stem)
-def test_a_planted_bug_is_caught(patch: Path, tmp_path: Path) -> None:
+def test_planted_bug_is_caught(patch: Path, tmp_path: Path) -> None:
     expected = _expected(patch)
     source = tmp_path / "src" / "argosy"
-    # With the compiled kernels, which take a minute to make; without what others are writing just now.
+    # The copy includes the compiled kernels, which take a minute to build, but not files that are being written.
     shutil.copytree(Path(argosy.__file__).parent, source, ignore=shutil.ignore_patterns("*.pyc.*", "*.tmp.*"))
-    _forget_bytecode(source, patch)
-    applied = subprocess.run(["git", "apply", "-p1", str(patch)], cwd=tmp_path, capture_output=True, text=True)
-    assert applied.returncode == 0, f"the source has changed: write {patch.name} anew\n{applied.stderr}"
+    _delete_bytecode(source, patch)
+    applied = subprocess.run(["git", "apply", "-p1", "-C1", str(patch)], cwd=tmp_path, capture_output=True, text=True)
+    assert applied.returncode == 0, f"the source has changed: update {patch.name}\n{applied.stderr}"
     run_seeds = subprocess.run(
-        [sys.executable, "-c", HUNT, expected, _world(expected), str(_first_seed(patch)), str(SEEDS_MAX)],
+        [sys.executable, "-c", RUN_SEEDS, expected, _world(expected), str(_first_seed(patch)), str(SEEDS_MAX)],
         env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
         capture_output=True,
         text=True,
