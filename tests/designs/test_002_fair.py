@@ -87,7 +87,7 @@ def test_push(rows: RedisRowStore, raw: "redis.Redis[Any]") -> None:
     throttle = FairThrottle()
     sharing = ThrottleSync(throttle, rows, PACE, instance="i1")
     blame(throttle, "a", 1)
-    sharing.turn()
+    sharing.run_round()
     assert len(raw.keys()) == 6  # three rows of each of two windows
 
 
@@ -98,8 +98,8 @@ def test_pull(rows: RedisRowStore, server: Valkey) -> None:
     blame(one, "a", 1)
     first, second = ThrottleSync(one, rows, PACE, instance="i1"), ThrottleSync(two, other, PACE, instance="i2")
     blame(one, "a", 5)
-    first.turn()
-    second.turn()
+    first.run_round()
+    second.run_round()
     assert probability(two, "a") == pytest.approx(probability(one, "a"), abs=0.01)
     assert probability(two, "a") > 0.15
     other.close()
@@ -164,7 +164,7 @@ def test_the_hot_path_asks_nobody() -> None:
         throttle.register("a")
         throttle.report("a", FAILURE)
     assert (called, probability(throttle, "a")) == ([], 1.0)  # THR-2
-    assert sharing.storage.standing(0).queue == 0  # nothing was even queued: the worker collects
+    assert sharing.storage.status(0).queue == 0  # nothing was even queued: the worker collects
 
 
 def test_convergence_depends_on_the_polling_interval() -> None:
@@ -197,7 +197,7 @@ def test_the_seed_is_rounded_local_time() -> None:
     for seconds in (0.0, 150.0, 299.9, 300.0, 1234.5):
         world.advance(seconds)
         for throttle in throttles:
-            now_ms = throttle.turn()
+            now_ms = throttle.rotate()
             assert throttle.seeds[0] == now_ms // 300_000 * 300_000
 
 
@@ -358,7 +358,7 @@ def test_transient_failures_are_retried_with_backoff_and_jitter_and_then_dropped
     service = storage(replace(PACE, attempts_max=4))
     service.update([Update(CELL.seed, [BucketDelta(0, 1, 0.1, 0)])])
     sent_at, now = [], 0.0
-    while not service.standing(now).is_away:
+    while not service.status(now).is_unreachable:
         deadline = service.deadline()
         assert deadline is not None
         now = max(now, deadline)
@@ -369,7 +369,7 @@ def test_transient_failures_are_retried_with_backoff_and_jitter_and_then_dropped
     ceilings = [Backoff(first_s=0.05, ceiling_s=0.4).ceiling(failures) for failures in (1, 2, 3)]
     assert all(ceiling / 2 <= wait <= ceiling for wait, ceiling in zip(waits, ceilings, strict=True))
     assert waits != ceilings
-    assert (service.standing(now).queue, service.figures.dropped) == (0, 1)
+    assert (service.status(now).queue, service.counters.dropped) == (0, 1)
 
 
 def test_while_redis_is_away_convergence_stops_and_availability_does_not() -> None:
@@ -422,7 +422,7 @@ def test_the_store_can_be_secured() -> None:
     with Valkey(options=("--requirepass", "hush")) as server:
         url = server.url.replace("redis://", "redis://:hush@")
         with ThrottleSync.open(FairThrottle(), replace(PACE, store=url, call_timeout_s=10, cold_start_s=30)) as sharing:
-            assert sharing.storage.standing(0).has_heard
+            assert sharing.storage.status(0).has_pulled
 
 
 @pytest.mark.parametrize(

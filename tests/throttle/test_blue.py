@@ -175,9 +175,9 @@ def test_a_client_finds_its_buckets_again() -> None:
 
 def test_buckets_begin_without_blame_and_are_made_when_needed() -> None:
     made = window(Config())
-    assert made.used() == []
+    assert made.existing_buckets() == []
     assert {one.probability for one in made.of(b"a")} == {0.0}
-    assert len(made.used()) == 3
+    assert len(made.existing_buckets()) == 3
 
 
 @pytest.mark.parametrize(("row", "col"), [(-1, 0), (0, -1), (3, 0), (0, 10), (2, 10), (99, 99)])

@@ -69,9 +69,9 @@ class Stage:
         """The store goes away."""
         self.push()
         self.order()
-        while not self.exchange.standing(self.now).is_away:
+        while not self.exchange.status(self.now).is_unreachable:
             self.fail()
-            if not self.exchange.standing(self.now).is_away:
+            if not self.exchange.status(self.now).is_unreachable:
                 self.order()
 
 
@@ -151,10 +151,10 @@ def test_a_full_queue_is_an_error_and_drains_again() -> None:
         stage.push(col=col)
     with pytest.raises(QueueFull):
         stage.push(col=10)
-    assert stage.exchange.standing(0).queue == 10
+    assert stage.exchange.status(0).queue == 10
     stage.reply(stage.order())
     stage.push(col=10)
-    assert stage.exchange.standing(0).queue == 1
+    assert stage.exchange.status(0).queue == 1
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_a_duplicate_is_counted() -> None:
     order = stage.order()
     answer = SyncReply((), (RowWrite(CELL, RowVersion(1, 1), True, {1: BucketState(0.1, 1)}),), ())
     stage.exchange.handle(ExchangeReplied(answer), stage.now)
-    assert stage.exchange.figures.duplicates == 1
+    assert stage.exchange.counters.duplicates == 1
     assert order.pushes
 
 
@@ -294,12 +294,12 @@ def test_after_the_last_attempt_the_batch_is_dropped_and_the_store_is_away() -> 
     stage = Stage()
     stage.push()
     for _ in range(3):
-        assert not stage.exchange.standing(stage.now).is_away
+        assert not stage.exchange.status(stage.now).is_unreachable
         stage.order()
         stage.fail()
-    assert stage.exchange.standing(stage.now).is_away
-    assert stage.exchange.standing(stage.now).queue == 0
-    assert (stage.exchange.figures.errors, stage.exchange.figures.dropped) == (3, 1)
+    assert stage.exchange.status(stage.now).is_unreachable
+    assert stage.exchange.status(stage.now).queue == 0
+    assert (stage.exchange.counters.errors, stage.exchange.counters.dropped) == (3, 1)
 
 
 def test_what_came_in_meanwhile_is_dropped_with_it() -> None:
@@ -311,7 +311,7 @@ def test_what_came_in_meanwhile_is_dropped_with_it() -> None:
     for _ in range(2):
         stage.order()
         stage.fail()
-    assert stage.exchange.figures.dropped == 2
+    assert stage.exchange.counters.dropped == 2
 
 
 def test_while_the_store_is_away_nothing_is_kept_for_it() -> None:
@@ -319,8 +319,8 @@ def test_while_the_store_is_away_nothing_is_kept_for_it() -> None:
     stage.give_up()
     for col in range(100):
         stage.push(col=col)
-    assert stage.exchange.standing(stage.now).queue == 0
-    assert stage.exchange.figures.dropped == 101
+    assert stage.exchange.status(stage.now).queue == 0
+    assert stage.exchange.counters.dropped == 101
     assert stage.order() == SyncBatch()  # a mere question
 
 
@@ -346,7 +346,7 @@ def test_when_the_store_is_back_everything_is_read_anew() -> None:
     order = stage.order()
     assert order.pulls[0].seen == RowVersion()
     stage.reply(order, RowVersion(1, 5), {1: BucketState(0.7, 1)})
-    assert not stage.exchange.standing(stage.now).is_away
+    assert not stage.exchange.status(stage.now).is_unreachable
     stage.push()
     assert stage.order().pushes
 
@@ -361,14 +361,14 @@ def test_after_an_outage_every_row_is_restored_first() -> None:
     assert stage.exchange.take() == []
     stage.exchange.request(SEED)
     stage.reply(stage.order(), RowVersion(1, 2), {1: BucketState(0.1, 1)})
-    assert stage.exchange.lost() == [CELL]
+    assert stage.exchange.lost_rows() == [CELL]
     assert stage.exchange.take() == []
     stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
     stage.reply(stage.order(), RowVersion(1, 3))
     stage.exchange.request(SEED)
     stage.reply(stage.order(), RowVersion(1, 3), {1: BucketState(0.8, 1)})
     assert stage.exchange.take()[0].updates[0].prob == 0.8
-    assert stage.exchange.figures.losses == 0
+    assert stage.exchange.counters.losses == 0
 
 
 def test_one_success_between_failures_starts_the_count_anew() -> None:
@@ -378,8 +378,8 @@ def test_one_success_between_failures_starts_the_count_anew() -> None:
         stage.order()
         stage.fail()
         stage.reply(stage.order())
-    assert not stage.exchange.standing(stage.now).is_away
-    assert stage.exchange.figures.errors == 5
+    assert not stage.exchange.status(stage.now).is_unreachable
+    assert stage.exchange.counters.errors == 5
 
 
 # -- loss -------------------------------------------------------------------------------------------------------------
@@ -398,16 +398,16 @@ def lose(stage: Stage, mark: RowVersion) -> None:
 def test_a_row_that_is_not_what_it_was_is_lost_and_its_answer_withheld(mark: RowVersion) -> None:
     stage = Stage()
     lose(stage, mark)
-    assert stage.exchange.lost() == [CELL]
+    assert stage.exchange.lost_rows() == [CELL]
     assert stage.exchange.take() == []
-    assert stage.exchange.figures.losses == 1
+    assert stage.exchange.counters.losses == 1
 
 
 @pytest.mark.parametrize("mark", [RowVersion(1, 5), RowVersion(1, 6), RowVersion(1, 900)])
 def test_a_row_that_has_only_grown_is_not(mark: RowVersion) -> None:
     stage = Stage()
     lose(stage, mark)
-    assert stage.exchange.lost() == []
+    assert stage.exchange.lost_rows() == []
     assert stage.exchange.take()
 
 
@@ -417,7 +417,7 @@ def test_a_loss_is_noticed_by_a_push_too() -> None:
     stage.reply(stage.order(), RowVersion(1, 5), {})
     stage.push()
     stage.reply(stage.order(), RowVersion(2, 1))
-    assert stage.exchange.lost() == [CELL]
+    assert stage.exchange.lost_rows() == [CELL]
     assert stage.exchange.take() == []
 
 
@@ -425,7 +425,7 @@ def test_a_lost_row_is_restored_before_it_is_believed_again() -> None:
     stage = Stage()
     lose(stage, RowVersion(2, 1))
     stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
-    assert stage.exchange.lost() == []
+    assert stage.exchange.lost_rows() == []
     stage.exchange.request(SEED)
     order = stage.order()
     assert [(restore.cell, restore.states) for restore in order.restores] == [(CELL, ((1, 0.8, 1),))]
@@ -455,7 +455,7 @@ def test_a_restore_that_could_not_be_sent_is_asked_for_again() -> None:
     for _ in range(3):
         stage.order()
         stage.fail()
-    assert stage.exchange.lost() == [CELL]
+    assert stage.exchange.lost_rows() == [CELL]
 
 
 def test_a_loss_during_an_outage_is_noticed_after_it() -> None:
@@ -465,7 +465,7 @@ def test_a_loss_during_an_outage_is_noticed_after_it() -> None:
     stage.give_up()
     stage.exchange.request(SEED)
     stage.reply(stage.order(), RowVersion(), None)
-    assert stage.exchange.lost() == [CELL]
+    assert stage.exchange.lost_rows() == [CELL]
 
 
 # -- peers and clocks -------------------------------------------------------------------------------------------------
@@ -477,7 +477,7 @@ def test_writers_of_a_row_are_peers() -> None:
     stage.order()
     rows = (RowState(CELL, RowVersion(1, 1), {}, {"a": 1, "b": 2, "me": 3}),)
     stage.exchange.handle(ExchangeReplied(SyncReply((), (), rows)), stage.now)
-    assert stage.exchange.standing(stage.now).peers == 3
+    assert stage.exchange.status(stage.now).peers == 3
 
 
 @pytest.mark.parametrize(
@@ -496,7 +496,7 @@ def test_the_stores_clock_is_everybodys(server_ms: float | None, round_trip_s: f
     stage = Stage()
     stage.push()
     stage.reply(stage.order(), server_ms=server_ms, round_trip_s=round_trip_s, at_ms=10_000.0)
-    assert stage.exchange.standing(stage.now).offset_ms == offset_ms
+    assert stage.exchange.status(stage.now).offset_ms == offset_ms
 
 
 def test_a_small_drift_does_not_make_the_clock_jump() -> None:
@@ -505,7 +505,7 @@ def test_a_small_drift_does_not_make_the_clock_jump() -> None:
     for server_ms in (15_000.0, 15_030.0, 14_970.0, 15_100.0, 10_010.0):
         stage.push()
         stage.reply(stage.order(), server_ms=server_ms, at_ms=10_000.0)
-        offsets.append(stage.exchange.standing(stage.now).offset_ms)
+        offsets.append(stage.exchange.status(stage.now).offset_ms)
     assert offsets == [5000, 5000, 5000, 5100, 0]
 
 
@@ -513,10 +513,10 @@ def test_whether_anything_was_ever_heard_is_known() -> None:
     stage = Stage()
     stage.push()
     stage.reply(stage.order())
-    assert not stage.exchange.standing(stage.now).has_heard
+    assert not stage.exchange.status(stage.now).has_pulled
     stage.exchange.request(SEED)
     stage.reply(stage.order())
-    assert stage.exchange.standing(stage.now).has_heard
+    assert stage.exchange.status(stage.now).has_pulled
 
 
 def test_in_a_hurry_what_waits_is_due_at_once() -> None:
@@ -524,5 +524,5 @@ def test_in_a_hurry_what_waits_is_due_at_once() -> None:
     stage.push()
     stage.reply(stage.order())
     stage.push()
-    stage.exchange.hurry()
+    stage.exchange.flush_now()
     assert stage.exchange.handle(None, stage.now)

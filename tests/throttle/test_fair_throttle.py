@@ -508,7 +508,7 @@ def test_the_clock_can_be_corrected() -> None:
     made.adjust(offset_ms=-300_000)
     assert made.now_ms() == int(START_S * 1000) - 300_000
     made.adjust(offset_ms=450_000)
-    made.turn()
+    made.rotate()
     assert made.seeds[0] == int(START_S * 1000) + 300_000
 
 

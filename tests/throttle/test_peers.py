@@ -9,34 +9,34 @@ def test_one_that_hears_nobody_is_alone() -> None:
 
 def test_everybody_who_has_written_counts_and_oneself_once() -> None:
     peers = Peers("me")
-    peers.hear({"a": 3, "b": 1, "me": 9}, 10.0)
+    peers.on_writers({"a": 3, "b": 1, "me": 9}, 10.0)
     assert peers.count(10.0) == 3
 
 
 def test_who_says_nothing_new_is_forgotten_after_a_while() -> None:
     peers = Peers("me")
-    peers.hear({"a": 3, "b": 1}, 0.0)
-    peers.hear({"a": 4, "b": 1}, LIVE_S)
+    peers.on_writers({"a": 3, "b": 1}, 0.0)
+    peers.on_writers({"a": 4, "b": 1}, LIVE_S)
     assert peers.count(LIVE_S) == 3
-    peers.hear({"a": 4, "b": 1}, LIVE_S + 1)
+    peers.on_writers({"a": 4, "b": 1}, LIVE_S + 1)
     assert peers.count(LIVE_S + 1) == 2
 
 
 def test_an_older_number_from_another_row_is_nothing_new() -> None:
     peers = Peers("me")
-    peers.hear({"a": 7}, 0.0)
-    peers.hear({"a": 5}, LIVE_S + 1)
+    peers.on_writers({"a": 7}, 0.0)
+    peers.on_writers({"a": 5}, LIVE_S + 1)
     assert peers.count(LIVE_S + 1) == 1
 
 
 def test_nobody_ages_while_nothing_can_be_heard() -> None:
     peers = Peers("me")
-    peers.hear({"a": 7, "b": 7, "c": 7}, 0.0)
+    peers.on_writers({"a": 7, "b": 7, "c": 7}, 0.0)
     assert peers.count(100 * LIVE_S) == 4
 
 
 def test_memory_for_peers_is_bounded() -> None:
     peers = Peers("me")
-    peers.hear({f"old-{n}": 1 for n in range(PEERS_MAX)}, 0.0)
-    peers.hear({f"new-{n}": 1 for n in range(10)}, 1.0)
+    peers.on_writers({f"old-{n}": 1 for n in range(PEERS_MAX)}, 0.0)
+    peers.on_writers({f"new-{n}": 1 for n in range(10)}, 1.0)
     assert peers.count(1.0) == PEERS_MAX + 1

@@ -70,8 +70,8 @@ class Front:
         return self.throttle.explain(client).probability
 
     @property
-    def is_away(self) -> bool:
-        return self.sharing.storage.standing(CLOCK.now()).is_away
+    def is_unreachable(self) -> bool:
+        return self.sharing.storage.status(CLOCK.now()).is_unreachable
 
     def knows(self, client: str, probability: float) -> Callable[[], bool]:
         return lambda: abs(self.probability(client) - probability) < 1e-9
@@ -104,12 +104,12 @@ def test_a_server_that_is_killed_and_comes_back_empty(server: Valkey) -> None:
         two.blame("other", 1)
         until(lambda: two.knows("noisy", 0.8)() and one.knows("other", 0.04)())
         server.kill()
-        until(lambda: one.is_away and two.is_away, one, two)
+        until(lambda: one.is_unreachable and two.is_unreachable, one, two)
         assert one.probability("noisy") == pytest.approx(0.8)
         assert one.throttle.stats().gain == 2  # it stands for both
         one.serve()
         server.start()
-        until(lambda: not one.is_away and not two.is_away, one, two)
+        until(lambda: not one.is_unreachable and not two.is_unreachable, one, two)
         with fronts(pace(server.url)) as (newcomer,):
             until(newcomer.knows("noisy", 0.8), one)  # the server was told what it had forgotten
         two.blame("noisy", 2)
@@ -128,7 +128,7 @@ def test_a_server_that_forgets_without_going_away(server: Valkey) -> None:
         client.script_flush()  # the scripts are told again, too
         with fronts(pace(server.url)) as (newcomer,):
             until(newcomer.knows("noisy", 0.8), one)
-        assert not one.is_away
+        assert not one.is_unreachable
 
 
 def test_a_server_that_stands_still(server: Valkey) -> None:
@@ -137,10 +137,10 @@ def test_a_server_that_stands_still(server: Valkey) -> None:
         until(two.knows("noisy", 0.2))
         server.pause()
         one.blame("noisy", 5)
-        until(lambda: one.is_away, one)
+        until(lambda: one.is_unreachable, one)
         one.serve(2000)
         server.resume()
-        until(lambda: not one.is_away, one)
+        until(lambda: not one.is_unreachable, one)
         until(lambda: abs(one.probability("noisy") - two.probability("noisy")) < 1e-9)
         assert one.probability("noisy") >= 0.4 - 1e-9
 
@@ -152,18 +152,18 @@ def test_a_server_that_is_slow_is_waited_for_by_nobody(server: Valkey) -> None:
         until(quick.knows("noisy", 0.8), slow)
         quick.blame("noisy", 2)
         until(slow.knows("noisy", 0.88), slow)
-        assert not slow.is_away
+        assert not slow.is_unreachable
         assert slow.metrics.value(telemetry.UPDATE_LATENCY) > 0
 
 
 def test_a_server_slower_than_the_timeout_is_away_and_counts_nothing_twice(server: Valkey) -> None:
     with Proxy(server.port) as proxy, fronts(pace(proxy.url), pace(server.url)) as (slow, quick):
-        until(lambda: slow.sharing.storage.standing(0).has_heard)
+        until(lambda: slow.sharing.storage.status(0).has_pulled)
         proxy.delay_s = 0.5  # what is sent arrives, but its answer is too late
         slow.blame("noisy", 10)
-        until(lambda: slow.is_away, slow)
+        until(lambda: slow.is_unreachable, slow)
         proxy.delay_s = 0.0
-        until(lambda: not slow.is_away, slow)
+        until(lambda: not slow.is_unreachable, slow)
         until(lambda: abs(slow.probability("noisy") - quick.probability("noisy")) < 1e-9)
         assert quick.probability("noisy") == pytest.approx(0.4)
 
@@ -180,7 +180,7 @@ def test_a_failover_to_a_replica(server: Valkey) -> None:
             until(lambda: one.metrics.value(telemetry.STORE_ERRORS) > 0, one)
             server.kill()
             replica.execute_command("REPLICAOF", "NO", "ONE")
-            until(lambda: not one.is_away and not two.is_away, one, two)
+            until(lambda: not one.is_unreachable and not two.is_unreachable, one, two)
             until(lambda: abs(one.probability("noisy") - two.probability("noisy")) < 1e-9)
             assert two.probability("noisy") >= 0.8 - 1e-9
 
@@ -196,9 +196,9 @@ def test_a_failover_that_sentinels_see_to(server: Valkey) -> None:
         until(two.knows("noisy", 0.8))
         until(lambda: bool(replica.keys()))
         server.kill()
-        until(lambda: one.is_away and two.is_away, one, two)
+        until(lambda: one.is_unreachable and two.is_unreachable, one, two)
         assert one.probability("noisy") >= 0.8 - 1e-9  # nobody has forgotten anything meanwhile
-        until(lambda: not one.is_away and not two.is_away, one, two)
+        until(lambda: not one.is_unreachable and not two.is_unreachable, one, two)
         assert replica.execute_command("ROLE")[0] == b"master"
         two.blame("noisy", 1)
         until(lambda: one.knows("noisy", two.probability("noisy"))())
@@ -210,9 +210,9 @@ def test_a_start_without_the_server(server: Valkey) -> None:
     with fronts(pace(server.url)) as (early,):
         early.blame("noisy", 20)
         early.serve()
-        assert early.is_away
+        assert early.is_unreachable
         server.start()
-        until(lambda: not early.is_away, early)
+        until(lambda: not early.is_unreachable, early)
         with fronts(pace(server.url)) as (late,):
             until(late.knows("noisy", 0.8))
 
@@ -231,7 +231,7 @@ async def test_the_same_as_a_task(server: Valkey) -> None:
         one.blame("noisy", 20)
     async with two.sharing:  # the first has left nothing unsaid
         assert two.probability("noisy") == pytest.approx(0.8)
-        with pytest.raises(Conflict, match="begun"):
+        with pytest.raises(Conflict, match="started already"):
             two.sharing.start()
 
 
@@ -247,10 +247,10 @@ def test_a_cluster_and_one_of_its_nodes_killed() -> None:
             holding = [node for node in nodes if keys_of(node)]
             assert len(holding) > 1  # rows spread over the nodes
             holding[-1].kill()
-            until(lambda: one.is_away, one)
+            until(lambda: one.is_unreachable, one)
             assert one.probability("noisy") == pytest.approx(0.8)
             holding[-1].start()
-            until(lambda: not one.is_away and not two.is_away, one, two)
+            until(lambda: not one.is_unreachable and not two.is_unreachable, one, two)
             two.blame("noisy", 2)
             until(one.knows("noisy", 0.88), one)
 
@@ -303,10 +303,10 @@ def test_garbage_in_a_row_is_an_outage_and_no_crash(server: Valkey) -> None:
         key = f"v1:{front.throttle.seeds[0]}:0"
         client.hset(key, mapping={"7:prob": "many", "7:time": "1"})
         client.hincrby(key, "~v", 1)
-        until(lambda: front.is_away, front)
+        until(lambda: front.is_unreachable, front)
         assert front.probability("noisy") == pytest.approx(0.04)
         client.hdel(key, "7:prob", "7:time")
-        until(lambda: not front.is_away, front)
+        until(lambda: not front.is_unreachable, front)
 
 
 def test_a_probability_from_outside_the_bounds_is_brought_back(server: Valkey) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from argosy.throttle.model import Config
 from argosy.throttle.ports import BucketState, RowId, RowPull, RowVersion, RowWrite
-from argosy.throttle.rows import SKEW_MS_MAX, is_moved, pushed, restored, row_rules
+from argosy.throttle.rows import SKEW_MS_MAX, apply_delta, apply_restore, is_moved, row_rules
 
 NOW = 1_700_000_000_000
 PER_MS = 1e-5
@@ -20,7 +20,7 @@ times = st.integers(NOW - 100_000, NOW + SKEW_MS_MAX)
 def after(*changes: tuple[float, int]) -> BucketState | None:
     state: BucketState | None = None
     for delta, at_ms in changes:
-        state = pushed(state, delta, at_ms, now_ms=NOW, per_ms=PER_MS)
+        state = apply_delta(state, delta, at_ms, now_ms=NOW, per_ms=PER_MS)
     return state
 
 
@@ -65,7 +65,7 @@ def test_restoring_in_any_order_and_twice_is_restoring_once(told: list[tuple[flo
     def told_all(all_told: list[tuple[float, int]]) -> BucketState:
         state: BucketState | None = BucketState(0.1, NOW - 50_000)
         for prob, at_ms in all_told:
-            state = restored(state, prob, at_ms, now_ms=NOW, per_ms=PER_MS)
+            state = apply_restore(state, prob, at_ms, now_ms=NOW, per_ms=PER_MS)
         assert state is not None
         return state
 
@@ -77,9 +77,9 @@ def test_restoring_in_any_order_and_twice_is_restoring_once(told: list[tuple[flo
 
 def test_restoring_keeps_the_greater_as_of_one_instant() -> None:
     stored = BucketState(0.5, NOW - 100_000)  # 0.18 by now
-    assert restored(stored, 0.2, NOW, now_ms=NOW, per_ms=PER_MS) == BucketState(0.2, NOW)
-    assert restored(stored, 0.1, NOW, now_ms=NOW, per_ms=PER_MS).prob == pytest.approx(0.5 * math.exp(-1))
-    assert restored(None, 0.3, NOW + 10**9, now_ms=NOW, per_ms=PER_MS) == BucketState(0.3, NOW + SKEW_MS_MAX)
+    assert apply_restore(stored, 0.2, NOW, now_ms=NOW, per_ms=PER_MS) == BucketState(0.2, NOW)
+    assert apply_restore(stored, 0.1, NOW, now_ms=NOW, per_ms=PER_MS).prob == pytest.approx(0.5 * math.exp(-1))
+    assert apply_restore(None, 0.3, NOW + 10**9, now_ms=NOW, per_ms=PER_MS) == BucketState(0.3, NOW + SKEW_MS_MAX)
 
 
 # -- marks and rules --------------------------------------------------------------------------------------------------

@@ -62,5 +62,5 @@ def test_what_does_not_fit_is_told_when_it_is_loaded(toml: str, complaint: str) 
 )
 def test_what_a_program_sets_is_checked_before_anything_is_shared(wrong: dict[str, Any], complaint: str) -> None:
     settings = ThrottleSettings(store="redis://nowhere.invalid", **wrong)
-    with pytest.raises(Invalid, match=f"cannot be used: {complaint}"):
+    with pytest.raises(Invalid, match=f"invalid throttle settings: {complaint}"):
         ThrottleSync.open(FairThrottle(), settings)

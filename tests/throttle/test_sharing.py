@@ -173,7 +173,7 @@ def test_whatever_happens_probabilities_stay_probabilities_and_all_is_well_after
     instances[0].clock.skew_s = 0.0
     world.advance(world.now + 20)
     assert difference(*throttles) <= 0.01 + EQUAL  # what is below that is not restored
-    assert not any(instance.storage.standing(world.now).is_away for instance in instances)
+    assert not any(instance.storage.status(world.now).is_unreachable for instance in instances)
 
 
 def inflict(world: World, fault: str) -> None:
@@ -201,7 +201,7 @@ def test_a_lost_answer_does_not_count_a_batch_twice() -> None:
     world.advance(1.6)
     world.loses_replies = False
     world.advance(10)
-    assert one.storage.figures.duplicates > 0
+    assert one.storage.counters.duplicates > 0
     assert [probability(each.throttle, "a") for each in (one, two)] == pytest.approx([0.2, 0.2])
 
 
@@ -236,8 +236,8 @@ def test_what_each_has_learnt_alone_is_not_added_up_afterwards() -> None:
     blame(one.throttle, "a", 10)
     blame(two.throttle, "a", 6)
     world.advance(60.0)
-    assert one.storage.standing(world.now).queue == 0
-    assert one.storage.figures.dropped > 0
+    assert one.storage.status(world.now).queue == 0
+    assert one.storage.counters.dropped > 0
     world.is_store_away = False
     world.advance(80.0)
     assert [probability(each.throttle, "a") for each in (one, two)] == pytest.approx([0.4, 0.4])
@@ -284,7 +284,7 @@ def test_a_store_that_lost_its_data_is_told_again_and_nobody_is_pardoned() -> No
         least = min(least, *(probability(throttle, "noisy") for throttle in throttles))
         blame(throttles[0], "other", 1)  # so that the rows come to life again at once
     assert least == pytest.approx(0.84 * exp(-0.01 * world.now), abs=0.01)  # time alone has forgiven
-    assert world.instances[0].storage.figures.losses > 0
+    assert world.instances[0].storage.counters.losses > 0
     newcomer = world.add().throttle
     world.advance(20.0)
     assert probability(newcomer, "noisy") == pytest.approx(probability(throttles[0], "noisy"), abs=EQUAL)
@@ -300,7 +300,7 @@ def test_without_that_a_reply_would_lower_everybodys_view() -> None:
     blame(throttle, "noisy", 1)
     instance = world.instances[0]
     world.advance(world.now + 1.2)
-    assert instance.storage.figures.losses == 6
+    assert instance.storage.counters.losses == 6
     assert probability(throttle, "noisy") > 0.7
     assert seed == throttle.seeds[0]
 

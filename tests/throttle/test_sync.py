@@ -83,7 +83,7 @@ async def test_a_task_shares_and_leaves_nothing_unsaid(stage: Stage) -> None:
 
 
 def test_sharing_begins_once(stage: Stage) -> None:
-    with stage.sharing, pytest.raises(Conflict, match="begun already"):
+    with stage.sharing, pytest.raises(Conflict, match="started already"):
         stage.sharing.start()
 
 
@@ -101,7 +101,7 @@ def test_a_bug_elsewhere_in_a_turn_is_logged_and_tried_again(
 ) -> None:
     monkeypatch.setattr(stage.throttle, "collect", lambda: 1 / 0)
     with stage.sharing:
-        until(lambda: "turn failed" in caplog.text)
+        until(lambda: "synchronization round failed" in caplog.text)
         assert stage.rows.calls == 0
         monkeypatch.undo()
         until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 1)
@@ -116,8 +116,8 @@ def test_an_outage_is_told_once_and_so_is_its_end(stage: Stage, caplog: pytest.L
         stage.rows.why = None
         until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 1)
     messages = [str(record.msg) for record in caplog.records]
-    assert sum("store away" in message for message in messages) == 1
-    assert sum("store back" in message for message in messages) == 1
+    assert sum("store unreachable" in message for message in messages) == 1
+    assert sum("store reachable again" in message for message in messages) == 1
     assert "hush" not in caplog.text
 
 
@@ -148,5 +148,5 @@ def test_figures_are_told(stage: Stage) -> None:
 def test_without_anybody_who_answers_the_start_does_not_wait_long(stage: Stage) -> None:
     stage.rows.why = Unavailable("nobody there")
     with stage.sharing:  # one attempt, and it is given up for now
-        assert stage.sharing.storage.standing(CLOCK.now()).is_away
+        assert stage.sharing.storage.status(CLOCK.now()).is_unreachable
         assert not stage.throttle.register("a").throttled

@@ -29,32 +29,32 @@ def test_a_seed_is_the_time_rounded_to_the_window(now_ms: int, window_ms: int) -
 def test_when_its_time_is_up_the_warm_window_decides() -> None:
     made = windows()
     warm = made.next
-    assert not made.turn(START + W - 1)
-    assert made.turn(START + W)
+    assert not made.rotate(START + W - 1)
+    assert made.rotate(START + W)
     assert made.main is warm
     assert made.next.seed == START + 2 * W
-    assert made.next.used() == []
+    assert made.next.existing_buckets() == []
 
 
 def test_after_a_long_sleep_both_windows_are_new() -> None:
     made = windows()
     before = made.next
-    assert made.turn(START + 5 * W + 1)
+    assert made.rotate(START + 5 * W + 1)
     assert (made.main.seed, made.next.seed) == (START + 5 * W, START + 6 * W)
     assert made.main is not before
 
 
 def test_a_clock_that_is_a_little_behind_does_not_turn_windows_back() -> None:
     made = windows()
-    made.turn(START + W)
-    assert not made.turn(START + W - 30_000)
-    assert not made.turn(START)
+    made.rotate(START + W)
+    assert not made.rotate(START + W - 30_000)
+    assert not made.rotate(START)
     assert made.main.seed == START + W
 
 
 def test_a_clock_that_was_far_ahead_is_believed_when_it_comes_back() -> None:
     made = windows(START + 100 * W)
-    assert made.turn(START)
+    assert made.rotate(START)
     assert made.main.seed == START
 
 
@@ -76,10 +76,10 @@ def test_a_client_has_buckets_in_both_windows() -> None:
 def test_after_a_turn_everybody_is_looked_up_anew() -> None:
     made = windows()
     before = made.entry("a")
-    made.turn(START + W)
+    made.rotate(START + W)
     after = made.entry("a")
     assert after[0] == before[1][3:]
-    assert "a" in made.known()
+    assert "a" in made.remembered()
 
 
 def test_text_and_its_bytes_are_the_same_client() -> None:
@@ -93,7 +93,7 @@ def test_memory_for_clients_is_bounded(clients_max: int) -> None:
     made = windows(config=Config(clients_max=clients_max))
     for number in range(10 * clients_max):
         made.entry(f"client-{number}")
-        assert len(made.known()) <= clients_max
+        assert len(made.remembered()) <= clients_max
 
 
 def test_a_client_that_keeps_coming_stays_remembered() -> None:
@@ -108,7 +108,7 @@ def test_a_long_id_takes_no_memory() -> None:
     made = windows()
     long: ClientId = "x" * (CLIENT_ID_REMEMBERED_MAX + 1)
     assert made.entry(long) == made.entry(long)
-    assert made.known() == {}
+    assert made.remembered() == {}
 
 
 def test_an_id_is_text_or_bytes() -> None:

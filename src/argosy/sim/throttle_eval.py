@@ -24,7 +24,7 @@ from argosy.throttle.presets import preset
 from argosy.throttle.settings import ThrottleSettings
 
 NONE = "none"  # in the place of a preset: everybody is let through
-STILL_S = 86_400.0  # longer than any scenario, so that windows do not turn
+STILL_S = 86_400.0  # longer than any scenario, so that windows do not rotate
 INSTANCES_MAX = 1000
 SEEDS_MAX = 1000
 FIGURES = ("entitlement_jain", "raw_jain", "utilisation", "mean_ratio", "worst_ratio", "failed", "throttled")

@@ -157,7 +157,7 @@ class ThrottleWorld:
 
 def buckets(throttle: FairThrottle) -> dict[Place, tuple[float, int]]:
     """Every bucket of both windows above zero, exactly as it is kept: probability, and as of when."""
-    throttle.turn()
+    throttle.rotate()
     return {
         (seed, row, bucket.col_id): (bucket.prob, bucket.last_update_time_ms)
         for seed in throttle.seeds

@@ -1,4 +1,4 @@
-"""Who may pass: a fair throttle for a resource that runs short, whose state all instances share.
+"""Fair admission control for a resource that runs short; all instances share what they learn.
 
     throttle = FairThrottle()
     decision = throttle.register("client-7")
@@ -9,11 +9,15 @@ and with other instances, in the background:
 
     with ThrottleSync.open(throttle, ThrottleSettings(store="redis://cache:6379")): ...
 
-Reading order: `model` (the nouns), `tuning` (numbers from what one knows), `levels` (which buckets), `blue` (one
-window's buckets), `windows` (two of them, and the clients), `service` (the throttle itself). Then sharing: `ports` (the
-document's storage service, and the rows behind it), `rows` (what a store does, as arithmetic), `ledger`, `peers`,
-`squash` and `exchange` (the machine), `client` (the machine for many threads), `worker` (the machine at work), `teller`
-(metrics and logs), `backends/`. Before an application: `front/`, middleware for ASGI and WSGI.
+The algorithm is Stochastic Fair BLUE: hashed buckets hold drop probabilities that rise with failures and decay with
+time, so that the state is bounded and no client is listed by name.
+
+Reading order: `model` (configuration, decision, outcome), `presets` (a configuration from the number of clients),
+`levels` (the buckets of a client), `blue` (one window of buckets), `windows` (two windows, and the clients),
+`fair_throttle` (the throttle). Synchronization: `ports` (the document's storage service and the rows behind it), `rows`
+(arithmetic of the store), `delta_buffer`, `squash` and `exchange` (the state machine), `storage_service` (the machine
+for many threads), `sync` (the background worker), `telemetry`, `backends/`. `middleware/` puts the throttle in front of
+an ASGI or WSGI application, `limits/` has token and leaky buckets.
 """
 
 from argosy.throttle.fair_throttle import FairThrottle

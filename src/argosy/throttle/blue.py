@@ -1,14 +1,14 @@
-"""Stochastic Fair BLUE: the buckets of one window, and the arithmetic on them.
+"""Stochastic Fair BLUE: the buckets of one window and the arithmetic on them.
 
-A bucket holds a probability as of an instant. It decays as time passes, rises when a request that fell into it failed
-for want of the resource, and falls a little when one succeeded. Decay is multiplicative, so reading it needs no
-writing: a value is brought up to date when somebody changes it. Time never runs backwards here: a bucket from the
-future (a skewed peer, a clock set back) is taken as it is (THR-1).
+A bucket holds a probability at an instant. It decays with time, rises when a request of the bucket fails because the
+resource is short, and falls a little when one succeeds. Decay is multiplicative, so that reading needs no writing: a
+value is brought up to date when it is changed. Time never runs backwards: a bucket from the future (a skewed peer, a
+clock that was set back) is taken as it is (THR-1).
 
-Times are whole milliseconds since 1970, as in the shared store: a fraction kept here and lost there would let instances
-drift apart. They are kept as floats, exact to the year 287 000: arithmetic on one kind of number is faster, and this is
-where a congested request spends its time. Writers hold the throttle's lock. Readers hold none: they may see a new
-probability with the time before it, which decays it too far for the one decision.
+Times are whole milliseconds since 1970, as in the shared store: fractions that one side drops would let instances drift
+apart. They are floats, exact until the year 287 000, because arithmetic on one kind of number is faster, and this is
+where a request under congestion spends its time. Writers hold the throttle's lock. Readers hold none: they may read a
+new probability with the old time, which decays it too far for that one decision.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from argosy.throttle.model import Config
 
 
 class Bucket:
-    """A probability as of `at_ms`. `unsent`, as of the same instant, is what this instance alone has changed of it."""
+    """A probability at `at_ms`. `unsent` is the part of it that this instance changed and has not pushed yet."""
 
     __slots__ = ("at_ms", "col", "is_dirty", "probability", "row", "seed", "unsent")
 
@@ -34,7 +34,7 @@ class Bucket:
 
 
 class Window:
-    """The buckets of one rotation period. They are made when the first client falls into them."""
+    """The buckets of one rotation period, created when their first client appears."""
 
     __slots__ = ("_buckets", "_columns", "_levels", "seed")
 
@@ -56,35 +56,35 @@ class Window:
         return bucket
 
     def find(self, row: int, col: int) -> Bucket | None:
-        """The bucket at a place that somebody else names; None if we have no such place."""
+        """The bucket at a position that another instance names; None if it is out of range."""
         if 0 <= col < self._columns and 0 <= row * self._columns + col < len(self._buckets):
             return self.at(row, col)
         return None
 
-    def used(self) -> list[Bucket]:
-        """Every bucket that somebody has fallen into."""
+    def existing_buckets(self) -> list[Bucket]:
+        """Every bucket that has had a client."""
         return [bucket for bucket in self._buckets if bucket is not None]
 
 
 def decay(value: float, from_ms: float, to_ms: float, per_ms: float) -> float:
-    """`value` after the time that has passed, if any has."""
+    """`value` after the time between two instants, if it is positive."""
     return value * exp(-per_ms * (to_ms - from_ms)) if to_ms > from_ms else value
 
 
 def clamp(probability: float) -> float:
-    """The nearest probability there is; no number at all counts as no blame."""
+    """The nearest value in [0, 1]; NaN becomes 0."""
     if probability >= 1.0:
         return 1.0
     return probability if probability > 0.0 else 0.0
 
 
 def probabilities(buckets: Iterable[Bucket], now_ms: float, per_ms: float) -> list[float]:
-    """What the buckets stand at now."""
+    """The current probabilities of buckets."""
     return [decay(bucket.probability, bucket.at_ms, now_ms, per_ms) for bucket in buckets]
 
 
 def least(buckets: Iterable[Bucket], now_ms: float, per_ms: float) -> float:
-    """The smallest of `probabilities`. A client's buckets mostly share one time, so the exponential is kept."""
+    """The smallest of `probabilities`. The buckets of a client mostly share one time, so the exponential is reused."""
     found, at_ms, factor = 1.0, -1.0, 1.0
     for bucket in buckets:
         if bucket.at_ms != at_ms:
@@ -111,9 +111,9 @@ def move(buckets: Iterable[Bucket], step: float, now_ms: float, per_ms: float) -
 
 
 def move_shared(buckets: Iterable[Bucket], step: float, now_ms: float, per_ms: float, dirty: list[Bucket]) -> None:
-    """As `move`, and keeps account of what was really changed, which is what the other instances are told.
+    """As `move`, and records the effective change for the other instances.
 
-    A change that the limits swallowed is none: told, it would be corrected by every instance once more.
+    What the limits of [0, 1] cut off is not part of it: every instance would cut it off once more.
     """
     seen_ms, to_ms, factor = -1.0, 0.0, 1.0
     for bucket in buckets:

@@ -1,7 +1,7 @@
-"""Changes on their way to the store: one entry per bucket, however many changes there were.
+"""Changes that the store does not have yet: one entry per bucket, however many changes there were.
 
-Because entries are added up, what waits is bounded by the number of buckets and not by the traffic; the bound and its
-error are kept all the same, since anybody may call the service.
+Changes of one bucket are summed, so the size is bounded by the number of buckets and not by the traffic. The explicit
+bound is for callers of the service that pass arbitrary buckets.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from argosy.throttle.blue import decay
 from argosy.throttle.ports import QueueFull, RowId, RowPush, Update
 
-PUSHED_BUCKETS_MAX = 200  # of one row in one call: about 1 ms of the server's time, which others are waiting for
+PUSHED_BUCKETS_MAX = 200  # of one row in one call: about 1 ms on the server, which blocks all other clients
 
 _NOTHING: Mapping[int, tuple[float, int]] = {}
 
 
 class DeltaBuffer:
-    """The sums, by row and column."""
+    """Sums of changes by row and column."""
 
     def __init__(self, per_ms: float, entries_max: int) -> None:
         self._per_ms = per_ms
@@ -27,7 +27,7 @@ class DeltaBuffer:
         return self._entries
 
     def add(self, updates: Sequence[Update]) -> None:
-        """Takes changes in; QueueFull, and takes none, if there would be too many buckets."""
+        """Adds changes; QueueFull, and adds none, if there are too many buckets."""
         fresh = {
             (update.seed, delta.row_id, delta.col_id)
             for update in updates
@@ -37,7 +37,7 @@ class DeltaBuffer:
         if self._entries + len(fresh) > self._entries_max:
             raise QueueFull(
                 f"{self._entries} buckets wait to be pushed and {len(fresh)} more do not fit into {self._entries_max}: "
-                "the store cannot keep up, or is away"
+                "the store is too slow or unreachable"
             )
         for update in updates:
             for row, col, delta, at_ms in update.deltas:
@@ -55,11 +55,11 @@ class DeltaBuffer:
             self._entries += 1
 
     def row(self, cell: RowId) -> Mapping[int, tuple[float, int]]:
-        """What waits for the buckets of a row, each as of when."""
+        """The buffered changes of a row: sum and time by column."""
         return self._rows.get(cell, _NOTHING)
 
     def pushes(self, after: int) -> Iterator[RowPush]:
-        """All that waits, cut into calls that the store can bear and numbered from `after` + 1."""
+        """All changes, split into calls of bounded size and numbered from `after` + 1."""
         for cell, entries in self._rows.items():
             deltas = [(col, delta, at_ms) for col, (delta, at_ms) in entries.items()]
             for start in range(0, len(deltas), PUSHED_BUCKETS_MAX):
@@ -67,7 +67,7 @@ class DeltaBuffer:
                 yield RowPush(cell, after, tuple(deltas[start : start + PUSHED_BUCKETS_MAX]))
 
     def clear(self) -> int:
-        """Drops everything, and says how many entries that was."""
+        """Drops all entries and returns their number."""
         dropped, self._entries = self._entries, 0
         self._rows = {}
         return dropped

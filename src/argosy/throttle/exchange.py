@@ -1,17 +1,16 @@
-"""The exchange with the shared store, as a machine: changes go out in batches, state comes in, and nothing ever waits.
+"""The exchange with the shared store, as a state machine: changes go out in batches, state comes in, nothing waits.
 
-One order is under way at a time, and within an order pushes come before pulls. So what is fetched contains every change
-sent before it, and what it cannot contain is exactly what still waits here: that is told along with it, and the race
-between update and request that the document describes cannot happen.
+One batch is in flight at a time, and within a batch pushes precede pulls. So a fetched row contains every change sent
+before it, and what it cannot contain is exactly what is still buffered here. That difference is reported with the row,
+which excludes the race between update and request that the document describes.
 
-When the store fails, the same batch is sent again with back-off and jitter (the store knows its number, so twice is
-once), and then dropped: replaying the changes of a long outage would punish clients for what is long forgiven. From
-then on the store counts as away: nothing is kept for it, and now and then an order without changes asks whether it is
-back.
+When the store fails, the same batch is sent again with back-off and jitter (the store knows its number, so it is
+applied once), and is then dropped: replaying the changes of a long outage would punish clients for failures that time
+has already forgiven. From then on the store counts as unreachable: nothing is buffered for it, and from time to time a
+batch without changes probes it.
 
-When the store has lost rows (a restart, a failover to a replica that lagged), it answers with less than it knew, and
-after an outage with less than the instances have learnt meanwhile. Such an answer is not passed on; instead whoever
-holds the buckets is asked to restore the row first.
+When the store has lost rows (a restart, a failover to a replica that lagged), it returns less than it had, and after an
+outage less than the instances have learnt meanwhile. Such a row is not passed on; the instances restore it first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,30 +36,30 @@ from argosy.throttle.ports import (
 )
 from argosy.throttle.settings import ThrottleSettings
 
-JITTER = 0.1  # of every wait, so that instances started together do not stay in step
+JITTER = 0.1  # of every wait, so that instances that start together do not stay in step
 RETRY_FIRST_S, RETRY_CEILING_S = 0.05, 0.4
 PROBE = Backoff(first_s=1.0, ceiling_s=5.0)
-SEEDS_MAX = 4  # windows that are kept account of; two are in use, the others are just over
-OFFSET_STEP_MS = 50  # a clock this close to the store's is right: correcting it would only make it jump
-LIVE_S = 60.0  # an instance that pushes nothing for this long has no failures to speak of
-PEERS_MAX = 10_000  # remembered; instances that restart take new names
+SEEDS_MAX = 4  # windows whose rows are tracked; two are in use, the others have just ended
+OFFSET_STEP_MS = 50  # a smaller offset is not corrected: it would only make the clock jump
+LIVE_S = 60.0  # an instance that pushes nothing for this long has no failures
+PEERS_MAX = 10_000  # tracked; an instance that restarts has a new name
 
 
 @dataclass(frozen=True)
 class ExchangeReplied:
-    """The store has carried out the order."""
+    """The store has executed the batch."""
 
     reply: SyncReply
 
 
 @dataclass(frozen=True)
 class ExchangeFailed:
-    """The store has not, or not all of it, or has not said so."""
+    """The store has not executed the batch, or not all of it, or its reply was lost."""
 
 
 @dataclass
 class SyncCounters:
-    """What has happened so far."""
+    """Events since the start."""
 
     errors: int = 0
     dropped: int = 0  # changes, each of one bucket
@@ -70,13 +69,13 @@ class SyncCounters:
 
 @dataclass(frozen=True)
 class SyncStatus:
-    """How things stand with the store."""
+    """The state of the synchronization."""
 
-    is_away: bool
-    has_heard: bool  # at least once
-    peers: int  # instances that have pushed of late, this one included
-    offset_ms: int  # to be added to this machine's clock
-    queue: int  # buckets with changes on their way
+    is_unreachable: bool
+    has_pulled: bool  # at least one row was read
+    peers: int  # instances that have pushed lately, including this one
+    offset_ms: int  # to add to this machine's clock
+    queue: int  # buckets with changes that the store does not have
 
 
 class StoreExchange:
@@ -91,46 +90,46 @@ class StoreExchange:
         self._waiting = DeltaBuffer(self._per_ms, settings.queue_max)
         self._flying = DeltaBuffer(self._per_ms, settings.queue_max)
         self._number = 0
-        self._order: SyncBatch | None = None  # until it has succeeded or was given up
-        self._is_sent = False  # and its answer is not here yet
+        self._order: SyncBatch | None = None  # until it has succeeded or is given up
+        self._is_sent = False  # and not answered yet
         self._attempts = 0
-        self._failures = 0  # orders given up in a row; the store is away while there are any
+        self._failures = 0  # batches given up in a row; the store is unreachable while this is not 0
         self._next_at = 0.0
-        self._wanted: set[int] = set()
-        self._seen: dict[RowId, RowVersion] = {}  # the latest mark, by which a loss is noticed
-        self._read: dict[RowId, RowVersion] = {}  # the mark up to which all columns are known here
+        self._requested: set[int] = set()
+        self._seen: dict[RowId, RowVersion] = {}  # the latest version, by which a loss is detected
+        self._read: dict[RowId, RowVersion] = {}  # the version up to which all columns are read
         self._lost: set[RowId] = set()
         self._restores: list[RowRestore] = []
-        self._withheld: set[RowId] = set()  # lost, and not yet restored
-        self._has_gap = False  # changes were dropped, and no row was read since
+        self._withheld: set[RowId] = set()  # lost and not restored yet
+        self._has_gap = False  # changes were dropped and no row has been read since
         self._arrived: dict[RowId, dict[int, BucketState]] = {}
         self._peers = Peers(instance)
         self._offset_ms = 0
         self._has_heard = False
-        self.figures = SyncCounters()
+        self.counters = SyncCounters()
 
     # -- the storage service ----------------------------------------------------------------------------------------
 
     def update(self, updates: Sequence[Update]) -> None:
-        """Takes changes in; while the store is away they are dropped at once."""
+        """Buffers changes; while the store is unreachable they are dropped at once."""
         if self._failures:
-            self.figures.dropped += sum(len(update.deltas) for update in updates)
+            self.counters.dropped += sum(len(update.deltas) for update in updates)
         else:
             self._waiting.add(updates)
 
     def request(self, seed: int) -> None:
-        """Asks for a window with the next order."""
-        self._wanted.add(seed)
-        if len(self._wanted) > SEEDS_MAX:
-            self._wanted.discard(min(self._wanted))
+        """Requests a window with the next batch."""
+        self._requested.add(seed)
+        if len(self._requested) > SEEDS_MAX:
+            self._requested.discard(min(self._requested))
 
     def take(self) -> list[RespBucket]:
-        """All that has arrived since the last call, row by row."""
+        """The rows that have arrived since the last call."""
         arrived, self._arrived = self._arrived, {}
-        return [RespBucket(cell.seed, list(self._told(cell, states))) for cell, states in arrived.items()]
+        return [RespBucket(cell.seed, list(self._pending_buckets(cell, states))) for cell, states in arrived.items()]
 
-    def _told(self, cell: RowId, states: dict[int, BucketState]) -> Iterator[OverwriteBucket]:
-        """The buckets of a row, each with what it does not contain yet of what we have sent or are about to."""
+    def _pending_buckets(self, cell: RowId, states: dict[int, BucketState]) -> Iterator[OverwriteBucket]:
+        """The buckets of a row, each with our changes that it does not contain yet: in flight or buffered."""
         row = cell.row
         under_way = [entries for ledger in (self._flying, self._waiting) if (entries := ledger.row(cell))]
         for col, (prob, at_ms) in states.items():
@@ -144,17 +143,17 @@ class StoreExchange:
                     at_ms = latest
             yield OverwriteBucket(row, col, prob, at_ms, pending)
 
-    # -- rows that the store has lost -------------------------------------------------------------------------------
+    # -- rows that the store has lost ----------------------------------------------------------------------------------
 
-    def lost(self) -> list[RowId]:
-        """Rows that the store has forgotten and that somebody should `restore`."""
+    def lost_rows(self) -> list[RowId]:
+        """Rows that the store has lost and that the caller must `restore`."""
         return sorted(self._lost)
 
     def restore(self, cell: RowId, buckets: Sequence[OverwriteBucket]) -> None:
-        """What a lost row contained; with nothing to say, what the store has now is good enough."""
+        """Restores a lost row. Without buckets the row in the store is accepted as it is."""
         self._lost.discard(cell)
         if not buckets:
-            self._trust(cell)
+            self._mark_restored(cell)
             return
         states = [(bucket.col_id, bucket.prob, bucket.last_update_time_ms) for bucket in buckets]
         for start in range(0, len(states), PUSHED_BUCKETS_MAX):
@@ -162,12 +161,12 @@ class StoreExchange:
 
     # -- the machine ------------------------------------------------------------------------------------------------
 
-    def standing(self, now: float) -> SyncStatus:
+    def status(self, now: float) -> SyncStatus:
         queue = len(self._waiting) + len(self._flying)
         return SyncStatus(bool(self._failures), self._has_heard, self._peers.count(now), self._offset_ms, queue)
 
-    def hurry(self) -> None:
-        """Makes what waits due at once, unless the store is away."""
+    def flush_now(self) -> None:
+        """Makes the buffered changes due now, unless the store is unreachable."""
         if not self._failures:
             self._next_at = float("-inf")
 
@@ -177,27 +176,28 @@ class StoreExchange:
     def handle(self, event: ExchangeReplied | ExchangeFailed | None, now: float) -> list[SyncBatch]:
         match event:
             case ExchangeReplied(reply):
-                self._succeed(reply, now)
+                self._on_reply(reply, now)
             case ExchangeFailed():
-                self._fail(now)
+                self._on_failure(now)
             case None:
-                pass  # only time has passed
+                pass  # only the time has changed
         if self._is_sent or now < self._next_at:
             return []
         if self._order is None:
-            self._order = self._formed()
+            self._order = self._build_batch()
             self._attempts = 0
         if self._order is None:
-            self._next_at = now + self._jittered(self._settings.flush_s)
+            self._next_at = now + self._jitter(self._settings.flush_s)
             return []
         self._is_sent = True
         return [self._order]
 
-    def _formed(self) -> SyncBatch | None:
-        """All that waits as one order; None if nothing does, unless the store is away: then the order is a question."""
-        assert not self._flying, "a new order is formed only when nothing is under way"
-        wanted, self._wanted = sorted(self._wanted), set()
-        self._forget_all_but({*wanted, *(cell.seed for cell in self._seen)})
+    def _build_batch(self) -> SyncBatch | None:
+        """Everything buffered, as one batch; None if there is nothing. An unreachable store gets an empty batch: a
+        probe."""
+        assert not self._flying, "a new batch is built only when none is in flight"
+        wanted, self._requested = sorted(self._requested), set()
+        self._retain_seeds({*wanted, *(cell.seed for cell in self._seen)})
         pulls = tuple(self._pull(RowId(seed, row)) for seed in wanted for row in range(self._levels))
         pushes = tuple(self._waiting.pushes(self._number))
         restores, self._restores = tuple(self._restores), []
@@ -210,59 +210,60 @@ class StoreExchange:
     def _pull(self, cell: RowId) -> RowPull:
         return RowPull(cell, self._read.get(cell, RowVersion()))
 
-    def _succeed(self, reply: SyncReply, now: float) -> None:
-        assert self._order is not None, "an answer to no order"
+    def _on_reply(self, reply: SyncReply, now: float) -> None:
+        assert self._order is not None, "a reply without a batch"
         restored = {restore.cell for restore in self._order.restores}
         if self._has_gap and self._order.pulls:
             self._has_gap = False
-            self._mistrust({pull.cell for pull in self._order.pulls})
+            self._mark_lost({pull.cell for pull in self._order.pulls})
         self._order, self._is_sent, self._failures = None, False, 0
         self._flying.clear()
-        self._next_at = now + self._jittered(self._settings.flush_s)
+        self._next_at = now + self._jitter(self._settings.flush_s)
         for written in (*reply.restored, *reply.pushed):
-            self.figures.duplicates += written.is_duplicate
+            self.counters.duplicates += written.is_duplicate
             self._learn(written.cell, written.mark, written.states)
             self._count(written)
         for row in reply.pulled:
-            self._peers.hear(row.writers, now)
+            self._peers.on_writers(row.writers, now)
             self._learn(row.cell, row.mark, row.states)
             self._read[row.cell] = row.mark
         for cell in restored - self._lost:
-            self._trust(cell)
+            self._mark_restored(cell)
         self._has_heard = self._has_heard or bool(reply.pulled)
         self._set_clock(reply)
 
-    def _mistrust(self, cells: set[RowId]) -> None:
-        """What the store has of these is less than what is known here."""
+    def _mark_lost(self, cells: set[RowId]) -> None:
+        """The store has less of these rows than the instances know."""
         self._lost |= cells
         self._withheld |= cells
 
-    def _trust(self, cell: RowId) -> None:
-        """The row is as good as it gets; what it has said meanwhile was not passed on, so it is read again."""
+    def _mark_restored(self, cell: RowId) -> None:
+        """The row is complete again. What was read of it meanwhile was withheld, so the whole row is read again."""
         self._withheld.discard(cell)
         self._read.pop(cell, None)
 
     def _learn(self, cell: RowId, mark: RowVersion, states: dict[int, BucketState] | None) -> None:
-        """Remembers a row's mark, and passes its state on unless the row is not what it was."""
+        """Records the version of a row, and passes its state on unless the store has lost part of it."""
         known = self._seen.get(cell)
         self._seen[cell] = mark
         if known and known.version and (mark.born_us != known.born_us or mark.version < known.version):
-            self.figures.losses += 1
-            self._mistrust({cell})
+            self.counters.losses += 1
+            self._mark_lost({cell})
         if states and cell not in self._withheld and not self._has_gap:
             self._arrived.setdefault(cell, {}).update(states)
             if len(self._arrived) > SEEDS_MAX * self._levels:
                 del self._arrived[min(self._arrived)]
 
     def _count(self, written: RowWrite) -> None:
-        """A write of ours next to what we have read leaves nothing unread; after a gap the row must be read again."""
+        """Our own write, directly after the version that was read, leaves nothing unread; otherwise the row is read
+        again."""
         read = self._read.get(written.cell)
         if read and written.mark == RowVersion(read.born_us, read.version + 1):
             self._read[written.cell] = written.mark
 
-    def _fail(self, now: float) -> None:
+    def _on_failure(self, now: float) -> None:
         self._is_sent = False
-        self.figures.errors += 1
+        self.counters.errors += 1
         self._attempts += 1
         if not self._failures and self._attempts < self._retry.attempts_max:
             self._next_at = now + self._retry.delay(self._attempts, self._random)
@@ -271,21 +272,21 @@ class StoreExchange:
             self._lost |= {restore.cell for restore in self._order.restores}
         self._order = None
         self._failures += 1
-        self.figures.dropped += self._flying.clear() + self._waiting.clear()
-        self._read.clear()  # what was dropped stands in our buckets until all is read anew
+        self.counters.dropped += self._flying.clear() + self._waiting.clear()
+        self._read.clear()  # our buckets contain the dropped changes until all rows are read again
         self._has_gap = True
         self._next_at = now + PROBE.delay(self._failures, self._random)
 
     def _set_clock(self, reply: SyncReply) -> None:
-        """The store's clock is everybody's. It is known to half a round trip, so smaller differences mean nothing."""
+        """All instances use the store's clock. It is known to half a round trip, so smaller offsets are noise."""
         if reply.server_ms is None:
             return
         measured = reply.server_ms - reply.at_ms
         if abs(measured - self._offset_ms) > max(OFFSET_STEP_MS, reply.round_trip_s * 500):
             self._offset_ms = round(measured) if abs(measured) > OFFSET_STEP_MS else 0
 
-    def _forget_all_but(self, seeds: set[int]) -> None:
-        """Windows come and go; what is known of their rows goes with them."""
+    def _retain_seeds(self, seeds: set[int]) -> None:
+        """Drops the records of windows that have ended."""
         if len(seeds) <= SEEDS_MAX:
             return
         oldest = sorted(seeds)[-SEEDS_MAX]
@@ -295,30 +296,34 @@ class StoreExchange:
             cells -= {cell for cell in cells if cell.seed < oldest}
         self._restores = [restore for restore in self._restores if restore.cell.seed >= oldest]
 
-    def _jittered(self, seconds: float) -> float:
+    def _jitter(self, seconds: float) -> float:
         return seconds * self._random.uniform(1 - JITTER, 1 + JITTER)
 
 
 class Peers:
-    """The instances heard of, and when each last said something new."""
+    """The instances that share the rows, and when the batch number of each last grew.
+
+    Every row lists its writers with their last numbers, and an instance whose number grows is alive. While the store is
+    unreachable, an instance multiplies its steps by the count: it sees only its own part of the failures.
+    """
 
     def __init__(self, instance: str) -> None:
         self._instance = instance
-        self._heard: dict[str, tuple[int, float]] = {}
-        self._heard_at = 0.0
+        self._last_seen: dict[str, tuple[int, float]] = {}
+        self._updated_at = 0.0
 
-    def hear(self, writers: Mapping[str, int], now: float) -> None:
-        self._heard_at = now
+    def on_writers(self, writers: Mapping[str, int], now: float) -> None:
+        self._updated_at = now
         for instance, number in writers.items():
-            known = self._heard.get(instance)
+            known = self._last_seen.get(instance)
             if known is None or number > known[0]:
-                self._heard[instance] = (number, now)
-        if len(self._heard) > PEERS_MAX:
-            newest = sorted(self._heard.items(), key=lambda each: each[1][1])[-PEERS_MAX:]
-            self._heard = dict(newest)
+                self._last_seen[instance] = (number, now)
+        if len(self._last_seen) > PEERS_MAX:
+            newest = sorted(self._last_seen.items(), key=lambda each: each[1][1])[-PEERS_MAX:]
+            self._last_seen = dict(newest)
 
     def count(self, now: float) -> int:
-        """Live instances, this one included. Nobody ages while nothing can be heard."""
-        since = min(now, self._heard_at) - LIVE_S
-        others = {name for name, (_, at) in self._heard.items() if at >= since}
+        """Live instances, including this one. Ages stand still while no row is read."""
+        since = min(now, self._updated_at) - LIVE_S
+        others = {name for name, (_, at) in self._last_seen.items() if at >= since}
         return len(others | {self._instance})

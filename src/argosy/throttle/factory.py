@@ -1,6 +1,6 @@
-"""Opens the shared rows that a URL names. There is no default and no second choice: a wrong URL is an error.
+"""Opens the shared row store that a URL names. There is no default and no fallback: a wrong URL is an error.
 
-A store that is away is none: nothing connects until the first exchange.
+A store that is unreachable is no error here: nothing connects until the first exchange.
 """
 
 from difflib import get_close_matches
@@ -14,7 +14,7 @@ from argosy.throttle.settings import ThrottleSettings
 
 
 def open_row_store(url: str, rules: RowRules, *, instance: str, settings: ThrottleSettings) -> RowStore:
-    """The rows at a URL, for one instance. Within one process take a client of a `MemoryStore` instead."""
+    """The row store at a URL, for one instance. Within one process take a client of a `MemoryStore` instead."""
     scheme, separator, _ = url.partition("://")
     if scheme not in SCHEMES or not separator:
         raise Invalid(_unknown(scheme))
@@ -29,4 +29,4 @@ def _unknown(scheme: str) -> str:
     known = ", ".join(f"{name}://" for name in SCHEMES)
     close = get_close_matches(scheme, SCHEMES, n=1)
     hint = f"did you mean {close[0]}://? " if close else ""
-    return f"there is no shared store {scheme[:20]!r}: {hint}the URL begins with one of {known}"
+    return f"unknown shared store {scheme[:20]!r}: {hint}the URL begins with one of {known}"

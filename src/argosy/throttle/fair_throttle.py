@@ -1,15 +1,15 @@
-"""`FairThrottle`: who may pass when the resource runs short, decided in this process within a microsecond.
+"""`FairThrottle`: admission decided in this process within a microsecond.
 
     throttle = FairThrottle()
-    if throttle.register(client).throttled: ...             # turn it away
+    if throttle.register(client).throttled: ...             # reject the request
     throttle.report(client, Outcome.FAILURE)                # the resource was short; Outcome.SUCCESS otherwise
 
-Nobody is throttled as long as nothing fails, and a request that nobody can be blamed for takes no lock, reads no clock
-and draws no number: a bucket at zero clears its client at once. All else is done under one lock which is never held
-across anything that waits, so threads and coroutines may share a throttle (THR-2).
+No client is throttled while nothing fails, and a request without a blamed bucket takes no lock, reads no clock and
+draws no random number: a bucket at zero clears its client at once. Everything else runs under one lock that is never
+held across a wait, so threads and coroutines may share a throttle (THR-2).
 
-Windows are turned by whoever first needs the clock: a request with blame, an outcome that changes something, or the
-worker that shares the state. A window that nobody turned because nobody was to blame has nothing to forget.
+Windows are rotated by the first caller that needs the clock: a request with blame, an outcome that changes a bucket, or
+the background worker. A window that is not rotated because nothing is blamed has nothing to forget.
 """
 
 import threading
@@ -40,14 +40,14 @@ from argosy.throttle.presets import retry_after_s
 from argosy.throttle.squash import Squash, rebase
 from argosy.throttle.windows import Entry, Windows
 
-LOCKED_BUCKETS_MAX = 64  # buckets the worker handles per lock, about 50 µs; requests pass in between
-ROUNDING = 1e-9  # a fetched value this close to ours is the same, but for the order of additions
+LOCKED_BUCKETS_MAX = 64  # buckets that the worker handles per lock, about 50 µs; requests run in between
+ROUNDING = 1e-9  # a fetched value this close to ours differs only by the order of additions
 
-REQUESTS_THROTTLED = counter("argosy_throttle_requests_throttled", "requests turned away")
-REQUESTS_SHADOWED = counter("argosy_throttle_requests_shadowed", "requests that shadow mode let pass")
-FAILURES_REPORTED = counter("argosy_throttle_failures_reported", "requests that failed for want of the resource")
+REQUESTS_THROTTLED = counter("argosy_throttle_requests_throttled", "throttled requests")
+REQUESTS_SHADOWED = counter("argosy_throttle_requests_shadowed", "requests that only shadow mode admitted")
+FAILURES_REPORTED = counter("argosy_throttle_failures_reported", "requests that failed because the resource was short")
 
-_WHOLE = 2.0**52  # added and taken away again, it leaves a whole number: the quickest way to round
+_WHOLE = 2.0**52  # adding and subtracting it rounds to a whole number: the fastest way to round
 _SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE
 
 
@@ -65,7 +65,7 @@ class FairThrottle:
         levels: Callable[[Config, int], Levels] = levels_of,
     ) -> None:
         self.config = config = config or Config()
-        self._wall = time.time if clock is None else clock.wall  # the system's own, without a detour
+        self._wall = time.time if clock is None else clock.wall  # direct, on the hot path
         self._draw = (random or system_random()).random
         self._per_ms = config.decay_per_ms
         self._ceiling = 1.0 - config.admitted_min
@@ -74,7 +74,7 @@ class FairThrottle:
         self._is_quick = self._is_min and not config.is_explaining
         self._failure_step, self._success_step = config.failure_step, config.success_step
         self._lock = threading.Lock()
-        self._dirty: list[Bucket] | None = None  # None as long as nobody shares
+        self._dirty: list[Bucket] | None = None  # None while the state is not shared
         self._gain = 1.0
         self._offset_ms = 0.0
         self._throttled = self._shadowed = self._failures = 0
@@ -84,7 +84,7 @@ class FairThrottle:
     # -- the hot path -----------------------------------------------------------------------------------------------
 
     def register(self, client_id: ClientId, cost: float = 1.0) -> Decision:
-        """Decides on a request. A request of cost c is as hard to get through as c requests in a row."""
+        """Decides on a request. A request of cost c passes as rarely as c requests in a row."""
         if cost != 1.0:
             _check_cost(cost)
         try:
@@ -98,7 +98,7 @@ class FairThrottle:
         return self._weigh(client_id, entry, cost)
 
     def report(self, client_id: ClientId, outcome: Outcome, cost: float = 1.0) -> None:
-        """Tells what became of a request that was let through; throttled ones are not reported."""
+        """Reports the outcome of an admitted request; throttled requests are not reported."""
         if cost != 1.0:
             _check_cost(cost)
         if outcome is _SUCCESS:
@@ -111,7 +111,7 @@ class FairThrottle:
                     self._learn(client_id, -self._success_step, cost)
                     return
         elif outcome is _FAILURE:
-            self._failures += 1  # as all figures here without the lock: threads may lose one now and then
+            self._failures += 1  # like all counters here without the lock: threads may lose an increment
             self._count(FAILURES_REPORTED)
             self._learn(client_id, self._failure_step, cost)
         else:
@@ -125,7 +125,7 @@ class FairThrottle:
         windows = self._windows
         now_ms = self._wall() * 1000.0 + _WHOLE - _WHOLE + self._offset_ms
         if now_ms >= windows.ends_ms or now_ms < windows.since_ms:
-            self.turn()
+            self.rotate()
             entry = self._meet(client_id)
         buckets, _, weight = entry
         chance = least(buckets, now_ms, self._per_ms) if self._is_min else self._probability(buckets, now_ms)
@@ -135,7 +135,7 @@ class FairThrottle:
             chance = 1.0 - (1.0 - chance) ** burden
         if chance > self._ceiling:
             chance = self._ceiling
-        explanation = self._explained(buckets, now_ms) if self._is_explaining else None
+        explanation = self._explain(buckets, now_ms) if self._is_explaining else None
         if self._draw() >= chance:
             return Decision(False, chance, False, explanation)
         if self.config.is_shadow:
@@ -150,8 +150,8 @@ class FairThrottle:
         windows = self._windows
         now_ms = self._wall() * 1000.0 + _WHOLE - _WHOLE + self._offset_ms
         if now_ms >= windows.ends_ms or now_ms < windows.since_ms:
-            self.turn()
-        self._lock.acquire()  # `with` takes twice as long, and this is the dearest part of a report
+            self.rotate()
+        self._lock.acquire()  # `with` takes twice as long, and this is the most expensive part of a report
         try:
             # OriginChecked up under the lock, for the windows may have turned.
             try:
@@ -174,49 +174,49 @@ class FairThrottle:
     # -- time -------------------------------------------------------------------------------------------------------
 
     def now_ms(self) -> float:
-        """The time that buckets are kept in: this machine's, corrected by what the shared store's clock says."""
+        """The time of the buckets: this machine's clock, corrected by the offset of the shared store's clock."""
         return self._wall() * 1000.0 + _WHOLE - _WHOLE + self._offset_ms
 
-    def turn(self) -> float:
-        """Turns the windows if it is time, and tells the time."""
+    def rotate(self) -> float:
+        """Rotates the windows if they are due, and returns the time."""
         now_ms = self.now_ms()
         if not self._windows.since_ms <= now_ms < self._windows.ends_ms:
             with self._lock:
-                self._windows.turn(now_ms)
+                self._windows.rotate(now_ms)
         return now_ms
 
-    # -- what operators ask -----------------------------------------------------------------------------------------
+    # -- statistics --------------------------------------------------------------------------------------------------
 
     def explain(self, client_id: ClientId) -> Explanation:
-        """Where a client stands, without deciding anything."""
-        now_ms = self.turn()
+        """The state of a client's buckets, without a decision."""
+        now_ms = self.rotate()
         with self._lock:
             main = self._windows.entry(client_id)[0]
-        return self._explained(main, now_ms)
+        return self._explain(main, now_ms)
 
     def retry_after_s(self, decision: Decision) -> float:
-        """What to tell a throttled client: how long it takes until its chances are even, if it keeps quiet."""
+        """The Retry-After of a throttled client: the time until half of such requests pass, if it sends none."""
         return retry_after_s(decision.probability, self.config.decay_per_s, burden=decision.burden)
 
     def hottest(self, count: int) -> list[BucketStats]:
-        """The buckets of the deciding window with the most blame, worst first."""
-        now_ms = self.turn()
-        blamed = [bucket for bucket in self._windows.main.used() if bucket.probability]
+        """The buckets of the current window with the highest probabilities, highest first."""
+        now_ms = self.rotate()
+        blamed = [bucket for bucket in self._windows.main.existing_buckets() if bucket.probability]
         return nlargest(count, (self._stats(bucket, now_ms) for bucket in blamed), key=lambda stats: stats.probability)
 
     def noisiest(self, count: int) -> list[tuple[ClientId, float]]:
-        """The remembered clients with the most blame, worst first; bystanders in the same buckets are among them."""
-        now_ms = self.turn()
+        """The cached clients with the highest probabilities; innocent clients of the same buckets are among them."""
+        now_ms = self.rotate()
         with self._lock:
-            known = self._windows.known()
+            known = self._windows.remembered()
         standing = ((client, self._probability(entry[0], now_ms)) for client, entry in known.items())
         return nlargest(count, (each for each in standing if each[1]), key=lambda each: each[1])
 
     def stats(self) -> Stats:
-        """The whole throttle at a glance."""
-        now_ms = self.turn()
+        """Statistics of the whole throttle."""
+        now_ms = self.rotate()
         windows = self._windows
-        standing = probabilities(windows.main.used(), now_ms, self._per_ms)
+        standing = probabilities(windows.main.existing_buckets(), now_ms, self._per_ms)
         return Stats(
             window_seed=windows.main.seed,
             next_seed=windows.next.seed,
@@ -224,7 +224,7 @@ class FairThrottle:
             buckets=len(standing),
             blamed=sum(1 for probability in standing if probability),
             hottest=max(standing, default=0.0),
-            clients=len(windows.known()),
+            clients=len(windows.remembered()),
             throttled=self._throttled,
             shadowed=self._shadowed,
             failures=self._failures,
@@ -232,7 +232,7 @@ class FairThrottle:
         )
 
     def measure(self, metrics: Metrics) -> None:
-        """From now on counts in these metrics, unless it has some; what it has counted so far goes along."""
+        """Counts in these metrics from now on, unless it has some already; counts so far are added to them."""
         if self._metrics is None:
             metrics.inc(REQUESTS_THROTTLED, by=self._throttled)
             metrics.inc(REQUESTS_SHADOWED, by=self._shadowed)
@@ -243,29 +243,29 @@ class FairThrottle:
         if self._metrics is not None:
             self._metrics.inc(counter)
 
-    def _explained(self, buckets: tuple[Bucket, ...], now_ms: float) -> Explanation:
+    def _explain(self, buckets: tuple[Bucket, ...], now_ms: float) -> Explanation:
         standing = tuple(self._stats(bucket, now_ms) for bucket in buckets)
         return Explanation(buckets[0].seed, self._probability(buckets, now_ms), standing)
 
     def _stats(self, bucket: Bucket, now_ms: float) -> BucketStats:
         return BucketStats(bucket.row, bucket.col, decay(bucket.probability, bucket.at_ms, now_ms, self._per_ms))
 
-    # -- sharing: what the worker calls -----------------------------------------------------------------------------
+    # -- for the background worker ------------------------------------------------------------------------------------
 
     @property
     def seeds(self) -> tuple[int, int]:
-        """The seeds of the deciding window and of the next."""
+        """The seeds of the current window and of the next."""
         windows = self._windows
         return windows.main.seed, windows.next.seed
 
     def share(self) -> None:
-        """From now on, keeps account of what is changed here, for `collect`."""
+        """Records changes for `collect` from now on."""
         with self._lock:
             if self._dirty is None:
                 self._dirty = []
 
     def collect(self) -> list[Update]:
-        """What was changed here since the last call, of the windows that still count."""
+        """The changes since the last call, of the two windows in use."""
         found: dict[int, list[BucketDelta]] = {seed: [] for seed in self.seeds}
         while self._dirty:
             with self._lock:
@@ -278,19 +278,19 @@ class FairThrottle:
         return [Update(seed, deltas) for seed, deltas in found.items() if deltas]
 
     def absorb(self, responses: Iterable[RespBucket], squash: Squash = rebase) -> int:
-        """Takes in what the store has; returns how many buckets that has changed."""
+        """Merges fetched buckets; returns how many of ours that has changed."""
         changed = 0
         for response in responses:
             buckets = response.updates
             for start in range(0, len(buckets), LOCKED_BUCKETS_MAX):
                 with self._lock:
-                    changed += self._take_in(response.seed, buckets[start : start + LOCKED_BUCKETS_MAX], squash)
+                    changed += self._merge(response.seed, buckets[start : start + LOCKED_BUCKETS_MAX], squash)
         return changed
 
-    def _take_in(self, seed: int, buckets: Iterable[OverwriteBucket], squash: Squash) -> int:
+    def _merge(self, seed: int, buckets: Iterable[OverwriteBucket], squash: Squash) -> int:
         window = self._windows.of_seed(seed)
         if window is None:
-            return 0  # of a window that has passed
+            return 0  # the window is over
         per_ms, changed = self._per_ms, 0
         for row, col, prob, fetched_ms, pending in buckets:
             bucket = window.find(row, col)
@@ -310,11 +310,11 @@ class FairThrottle:
         return changed
 
     def contents(self, cell: RowId, *, above: float) -> list[OverwriteBucket]:
-        """The buckets of a row that stand above a probability: what a store that has lost the row is told."""
-        now_ms = self.turn()
+        """The buckets of a row above a probability: what a store that has lost the row is given back."""
+        now_ms = self.rotate()
         with self._lock:
             window = self._windows.of_seed(cell.seed)
-        used = () if window is None else window.used()
+        used = () if window is None else window.existing_buckets()
         held = [bucket for bucket in used if bucket.row == cell.row and bucket.probability > above]
         return [
             OverwriteBucket(bucket.row, bucket.col, bucket.probability, int(bucket.at_ms))
@@ -323,7 +323,8 @@ class FairThrottle:
         ]
 
     def adjust(self, *, gain: float = 1.0, offset_ms: int = 0) -> None:
-        """Sets the factor for all steps (while the store is away, each instance stands for several) and the clock."""
+        """Sets the clock offset and the factor of all steps: while the store is unreachable, each instance sees only
+        a part of the failures and multiplies its steps by the number of instances."""
         if not 0 < gain < inf:
             raise Invalid(f"the gain must be more than 0, not {gain}")
         self._gain = gain

@@ -1,6 +1,6 @@
-"""The nouns of the fair throttle: its configuration, a decision and why it fell, an outcome.
+"""Configuration, decision, outcome and statistics of the fair throttle.
 
-A configuration is checked when it is made, every field of it, so that the arithmetic need not look again (THR-1).
+Every field of a configuration is validated when it is created, so that the arithmetic need not check it (THR-1).
 """
 
 import math
@@ -16,19 +16,19 @@ from argosy.base.errors import Invalid
 ClientId: TypeAlias = str | bytes
 FinalProbability: TypeAlias = Callable[[Sequence[float]], float]
 
-LEVELS_MAX = 64  # a request looks at all of them, so more would cost more than they tell
+LEVELS_MAX = 64  # a request reads all of them; more cost time and hardly lower the collision rate
 BUCKETS_MAX = 1 << 20  # of all levels together: about 100 MB in memory and in the shared store
 WINDOW_S_MIN = 0.1
 WINDOW_S_MAX = 30 * 86_400.0
 CLIENTS_MAX = 10_000_000
-COST_MAX = 1000.0  # of one request; a batch beyond this is better cut up
+COST_MAX = 1000.0  # of one request; a larger batch is split by the caller
 HASHINGS = ("slices", "double")
 
 
 class Outcome(Enum):
-    """What became of a request that was let through.
+    """The result of an admitted request.
 
-    Failure means that the resource ran short: a wrong request or a broken upstream is no failure, and is not reported.
+    FAILURE means that the resource was short. A bad request or a broken upstream is no failure and is not reported.
     """
 
     SUCCESS = "success"
@@ -36,20 +36,20 @@ class Outcome(Enum):
 
 
 def smallest(probabilities: Sequence[float]) -> float:
-    """The usual final probability: one bucket without blame clears a client."""
+    """The default final probability: one bucket without blame clears a client."""
     _check_some(probabilities)
     return min(1.0, *probabilities)
 
 
 def mean(probabilities: Sequence[float]) -> float:
-    """The arithmetic mean: blames sooner, and forgives collisions less."""
+    """The arithmetic mean: blames sooner and tolerates collisions less."""
     _check_some(probabilities)
     return sum(probabilities) / len(probabilities)
 
 
 def _check_some(probabilities: Sequence[float]) -> None:
     if not probabilities:
-        raise Invalid("a final probability needs the probability of at least one level")
+        raise Invalid("the final probability needs the probability of at least one level")
 
 
 FINALS: dict[str, FinalProbability] = {"min": smallest, "mean": mean}
@@ -57,10 +57,10 @@ FINALS: dict[str, FinalProbability] = {"min": smallest, "mean": mean}
 
 @dataclass(frozen=True)
 class Config:
-    """What a throttle is like. All instances that share state must have the same, but for `final` and for
-    `admitted_min` and what follows it.
+    """The configuration of a throttle. Instances that share state must have the same one, except for `final` and the
+    fields from `admitted_min` on.
 
-    The names of the literature: `levels` L, `buckets` M (of each level), `failure_step` Pi, `success_step` Pd,
+    In the literature `levels` is L, `buckets` M (of each level), `failure_step` Pi, `success_step` Pd, and
     `decay_per_s` lambda. The defaults are those of `tune_config()`.
     """
 
@@ -68,15 +68,17 @@ class Config:
     buckets: int = 1000
     failure_step: float = 0.04
     success_step: float = 0.00004
-    decay_per_s: float = 0.01  # half of a probability is forgiven in 69 s; 0 forgives at rotation only
-    window_s: float = 300.0  # shorter than 3 / decay_per_s, and the next window is not yet warm
+    decay_per_s: float = 0.01  # halves a probability in 69 s; with 0 only the rotation of windows forgives
+    window_s: float = 300.0  # at least 3 / decay_per_s, so that the next window is warm
     final: FinalProbability = smallest
     hashing: str = "slices"  # "double" is compatible with the Go original, and collides more
-    secret: bytes | None = field(default=None, repr=False)  # without it, clients who choose their ids can collide
-    admitted_min: float = 0.0  # part of a blocked client's requests that passes all the same
-    is_shadow: bool = False  # decide and count, but let everybody pass
-    is_explaining: bool = False  # every decision carries its explanation; costs about a microsecond
-    clients_max: int = 65_536  # clients whose buckets are remembered: 300 bytes each
+    secret: bytes | None = field(
+        default=None, repr=False
+    )  # without it, clients that choose their ids can collide on purpose
+    admitted_min: float = 0.0  # fraction of a blocked client's requests that passes
+    is_shadow: bool = False  # decide and count, but admit every request
+    is_explaining: bool = False  # every decision has its explanation; costs about 1 µs
+    clients_max: int = 65_536  # clients whose buckets are cached: 300 bytes each
 
     def __post_init__(self) -> None:
         _check_range("levels", self.levels, 1, LEVELS_MAX, whole=True)
@@ -93,7 +95,7 @@ class Config:
         if self.hashing not in HASHINGS:
             raise Invalid(f"hashing must be one of {', '.join(HASHINGS)}, not {self.hashing!r}")
         if self.secret is not None and not self.secret:
-            raise Invalid("secret must not be empty: leave it out, or give some bytes that only the fleet knows")
+            raise Invalid("secret must not be empty: omit it, or set bytes that only the fleet knows")
 
     @property
     def window_ms(self) -> int:
@@ -116,12 +118,12 @@ def _check_steps(failure: float, success: float) -> None:
 def _check_range(name: str, value: float, least: float, most: float, *, whole: bool = False) -> None:
     if whole and (not isinstance(value, int) or isinstance(value, bool)):
         raise Invalid(f"{name} must be a whole number, not {value!r}")
-    if not least <= value <= most:  # NaN is neither
+    if not least <= value <= most:  # NaN fails both comparisons
         raise Invalid(f"{name} must be {least} to {most}, not {value}")
 
 
 class BucketStats(NamedTuple):
-    """One bucket as it stands now."""
+    """The current state of one bucket."""
 
     level: int
     bucket: int
@@ -129,7 +131,7 @@ class BucketStats(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Why a client's decision falls as it does: its bucket on each level, and what follows from them."""
+    """Why a client is throttled or not: its bucket on each level, and the probability that follows."""
 
     window_seed: int
     probability: float  # for a request of cost 1
@@ -137,29 +139,29 @@ class Explanation(NamedTuple):
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
-    """What to do with a request: turn it away if it is `throttled`."""
+    """The decision on a request: reject it if `throttled`."""
 
     throttled: bool
     probability: float
-    shadowed: bool = False  # would have been throttled, were the throttle not in shadow mode
+    shadowed: bool = False  # would have been throttled outside shadow mode
     explanation: Explanation | None = None
-    burden: float = 1.0  # of a throttled request: its cost divided by its client's weight
+    burden: float = 1.0  # of a throttled request: its cost divided by the weight of its client
 
 
 class Stats(NamedTuple):
-    """A throttle at a glance."""
+    """Statistics of a throttle."""
 
     window_seed: int
     next_seed: int
     rotates_in_s: float
-    buckets: int  # that somebody has fallen into, of this window
-    blamed: int  # of these, with a probability above zero
+    buckets: int  # of this window, that have clients
+    blamed: int  # buckets with a probability above 0
     hottest: float
-    clients: int  # remembered
-    throttled: int  # since the start, as are the following
+    clients: int  # cached
+    throttled: int  # since the start, like the following two
     shadowed: int
     failures: int
-    gain: float  # what the steps are multiplied by, while the shared store is away
+    gain: float  # factor of all steps; above 1 while the shared store is unreachable
 
 
 ADMITTED = Decision(throttled=False, probability=0.0)

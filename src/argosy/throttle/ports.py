@@ -1,10 +1,10 @@
 """What a fair throttle needs of a shared store: the storage service of the design document, and the rows behind it.
 
-`StorageService` is the document's contract word for word: nothing of it ever waits. `Rows` is what our own service
-talks to: one exchange with the store, which may take long or fail, and which only a background worker ever calls
+`StorageService` is the contract of the document, word for word; none of its methods waits. `RowStore` is the port of
+our own service: one exchange with the store, which may take long or fail, and which only a background worker calls
 (THR-2).
 
-A row is one level of one window, a column one bucket of it.
+A row is one level of one window, a column is one bucket of it.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ from argosy.base.errors import Unavailable
 
 
 class QueueFull(Unavailable):
-    """More updates are waiting than the service keeps: these were not taken."""
+    """The queue of pending updates is full; none of these was accepted."""
 
 
 class BucketDelta(NamedTuple):
-    """What an instance has changed of one bucket; it counts as of `last_update_time_ms`."""
+    """A change that an instance made to one bucket, as of `last_update_time_ms`."""
 
     row_id: int
     col_id: int
@@ -35,9 +35,9 @@ class Update(NamedTuple):
 
 
 class OverwriteBucket(NamedTuple):
-    """A bucket as the store has it. `pending` is what this service has taken in and `prob` does not yet contain.
+    """The state of a bucket in the store. `pending` is the sum of the updates that `prob` does not contain yet.
 
-    The document has no such field, and names the race that follows: a fetched value undoes an update on its way.
+    The document has no such field, and describes the race that follows: a fetched value undoes an update in flight.
     """
 
     row_id: int
@@ -48,17 +48,17 @@ class OverwriteBucket(NamedTuple):
 
 
 class RespBucket(NamedTuple):
-    """Buckets of one window as the store has them."""
+    """Buckets of one window, as read from the store."""
 
     seed: int
     updates: Sequence[OverwriteBucket]
 
 
 class Channel(Protocol):
-    """Where the answers arrive. A slow reader finds the latest state of each bucket, not every state it had."""
+    """The queue of responses. A slow reader gets the latest state of each bucket, not every intermediate one."""
 
     def take(self) -> list[RespBucket]:
-        """All that has arrived since the last call; never waits."""
+        """The responses since the last call; never waits."""
         ...
 
 
@@ -66,15 +66,15 @@ class StorageService(Protocol):
     """Shares buckets between instances. No method waits."""
 
     def update(self, updates: Sequence[Update]) -> None:
-        """Takes changes in, to be committed soon; QueueFull if there is no room, and then none of them is taken."""
+        """Queues changes for the next batch; QueueFull if they do not fit, and then none of them is queued."""
         ...
 
     def request(self, seed: int) -> None:
-        """Asks for the buckets of a window; they come through the channel, if the store answers."""
+        """Requests the buckets of a window; they arrive on the channel when the store has answered."""
         ...
 
     def recv(self) -> Channel:
-        """The one channel of this service, the same for as long as it lives."""
+        """The channel of this service, always the same one."""
         ...
 
 
@@ -82,22 +82,22 @@ class StorageService(Protocol):
 
 
 class RowId(NamedTuple):
-    """A row of the store."""
+    """The identity of a row."""
 
     seed: int
     row: int
 
 
 class BucketState(NamedTuple):
-    """A bucket's probability as of an instant."""
+    """The probability of a bucket at an instant."""
 
     prob: float
     at_ms: int
 
 
 class RowVersion(NamedTuple):
-    """Which state of a row one has seen: `version` counts its writes since `born_us`, which tells one life of the row
-    from the next. A row that is not there has the mark (0, 0)."""
+    """The version of a row: `version` counts the writes since the row was created at `born_us`, so that a row that was
+    lost and created again is told from the old one. A missing row has (0, 0)."""
 
     born_us: int = 0
     version: int = 0
@@ -105,7 +105,7 @@ class RowVersion(NamedTuple):
 
 @dataclass(frozen=True)
 class RowPush:
-    """Changes to some columns of a row. The store applies a number of one instance once, however often it is sent."""
+    """Changes to columns of a row. The store applies each number of an instance once, however often it is sent."""
 
     cell: RowId
     number: int
@@ -114,7 +114,7 @@ class RowPush:
 
 @dataclass(frozen=True)
 class RowRestore:
-    """What a row contained, for a store that has forgotten it: the greater value stays."""
+    """The content of a row that the store has lost; per bucket the greater value wins."""
 
     cell: RowId
     states: tuple[tuple[int, float, int], ...]  # column, probability, as of ms
@@ -122,7 +122,7 @@ class RowRestore:
 
 @dataclass(frozen=True)
 class RowPull:
-    """Asks for a row, unless nobody else has written to it since the mark."""
+    """Reads a row, unless no other instance has written to it since the version `seen`."""
 
     cell: RowId
     seen: RowVersion
@@ -130,7 +130,7 @@ class RowPull:
 
 @dataclass(frozen=True)
 class SyncBatch:
-    """One exchange with the store: restores first, then pushes, then pulls, so that these see all the rest."""
+    """One exchange with the store: restores, then pushes, then pulls, so that the pulls see all writes."""
 
     restores: tuple[RowRestore, ...] = ()
     pushes: tuple[RowPush, ...] = ()
@@ -139,7 +139,7 @@ class SyncBatch:
 
 @dataclass(frozen=True)
 class RowWrite:
-    """What a push or restore has left of the columns it named, and the row's mark after it."""
+    """The result of a push or restore: the version of the row and the states of the columns that it named."""
 
     cell: RowId
     mark: RowVersion
@@ -149,8 +149,8 @@ class RowWrite:
 
 @dataclass(frozen=True)
 class RowState:
-    """A row as it is now. `states` are all its columns, or those that differ from the row as the pull knew it; None
-    where nobody but the one who asks has written since. `writers` is the last number of each instance."""
+    """The state of a row. `states` has all columns, or those that changed since the version of the pull; None if no
+    other instance has written since. `writers` has the last number of each instance."""
 
     cell: RowId
     mark: RowVersion
@@ -160,22 +160,22 @@ class RowState:
 
 @dataclass(frozen=True)
 class SyncReply:
-    """The store's answer to an order, part by part."""
+    """The results of a batch, part by part."""
 
     restored: tuple[RowWrite, ...]
     pushed: tuple[RowWrite, ...]
     pulled: tuple[RowState, ...]
-    server_ms: float | None = None  # the store's clock half-way through the first round trip, if it has one
+    server_ms: float | None = None  # the store's clock at the middle of the first round trip, if it has a clock
     round_trip_s: float = 0.0
-    at_ms: float = 0.0  # this process's wall clock at that moment
+    at_ms: float = 0.0  # the wall clock of this process at that moment
 
 
 class RowStore(Protocol):
-    """A store of rows. It decays, adds, clamps and keeps the newest time within one atomic step per row."""
+    """A store of rows. Decay, addition, clamping and the newest time are one atomic step per row."""
 
     def exchange(self, order: SyncBatch) -> SyncReply:
-        """Carries out an order; Unavailable if part of it may not have happened, and then it may be sent again.
-        Conflict if another throttle, of another configuration, keeps its state under the same names."""
+        """Executes a batch. Unavailable if part of it may not have been executed; the batch may be sent again.
+        Conflict if a throttle of another configuration uses the same keys."""
         ...
 
     def close(self) -> None: ...

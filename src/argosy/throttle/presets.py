@@ -1,4 +1,4 @@
-"""From what an operator knows (how many clients, how much patience) to a throttle's numbers; and named presets.
+"""A configuration from the number of clients and the tolerated failures; named presets; Retry-After.
 
 The formula is that of Feng et al., "Stochastic Fair Blue" (2001): an innocent client is blamed when it shares its
 bucket with a bad one on every level, and there are enough levels for that to be rare.
@@ -11,13 +11,13 @@ from typing import Any
 from argosy.base.errors import Invalid
 from argosy.throttle.model import LEVELS_MAX, Config
 
-BAD_FLOWS_PER_FLOW = 0.001  # part of all clients that is assumed to be bad at a time
+BAD_FLOWS_PER_FLOW = 0.001  # fraction of all clients assumed to be bad at a time
 BLAMED_IN_ERROR_MAX = 0.0001  # probability that an innocent client collides on every level
 LEVELS_MIN = 3
-SUCCESSES_PER_FAILURE = 1000  # successes that make up for one failure: in practice time forgives, not success
+SUCCESSES_PER_FAILURE = 1000  # successes that offset one failure: in practice time forgives, not success
 
 RETRY_AFTER_S_MIN = 1.0
-RETRY_AFTER_S_MAX = 60.0  # who is told to wait longer does not come back, or comes back at once
+RETRY_AFTER_S_MAX = 60.0  # clients ignore a longer Retry-After
 
 EXPECTED_CLIENTS = 1000
 BUCKETS = 1000
@@ -25,11 +25,11 @@ TOLERABLE_FAILURES = 25
 
 
 def levels_for(clients: int, buckets: int, *, blamed_in_error_max: float = BLAMED_IN_ERROR_MAX) -> int:
-    """How many levels keep the probability of blaming an innocent client at or below the wanted one."""
+    """The number of levels that keeps the probability of blaming an innocent client at or below the maximum."""
     if clients < 0:
         raise Invalid(f"the number of expected clients must be 0 or more, not {clients}")
     if buckets < 2:
-        raise Invalid(f"a level needs at least 2 buckets, not {buckets}: in a single one everybody collides")
+        raise Invalid(f"a level needs at least 2 buckets, not {buckets}: in a single one all clients collide")
     if not 0 < blamed_in_error_max < 1:
         raise Invalid(f"blamed_in_error_max must be between 0 and 1, not {blamed_in_error_max}")
     bad = math.ceil(clients * BAD_FLOWS_PER_FLOW)
@@ -37,7 +37,7 @@ def levels_for(clients: int, buckets: int, *, blamed_in_error_max: float = BLAME
     if collides <= 0:
         return LEVELS_MIN
     if collides >= 1:
-        raise Invalid(f"{buckets} buckets are too few for {clients} clients: every one of them would be hit")
+        raise Invalid(f"{buckets} buckets are too few for {clients} clients: bad clients would fill all of them")
     return max(LEVELS_MIN, math.ceil(math.log(blamed_in_error_max) / math.log(collides)))
 
 
@@ -48,9 +48,9 @@ def tune_config(
     tolerable_failures: int = TOLERABLE_FAILURES,
     **others: Any,
 ) -> Config:
-    """A configuration for so many clients; a bad one is blocked after `tolerable_failures`, if they come at once.
+    """A configuration for a number of clients; a bad one is blocked after `tolerable_failures` failures in a row.
 
-    `others` are further fields of `Config`, and outrank what is computed here.
+    `others` are further fields of `Config`; they override the computed ones.
     """
     if tolerable_failures < 2:
         raise Invalid(f"tolerable_failures must be at least 2, not {tolerable_failures}")
@@ -67,9 +67,8 @@ def tune_config(
     return Config(**(computed | others))
 
 
-# "strict" never forgives within a window; the rotation of windows is the only pardon. Between clients that all want
-# more than their share it is the fairest (Jain's index 0.85 against 0.67), and it gives up a little of the capacity for
-# that.
+# "strict" does not forgive within a window; only the rotation of windows does. Among clients that all want more than
+# their share it is the fairest (Jain's index 0.85 against 0.67), at the price of a little capacity.
 PRESETS = MappingProxyType(
     {
         "standard": tune_config(),
@@ -81,15 +80,15 @@ PRESETS = MappingProxyType(
 def preset(name: str) -> Config:
     """The configuration of this name."""
     if name not in PRESETS:
-        raise Invalid(f"there is no preset {name!r}: choose one of {', '.join(PRESETS)}")
+        raise Invalid(f"preset {name!r} not found: choose one of {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
 def retry_after_s(probability: float, decay_per_s: float, *, burden: float = 1.0) -> float:
-    """How long a client should keep quiet until the chances of the same request are even, within sensible bounds.
+    """The time without requests after which the same request passes with probability 1/2, within bounds.
 
-    Time forgives the buckets, and of these a request with a burden b makes `1 - (1 - p) ** b`: so the wait is that from
-    where the buckets stand to where they make one half of it.
+    The buckets' probability p decays with time, and a request of burden b is rejected with `1 - (1 - p) ** b`. So the
+    wait is the time until the decayed p makes that one half.
     """
     if probability <= 0.5:
         return RETRY_AFTER_S_MIN

@@ -1,8 +1,8 @@
-"""What a store of rows does, as arithmetic: the memory twin calls this, and the scripts in `backends/lua` do the same.
+"""The arithmetic of a row store. The memory store calls it; the scripts in `backends/lua` implement the same.
 
-A change counts as of its own time, so it is discounted if it comes late, and ages what was there if it comes early:
-added in any order, the sum is the same. Only the limits of [0, 1] depend on the order. Nothing lies further ahead than
-`skew_ms_max`, so that one broken clock cannot freeze a bucket in the future.
+A change counts at its own time: it is discounted if it comes late, and ages the stored value if it is newer. Added in
+any order, the sum is the same; only the limits of [0, 1] depend on the order. No time is further ahead than
+`SKEW_MS_MAX`, so that one broken clock cannot freeze a bucket in the future.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from argosy.throttle.model import Config
 from argosy.throttle.ports import BucketState, RowPull, RowVersion, RowWrite
 
 SKEW_MS_MAX = 5_000
-LIFE_WINDOWS = 3  # a row is born one window ahead and ends with its own; the third allows for skew
+LIFE_WINDOWS = 3  # a row is created one window ahead and used for one; the third allows for skew
 _ZERO = BucketState(0.0, 0)
 
 
 @dataclass(frozen=True)
 class RowRules:
-    """What all instances that share rows must agree on."""
+    """The parameters that all instances of shared rows must agree on."""
 
     decay_per_ms: float
     ttl_ms: int
@@ -29,8 +29,8 @@ class RowRules:
 
 
 def row_rules(config: Config) -> RowRules:
-    """The rules that follow from a configuration. The fingerprint covers the secret: it does not tell it, but whoever
-    reads the store can try guesses on it, so a secret should be long."""
+    """The rules of a configuration. The fingerprint covers the secret without revealing it, but readers of the store
+    can test guesses against it, so a secret should be long."""
     shared = (
         config.levels,
         config.buckets,
@@ -45,8 +45,8 @@ def row_rules(config: Config) -> RowRules:
     return RowRules(config.decay_per_ms, LIFE_WINDOWS * config.window_ms, config.buckets, config.levels, fingerprint)
 
 
-def pushed(stored: BucketState | None, delta: float, at_ms: int, *, now_ms: int, per_ms: float) -> BucketState:
-    """A bucket after a change of `delta` as of `at_ms`."""
+def apply_delta(stored: BucketState | None, delta: float, at_ms: int, *, now_ms: int, per_ms: float) -> BucketState:
+    """A bucket after a change of `delta` at `at_ms`."""
     prob, stored_ms = stored or _ZERO
     at_ms = min(at_ms, now_ms + SKEW_MS_MAX)
     if at_ms >= stored_ms:
@@ -54,8 +54,8 @@ def pushed(stored: BucketState | None, delta: float, at_ms: int, *, now_ms: int,
     return BucketState(clamp(prob + decay(delta, at_ms, stored_ms, per_ms)), stored_ms)
 
 
-def restored(stored: BucketState | None, prob: float, at_ms: int, *, now_ms: int, per_ms: float) -> BucketState:
-    """A bucket after an instance has said what it used to be; said by many, or twice, it makes no difference."""
+def apply_restore(stored: BucketState | None, prob: float, at_ms: int, *, now_ms: int, per_ms: float) -> BucketState:
+    """A bucket after an instance has restored it; the operation is idempotent, also between instances."""
     known, stored_ms = stored or _ZERO
     at_ms = min(at_ms, now_ms + SKEW_MS_MAX)
     latest = max(at_ms, stored_ms)
@@ -64,6 +64,6 @@ def restored(stored: BucketState | None, prob: float, at_ms: int, *, now_ms: int
 
 
 def is_moved(pull: RowPull, mark: RowVersion, written: list[RowWrite]) -> bool:
-    """Whether somebody else has written to a row since the pull's mark; our own writes of this order are `written`."""
+    """Whether another instance has written to a row since the pull's version; `written` are our writes of the batch."""
     own = sum(1 for each in written if each.cell == pull.cell and not each.is_duplicate)
     return mark != pull.seen and mark != RowVersion(pull.seen.born_us, pull.seen.version + own)

@@ -1,8 +1,8 @@
-"""How what the store says of a bucket and what this instance knows become one value.
+"""Merging ("squash"): the new value of a bucket from the store's value and ours.
 
-The document's choice is to overwrite, and it names the price: an update on its way is undone until the next pull. The
-default here rebases instead: the store's value plus all changes of our own that it cannot contain yet. With that, one
-instance alone decides exactly as if it shared nothing, however late its writes land.
+The document overwrites, and names the price: an update in flight is undone until the next pull. The default here
+rebases instead: the store's value plus all our changes that it cannot contain yet. A single instance then decides
+exactly as without a store, however late its writes arrive.
 """
 
 from collections.abc import Callable
@@ -11,32 +11,32 @@ from typing import TypeAlias
 
 from argosy.base.errors import Invalid
 
-# Of the local value, the fetched one and our own changes that are not in it, all as of one instant.
+# Of the local value, the fetched value and our changes that the fetched one lacks, all at one instant.
 Squash: TypeAlias = Callable[[float, float, float], float]
 
 
 def rebase(local: float, fetched: float, outstanding: float) -> float:
-    """The store's value plus what it does not contain yet."""
+    """The store's value plus our changes that it does not contain yet."""
     return fetched + outstanding
 
 
 def overwrite(local: float, fetched: float, outstanding: float) -> float:
-    """The store's value, as the document has it."""
+    """The store's value, as in the document."""
     return fetched
 
 
 def greater(local: float, fetched: float, outstanding: float) -> float:
-    """Whichever blames more: quick to blame, and only time forgives."""
+    """The greater one: blame spreads fast, and only time forgives."""
     return max(local, fetched)
 
 
-def weighted(weight: float, local: float, fetched: float, outstanding: float) -> float:
-    """Between the two; `weight` is the store's part."""
+def weigh(weight: float, local: float, fetched: float, outstanding: float) -> float:
+    """A weighted mean; `weight` is the store's share."""
     return weight * fetched + (1 - weight) * local
 
 
 def skip_if_pending(local: float, fetched: float, outstanding: float) -> float:
-    """The store's value, but not for a bucket with changes on their way."""
+    """The store's value, unless the bucket has changes in flight."""
     return local if outstanding else fetched
 
 
@@ -54,8 +54,8 @@ def squash(name: str, *, weight: float = WEIGHT) -> Squash:
     """The strategy of this name."""
     if name == "weighted":
         if not 0 <= weight <= 1:
-            raise Invalid(f"the store's weight must be 0 to 1, not {weight}")
-        return partial(weighted, weight)
+            raise Invalid(f"squash_weight must be 0 to 1, not {weight}")
+        return partial(weigh, weight)
     if name not in _NAMED:
-        raise Invalid(f"there is no strategy {name!r}: choose one of {', '.join(SQUASHES)}")
+        raise Invalid(f"squash strategy {name!r} not found: choose one of {', '.join(SQUASHES)}")
     return _NAMED[name]

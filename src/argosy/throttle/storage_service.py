@@ -1,6 +1,6 @@
-"""The storage service of the document, for any number of threads: the exchange machine behind a lock.
+"""The storage service of the document for any number of threads: the exchange machine behind a lock.
 
-No call waits for the store; whoever drives the machine does that elsewhere, without the lock (THR-2).
+No call waits for the store; the driver of the machine calls the store without the lock (THR-2).
 """
 
 import threading
@@ -34,19 +34,19 @@ class ThreadSafeStorage:
         with self._lock:
             return self._exchange.take()
 
-    # -- what the worker needs besides ------------------------------------------------------------------------------
+    # -- for the background worker ------------------------------------------------------------------------------------
 
     @property
-    def figures(self) -> SyncCounters:
-        return self._exchange.figures
+    def counters(self) -> SyncCounters:
+        return self._exchange.counters
 
-    def standing(self, now: float) -> SyncStatus:
+    def status(self, now: float) -> SyncStatus:
         with self._lock:
-            return self._exchange.standing(now)
+            return self._exchange.status(now)
 
-    def lost(self) -> list[RowId]:
+    def lost_rows(self) -> list[RowId]:
         with self._lock:
-            return self._exchange.lost()
+            return self._exchange.lost_rows()
 
     def restore(self, cell: RowId, buckets: Sequence[OverwriteBucket]) -> None:
         with self._lock:
@@ -60,7 +60,7 @@ class ThreadSafeStorage:
         with self._lock:
             return self._exchange.deadline()
 
-    def hurry(self) -> None:
-        """Makes what waits due at once."""
+    def flush_now(self) -> None:
+        """Makes the buffered changes due now."""
         with self._lock:
-            self._exchange.hurry()
+            self._exchange.flush_now()

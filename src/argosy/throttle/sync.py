@@ -1,14 +1,13 @@
-"""Shares a throttle's state with all other instances, in the background.
+"""Synchronizes the state of a throttle with all other instances, in the background.
 
-    with ThrottleSync.open(throttle, ThrottleSettings(store="redis://cache:6379")):           # a thread
+    with ThrottleSync.open(throttle, ThrottleSettings(store="redis://cache:6379")):      # a thread
         ...
-    async with ThrottleSync.open(throttle, settings):                                         # or a task
+    async with ThrottleSync.open(throttle, settings):                                    # or a task
         ...
 
-It starts without the store, too: the throttle then decides by itself, and joins the others when the store is there. If
-the store is there, what the others know is pulled before `with` is entered. In servers that fork, open it in each
-worker process, after the fork: the thread would not survive it, and two processes under one name would be taken for
-one.
+It starts without the store, too: the throttle then decides locally and joins the others when the store is reachable. If
+it is reachable, the shared state is pulled before `with` is entered. In servers that fork, open it in each worker
+process after the fork: the thread does not survive a fork, and two processes with one name would count as one.
 """
 
 import asyncio
@@ -32,9 +31,9 @@ from argosy.throttle.squash import squash
 from argosy.throttle.storage_service import ThreadSafeStorage
 from argosy.throttle.telemetry import ThrottleTelemetry
 
-RESTORED_ABOVE = 0.01  # buckets with less blame are not worth restoring
-IDLE_S_MAX = 1.0  # longest wait between two turns, whatever the machine says
-STOP_S_MAX = 10.0  # a worker that has not ended by then is stuck in the network, and is left there
+RESTORED_ABOVE = 0.01  # buckets below are not worth restoring
+IDLE_S_MAX = 1.0  # the longest wait between two rounds
+STOP_S_MAX = 10.0  # a worker that has not ended by then is stuck in the network and is abandoned
 
 T = TypeVar("T")
 
@@ -42,7 +41,8 @@ log = logs.get("throttle")
 
 
 class SyncMachine:
-    """A `Machine`: one throttle's part in the exchange. It gives before each order and takes after each answer."""
+    """A `StateMachine` around the exchange: collects the throttle's changes before each batch, and merges rows after
+    each reply."""
 
     def __init__(
         self, throttle: FairThrottle, storage: ThreadSafeStorage, settings: ThrottleSettings, *, random: Random
@@ -54,7 +54,7 @@ class SyncMachine:
         self._random = random
         self._poll_at = float("-inf")
         self.rebased = 0
-        self.refused = 0  # changes that found the queue full
+        self.refused = 0  # changes that did not fit into the queue
         throttle.share()
 
     def deadline(self) -> float | None:
@@ -63,35 +63,35 @@ class SyncMachine:
     def handle(self, event: ExchangeReplied | ExchangeFailed | None, now: float) -> list[SyncBatch]:
         deadline = self._storage.deadline()
         if event is None and deadline is not None and now >= deadline:
-            self._give(now)
+            self._collect(now)
         orders = self._storage.handle(event, now)
         if event is not None:
-            self._take(now)
+            self._merge(now)
         return orders
 
-    def _give(self, now: float) -> None:
-        self._throttle.turn()
+    def _collect(self, now: float) -> None:
+        self._throttle.rotate()
         updates = self._throttle.collect()
         try:
             self._storage.update(updates)
         except QueueFull:
             self.refused += sum(len(update.deltas) for update in updates)
-        # Polls go along with flushes; one that falls due before the middle of the next wait is better early than late.
+        # Polls accompany flushes; one that is due before the middle of the next wait is done early rather than late.
         if now + self._settings.flush_s / 2 >= self._poll_at:
             self._poll_at = now + self._settings.poll_s * self._random.uniform(1 - JITTER, 1 + JITTER)
             for seed in self._throttle.seeds:
                 self._storage.request(seed)
 
-    def _take(self, now: float) -> None:
-        for cell in self._storage.lost():
+    def _merge(self, now: float) -> None:
+        for cell in self._storage.lost_rows():
             self._storage.restore(cell, self._throttle.contents(cell, above=RESTORED_ABOVE))
         self.rebased += self._throttle.absorb(self._storage.recv().take(), self._squash)
-        standing = self._storage.standing(now)
-        self._throttle.adjust(gain=standing.peers if standing.is_away else 1.0, offset_ms=standing.offset_ms)
+        status = self._storage.status(now)
+        self._throttle.adjust(gain=status.peers if status.is_unreachable else 1.0, offset_ms=status.offset_ms)
 
 
 class ThrottleSync:
-    """Drives a `Member` against its rows. Enter it with `with` for a thread, with `async with` for a task."""
+    """Drives a `SyncMachine` against its row store. Enter it with `with` for a thread, with `async with` for a task."""
 
     def __init__(
         self,
@@ -113,9 +113,9 @@ class ThrottleSync:
         self._throttle = throttle
         if metrics is not None:
             throttle.measure(metrics)
-        self._teller = ThrottleTelemetry(metrics or Metrics())
+        self._telemetry = ThrottleTelemetry(metrics or Metrics())
         self._stopped = threading.Event()
-        self._settled = threading.Event()  # the store has answered, or was given up for now
+        self._settled = threading.Event()  # the store has answered, or is unreachable
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -132,85 +132,85 @@ class ThrottleSync:
         """Shares through the store that the settings name; nothing connects yet."""
         settings.check_values()
         if settings.store is None:
-            raise Invalid("there is no store to share through: set throttle.store, such as redis://localhost:6379")
+            raise Invalid("throttle.store is not set: set it to the shared store, such as redis://localhost:6379")
         instance = secrets.token_hex(8)
         rows = open_row_store(settings.store, row_rules(throttle.config), instance=instance, settings=settings)
         return cls(throttle, rows, settings, instance=instance, clock=clock, random=random, metrics=metrics)
 
-    # -- one turn ---------------------------------------------------------------------------------------------------
+    # -- one round --------------------------------------------------------------------------------------------------
 
-    def turn(self) -> float:
-        """Does what is due, which may take as long as the store does; returns how long there is nothing to do."""
+    def run_round(self) -> float:
+        """Does what is due, which may take as long as the store takes; returns the time until the next round."""
         now = self._clock.now()
         for order in self._member.handle(None, now):
-            event = self._carry_out(order)
+            event = self._execute(order)
             now = self._clock.now()
             self._member.handle(event, now)
-            standing = self.storage.standing(now)
-            if standing.has_heard or standing.is_away:
+            status = self.storage.status(now)
+            if status.has_pulled or status.is_unreachable:
                 self._settled.set()
-            self._tell(standing, has_polled=bool(order.pulls))
+            self._record(status, has_polled=bool(order.pulls))
         deadline = self._member.deadline()
         return IDLE_S_MAX if deadline is None else min(max(0.0, deadline - now), IDLE_S_MAX)
 
-    def _carry_out(self, order: SyncBatch) -> ExchangeReplied | ExchangeFailed:
+    def _execute(self, order: SyncBatch) -> ExchangeReplied | ExchangeFailed:
         started = self._clock.now()
         try:
             reply = self._rows.exchange(order)
         except (Unavailable, Conflict) as why:
-            self._teller.failed(why)
+            self._telemetry.record_failure(why)
             return ExchangeFailed()
         except Exception:
-            log.error("exchange failed", exc_info=True)  # a bug; the machine must hear of it, or it waits for ever
+            log.error("exchange failed", exc_info=True)  # a bug; without an event the machine would wait for ever
             return ExchangeFailed()
         if order.pushes:
-            self._teller.committed(self._clock.now() - started)
+            self._telemetry.record_commit(self._clock.now() - started)
         return ExchangeReplied(reply)
 
-    def _tell(self, standing: SyncStatus, *, has_polled: bool) -> None:
+    def _record(self, status: SyncStatus, *, has_polled: bool) -> None:
         member = self._member
-        self._teller.exchanged(standing, self.storage.figures, rebased=member.rebased, refused=member.refused)
+        self._telemetry.record_exchange(status, self.storage.counters, rebased=member.rebased, refused=member.refused)
         if has_polled:
-            self._teller.decided(self._throttle.stats())  # looks at every bucket, so not after every flush
+            self._telemetry.record_stats(self._throttle.stats())  # reads every bucket, so not after every flush
 
-    def _next_turn(self) -> float:
-        """As `turn`, but a bug in it must not end the sharing; it cannot reach a request."""
+    def _next_round(self) -> float:
+        """As `run_round`, but a bug in it must not end the synchronization; it cannot reach a request."""
         try:
-            return self.turn()
+            return self.run_round()
         except Exception:
-            log.error("turn failed", exc_info=True)
+            log.error("synchronization round failed", exc_info=True)
             return IDLE_S_MAX
 
-    def _last_turn(self) -> None:
-        """Leaves nothing unsaid, if the store is there to hear it."""
-        self.storage.hurry()
-        self._next_turn()
+    def _last_round(self) -> None:
+        """Pushes the last changes, if the store is reachable."""
+        self.storage.flush_now()
+        self._next_round()
         self._rows.close()
 
-    def _check_new(self) -> None:
+    def _check_not_started(self) -> None:
         if self._thread is not None or self._task is not None:
-            raise Conflict("this sharing has begun already: open another one")
+            raise Conflict("this ThrottleSync has been started already: open another one")
 
     # -- a thread ---------------------------------------------------------------------------------------------------
 
     def start(self) -> Self:
-        """Starts the thread, and waits a moment for what the others know."""
-        self._check_new()
+        """Starts the thread and waits up to cold_start_s for the shared state."""
+        self._check_not_started()
         self._thread = threading.Thread(target=self._run, name="argosy-throttle", daemon=True)
         self._thread.start()
         self._settled.wait(self._settings.cold_start_s)
         return self
 
     def stop(self) -> None:
-        """Ends the thread, after a last push; stopping twice does nothing."""
+        """Ends the thread after a last push; idempotent."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(STOP_S_MAX)
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._next_turn()):
+        while not self._stopped.wait(self._next_round()):
             pass
-        self._last_turn()
+        self._last_round()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -221,16 +221,16 @@ class ThrottleSync:
     # -- a task -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """The same as a task, until it is cancelled. The turns run in threads of the loop's: decoding a row takes
-        milliseconds that requests on the loop would wait for."""
+        """Runs as a task until it is cancelled. Each round runs in a thread: decoding a row takes milliseconds, which
+        requests on the event loop would wait for."""
         try:
             while True:
-                await self._clock.sleep(await _whole(self._next_turn))
+                await self._clock.sleep(await _run_uncancelled(self._next_round))
         finally:
-            await _whole(self._last_turn)
+            await _run_uncancelled(self._last_round)
 
     async def __aenter__(self) -> Self:
-        self._check_new()
+        self._check_not_started()
         self._task = asyncio.create_task(self.run())
         await asyncio.to_thread(self._settled.wait, self._settings.cold_start_s)
         return self
@@ -243,8 +243,8 @@ class ThrottleSync:
         await asyncio.gather(self._task, return_exceptions=True)
 
 
-async def _whole(work: Callable[[], T]) -> T:
-    """Runs `work` in a thread to its end, even if the caller is cancelled meanwhile: it is bounded by its timeouts."""
+async def _run_uncancelled(work: Callable[[], T]) -> T:
+    """Runs `work` in a thread to its end, even if the caller is cancelled: its timeouts bound it."""
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)

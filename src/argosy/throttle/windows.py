@@ -1,10 +1,10 @@
-"""The two windows of a throttle, and the clients whose buckets in them are remembered.
+"""The two windows of a throttle, and the cache of clients and their buckets.
 
-Windows begin at round multiples of their length since 1970, and a window's beginning in milliseconds is its seed: every
-instance computes the same without asking (the document's "rounded local time"). The deciding window is that of now; the
-next one already learns. Turning them needs no clock of its own: whoever knows the time says so.
+Windows begin at multiples of their length since 1970, and the beginning of a window in milliseconds is its seed: every
+instance computes the same without communication (the document's "rounded local time"). The current window decides; the
+next one already learns. Rotation reads no clock: the caller passes the time.
 
-Remembering is bounded: two generations of half the size each, of which the older is forgotten as a whole.
+The cache is bounded: two generations of half the size each, of which the older is dropped as a whole.
 """
 
 from collections.abc import Callable
@@ -14,14 +14,14 @@ from argosy.throttle.blue import Bucket, Window
 from argosy.throttle.levels import Levels
 from argosy.throttle.model import ClientId, Config
 
-CLIENT_ID_REMEMBERED_MAX = 256  # characters; longer ids are hashed anew each time, so that they take no memory
+CLIENT_ID_REMEMBERED_MAX = 256  # characters; longer ids are hashed each time instead of taking memory
 
-# A client's buckets of the deciding window, of both windows, and its weight.
+# A client's buckets of the current window, of both windows, and its weight.
 Entry = tuple[tuple[Bucket, ...], tuple[Bucket, ...], float]
 
 
 class Windows:
-    """Not safe for threads: all but `young` belong to whoever holds the throttle's lock."""
+    """Not safe for threads: everything except `young` is read and written under the throttle's lock."""
 
     __slots__ = (
         "_config",
@@ -50,8 +50,8 @@ class Windows:
         self._young_max = config.clients_max // 2
         self._start(_seed(now_ms, config.window_ms), None)
 
-    def turn(self, now_ms: float) -> bool:
-        """Makes the window of now the deciding one, and says whether it was not before."""
+    def rotate(self, now_ms: float) -> bool:
+        """Makes the window of `now_ms` the current one; returns whether that is a change."""
         if self.since_ms <= now_ms < self.ends_ms:
             return False
         seed = _seed(now_ms, self._config.window_ms)
@@ -62,10 +62,10 @@ class Windows:
         following = seed + self._config.window_ms
         self.main = warm or self._window(seed)
         self.next = self._window(following)
-        # A clock that is a little behind is behind by skew, and the window stays. One that has gone back by more than a
-        # whole window was wrong before, and what was learnt then is dropped.
+        # A clock that is a little behind is skewed, and the window stays. A clock that has gone back by more than a
+        # window was wrong before, and what was learnt then is dropped.
         self.since_ms, self.ends_ms = float(seed - self._config.window_ms), float(following)
-        # New dictionaries, so that a reader without the lock finds either the old entries or none.
+        # New dictionaries, so that a reader without the lock finds the old entries or none.
         self.young: dict[ClientId, Entry] = {}
         self._old: dict[ClientId, Entry] = {}
 
@@ -73,29 +73,29 @@ class Windows:
         return Window(seed, self._config, self._levels(self._config, seed))
 
     def of_seed(self, seed: int) -> Window | None:
-        """The window of this seed, if it is one of the two."""
+        """The window of this seed; None if it is neither of the two."""
         return self.main if self.main.seed == seed else self.next if self.next.seed == seed else None
 
     def entry(self, client_id: ClientId) -> Entry:
-        """The client's buckets, which are remembered from now on."""
+        """The client's buckets, cached from now on."""
         entry = self.young.get(client_id)
         if entry is not None:
             return entry
-        entry = self._old.get(client_id) or self._made(client_id)
+        entry = self._old.get(client_id) or self._create_entry(client_id)
         if len(client_id) <= CLIENT_ID_REMEMBERED_MAX:
             if len(self.young) >= self._young_max:
                 self._old, self.young = self.young, {}
             self.young[client_id] = entry
         return entry
 
-    def known(self) -> dict[ClientId, Entry]:
-        """Every client that is remembered."""
+    def remembered(self) -> dict[ClientId, Entry]:
+        """Every cached client."""
         return self._old | self.young
 
-    def _made(self, client_id: ClientId) -> Entry:
+    def _create_entry(self, client_id: ClientId) -> Entry:
         if not isinstance(client_id, str | bytes):
-            raise Invalid(f"a client's id is text or bytes, not {client_id!r}")
-        # Lone surrogates come from headers that are no UTF-8; they are as good an id as any other.
+            raise Invalid(f"a client id is text or bytes, not {client_id!r}")
+        # Lone surrogates come from headers that are not UTF-8; they identify a client as well as other text.
         client = client_id.encode("utf-8", "surrogatepass") if isinstance(client_id, str) else client_id
         weight = 1.0 if self._weight_of is None else self._weight_of(client_id)
         if not 0 < weight < float("inf"):

@@ -25,7 +25,7 @@ def test_a_limiter_is_asked_for_whole_hits() -> None:
 
 
 def test_who_passes_is_told_what_is_left() -> None:
-    verdict = TEN.verdict(ASKED, RateLimitResponse(Status.UNDER_LIMIT, 10, 7, NOON_MS + 30_500), NOON_MS)
+    verdict = TEN.evaluate(ASKED, RateLimitResponse(Status.UNDER_LIMIT, 10, 7, NOON_MS + 30_500), NOON_MS)
     assert verdict.retry_after_s is None
     assert verdict.headers == {
         "ratelimit-policy": '"requests";q=10;w=60',
@@ -34,24 +34,24 @@ def test_who_passes_is_told_what_is_left() -> None:
 
 
 def test_who_is_turned_away_is_told_when_the_window_ends() -> None:
-    assert TEN.verdict(ASKED, OVER, NOON_MS).retry_after_s == 30.5
+    assert TEN.evaluate(ASKED, OVER, NOON_MS).retry_after_s == 30.5
 
 
 def test_a_leaky_bucket_has_room_again_before_it_is_empty() -> None:
-    assert LEAKY.verdict(ASKED, OVER, NOON_MS).retry_after_s == 6.0, "ten a minute is one in six seconds"
-    assert LEAKY.verdict(AdmissionRequest("c", 3.0), OVER, NOON_MS).retry_after_s == 18.0
-    assert LEAKY.verdict(AdmissionRequest("c", 300.0), OVER, NOON_MS).retry_after_s == 60.0
-    assert LEAKY.verdict(ASKED, OVER, NOON_MS).headers["ratelimit-policy"] == '"requests";q=20;w=60'
+    assert LEAKY.evaluate(ASKED, OVER, NOON_MS).retry_after_s == 6.0, "ten a minute is one in six seconds"
+    assert LEAKY.evaluate(AdmissionRequest("c", 3.0), OVER, NOON_MS).retry_after_s == 18.0
+    assert LEAKY.evaluate(AdmissionRequest("c", 300.0), OVER, NOON_MS).retry_after_s == 60.0
+    assert LEAKY.evaluate(ASKED, OVER, NOON_MS).headers["ratelimit-policy"] == '"requests";q=20;w=60'
 
 
 @pytest.mark.parametrize(("skew_ms", "wait_s"), [(10**9, 1.0), (-(10**9), 60.0)])
 def test_another_machines_clock_makes_no_wait_absurd(skew_ms: int, wait_s: float) -> None:
-    assert TEN.verdict(ASKED, OVER, NOON_MS + skew_ms).retry_after_s == wait_s
+    assert TEN.evaluate(ASKED, OVER, NOON_MS + skew_ms).retry_after_s == wait_s
 
 
 def test_an_answer_that_is_an_error_is_no_answer() -> None:
     with pytest.raises(Unavailable, match="no owner"):
-        TEN.verdict(ASKED, RateLimitResponse(error="no owner"), NOON_MS)
+        TEN.evaluate(ASKED, RateLimitResponse(error="no owner"), NOON_MS)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from argosy.throttle.limits import RateLimitRequest, RateLimitResponse
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from argosy.throttle.limits.backends.redis import RedisLimiter
 from argosy.throttle.middleware import LimitAdmission, Quota, by_header
-from argosy.throttle.middleware.admitters import AWAY_S
+from argosy.throttle.middleware.admitters import UNREACHABLE_S
 from tests.servers.valkey import Valkey
 from tests.throttle.limits.stage import HandClock
 from tests.throttle.middleware.stage import PATIENCE_S, answering, play, scope_of
@@ -25,7 +25,7 @@ class Unwell(MemoryLimiter):
 
     why: Exception | None = None
     is_hanging = False
-    asked = 0
+    admission = 0
 
     async def check(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
         self.asked += 1
@@ -87,7 +87,7 @@ async def test_shadow_mode_counts_and_lets_pass(limiter: Unwell, clock: HandCloc
 async def test_websockets_are_counted_if_asked_for(limiter: Unwell, clock: HandClock) -> None:
     app = LimitAdmission(answering(200), limiter, TWO, admits_websockets=True, clock=clock)
     played = [await play(app, scope_of(kind="websocket"), {"type": "websocket.connect"}) for _ in range(3)]
-    assert [each.sent[0]["type"] for each in played][1:] == ["http.response.start", "websocket.close"]
+    assert [each.on_asgi_sent[0]["type"] for each in played][1:] == ["http.response.start", "websocket.close"]
 
 
 async def test_while_the_limiter_is_away_everybody_passes(
@@ -117,13 +117,13 @@ async def test_a_limiter_that_is_back_is_asked_again(limiter: Unwell, clock: Han
     limiter.why = Unavailable("gone")
     await play(app)
     limiter.why = None
-    clock.ms += round(AWAY_S * 1000)
+    clock.ms += round(UNREACHABLE_S * 1000)
     assert [(await play(app)).status for _ in range(3)] == [200, 200, 429]
 
 
 async def test_a_door_may_be_shut_meanwhile(limiter: Unwell, clock: HandClock) -> None:
     limiter.why = Unavailable("gone")
-    app = LimitAdmission(answering(200), limiter, TWO, admits_when_away=False, clock=clock)
+    app = LimitAdmission(answering(200), limiter, TWO, admits_when_unreachable=False, clock=clock)
     played = [await play(app) for _ in range(2)]
     assert [each.status for each in played] == [503, 503]
     assert played[0].error["kind"] == "Unavailable"

@@ -14,15 +14,15 @@ PART = ENDED | {"more_body": True}
 GONE = {"type": "http.disconnect"}
 
 
-def course(*messages: dict[str, Any], outcomes: OutcomeRules | None = None) -> OutcomeTracker:
+def tracker(*messages: dict[str, Any], outcomes: OutcomeRules | None = None) -> OutcomeTracker:
     """How a request has gone, told by what was sent and what was received."""
-    told = OutcomeTracker(outcomes or OutcomeRules())
+    headers_ = OutcomeTracker(outcomes or OutcomeRules())
     for message in messages:
         if message["type"].endswith("disconnect"):
-            told.received(message)
+            headers_.on_asgi_received(message)
         else:
-            told.sent(message)
-    return told
+            headers_.on_asgi_sent(message)
+    return headers_
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def course(*messages: dict[str, Any], outcomes: OutcomeRules | None = None) -> O
     ],
 )
 def test_only_a_shortage_is_a_failure_and_errors_say_nothing(status: int, outcome: Outcome | None) -> None:
-    assert course(STARTED | {"status": status}, ENDED).outcome() is outcome
+    assert tracker(STARTED | {"status": status}, ENDED).outcome() is outcome
 
 
 def test_an_application_names_its_own_statuses_and_exceptions() -> None:
@@ -52,58 +52,58 @@ def test_an_application_names_its_own_statuses_and_exceptions() -> None:
 
 
 def test_an_exception_is_a_failure_only_if_it_means_a_shortage() -> None:
-    assert course().outcome(MemoryError()) is Outcome.FAILURE
-    assert course(STARTED, PART).outcome(MemoryError()) is Outcome.FAILURE
-    assert course().outcome(ValueError()) is None
-    assert course().outcome(asyncio.CancelledError()) is None
+    assert tracker().outcome(MemoryError()) is Outcome.FAILURE
+    assert tracker(STARTED, PART).outcome(MemoryError()) is Outcome.FAILURE
+    assert tracker().outcome(ValueError()) is None
+    assert tracker().outcome(asyncio.CancelledError()) is None
 
 
 def test_what_goes_wrong_after_the_answer_does_not_change_it() -> None:
-    assert course(STARTED, ENDED).outcome(MemoryError()) is Outcome.SUCCESS
+    assert tracker(STARTED, ENDED).outcome(MemoryError()) is Outcome.SUCCESS
 
 
 def test_an_answer_is_over_with_its_last_part() -> None:
-    assert not course(STARTED, PART).is_over
-    assert course(STARTED, PART, ENDED).is_over
-    assert course(STARTED, {"type": "http.response.pathsend", "path": "f"}).is_over
-    assert not course(STARTED, {"type": "http.response.zerocopysend", "file": 1, "more_body": True}).is_over
-    assert not course(STARTED, {"type": "http.response.debug"}).is_over
+    assert not tracker(STARTED, PART).is_over
+    assert tracker(STARTED, PART, ENDED).is_over
+    assert tracker(STARTED, {"type": "http.response.pathsend", "path": "f"}).is_over
+    assert not tracker(STARTED, {"type": "http.response.zerocopysend", "file": 1, "more_body": True}).is_over
+    assert not tracker(STARTED, {"type": "http.response.debug"}).is_over
 
 
 def test_no_answer_says_nothing() -> None:
-    assert course().outcome() is None
-    assert course(STARTED).outcome() is None
+    assert tracker().outcome() is None
+    assert tracker(STARTED).outcome() is None
 
 
 def test_a_success_that_nobody_waited_for_is_none() -> None:
-    assert course(STARTED, GONE).outcome() is None
-    assert course(STARTED, PART, GONE, ENDED).outcome() is None
-    assert course(STARTED, GONE).outcome(MemoryError()) is None
-    assert course(STARTED, ENDED, GONE).outcome() is Outcome.SUCCESS, "the usual end of a connection"
+    assert tracker(STARTED, GONE).outcome() is None
+    assert tracker(STARTED, PART, GONE, ENDED).outcome() is None
+    assert tracker(STARTED, GONE).outcome(MemoryError()) is None
+    assert tracker(STARTED, ENDED, GONE).outcome() is Outcome.SUCCESS, "the usual end of a connection"
 
 
 def test_who_hangs_up_on_a_shortage_is_blamed_all_the_same() -> None:
-    assert course(STARTED | {"status": 503}, GONE).outcome() is Outcome.FAILURE
-    assert course(GONE, STARTED | {"status": 503}, ENDED).outcome() is Outcome.FAILURE
+    assert tracker(STARTED | {"status": 503}, GONE).outcome() is Outcome.FAILURE
+    assert tracker(GONE, STARTED | {"status": 503}, ENDED).outcome() is Outcome.FAILURE
 
 
 def test_a_websocket_that_was_accepted_and_closed_is_a_success() -> None:
     accepted = {"type": "websocket.accept"}
-    assert course(accepted, {"type": "websocket.close", "code": 1000}).outcome() is Outcome.SUCCESS
-    assert course(accepted, {"type": "websocket.disconnect", "code": 1001}).outcome() is Outcome.SUCCESS
-    assert course(accepted).outcome(MemoryError()) is Outcome.FAILURE
+    assert tracker(accepted, {"type": "websocket.close", "code": 1000}).outcome() is Outcome.SUCCESS
+    assert tracker(accepted, {"type": "websocket.disconnect", "code": 1001}).outcome() is Outcome.SUCCESS
+    assert tracker(accepted).outcome(MemoryError()) is Outcome.FAILURE
 
 
 def test_a_websocket_that_is_told_to_come_back_later_is_a_failure() -> None:
     later = {"type": "websocket.close", "code": TRY_AGAIN_LATER}
-    assert course(later).outcome() is Outcome.FAILURE
-    assert course({"type": "websocket.accept"}, later).outcome() is Outcome.FAILURE
+    assert tracker(later).outcome() is Outcome.FAILURE
+    assert tracker({"type": "websocket.accept"}, later).outcome() is Outcome.FAILURE
     denied = {"type": "websocket.http.response.start", "status": 503, "headers": []}
-    assert course(denied, {"type": "websocket.http.response.body"}).outcome() is Outcome.FAILURE
+    assert tracker(denied, {"type": "websocket.http.response.body"}).outcome() is Outcome.FAILURE
 
 
 def test_a_websocket_that_is_refused_for_another_reason_says_nothing() -> None:
-    assert course({"type": "websocket.close", "code": 1008}).outcome() is None
+    assert tracker({"type": "websocket.close", "code": 1008}).outcome() is None
 
 
 @pytest.mark.parametrize(

@@ -20,44 +20,44 @@ from argosy.throttle.model import COST_MAX
 from tests.throttle.middleware.stage import scope_of
 
 
-def ask(door: RequestRules, path: str = "/") -> AdmissionRequest | None:
-    return door.ask(AsgiRequest(scope_of(path)))
+def classify(rules: RequestRules, path: str = "/") -> AdmissionRequest | None:
+    return rules.classify(AsgiRequest(scope_of(path)))
 
 
 def test_clients_are_told_apart_by_address_unless_said_otherwise() -> None:
-    assert ask(RequestRules(None, None, ())) == AdmissionRequest("address:192.0.2.1", 1.0)
+    assert classify(RequestRules(None, None, ())) == AdmissionRequest("address:192.0.2.1", 1.0)
 
 
 def test_clients_that_cannot_be_told_apart_are_one() -> None:
-    assert ask(RequestRules(lambda _: None, None, ())) == AdmissionRequest(ANONYMOUS, 1.0)
+    assert classify(RequestRules(lambda _: None, None, ())) == AdmissionRequest(ANONYMOUS, 1.0)
 
 
 def test_a_long_id_of_anybodys_own_is_bounded() -> None:
-    asked = ask(RequestRules(lambda _: "x" * 5000, None, ()))
-    assert asked is not None
-    assert len(asked.client) <= ID_LENGTH_MAX
+    admission = classify(RequestRules(lambda _: "x" * 5000, None, ()))
+    assert admission is not None
+    assert len(admission.client) <= ID_LENGTH_MAX
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/", "/health/live", "/static/a/b.css"])
 def test_an_exempt_path_and_all_beneath_it_pass_unasked(path: str) -> None:
-    assert ask(RequestRules(None, None, ["/health", "/static/"]), path) is None
+    assert classify(RequestRules(None, None, ["/health", "/static/"]), path) is None
 
 
 @pytest.mark.parametrize("path", ["/", "/healthy", "/api/health", "/health/../api", "/health//api", "/health/./x"])
 def test_no_other_path_passes_by_looking_like_an_exempt_one(path: str) -> None:
-    assert ask(RequestRules(None, None, ["/health", "/static/"]), path) is not None
+    assert classify(RequestRules(None, None, ["/health", "/static/"]), path) is not None
 
 
 def test_a_request_may_cost_more_than_one_or_nothing() -> None:
-    assert ask(RequestRules(None, lambda _: 2.5, ())) == AdmissionRequest("address:192.0.2.1", 2.5)
-    assert ask(RequestRules(None, lambda _: 10 * COST_MAX, ())) == AdmissionRequest("address:192.0.2.1", COST_MAX)
-    assert ask(RequestRules(None, lambda _: 0, ())) is None
+    assert classify(RequestRules(None, lambda _: 2.5, ())) == AdmissionRequest("address:192.0.2.1", 2.5)
+    assert classify(RequestRules(None, lambda _: 10 * COST_MAX, ())) == AdmissionRequest("address:192.0.2.1", COST_MAX)
+    assert classify(RequestRules(None, lambda _: 0, ())) is None
 
 
 @pytest.mark.parametrize("cost", [-1.0, float("nan")])
 def test_a_cost_that_is_none_is_an_error(cost: float) -> None:
     with pytest.raises(Invalid, match="cost_of"):
-        ask(RequestRules(None, lambda _: cost, ()))
+        classify(RequestRules(None, lambda _: cost, ()))
 
 
 @pytest.mark.parametrize("exempt", ["/health", ["health"], ["/"], [""]])
@@ -81,4 +81,4 @@ def test_a_name_is_no_extractor() -> None:
 def test_an_id_that_is_a_number_is_told() -> None:
     number: Any = 7
     with pytest.raises(Invalid, match="a client's id is text or bytes, not 7: mend the function client_of"):
-        ask(RequestRules(lambda _: number, None, ()))
+        classify(RequestRules(lambda _: number, None, ()))

@@ -39,7 +39,7 @@ from tests.throttle.middleware.stage import (
 
 BY_NAME = by_header("x-client")
 Served = AbstractContextManager[Browser]
-NOISY_SAW = [100, 28, 352]  # served, short, turned away: the same on every server
+NOISY_SAW = [100, 28, 352]  # served, short, rejected: the same on every server
 
 
 def starlette_app(resource: Resource, throttle: FairThrottle | None) -> Served:
@@ -134,7 +134,7 @@ def streaming_asgi(gone: threading.Event) -> App:
         try:
             while True:
                 yield b"x" * 65_536
-                await asyncio.sleep(0)  # or uvicorn would not hear that the client has gone
+                await asyncio.sleep(0)  # or uvicorn would not notice that the client has gone
         finally:
             gone.set()
 

@@ -1,7 +1,7 @@
-"""The shared store within one process: for throttles that live side by side, for tests and for simulations.
+"""The shared store within one process: for throttles of one process, for tests and for simulations.
 
-It keeps the same rows by the same arithmetic as the scripts do in Redis, forgets them at the same time, and knows
-batches that it has had before.
+It has the same rows and the same arithmetic as the scripts in Redis, expires rows at the same time, and detects batches
+that it has applied already.
 """
 
 import threading
@@ -22,7 +22,7 @@ from argosy.throttle.ports import (
     SyncBatch,
     SyncReply,
 )
-from argosy.throttle.rows import RowRules, is_moved, pushed, restored
+from argosy.throttle.rows import RowRules, apply_delta, apply_restore, is_moved
 
 
 @dataclass
@@ -36,7 +36,7 @@ class _Row:
 
 
 class MemoryRowServer:
-    """What a server would keep. Every instance takes a client of it."""
+    """The state of the server; every instance takes a client."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -47,12 +47,12 @@ class MemoryRowServer:
         return MemoryRowStore(self, rules, instance, namespace)
 
     def forget(self) -> None:
-        """Loses everything, as a server without a disk does when it restarts."""
+        """Loses all rows, as a server without a disk does when it restarts."""
         with self._lock:
             self._rows.clear()
 
     def states(self, cell: RowId, namespace: str = "") -> Mapping[int, BucketState]:
-        """What a row contains, for those who look at it from outside."""
+        """The content of a row, for tests and checkers."""
         with self._lock:
             row = self._live(namespace, cell)
             return {} if row is None else dict(row.states)
@@ -76,7 +76,7 @@ class MemoryRowServer:
         return row
 
     def _row(self, client: "MemoryRowStore", cell: RowId) -> _Row:
-        """The row to write to, with its mark moved on."""
+        """The row to write to, created if it is missing."""
         row = self._live(client.namespace, cell)
         if row is None:
             now_ms = self._now_ms()
@@ -101,7 +101,7 @@ class MemoryRowServer:
             self._write(
                 row,
                 {
-                    col: pushed(row.states.get(col), delta, at_ms, now_ms=now_ms, per_ms=per_ms)
+                    col: apply_delta(row.states.get(col), delta, at_ms, now_ms=now_ms, per_ms=per_ms)
                     for col, delta, at_ms in push.deltas
                 },
             )
@@ -115,7 +115,7 @@ class MemoryRowServer:
         self._write(
             row,
             {
-                col: restored(row.states.get(col), prob, at_ms, now_ms=now_ms, per_ms=per_ms)
+                col: apply_restore(row.states.get(col), prob, at_ms, now_ms=now_ms, per_ms=per_ms)
                 for col, prob, at_ms in restore.states
             },
         )
@@ -133,7 +133,7 @@ class MemoryRowServer:
 
 
 class MemoryRowStore:
-    """One instance's way to a `MemoryStore`."""
+    """One instance's client of a `MemoryStore`."""
 
     def __init__(self, store: MemoryRowServer, rules: RowRules, instance: str, namespace: str) -> None:
         self._store = store
@@ -149,8 +149,8 @@ class MemoryRowStore:
 
 
 def conflict(cell: RowId, namespace: str) -> str:
-    """What to say when two different throttles meet in one place."""
+    """The message when throttles of different configurations use the same keys."""
     return (
-        f"another throttle, of another configuration, keeps row {cell.row} of window {cell.seed} in namespace "
-        f"{namespace!r}: give this one a namespace of its own, or both the same configuration and secret"
+        f"row {cell.row} of window {cell.seed} in namespace {namespace!r} belongs to a throttle of another "
+        "configuration: use another namespace, or the same configuration and secret"
     )

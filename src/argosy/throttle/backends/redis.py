@@ -46,7 +46,7 @@ PERMISSIONS = "evalsha, script|load, hmget, hset, hgetall, pttl, pexpire and tim
 
 
 class RedisRowStore:
-    """One instance's way to the rows. Not safe for threads: its one worker calls it."""
+    """One instance's client of the rows. Not safe for threads: only its background worker calls it."""
 
     def __init__(
         self, url: str, rules: RowRules, *, instance: str, namespace: str = "", timeout_s: float = 0.5
@@ -128,7 +128,7 @@ class RedisRowStore:
         return Command(key, ("EVALSHA", row_script(script).digest, 1, key, *words))
 
     async def _pull(self, pulls: Sequence[RowPull], answers: Iterable[Any], written: list[RowWrite]) -> list[RowState]:
-        """Reads the rows that others have written to since; the others are known already."""
+        """Reads the rows that other instances have written to; the rest is known already."""
         marks = [RowVersion(int(born or 0), int(version or 0)) for born, version in answers]
         moved = [pull for pull, mark in zip(pulls, marks, strict=True) if is_moved(pull, mark, written)]
         keys = [self._keys.row(pull.cell) for pull in moved]
@@ -137,8 +137,8 @@ class RedisRowStore:
         return [rows.get(pull.cell) or RowState(pull.cell, mark) for pull, mark in zip(pulls, marks, strict=True)]
 
     def _row(self, pull: RowPull, pairs: Any) -> RowState:
-        """Decodes a row. Fields that are as they were when the caller last had the row are left out: comparing is
-        much cheaper than decoding, and this happens beside requests that want the same interpreter."""
+        """Decodes a row. Fields that have not changed since the caller last read the row are left out: comparing is
+        much cheaper than decoding, and this thread competes with requests for the interpreter."""
         raw: dict[bytes, bytes] = dict(zip(pairs[::2], pairs[1::2], strict=True))
         mark = RowVersion(int(raw.get(BORN.encode(), 0)), int(raw.get(VERSION.encode(), 0)))
         before = self._before(pull)
@@ -158,13 +158,13 @@ class RedisRowStore:
         return RowState(pull.cell, mark, states, writers)
 
     def _before(self, pull: RowPull) -> dict[bytes, bytes]:
-        """The row as the caller has it, if that is known: it must have had at least what was read here last."""
+        """The row as last read, if the caller has at least that version; else nothing."""
         mark, raw = self._read.get(pull.cell, (RowVersion(), {}))
         is_had = pull.seen.born_us == mark.born_us and pull.seen.version >= mark.version
         return raw if is_had else {}
 
     def _forget_written(self, written: RowWrite) -> None:
-        """What we have written, the caller was told anew: if others change it back to what was read, that is news."""
+        """Forgets the columns that we have written: if others change them back to what was read, that is a change."""
         _, raw = self._read.get(written.cell, (None, {}))
         for col in written.states:
             for field in fields_of(col):

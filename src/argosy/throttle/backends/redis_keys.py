@@ -1,7 +1,7 @@
-"""The keys of the fair throttle in Redis: the one place that spells them, for the code, the scripts and the docs.
+"""The keys of the fair throttle in Redis: the only module that spells them, for the code, the scripts and the docs.
 
 A row is a hash of its own and every script touches one row, so in a Redis Cluster the rows of a window spread over the
-nodes. No key contains braces: they would pin a whole window to one node, and another one every few minutes.
+nodes. No key contains braces: they would place a whole window on one node, and on another one every few minutes.
 """
 
 from argosy.base.errors import Invalid
@@ -10,7 +10,7 @@ from argosy.throttle.ports import RowId
 
 SCHEMA = "v1"
 
-# Fields of a row that are no buckets begin with ~, so that whoever reads `<col>:prob` and `<col>:time` can skip them.
+# Fields of a row that are not buckets begin with ~, so that readers of `<col>:prob` and `<col>:time` can skip them.
 BORN, VERSION, FINGERPRINT, WRITER = "~b", "~v", "~c", "~s:"
 
 
@@ -18,7 +18,7 @@ KEY_DOCS = (
     KeyDoc(
         "v1:<seed>:<row>",
         "hash",
-        f"<col>:prob → probability; <col>:time → its time in ms; {BORN} when the row was born, in µs; {VERSION} how "
+        f"<col>:prob → probability; <col>:time → its time in ms; {BORN} when the row was created, in µs; {VERSION} how "
         f"often it was written; {FINGERPRINT} the configuration's fingerprint; {WRITER}<instance> its last batch",
         "one level of one window of the fair throttle; expires three windows after its first write",
     ),

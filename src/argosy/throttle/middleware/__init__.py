@@ -1,10 +1,10 @@
-"""The throttle in front of an application: middleware that asks before each request and reports after it.
+"""The throttle in front of an application: middleware that decides before each request and reports its outcome.
 
     app.add_middleware(FairAdmission, throttle=FairThrottle(), client_of=first_of(by_api_key(), by_address()))
 
-Reading order: `calls` (a request, of either kind of server), `extract` (who is asking), `door` (must it be asked),
-`outcome` (what an answer says about the resource), `headers` and `quota` (what clients are told), `service` (the
-decisions), then `http` for ASGI and `wsgi/` for WSGI.
+Reading order: `requests` (a request of either kind of server), `extractors` (the client of a request), `rules` (whether
+a request needs admission, and its cost), `outcomes` (what a response says about the resource), `headers` (the response
+headers), `admitters` (the decisions), then `asgi` and `wsgi`.
 """
 
 from argosy.throttle.middleware.admitters import Quota

@@ -27,9 +27,9 @@ from argosy.throttle.model import Decision
 WINDOW_S_MIN = 0.001
 WINDOW_S_MAX = 366 * 86_400.0
 RETRY_AFTER_S_MIN = 1.0
-AWAY_S = 1.0  # how long a limiter that has failed is not asked again
+UNREACHABLE_S = 1.0  # how long a failed limiter is not called again
 
-log = logs.get("throttle.front")
+log = logs.get("throttle.middleware")
 
 
 class FairAdmitter:
@@ -38,30 +38,32 @@ class FairAdmitter:
     def __init__(self, throttle: FairThrottle, name: str) -> None:
         self.throttle = throttle
         self._name = headers.check_name(name)
-        # With the fleet's secret a client is log_digest alike by all instances; without one, by this process alone.
-        self._shown_key = throttle.config.secret or secrets.token_bytes(16)
+        # With the fleet's secret all instances log a client alike; without one only this process does.
+        self._log_key = throttle.config.secret or secrets.token_bytes(16)
 
-    def decide(self, asked: AdmissionRequest) -> tuple[Decision, Response | None]:
-        """The decision, and the answer to who is turned away."""
-        decision = self.throttle.register(asked.client, asked.cost)
+    def decide(self, admission: AdmissionRequest) -> tuple[Decision, Response | None]:
+        """The decision, and the response if the request is rejected."""
+        decision = self.throttle.register(admission.client, admission.cost)
         if not decision.throttled:
             return decision, None
-        log.debug("request refused", client=log_digest(asked.client, self._shown_key), probability=decision.probability)
+        log.debug(
+            "request refused", client=log_digest(admission.client, self._log_key), probability=decision.probability
+        )
         wait_s = self.throttle.retry_after_s(decision)
-        why = f"capacity is short and many of your requests have failed: come back in {ceil(wait_s)} s"
+        why = f"rate limited: capacity is low and many of your requests have failed; retry in {ceil(wait_s)} s"
         item = headers.limit_item(self._name, remaining=0, reset_s=wait_s)
         return decision, refusal(Throttled(why, retry_after_s=wait_s), self._name, {headers.LIMIT: item})
 
 
 @dataclass(frozen=True)
 class Quota:
-    """So many requests per window and client. A leaky bucket spreads them; a token bucket lets them come at once."""
+    """A number of requests per window and client. A leaky bucket spreads them; a token bucket admits bursts."""
 
     limit: int
     window_s: float
-    name: str = "requests"  # buckets of the same name are the same buckets, wherever they are asked for
+    name: str = "requests"  # limiters share the buckets of one name
     algorithm: Algorithm = Algorithm.TOKEN_BUCKET
-    burst: int = 0  # of a leaky bucket; 0 is as much as `limit`
+    burst: int = 0  # of a leaky bucket; 0 means `limit`
 
     def __post_init__(self) -> None:
         headers.check_name(self.name)
@@ -72,85 +74,90 @@ class Quota:
         if not WINDOW_S_MIN <= self.window_s <= WINDOW_S_MAX:
             raise Invalid(f"window_s must be {WINDOW_S_MIN} to {WINDOW_S_MAX}, not {self.window_s}")
 
-    def request(self, asked: AdmissionRequest) -> RateLimitRequest:
-        """The question to the limiter. Hits are whole, so a part of one counts as one."""
+    def request(self, admission: AdmissionRequest) -> RateLimitRequest:
+        """The request to the limiter. Hits are whole numbers, so a fraction is rounded up."""
         return RateLimitRequest(
             self.name,
-            as_text(asked.client),
-            hits=ceil(asked.cost),
+            as_text(admission.client),
+            hits=ceil(admission.cost),
             limit=self.limit,
             duration=ceil(self.window_s * 1000),
             algorithm=self.algorithm,
             burst=self.burst,
         )
 
-    def verdict(self, asked: AdmissionRequest, answer: RateLimitResponse, now_ms: float) -> "QuotaResult":
-        """What the limiter's answer means, at this time of day."""
+    def evaluate(self, admission: AdmissionRequest, answer: RateLimitResponse, now_ms: float) -> "QuotaResult":
+        """Evaluates the limiter's response at this time of day."""
         if answer.error:
-            raise Unavailable(f"the limiter did not count {self.name!r}: {answer.error}")
-        # The limiter may go by another machine's clock.
+            raise Unavailable(f"limiter rejected quota {self.name!r}: {answer.error}")
+        # The limiter may use the clock of another machine.
         reset_s = min(max((answer.reset_time - now_ms) / 1000, 0.0), self.window_s)
         most = self.limit if self.algorithm == Algorithm.TOKEN_BUCKET else self.burst or self.limit
-        told = {
+        headers_ = {
             headers.POLICY: headers.policy_item(self.name, quota=most, window_s=self.window_s),
             headers.LIMIT: headers.limit_item(self.name, remaining=answer.remaining, reset_s=reset_s),
         }
         if answer.status != Status.OVER_LIMIT:
-            return QuotaResult(told, None)
-        if self.algorithm == Algorithm.LEAKY_BUCKET:  # room comes back drop by drop, not at the reset alone
-            missing = max(ceil(asked.cost) - answer.remaining, 1)
+            return QuotaResult(headers_, None)
+        if self.algorithm == Algorithm.LEAKY_BUCKET:  # capacity leaks back continuously, not at the reset
+            missing = max(ceil(admission.cost) - answer.remaining, 1)
             reset_s = min(missing * self.window_s / self.limit, self.window_s)
-        return QuotaResult(told, max(reset_s, RETRY_AFTER_S_MIN))
+        return QuotaResult(headers_, max(reset_s, RETRY_AFTER_S_MIN))
 
 
 class QuotaResult(NamedTuple):
-    """What to tell a client, and for how long it is turned away; None if it is not."""
+    """The response headers, and how long the client is rejected; None if it is admitted."""
 
     headers: dict[str, str]
     retry_after_s: float | None
 
 
 class QuotaAdmitter:
-    """Admission by a quota, and what happens while nobody can count it."""
+    """Admission by a quota, and the policy while the limiter is unreachable."""
 
-    def __init__(self, quota: Quota, *, clock: Clock, admits_when_away: bool, is_shadow: bool) -> None:
+    def __init__(self, quota: Quota, *, clock: Clock, admits_when_unreachable: bool, is_shadow: bool) -> None:
         self.quota = quota
         self._clock = clock
-        self._admits_when_away = admits_when_away
+        self._admits_when_away = admits_when_unreachable
         self._is_shadow = is_shadow
         self._away_until = float("-inf")
 
     @property
-    def is_away(self) -> bool:
-        """Whether the limiter has failed so lately that it is not worth asking."""
+    def is_limiter_unreachable(self) -> bool:
+        """Whether the limiter has failed within UNREACHABLE_S, so that it is not called."""
         return self._clock.now() < self._away_until
 
-    def answered(self, asked: AdmissionRequest, answer: RateLimitResponse) -> tuple[dict[str, str], Response | None]:
-        """The headers for whoever passes, and the answer to who does not."""
-        verdict = self.quota.verdict(asked, answer, self._clock.wall() * 1000)
+    def on_response(
+        self, admission: AdmissionRequest, answer: RateLimitResponse
+    ) -> tuple[dict[str, str], Response | None]:
+        """The headers of an admitted request, or the response to a rejected one."""
+        verdict = self.quota.evaluate(admission, answer, self._clock.wall() * 1000)
         if verdict.retry_after_s is None:
             return verdict.headers, None
         if self._is_shadow:
             return verdict.headers | {headers.THROTTLED: headers.SHADOW}, None
         wait_s = verdict.retry_after_s
-        why = f"the quota of {self.quota.limit} per {self.quota.window_s:g} s is used up: come back in {ceil(wait_s)} s"
+        quota = f"quota of {self.quota.limit} per {self.quota.window_s:g} s"
+        why = f"rate limited: {quota} is used up; retry in {ceil(wait_s)} s"
         return verdict.headers, refusal(Throttled(why, retry_after_s=wait_s), self.quota.name, verdict.headers)
 
-    def failed(self, error: Exception) -> Response | None:
-        """The limiter could not be asked: what to answer, if the door is to be shut meanwhile."""
-        if not self.is_away:  # one line for each time it is tried, not for each request under way
-            log.warning("limiter away", quota=self.quota.name, is_admitting=self._admits_when_away, why=str(error))
-        self._away_until = self._clock.now() + AWAY_S
-        return self.away()
+    def on_limiter_error(self, error: Exception) -> Response | None:
+        """The limiter has failed: the response, unless requests are admitted without it."""
+        if not self.is_limiter_unreachable:  # one line per attempt, not per request in flight
+            log.warning(
+                "limiter unreachable", quota=self.quota.name, is_admitting=self._admits_when_away, why=str(error)
+            )
+        self._away_until = self._clock.now() + UNREACHABLE_S
+        return self.unavailable_response()
 
-    def away(self) -> Response | None:
+    def unavailable_response(self) -> Response | None:
         if self._admits_when_away:
             return None
-        return refusal(Unavailable("quotas cannot be counted just now: come back in a moment"), self.quota.name, {})
+        return refusal(Unavailable("quota unavailable: the limiter is unreachable; retry later"), self.quota.name, {})
 
 
 def refusal(error: ArgosyError, name: str, fields: Mapping[str, str]) -> Response:
-    """An answer in the form of all our errors, and who gives it."""
+    """A response in the form of all our errors, with the policy that caused it."""
     response = error_response(error)
     response.headers.update({headers.THROTTLED: name, **fields})
     return response

@@ -3,9 +3,9 @@
     app.add_middleware(FairAdmission, throttle=FairThrottle())          # Starlette, FastAPI
     app = FairAdmission(app, FairThrottle())                            # anything else
 
-A request that is let through goes on untouched, and when its answer is complete the outcome is reported. Lifespan
-messages and, unless asked for, websockets pass by. `FairAdmission` waits for nothing but the application (THR-2);
-`LimitAdmission` waits for its limiter, and for that no longer than `wait_s_max`.
+An admitted request passes unchanged, and its outcome is reported when the response is complete. Lifespan messages and,
+unless enabled, websockets pass without admission. `FairAdmission` waits for nothing but the application (THR-2);
+`LimitAdmission` waits for its limiter, at most `wait_s_max`.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-WAIT_S_MAX = 0.25  # for a limiter; who is not answered by then passes, or is turned away
-DENIAL = "websocket.http.response"  # the extension by which a websocket can be refused with a status
+WAIT_S_MAX = 0.25  # for a limiter; then the request is admitted or rejected without it
+DENIAL = "websocket.http.response"  # the extension that allows to reject a websocket with a status
 
 _STARTS = ("http.response.start", "websocket.http.response.start", "websocket.accept")
 
 
 class FairAdmission:
-    """Lets everybody pass as long as nothing fails; then turns away those who fail most."""
+    """Admits every request while nothing fails; then rejects the clients that fail most."""
 
     def __init__(
         self,
@@ -52,35 +52,35 @@ class FairAdmission:
         admits_websockets: bool = False,
         name: str = "fair",
     ) -> None:
-        """By default clients are told apart by their addresses. `exempt` are paths, all beneath them included."""
+        """By default clients are distinguished by address. `exempt` are paths, with everything below them."""
         self._app = app
         self._fair = FairAdmitter(throttle, name)
-        self._door = RequestRules(client_of, cost_of, exempt)
+        self._rules = RequestRules(client_of, cost_of, exempt)
         self._outcomes = outcomes or OutcomeRules()
         self._kinds = _kinds(admits_websockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = self._door.ask(AsgiRequest(scope)) if scope["type"] in self._kinds else None
-        if asked is None:
+        admission = self._rules.classify(AsgiRequest(scope)) if scope["type"] in self._kinds else None
+        if admission is None:
             await self._app(scope, receive, send)
             return
-        decision, answer = self._fair.decide(asked)
+        decision, answer = self._fair.decide(admission)
         if answer is not None:
             await _refuse(answer, scope, receive, send)
             return
         if decision.shadowed:
-            send = _adding({headers.THROTTLED: headers.SHADOW}, send)
-        exchange = _Exchange(self._fair.throttle, asked, self._outcomes, receive, send)
+            send = _with_headers({headers.THROTTLED: headers.SHADOW}, send)
+        exchange = _TrackedRequest(self._fair.throttle, admission, self._outcomes, receive, send)
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except BaseException as error:
-            exchange.tell(error)
+            exchange.report(error)
             raise
-        exchange.tell()
+        exchange.report()
 
 
 class LimitAdmission:
-    """Lets each client pass so often, whatever the others do. Place it outside a `FairAdmission`, not within."""
+    """Admits a number of requests per client, independent of the others. Install it outside a `FairAdmission`."""
 
     def __init__(
         self,
@@ -92,89 +92,89 @@ class LimitAdmission:
         cost_of: CostOf | None = None,
         exempt: Iterable[str] = (),
         admits_websockets: bool = False,
-        admits_when_away: bool = True,
+        admits_when_unreachable: bool = True,
         is_shadow: bool = False,
         wait_s_max: float = WAIT_S_MAX,
         clock: Clock | None = None,
     ) -> None:
         self._app = app
         self._limiter = limiter
-        self._door = RequestRules(client_of, cost_of, exempt)
+        self._rules = RequestRules(client_of, cost_of, exempt)
         self._quota = QuotaAdmitter(
-            quota, clock=clock or SystemClock(), admits_when_away=admits_when_away, is_shadow=is_shadow
+            quota, clock=clock or SystemClock(), admits_when_unreachable=admits_when_unreachable, is_shadow=is_shadow
         )
         self._wait_s_max = wait_s_max
         self._kinds = _kinds(admits_websockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = self._door.ask(AsgiRequest(scope)) if scope["type"] in self._kinds else None
-        if asked is None:
+        admission = self._rules.classify(AsgiRequest(scope)) if scope["type"] in self._kinds else None
+        if admission is None:
             await self._app(scope, receive, send)
             return
-        told, answer = await self._decide(asked)
+        headers_, answer = await self._decide(admission)
         if answer is not None:
             await _refuse(answer, scope, receive, send)
         else:
-            await self._app(scope, receive, _adding(told, send) if told else send)
+            await self._app(scope, receive, _with_headers(headers_, send) if headers_ else send)
 
-    async def _decide(self, asked: AdmissionRequest) -> tuple[dict[str, str], Response | None]:
-        if self._quota.is_away:
-            return {}, self._quota.away()
+    async def _decide(self, admission: AdmissionRequest) -> tuple[dict[str, str], Response | None]:
+        if self._quota.is_limiter_unreachable:
+            return {}, self._quota.unavailable_response()
         try:
             async with asyncio.timeout(self._wait_s_max):
-                (answer,) = await self._limiter.check([self._quota.quota.request(asked)])
-            return self._quota.answered(asked, answer)
+                (answer,) = await self._limiter.check([self._quota.quota.request(admission)])
+            return self._quota.on_response(admission, answer)
         except TimeoutError:
-            return {}, self._quota.failed(Unavailable(f"no answer within {self._wait_s_max} s"))
+            return {}, self._quota.on_limiter_error(Unavailable(f"no answer within {self._wait_s_max} s"))
         except Unavailable as error:
-            return {}, self._quota.failed(error)
+            return {}, self._quota.on_limiter_error(error)
 
 
-class _Exchange:
-    """One request on its way: passes messages on, watches them, and tells the outcome once."""
+class _TrackedRequest:
+    """One request in progress: passes its messages on, tracks them, and reports the outcome once."""
 
-    __slots__ = ("_asked", "_course", "_is_told", "_receive", "_send", "_throttle")
+    __slots__ = ("_admission", "_is_reported", "_receive", "_send", "_throttle", "_tracker")
 
     def __init__(
-        self, throttle: FairThrottle, asked: AdmissionRequest, outcomes: OutcomeRules, receive: Receive, send: Send
+        self, throttle: FairThrottle, admission: AdmissionRequest, outcomes: OutcomeRules, receive: Receive, send: Send
     ) -> None:
         self._throttle = throttle
-        self._asked = asked
+        self._admission = admission
         self._receive = receive
         self._send = send
-        self._course = OutcomeTracker(outcomes)
-        self._is_told = False
+        self._tracker = OutcomeTracker(outcomes)
+        self._is_reported = False
 
     async def receive(self) -> Message:
         message = await self._receive()
-        self._course.received(message)
+        self._tracker.on_asgi_received(message)
         return message
 
     async def send(self, message: Message) -> None:
-        self._course.sent(message)
+        self._tracker.on_asgi_sent(message)
         try:
             await self._send(message)
-        except OSError:  # how servers say that the client has gone
-            self._course.lost()
+        except OSError:  # how servers signal that the client has disconnected
+            self._tracker.on_disconnect()
             raise
-        if self._course.is_over:
-            self.tell()  # now, for the application may go on with work that nobody waits for
+        if self._tracker.is_over:
+            self.report()  # now, because the application may continue with background work
 
-    def tell(self, error: BaseException | None = None) -> None:
-        if self._is_told:
+    def report(self, error: BaseException | None = None) -> None:
+        if self._is_reported:
             return
-        self._is_told = True
-        outcome = self._course.outcome(error)
+        self._is_reported = True
+        outcome = self._tracker.outcome(error)
         if outcome is not None:
-            self._throttle.report(self._asked.client, outcome, self._asked.cost)
+            self._throttle.report(self._admission.client, outcome, self._admission.cost)
 
 
 def _kinds(admits_websockets: bool) -> tuple[str, ...]:
     return ("http", "websocket") if admits_websockets else ("http",)
 
 
-def _adding(fields: Mapping[str, str], send: Send) -> Send:
-    """Sends with these headers added."""
+def _with_headers(fields: Mapping[str, str], send: Send) -> Send:
+    """`send` with these headers added."""
     added = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
 
     async def adding(message: Message) -> None:
@@ -189,5 +189,5 @@ async def _refuse(response: Response, scope: Scope, receive: Receive, send: Send
     if scope["type"] == "http" or DENIAL in (scope.get("extensions") or {}):
         await response(scope, receive, send)
         return
-    await receive()  # the opening, which must be taken before it can be refused
-    await send({"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": "come back later"})
+    await receive()  # the connect message, which must be received before it can be rejected
+    await send({"type": "websocket.close", "code": TRY_AGAIN_LATER, "reason": "retry later"})

@@ -1,9 +1,9 @@
-"""Who is asking: functions from a request to a client's id, to be chosen from, combined and added to.
+"""Extractors: functions from a request to the id of its client, to choose from, combine and extend.
 
     client_of = first_of(by_api_key(), by_address(trusted_proxies=1))
 
-An extractor that cannot tell says None, and ids of different extractors here never coincide. Fairness is between ids:
-what a client can choose freely, such as a header that nobody checks, lets it be many clients.
+An extractor that finds no client returns None, and ids of different extractors here never coincide. Fairness is between
+ids: whatever a client can choose freely, such as a header that nobody checks, lets it be many clients.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from argosy.throttle.model import ClientId
 
 Extractor: TypeAlias = Callable[[HttpRequest], ClientId | None]
 
-ID_LENGTH_MAX = 128  # characters; a longer id is known by its digest
+ID_LENGTH_MAX = 128  # characters; a longer id is replaced by its digest
 PROXIES_MAX = 16
 ADDRESS_LENGTH_MAX = 64  # an IPv6 address in brackets, with zone and port, is shorter
-ADDRESSES_REMEMBERED = 4096  # parsing one takes ten times as long as a decision
-IPV6_PREFIX = 64  # a single customer is given at least that much
+ADDRESSES_REMEMBERED = 4096  # parsing takes ten times as long as a decision
+IPV6_PREFIX = 64  # the least that a single customer is given
 
 _DIGEST_BYTES = 16
 _SHOWN_BYTES = 6
 
 
 def by_header(name: str) -> Extractor:
-    """The value of a header that something in front of us has checked, such as a proxy that authenticates."""
+    """The value of a header that something in front of us has verified, such as an authenticating proxy."""
     _check_header(name)
 
     def extract(call: HttpRequest) -> ClientId | None:
@@ -40,7 +40,7 @@ def by_header(name: str) -> Extractor:
 
 
 def by_api_key(header: str = "authorization", *, secret: bytes | None = None) -> Extractor:
-    """The digest of an API key, so that the key itself is kept nowhere; with a secret nobody can guess keys by it.
+    """The digest of an API key, so that the key itself is stored nowhere; with a secret the digest cannot be guessed.
 
     Of `Authorization: Bearer abc` the key is `abc`, whatever the scheme.
     """
@@ -59,10 +59,10 @@ def by_api_key(header: str = "authorization", *, secret: bytes | None = None) ->
 def by_address(
     trusted_proxies: int = 0, *, header: str = "x-forwarded-for", ipv6_prefix: int = IPV6_PREFIX
 ) -> Extractor:
-    """The client's address. An IPv6 client is known by its network, of which it can use every address.
+    """The client's address; of an IPv6 client its network, because it can use every address of it.
 
-    Each proxy adds to the header whom it was called by, and a client may have written anything there before. So only
-    the entries of so many proxies as are ours are believed, counted from the right.
+    Each proxy appends the address of its caller to the header, and the client may have sent anything there before. So
+    only as many entries as there are trusted proxies are read, from the right.
     """
     if not 0 <= trusted_proxies <= PROXIES_MAX:
         raise Invalid(f"trusted_proxies must be 0 to {PROXIES_MAX}, not {trusted_proxies}")
@@ -77,7 +77,7 @@ def by_address(
             for entry in reversed(entries):
                 further = _network(entry, ipv6_prefix) if len(entry) <= ADDRESS_LENGTH_MAX else None
                 if further is None:
-                    break  # no proxy of ours wrote that: whoever came before is the last we know of
+                    break  # not written by a trusted proxy: the address before it is the last known one
                 found = further
         return found
 
@@ -85,7 +85,7 @@ def by_address(
 
 
 def by_path(segments: int = 1) -> Extractor:
-    """The beginning of the path, where tenants have paths of their own: of `/acme/users/7` it is `/acme`."""
+    """The beginning of the path, where tenants have their own paths: `/acme` of `/acme/users/7`."""
     if segments < 1:
         raise Invalid(f"segments must be at least 1, not {segments}")
 
@@ -97,7 +97,7 @@ def by_path(segments: int = 1) -> Extractor:
 
 
 def first_of(*extractors: Extractor) -> Extractor:
-    """The first that can tell."""
+    """The first extractor that finds a client."""
     _check_some(extractors)
 
     def extract(call: HttpRequest) -> ClientId | None:
@@ -107,7 +107,7 @@ def first_of(*extractors: Extractor) -> Extractor:
 
 
 def all_of(*extractors: Extractor) -> Extractor:
-    """All together make the client, such as a tenant and a path; None unless every one can tell."""
+    """All ids together, such as a tenant and a path; None unless every extractor finds one."""
     _check_some(extractors)
 
     def extract(call: HttpRequest) -> ClientId | None:
@@ -117,7 +117,7 @@ def all_of(*extractors: Extractor) -> Extractor:
             if found is None:
                 return None
             part = as_text(found)
-            parts.append(f"{len(part)}:{part}")  # with lengths, so that no two lists of parts read the same
+            parts.append(f"{len(part)}:{part}")  # with lengths, so that different lists of parts are different texts
         return "all:" + "".join(parts)
 
     return extract
@@ -129,18 +129,18 @@ def as_text(client_id: ClientId) -> str:
 
 
 def shorten_id(client_id: ClientId) -> ClientId:
-    """The id itself, or its digest where it is longer than anybody needs."""
+    """The id, or its digest if it is longer than ID_LENGTH_MAX."""
     return client_id if len(client_id) <= ID_LENGTH_MAX else f"long:{_digest(as_text(client_id), None)}"
 
 
 def log_digest(client_id: ClientId, key: bytes) -> str:
-    """What a log may say of a client: equal for equal ids, and nothing that leads back to one without the key."""
+    """A client for the log: equal for equal ids, and not reversible without the key."""
     return _digest(as_text(client_id), key, _SHOWN_BYTES)
 
 
 @lru_cache(maxsize=ADDRESSES_REMEMBERED)
 def _network(text: str, ipv6_prefix: int) -> str | None:
-    """The id for an address as a proxy may write it: with a port, in brackets, in quotes."""
+    """The id of an address as a proxy may write it: with a port, in brackets, in quotes."""
     text = text.strip().strip('"')
     if text.startswith("["):
         text = text[1:].partition("]")[0]
@@ -164,7 +164,7 @@ def _digest(text: str, key: bytes | None, size: int = _DIGEST_BYTES) -> str:
 
 def _check_header(name: str) -> None:
     if not name or not all(c.isalnum() or c in "!#$%&'*+-.^_`|~" for c in name) or not name.isascii():
-        raise Invalid(f"{name!r} cannot be the name of a header")
+        raise Invalid(f"{name!r} is not a valid header name")
 
 
 def _check_some(extractors: tuple[Extractor, ...]) -> None:

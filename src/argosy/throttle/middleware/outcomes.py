@@ -1,7 +1,7 @@
-"""What the end of a request says about the resource behind it: it was short, it was there, or nothing at all.
+"""What the end of a request says about the resource behind the application: it was short, it was available, or nothing.
 
-Only a shortage is a failure. A wrong request, a bug and a broken upstream are nobody's noise, and are not reported; nor
-is a success that the client did not wait for.
+Only a shortage is a failure. A bad request, a bug and a broken upstream are not the client's fault and are not
+reported; neither is a success that the client did not wait for.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from argosy.base.errors import Invalid
 from argosy.throttle.model import Outcome
 
 SWITCHING_PROTOCOLS = 101
-TRY_AGAIN_LATER = 1013  # the code of a websocket's close frame that says what 503 says
+TRY_AGAIN_LATER = 1013  # the close code of a websocket that corresponds to 503
 
 
 @dataclass(frozen=True)
 class OutcomeRules:
-    """Which statuses and exceptions of an application mean that its resource ran short.
+    """The statuses and exceptions of an application that mean that its resource is short.
 
-    429 is among them because an application that answers so hands on the refusal of something behind it.
+    429 is one of them, because an application passes it on from a service behind it.
     """
 
     failure_statuses: frozenset[int] = frozenset({429, 503})
@@ -30,26 +30,26 @@ class OutcomeRules:
         if wrong:
             raise Invalid(f"failure_statuses must be statuses from 200 to 599, not {wrong}")
         for kind in self.failure_exceptions:
-            # A cancellation is no Exception, and says nothing about the resource.
+            # A cancellation is no Exception and says nothing about the resource.
             if not (isinstance(kind, type) and issubclass(kind, Exception)):
                 raise Invalid(f"failure_exceptions must be subclasses of Exception, not {kind!r}")
 
     def of_status(self, status: int) -> Outcome | None:
-        """What a complete answer says."""
+        """The outcome of a complete response."""
         if status in self.failure_statuses:
             return Outcome.FAILURE
         return Outcome.SUCCESS if status < 400 else None
 
     def of_exception(self, error: BaseException | None) -> Outcome | None:
-        """What an application that did not answer says."""
+        """The outcome of an application that raised instead of responding."""
         return Outcome.FAILURE if isinstance(error, self.failure_exceptions) else None
 
 
 class OutcomeTracker:
-    """How one request went so far.
+    """The outcome of one request so far.
 
-    A failure is a fact as soon as it is said, so that who hangs up early is blamed like everybody else. A success is
-    one only when the last of it was sent.
+    A failure counts as soon as its status is known, so that a client that hangs up early is blamed like any other. A
+    success counts when its last byte has been sent.
     """
 
     __slots__ = ("_is_cut_short", "_outcomes", "_status", "is_over")
@@ -60,45 +60,45 @@ class OutcomeTracker:
         self._is_cut_short = False
         self.is_over = False
 
-    def began(self, status: int) -> None:
+    def on_start(self, status: int) -> None:
         self._status = status
 
-    def ended(self) -> None:
-        self.is_over = not self._is_cut_short  # what is sent to nobody is no success
+    def on_end(self) -> None:
+        self.is_over = not self._is_cut_short  # a response that nobody received is no success
 
-    def lost(self) -> None:
-        """The client has gone before the end."""
+    def on_disconnect(self) -> None:
+        """The client disconnected before the end."""
         self._is_cut_short, self.is_over = True, False
 
     def outcome(self, error: BaseException | None = None) -> Outcome | None:
-        """What to report if nothing else happens, `error` being what the application raised."""
+        """What to report if nothing else happens; `error` is what the application raised."""
         if self._status is not None:
             said = self._outcomes.of_status(self._status)
             if self.is_over or said is Outcome.FAILURE:
                 return said
         return None if self._is_cut_short else self._outcomes.of_exception(error)
 
-    # -- as ASGI tells it ---------------------------------------------------------------------------------------------
+    # -- ASGI messages ------------------------------------------------------------------------------------------------
 
-    def sent(self, message: Mapping[str, Any]) -> None:
+    def on_asgi_sent(self, message: Mapping[str, Any]) -> None:
         match message["type"]:
             case "http.response.start" | "websocket.http.response.start":
-                self.began(message["status"])
+                self.on_start(message["status"])
             case "websocket.accept":
-                self.began(SWITCHING_PROTOCOLS)
+                self.on_start(SWITCHING_PROTOCOLS)
             case "http.response.body" | "websocket.http.response.body" | "http.response.zerocopysend":
                 if not message.get("more_body", False):
-                    self.ended()
+                    self.on_end()
             case "http.response.pathsend":
-                self.ended()
+                self.on_end()
             case "websocket.close":
                 if message.get("code") == TRY_AGAIN_LATER:
-                    self.began(503)
-                self.ended()
+                    self.on_start(503)
+                self.on_end()
 
-    def received(self, message: Mapping[str, Any]) -> None:
+    def on_asgi_received(self, message: Mapping[str, Any]) -> None:
         match message["type"]:
             case "http.disconnect" if not self.is_over:
-                self.lost()
+                self.on_disconnect()
             case "websocket.disconnect":
-                self.ended()  # the usual end: either side may hang up
+                self.on_end()  # the regular end: either side may disconnect

@@ -1,13 +1,13 @@
-"""A request as the front door sees it, whichever kind of server has brought it: what extractors and costs are made of.
+"""A request as the middleware sees it, with either kind of server: the input of extractors and cost functions.
 
-Both kinds show the same request the same way, so one extractor serves an ASGI and a WSGI application, and a client has
-one id in both.
+Both kinds present the same request alike, so one extractor serves an ASGI and a WSGI application, and a client has the
+same id in both.
 """
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-_UNPREFIXED = ("CONTENT_TYPE", "CONTENT_LENGTH")  # headers that WSGI keeps without HTTP_ before them
+_UNPREFIXED = ("CONTENT_TYPE", "CONTENT_LENGTH")  # headers that WSGI does not prefix with HTTP_
 
 
 class HttpRequest(Protocol):
@@ -15,31 +15,31 @@ class HttpRequest(Protocol):
 
     @property
     def method(self) -> str:
-        """In capitals; a websocket's is GET."""
+        """In capitals; GET for a websocket."""
         ...
 
     @property
     def path(self) -> str:
-        """As the client wrote it, decoded: the part where an application is mounted is included."""
+        """As the client sent it, decoded, with the prefix at which the application is mounted."""
         ...
 
     @property
     def address(self) -> str | None:
-        """The other end of the connection, which may be a proxy; None behind a Unix socket."""
+        """The peer of the connection, which may be a proxy; None behind a Unix socket."""
         ...
 
     @property
     def raw(self) -> Mapping[str, Any]:
-        """The ASGI scope or the WSGI environ, for what is not here."""
+        """The ASGI scope or the WSGI environ, for everything else."""
         ...
 
     def header(self, name: str) -> str | None:
-        """The header's value, several lines joined by a comma."""
+        """The value of a header; several lines are joined with commas."""
         ...
 
 
 class AsgiRequest:
-    """A call out of an ASGI scope."""
+    """A request from an ASGI scope."""
 
     __slots__ = ("raw",)
 
@@ -66,7 +66,7 @@ class AsgiRequest:
 
 
 class WsgiRequest:
-    """A call out of a WSGI environ. WSGI takes `a-b` and `a_b` for one header; servers should drop the second."""
+    """A request from a WSGI environ. WSGI cannot distinguish the headers `a-b` and `a_b`; servers should drop `a_b`."""
 
     __slots__ = ("raw",)
 
@@ -79,7 +79,7 @@ class WsgiRequest:
 
     @property
     def path(self) -> str:
-        # WSGI hands the bytes of a path on as Latin-1.
+        # WSGI passes the bytes of a path as Latin-1.
         path = str(self.raw.get("SCRIPT_NAME", "")) + str(self.raw.get("PATH_INFO", ""))
         return path.encode("latin-1").decode("utf-8", "replace")
 

@@ -1,9 +1,11 @@
-"""Admission in front of any WSGI application: the twin of the ASGI doors, with the same rules.
+"""Admission in front of any WSGI application, with the same rules as for ASGI.
 
     app = WsgiFairAdmission(app, FairThrottle())
 
-An answer that the application has at hand is reported when it is given to the server; one that is made bit by bit when
-the last bit is fetched. A server whose client has gone closes the answer before that, and nothing is reported.
+A complete response is reported when it is passed to the server, an iterated one when its last part is fetched. A server
+whose client has disconnected closes the response before that, and nothing is reported.
+
+`BlockingLimiter` makes any limiter available to code without an event loop.
 """
 
 import asyncio
@@ -31,7 +33,7 @@ from argosy.throttle.middleware.rules import AdmissionRequest, CostOf, RequestRu
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-WAIT_S_MAX = 0.25  # for an answer, as in front of an ASGI application
+WAIT_S_MAX = 0.25  # for a limiter, as in the ASGI middleware
 OPEN_S_MAX = 10.0  # for opening and closing
 
 T = TypeVar("T")
@@ -39,13 +41,13 @@ Headers = list[tuple[str, str]]
 
 
 class ImmediateLimiter(Protocol):
-    """A limiter for code without an event loop: a `MemoryLimiter` is one, `BlockingLimiter` makes one of any other."""
+    """A limiter for code without an event loop: a `MemoryLimiter`, or any other in a `BlockingLimiter`."""
 
     def check_now(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]: ...
 
 
 class WsgiFairAdmission:
-    """Lets everybody pass as long as nothing fails; then turns away those who fail most."""
+    """Admits every request while nothing fails; then rejects the clients that fail most."""
 
     def __init__(
         self,
@@ -60,51 +62,51 @@ class WsgiFairAdmission:
     ) -> None:
         self._app = app
         self._fair = FairAdmitter(throttle, name)
-        self._door = RequestRules(client_of, cost_of, exempt)
+        self._rules = RequestRules(client_of, cost_of, exempt)
         self._outcomes = outcomes or OutcomeRules()
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        asked = self._door.ask(WsgiRequest(environ))
-        if asked is None:
+        admission = self._rules.classify(WsgiRequest(environ))
+        if admission is None:
             return self._app(environ, start_response)
-        decision, answer = self._fair.decide(asked)
+        decision, answer = self._fair.decide(admission)
         if answer is not None:
             return _refuse(answer, environ, start_response)
         if decision.shadowed:
-            start_response = _adding({headers.THROTTLED: headers.SHADOW}, start_response)
-        return self._follow(asked, environ, start_response)
+            start_response = _with_headers({headers.THROTTLED: headers.SHADOW}, start_response)
+        return self._follow(admission, environ, start_response)
 
     def _follow(
-        self, asked: AdmissionRequest, environ: "WSGIEnvironment", start_response: "StartResponse"
+        self, admission: AdmissionRequest, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        course = OutcomeTracker(self._outcomes)
-        throttle, is_told = self._fair.throttle, False
+        tracker = OutcomeTracker(self._outcomes)
+        throttle, is_reported = self._fair.throttle, False
 
-        def tell(error: BaseException | None = None) -> None:
-            nonlocal is_told
-            outcome = None if is_told else course.outcome(error)
-            is_told = True
+        def report(error: BaseException | None = None) -> None:
+            nonlocal is_reported
+            outcome = None if is_reported else tracker.outcome(error)
+            is_reported = True
             if outcome is not None:
-                throttle.report(asked.client, outcome, asked.cost)
+                throttle.report(admission.client, outcome, admission.cost)
 
         def start(status: str, fields: Headers, exc_info: Any = None, /) -> Callable[[bytes], object]:
-            course.began(int(status[:3]))
+            tracker.on_start(int(status[:3]))
             return start_response(status, fields, exc_info) if exc_info else start_response(status, fields)
 
         try:
             parts = self._app(environ, start)
         except BaseException as error:
-            tell(error)
+            report(error)
             raise
-        if _is_at_hand(parts, environ):
-            course.ended()
-            tell()
+        if _is_complete(parts, environ):
+            tracker.on_end()
+            report()
             return parts
-        return _Followed(parts, course, tell)
+        return _TrackedBody(parts, tracker, report)
 
 
 class WsgiLimitAdmission:
-    """Lets each client pass so often, whatever the others do. Place it outside a fair admission, not within."""
+    """Admits a number of requests per client, independent of the others. Install it outside a `WsgiFairAdmission`."""
 
     def __init__(
         self,
@@ -115,46 +117,46 @@ class WsgiLimitAdmission:
         client_of: Extractor | None = None,
         cost_of: CostOf | None = None,
         exempt: Iterable[str] = (),
-        admits_when_away: bool = True,
+        admits_when_unreachable: bool = True,
         is_shadow: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self._app = app
         self._limiter = limiter
-        self._door = RequestRules(client_of, cost_of, exempt)
+        self._rules = RequestRules(client_of, cost_of, exempt)
         self._quota = QuotaAdmitter(
-            quota, clock=clock or SystemClock(), admits_when_away=admits_when_away, is_shadow=is_shadow
+            quota, clock=clock or SystemClock(), admits_when_unreachable=admits_when_unreachable, is_shadow=is_shadow
         )
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        asked = self._door.ask(WsgiRequest(environ))
-        if asked is None:
+        admission = self._rules.classify(WsgiRequest(environ))
+        if admission is None:
             return self._app(environ, start_response)
-        told, answer = self._decide(asked)
+        headers_, answer = self._decide(admission)
         if answer is not None:
             return _refuse(answer, environ, start_response)
-        return self._app(environ, _adding(told, start_response) if told else start_response)
+        return self._app(environ, _with_headers(headers_, start_response) if headers_ else start_response)
 
-    def _decide(self, asked: AdmissionRequest) -> tuple[dict[str, str], Response | None]:
-        if self._quota.is_away:
-            return {}, self._quota.away()
+    def _decide(self, admission: AdmissionRequest) -> tuple[dict[str, str], Response | None]:
+        if self._quota.is_limiter_unreachable:
+            return {}, self._quota.unavailable_response()
         try:
-            (answer,) = self._limiter.check_now([self._quota.quota.request(asked)])
-            return self._quota.answered(asked, answer)
+            (answer,) = self._limiter.check_now([self._quota.quota.request(admission)])
+            return self._quota.on_response(admission, answer)
         except Unavailable as error:
-            return {}, self._quota.failed(error)
+            return {}, self._quota.on_limiter_error(error)
 
 
-class _Followed:
-    """An answer that is made bit by bit, and watched until its last bit or until nobody wants more of it."""
+class _TrackedBody:
+    """An iterated response, tracked until its last part or until the server closes it."""
 
     def __init__(
-        self, parts: Iterable[bytes], course: OutcomeTracker, tell: Callable[[BaseException | None], None]
+        self, parts: Iterable[bytes], tracker: OutcomeTracker, tell: Callable[[BaseException | None], None]
     ) -> None:
         self._parts = parts
         self._next: Iterator[bytes] | None = None
-        self._course = course
-        self._tell = tell
+        self._tracker = tracker
+        self._report = tell
 
     def __iter__(self) -> Iterator[bytes]:
         return self
@@ -165,30 +167,30 @@ class _Followed:
                 self._next = iter(self._parts)
             return next(self._next)
         except StopIteration:
-            self._course.ended()
-            self._tell(None)
+            self._tracker.on_end()
+            self._report(None)
             raise
         except BaseException as error:
-            self._tell(error)
+            self._report(error)
             raise
 
     def close(self) -> None:
-        if not self._course.is_over:
-            self._course.lost()
-        self._tell(None)
+        if not self._tracker.is_over:
+            self._tracker.on_disconnect()
+        self._report(None)
         close = getattr(self._parts, "close", None)
         if close is not None:
             close()
 
 
-def _is_at_hand(parts: Iterable[bytes], environ: "WSGIEnvironment") -> bool:
-    """Whether the server had better get the answer itself: of a list it sees the length, a file it sends by itself."""
+def _is_complete(parts: Iterable[bytes], environ: "WSGIEnvironment") -> bool:
+    """Whether to pass the response to the server as it is: of a list it sees the length, a file it sends itself."""
     wrapper = environ.get("wsgi.file_wrapper")
     return isinstance(parts, list | tuple) or (isinstance(wrapper, type) and isinstance(parts, wrapper))
 
 
-def _adding(fields: dict[str, str], start_response: "StartResponse") -> "StartResponse":
-    """Starts with these headers added."""
+def _with_headers(fields: dict[str, str], start_response: "StartResponse") -> "StartResponse":
+    """`start_response` with these headers added."""
 
     def start(status: str, given: Headers, exc_info: Any = None, /) -> Callable[[bytes], object]:
         added = [*given, *fields.items()]
@@ -207,29 +209,35 @@ def _refuse(response: Response, environ: "WSGIEnvironment", start_response: "Sta
 
 
 class BlockingLimiter:
-    """Waits for a limiter in the caller's thread; any number of threads may share it."""
+    """A limiter in an event loop of its own, on its own thread; callers of any number of threads wait for it.
+
+        limiter = BlockingLimiter(lambda: open_limiter("redis://cache:6379", clock=SystemClock()))
+
+    A caller waits at most `wait_s_max`. In servers that fork, create it in each worker process after the fork: the
+    thread does not survive a fork.
+    """
 
     def __init__(self, open_: Callable[[], Awaitable[RateLimiter]], *, wait_s_max: float = WAIT_S_MAX) -> None:
-        """`open_` is called in the loop, so that the limiter belongs to it."""
+        """`open_` is called in the loop, so that the limiter is bound to it."""
         self._wait_s_max = wait_s_max
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="argosy-limits", daemon=True)
         self._thread.start()
         try:
-            self._limiter = self._await(_awaited(open_), OPEN_S_MAX)
+            self._limiter = self._await(_await_open(open_), OPEN_S_MAX)
         except BaseException:
-            self._end()
+            self._stop()
             raise
 
     def check_now(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
         return self._await(self._limiter.check(requests), self._wait_s_max)
 
     def close(self) -> None:
-        """Closes the limiter and ends the thread; to be called once, when nobody asks any more."""
+        """Closes the limiter and ends the thread; to be called once, after the last check."""
         try:
             self._await(self._limiter.close(), OPEN_S_MAX)
         finally:
-            self._end()
+            self._stop()
 
     def __enter__(self) -> Self:
         return self
@@ -242,22 +250,22 @@ class BlockingLimiter:
     def _await(self, work: Coroutine[Any, Any, T], wait_s_max: float) -> T:
         if self._loop.is_closed():
             work.close()
-            raise Unavailable("the limiter has been closed: open a new one")
+            raise Unavailable("the limiter is closed: open a new one")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(wait_s_max)
         except TimeoutError as error:
             future.cancel()
-            raise Unavailable(f"the limiter did not answer within {wait_s_max} s, hits may count") from error
+            raise Unavailable(f"limiter timed out after {wait_s_max} s; the hits may have been counted") from error
         except CancelledError as error:
-            raise Unavailable("the limiter was closed while it was asked") from error
+            raise Unavailable("the limiter was closed during the call") from error
 
-    def _end(self) -> None:
+    def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(OPEN_S_MAX)
         if not self._thread.is_alive():
             self._loop.close()
 
 
-async def _awaited(open_: Callable[[], Awaitable[T]]) -> T:
+async def _await_open(open_: Callable[[], Awaitable[T]]) -> T:
     return await open_()
