@@ -80,5 +80,5 @@ def test_a_name_is_no_extractor() -> None:
 
 def test_an_id_that_is_a_number_is_told() -> None:
     number: Any = 7
-    with pytest.raises(Invalid, match="a client's id is text or bytes, not 7: mend the function client_of"):
+    with pytest.raises(Invalid, match="a client id is text or bytes, not 7: fix the function client_of"):
         classify(RequestRules(lambda _: number, None, ()))
