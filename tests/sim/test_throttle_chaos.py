@@ -42,7 +42,7 @@ def test_load_is_heavy_enough_to_be_throttled_and_faults_are_felt() -> None:
     chaos.run()
     instances = chaos.world.instances
     assert sum(instance.throttle.stats().throttled for instance in instances) > 100
-    assert sum(instance.storage.figures.errors for instance in instances) > 0
+    assert sum(instance.storage.counters.errors for instance in instances) > 0
     assert any(instance.clock.skew_s for instance in instances)
 
 
@@ -109,7 +109,7 @@ def test_a_decision_and_a_bucket_outside_the_bounds_are_noticed() -> None:
     world, checker, findings = watched()
     throttle = world.instances[0].throttle
     throttle.report("a", Outcome.FAILURE)
-    throttle._windows.main.used()[0].probability = 1.5
+    throttle._windows.main.existing_buckets()[0].probability = 1.5
     checker.on_decision(world.instances[0], Decision(throttled=True, probability=-0.1))
     checker.look()
     assert told(findings)[0] == "THR-1 i0 decided with probability -0.1"

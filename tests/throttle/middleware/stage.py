@@ -60,21 +60,21 @@ class Played:
         return await asyncio.get_running_loop().create_future()  # nothing more ever comes
 
     async def send(self, message: Message) -> None:
-        self.on_asgi_sent.append(message)
+        self.sent.append(message)
 
     @property
     def status(self) -> int:
-        return int(next(m["status"] for m in self.on_asgi_sent if m["type"].endswith("response.start")))
+        return int(next(m["status"] for m in self.sent if m["type"].endswith("response.start")))
 
     @property
     def headers(self) -> dict[str, str]:
-        return {name.decode(): value.decode() for name, value in self.on_asgi_sent[0].get("headers", ())}
+        return {name.decode(): value.decode() for name, value in self.sent[0].get("headers", ())}
 
     @property
     def error(self) -> dict[str, Any]:
-        body = b"".join(message.get("body", b"") for message in self.on_asgi_sent)
-        headers_: dict[str, Any] = json.loads(body)["error"]
-        return headers_
+        body = b"".join(message.get("body", b"") for message in self.sent)
+        error: dict[str, Any] = json.loads(body)["error"]
+        return error
 
 
 async def play(app: App, scope: Message | None = None, *incoming: Message) -> Played:

@@ -38,7 +38,7 @@ def throttle() -> FairThrottle:
 
 async def test_a_request_passes_untouched_as_long_as_nothing_fails(throttle: FairThrottle) -> None:
     played = await play(FairAdmission(answering(200), throttle))
-    assert played.on_asgi_sent == [STARTED, ENDED]
+    assert played.sent == [STARTED, ENDED]
 
 
 async def test_a_blamed_client_is_refused_in_our_error_form(throttle: FairThrottle) -> None:
@@ -206,7 +206,7 @@ async def test_lifespan_passes_by(throttle: FairThrottle) -> None:
 
     played = await play(FairAdmission(app, throttle), {"type": "lifespan"}, {"type": "lifespan.startup"})
     assert seen == [({"type": "lifespan"}, {"type": "lifespan.startup"})]
-    assert played.on_asgi_sent == [{"type": "lifespan.startup.complete"}]
+    assert played.sent == [{"type": "lifespan.startup.complete"}]
 
 
 async def accepting(scope: Any, receive: Any, send: Any) -> None:
@@ -221,14 +221,14 @@ CONNECT, HUNG_UP = {"type": "websocket.connect"}, {"type": "websocket.disconnect
 async def test_websockets_pass_by_unless_asked_for(throttle: FairThrottle) -> None:
     blame(throttle, CLIENT)
     played = await play(FairAdmission(accepting, throttle), scope_of(kind="websocket"), CONNECT, HUNG_UP)
-    assert played.on_asgi_sent == [{"type": "websocket.accept"}]
+    assert played.sent == [{"type": "websocket.accept"}]
 
 
 async def test_a_websocket_is_refused_by_closing_it(throttle: FairThrottle) -> None:
     blame(throttle, CLIENT)
     app = FairAdmission(silent, throttle, admits_websockets=True)
     played = await play(app, scope_of(kind="websocket"), CONNECT)
-    assert [(message["type"], message["code"]) for message in played.on_asgi_sent] == [("websocket.close", 1013)]
+    assert [(message["type"], message["code"]) for message in played.sent] == [("websocket.close", 1013)]
     assert played.incoming == []
 
 
@@ -236,7 +236,7 @@ async def test_a_websocket_is_refused_with_a_status_where_the_server_can(throttl
     blame(throttle, CLIENT)
     app = FairAdmission(silent, throttle, admits_websockets=True)
     played = await play(app, scope_of(kind="websocket", extensions={"websocket.http.response": {}}), CONNECT)
-    assert played.on_asgi_sent[0]["type"] == "websocket.http.response.start"
+    assert played.sent[0]["type"] == "websocket.http.response.start"
     assert (played.status, played.headers["retry-after"]) == (429, "60")
 
 

@@ -25,10 +25,10 @@ class Unwell(MemoryLimiter):
 
     why: Exception | None = None
     is_hanging = False
-    admission = 0
+    calls = 0
 
     async def check(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
-        self.asked += 1
+        self.calls += 1
         if self.is_hanging:
             await asyncio.get_running_loop().create_future()
         if self.why is not None:
@@ -87,7 +87,7 @@ async def test_shadow_mode_counts_and_lets_pass(limiter: Unwell, clock: HandCloc
 async def test_websockets_are_counted_if_asked_for(limiter: Unwell, clock: HandClock) -> None:
     app = LimitAdmission(answering(200), limiter, TWO, admits_websockets=True, clock=clock)
     played = [await play(app, scope_of(kind="websocket"), {"type": "websocket.connect"}) for _ in range(3)]
-    assert [each.on_asgi_sent[0]["type"] for each in played][1:] == ["http.response.start", "websocket.close"]
+    assert [each.sent[0]["type"] for each in played][1:] == ["http.response.start", "websocket.close"]
 
 
 async def test_while_the_limiter_is_away_everybody_passes(
@@ -97,7 +97,7 @@ async def test_while_the_limiter_is_away_everybody_passes(
     app = LimitAdmission(answering(200), limiter, TWO, clock=clock)
     with caplog.at_level(logging.WARNING, logger="argosy"):
         assert [(await play(app)).status for _ in range(5)] == [200] * 5
-    assert limiter.asked == 1, "who is away is not asked by every request"
+    assert limiter.calls == 1, "who is away is not asked by every request"
     assert caplog.text.count("limiter unreachable") == 1
 
 
@@ -108,7 +108,7 @@ async def test_requests_under_way_when_the_limiter_fails_are_one_line_in_the_log
     app = LimitAdmission(answering(200), limiter, TWO, wait_s_max=0.01, clock=clock)
     with caplog.at_level(logging.WARNING, logger="argosy"):
         await asyncio.gather(*(play(app) for _ in range(5)))
-    assert limiter.asked == 5
+    assert limiter.calls == 5
     assert caplog.text.count("limiter unreachable") == 1
 
 
@@ -134,7 +134,7 @@ async def test_nobody_waits_longer_than_the_bound(limiter: Unwell, clock: HandCl
     limiter.is_hanging = True
     app = LimitAdmission(answering(200), limiter, TWO, wait_s_max=0.01, clock=clock)
     assert (await play(app)).status == 200
-    assert limiter.asked == 1
+    assert limiter.calls == 1
 
 
 async def test_a_quota_is_shared_through_redis(server: Valkey) -> None:

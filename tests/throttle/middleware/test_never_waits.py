@@ -33,7 +33,7 @@ def steps(app: Any) -> int:
         try:
             request.send(None)
         except StopIteration:
-            assert played.on_asgi_sent
+            assert played.sent
             return count
         count += 1
 

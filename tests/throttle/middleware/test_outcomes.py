@@ -16,13 +16,13 @@ GONE = {"type": "http.disconnect"}
 
 def tracker(*messages: dict[str, Any], outcomes: OutcomeRules | None = None) -> OutcomeTracker:
     """How a request has gone, told by what was sent and what was received."""
-    headers_ = OutcomeTracker(outcomes or OutcomeRules())
+    found = OutcomeTracker(outcomes or OutcomeRules())
     for message in messages:
         if message["type"].endswith("disconnect"):
-            headers_.on_asgi_received(message)
+            found.on_asgi_received(message)
         else:
-            headers_.on_asgi_sent(message)
-    return headers_
+            found.on_asgi_sent(message)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -93,16 +93,16 @@ class Quota:
         # The limiter may use the clock of another machine.
         reset_s = min(max((answer.reset_time - now_ms) / 1000, 0.0), self.window_s)
         most = self.limit if self.algorithm == Algorithm.TOKEN_BUCKET else self.burst or self.limit
-        headers_ = {
+        fields = {
             headers.POLICY: headers.policy_item(self.name, quota=most, window_s=self.window_s),
             headers.LIMIT: headers.limit_item(self.name, remaining=answer.remaining, reset_s=reset_s),
         }
         if answer.status != Status.OVER_LIMIT:
-            return QuotaResult(headers_, None)
+            return QuotaResult(fields, None)
         if self.algorithm == Algorithm.LEAKY_BUCKET:  # capacity leaks back continuously, not at the reset
             missing = max(ceil(admission.cost) - answer.remaining, 1)
             reset_s = min(missing * self.window_s / self.limit, self.window_s)
-        return QuotaResult(headers_, max(reset_s, RETRY_AFTER_S_MIN))
+        return QuotaResult(fields, max(reset_s, RETRY_AFTER_S_MIN))
 
 
 class QuotaResult(NamedTuple):

@@ -111,11 +111,11 @@ class LimitAdmission:
         if admission is None:
             await self._app(scope, receive, send)
             return
-        headers_, answer = await self._decide(admission)
+        fields, answer = await self._decide(admission)
         if answer is not None:
             await _refuse(answer, scope, receive, send)
         else:
-            await self._app(scope, receive, _with_headers(headers_, send) if headers_ else send)
+            await self._app(scope, receive, _with_headers(fields, send) if fields else send)
 
     async def _decide(self, admission: AdmissionRequest) -> tuple[dict[str, str], Response | None]:
         if self._quota.is_limiter_unreachable:

@@ -132,10 +132,10 @@ class WsgiLimitAdmission:
         admission = self._rules.classify(WsgiRequest(environ))
         if admission is None:
             return self._app(environ, start_response)
-        headers_, answer = self._decide(admission)
+        fields, answer = self._decide(admission)
         if answer is not None:
             return _refuse(answer, environ, start_response)
-        return self._app(environ, _with_headers(headers_, start_response) if headers_ else start_response)
+        return self._app(environ, _with_headers(fields, start_response) if fields else start_response)
 
     def _decide(self, admission: AdmissionRequest) -> tuple[dict[str, str], Response | None]:
         if self._quota.is_limiter_unreachable:
