@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from argosy.gateway.content.model import Backend
 from argosy.gateway.content.service import ContentGateway
-from argosy.gateway.content.settings import ContentSettings
+from argosy.gateway.settings import ContentSettings
 from tests.ipni.assigner.site import Site, chains, site, wrote
 from tests.ipni.indexer.stage import Chain
 

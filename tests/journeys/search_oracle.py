@@ -138,7 +138,7 @@ def complaints(
 
 
 def _told(answer: SearchResult) -> tuple[Any, ...]:
-    files = json.loads(msgspec.json.encode(responses.found_files(answer)))
+    files = json.loads(msgspec.json.encode(responses.files_of(answer)))
     return _files(files), answer.stats.files, answer.stats.matches, [each.value for each in answer.limits_hit]
 
 

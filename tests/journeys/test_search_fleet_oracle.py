@@ -22,7 +22,7 @@ def told(oracle: Oracle, *names: str) -> dict[str, Any]:
     shelf = IndexSet(oracle.index(name) for name in names)
     answer = shelf.search_now(parse(QUERY).query, options(QUERY))
     shelf.close()
-    said: dict[str, Any] = json.loads(msgspec.json.encode(responses.search_reply(answer, QUERY)))
+    said: dict[str, Any] = json.loads(msgspec.json.encode(responses.search_response(answer, QUERY)))
     return said
 
 

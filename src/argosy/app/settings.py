@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 
 from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded, declared, load, setting
-from argosy.gateway.content.settings import ContentSettings
-from argosy.gateway.settings import GatewaySettings
-from argosy.gateway.v1.settings import ApiSettings
+from argosy.gateway.settings import ApiSettings, ContentSettings, GatewaySettings
 from argosy.ipni.assigner.settings import AssignerSettings
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, SyncSettings

@@ -55,7 +55,7 @@ def classify(fleet: FleetStatus, *, since_ms: float = 0.0) -> IndexProgress:
     for each in fleet.repositories:
         if each.state in (RepoState.READY, RepoState.DRAINING):
             ready.append(each)
-        elif each.state is RepoState.FAILED and (each.wish.last_failed_at or 0) >= since_ms:
+        elif each.state is RepoState.FAILED and (each.spec.last_failed_at or 0) >= since_ms:
             failed.append(each)
         else:
             pending.append(each)

@@ -28,13 +28,13 @@ class SlotHolder(msgspec.Struct, frozen=True):
 
 
 class RepoView(msgspec.Struct, frozen=True):
-    """A repository: what is wished for it, who holds it, and how far that node is."""
+    """A repository: its desired state, its holders, and the status that the best of them reports."""
 
     name: str
     state: RepoState
-    wish: RepoSpec
+    spec: RepoSpec
     holders: tuple[SlotHolder, ...] = ()  # the primary first
-    status: RepoStatus | None = None  # of the best seat, if its node answered
+    status: RepoStatus | None = None  # of the best holder, if its node responded
     reason: str = ""  # why it is not ready, or not up to date
 
 

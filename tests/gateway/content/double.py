@@ -15,7 +15,7 @@ from argosy.base.metrics import Metrics
 from argosy.gateway.content.http import content_app
 from argosy.gateway.content.model import Backend
 from argosy.gateway.content.service import ContentGateway
-from argosy.gateway.content.settings import ContentSettings
+from argosy.gateway.settings import ContentSettings
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json, results

@@ -2,11 +2,11 @@
 
 from argosy.base.clock import seeded_random
 from argosy.gateway.breaker import BreakerState
-from argosy.gateway.content.answer_cache import AnswerCache, results_bytes, store_answer
 from argosy.gateway.content.backend_tracker import BackendTracker
 from argosy.gateway.content.gather_machine import GatherMachine
 from argosy.gateway.content.model import BackendOutcome, MergedAnswer, MissingBackend
-from argosy.gateway.content.settings import ContentSettings
+from argosy.gateway.content.service import AnswerCache, results_bytes, store_answer
+from argosy.gateway.settings import ContentSettings
 from tests.ipni.web.making import result
 
 SETTINGS = ContentSettings(breaker_first_s=1.0, breaker_ceiling_s=8.0, stall_s=2.0, requests_max=20)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.gateway.content.lines import Lines
 from argosy.gateway.content.merge import merged, merged_keys, merged_providers, newest, only
+from argosy.gateway.content.reply_parser import Lines
 from argosy.ipni.formats import metadata
 from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider, ProviderResult
 from tests.ipni.web.making import AD, CONTENT, A, B, C, result

@@ -9,10 +9,10 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
 from argosy.gateway.content import telemetry
-from argosy.gateway.content.backends.pool_file import PoolFileWatcher, read_backends
 from argosy.gateway.content.model import Backend, BackendOutcome, MissingBackend, format_missing
+from argosy.gateway.content.pool_file import PoolFileWatcher, read_backends
 from argosy.gateway.content.service import ContentGateway
-from argosy.gateway.content.settings import ContentSettings
+from argosy.gateway.settings import ContentSettings
 
 
 def pool(*numbers: int) -> str:

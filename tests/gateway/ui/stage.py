@@ -12,7 +12,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from argosy.base.http import EXCEPTION_HANDLERS, exception_handlers
-from argosy.gateway.ui import Site
+from argosy.gateway.ui import WebUi
 from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.search.backends.git_hosts import addresses
 from argosy.search.backends.memory import File, MemorySource
@@ -114,12 +114,12 @@ def fleet_of(*more: Index, warming: Iterable[str] = ()) -> Fleet:
 
 @asynccontextmanager
 async def visiting(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
-    async with web_of(Site(fleet.gateway)) as client:
+    async with web_of(WebUi(fleet.gateway)) as client:
         yield client
 
 
 @asynccontextmanager
-async def web_of(site: Site) -> AsyncIterator[httpx.AsyncClient]:
+async def web_of(site: WebUi) -> AsyncIterator[httpx.AsyncClient]:
     """A client straight into the pages; what they raise, the test sees."""
     web = Starlette(routes=site.routes(), exception_handlers=exception_handlers(site.error_page))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url="http://fleet") as client:
@@ -129,7 +129,7 @@ async def web_of(site: Site) -> AsyncIterator[httpx.AsyncClient]:
 @asynccontextmanager
 async def served(fleet: Fleet) -> AsyncIterator[str]:
     """The pages and what they link to, on a port of this machine."""
-    site = Site(fleet.gateway)
+    site = WebUi(fleet.gateway)
     zoekt = zoekt_routes(
         fleet.gateway, names=lambda: fleet.specs, search_page=site.search_page, print_page=site.print_page
     )

@@ -1,8 +1,8 @@
 """A file's page: what it says of the file, and where its links lead."""
 
-from argosy.gateway.ui.code_host_links import web_url
 from argosy.gateway.ui.files import OUTLINE_MAX, SHOWN_BYTES_MAX, SHOWN_LINES_MAX, file_view, outline_view
-from argosy.gateway.ui.syntax_colors import COLOURED_CHARACTERS_MAX
+from argosy.gateway.ui.highlight import COLORED_CHARACTERS_MAX
+from argosy.gateway.ui.links import web_url
 from argosy.search.backends.git_hosts import addresses
 from argosy.search.fleet.model import FileText, OutlineEntry
 from argosy.search.model import Branch, Repository
@@ -41,7 +41,7 @@ def test_the_way_down_is_linked_and_branches_can_be_changed() -> None:
 
 
 def test_a_large_file_is_shown_without_colours_and_a_larger_one_in_part() -> None:
-    plain = file_view(text(b"x = 1\n" * (COLOURED_CHARACTERS_MAX // 6 + 1)), "")
+    plain = file_view(text(b"x = 1\n" * (COLORED_CHARACTERS_MAX // 6 + 1)), "")
     assert "without syntax colors" in plain.notes[0]
     assert plain.lines[0] == "x = 1"
     cut = file_view(text(b"x" * (SHOWN_BYTES_MAX + 1)), "")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from argosy.gateway.ui.help import EXAMPLES, MEANINGS, WORDS, field_examples
-from argosy.gateway.ui.query_kind import asks_for_repositories
+from argosy.gateway.ui.pages import EXAMPLES, MEANINGS, WORDS, field_examples
+from argosy.gateway.ui.results import is_repository_query
 from argosy.search.query import parse
 from argosy.search.query.fields import Field
 
@@ -20,9 +20,9 @@ def test_every_example_can_be_asked(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["repo:x", "type:repo foo", "archived:no repo:x", "r:x -r:y", "fork:yes or public:no"])
 def test_a_query_about_no_file_lists_repositories(text: str) -> None:
-    assert asks_for_repositories(parse(text).query)
+    assert is_repository_query(parse(text).query)
 
 
 @pytest.mark.parametrize("text", ["foo", "repo:x foo", "lang:go", "f:x", "type:file repo:x foo", '""'])
 def test_a_query_about_files_lists_files(text: str) -> None:
-    assert not asks_for_repositories(parse(text).query)
+    assert not is_repository_query(parse(text).query)

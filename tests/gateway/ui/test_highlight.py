@@ -1,4 +1,4 @@
-"""Lines of code as HTML: escaped, marked where the matches are, and otherwise the text."""
+"""Lines of code as HTML: escaped, highlight_line where the matches are, and otherwise the text."""
 
 from html import unescape
 from html.parser import HTMLParser
@@ -6,17 +6,16 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.gateway.ui.highlight import lines_of, marked, spans_of, text_of
-from argosy.gateway.ui.syntax_colors import coloured
+from argosy.gateway.ui.highlight import color_syntax, highlight_line, lines_of, spans_of, text_of
 from argosy.search.model import Location, Range
 
 
 class Reader(HTMLParser):
-    """The text of a fragment, which parts of it are marked, and its tags."""
+    """The text of a fragment, which parts of it are highlight_line, and its tags."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
-        self.text, self.marked, self.tags, self.depth = "", "", set[str](), 0
+        self.text, self.highlight_line, self.tags, self.depth = "", "", set[str](), 0
         self.feed(html)
         self.close()
 
@@ -29,7 +28,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
-        self.marked += data if self.depth else ""
+        self.highlight_line += data if self.depth else ""
 
 
 def at(offset: int) -> Location:
@@ -45,12 +44,12 @@ def test_a_text_with_marks_is_the_text_and_the_marks(text: str, ends: list[tuple
     bounds = [len(text[: min(place, len(text))].encode()) for pair in ends for place in sorted(pair)]
     ranges = [Range(at(first), at(last)) for first, last in zip(bounds[::2], bounds[1::2], strict=True)]
     spans = spans_of(content, ranges)
-    lines = [Reader(str(line)) for line in lines_of(coloured(text, "Python"), spans)]
+    lines = [Reader(str(line)) for line in lines_of(color_syntax(text, "Python"), spans)]
     assert "\n".join(line.text for line in lines) == text.removesuffix("\n")
     assert set().union(*(line.tags for line in lines)) <= {"mark", "span"}
     inside = {place for each in ranges for place in range(each.start.offset, each.end.offset)}
     expected = "".join(sign for number, sign in enumerate(text) if len(text[:number].encode()) in inside)
-    assert "".join(line.marked for line in lines) == expected.replace("\n", "")
+    assert "".join(line.highlight_line for line in lines) == expected.replace("\n", "")
 
 
 def test_markup_in_a_file_stays_text() -> None:
@@ -80,4 +79,4 @@ def test_ends_of_lines_of_other_systems_are_not_shown() -> None:
 
 
 def test_a_name_with_a_newline_is_one_line() -> None:
-    assert marked("a\nb", [(0, 1)]) == "<mark>a</mark> b"
+    assert highlight_line("a\nb", [(0, 1)]) == "<mark>a</mark> b"

@@ -7,8 +7,8 @@ from hashlib import sha256
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.gateway.ui import Site
-from argosy.gateway.ui.holders import OTHERS_MAX, FileHolder, others_view
+from argosy.gateway.ui import WebUi
+from argosy.gateway.ui.files import OTHERS_MAX, FileHolder, others_view
 from tests.gateway.ui.stage import CRANE, HARBOUR, fleet_of, web_of
 
 PAGE = f"/r/{HARBOUR}/-/cmd/crane/crane.go"
@@ -34,7 +34,7 @@ class Known:
 async def page(holders: Known | None) -> str:
     fleet = fleet_of()
     try:
-        async with web_of(Site(fleet.gateway, holders=holders)) as client:
+        async with web_of(WebUi(fleet.gateway, holders=holders)) as client:
             answer = await client.get(PAGE)
             assert answer.status_code == 200
             return answer.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.gateway.ui.notices import NAMES_MAX, Tone, missing_notices, notices
+from argosy.gateway.ui.results import NAMES_MAX, Tone, missing_notices, notices
 from argosy.search.model import Chunk, FileMatch, LimitHit, Location, Missing, MissingReason, SearchResult
 
 

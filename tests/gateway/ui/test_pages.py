@@ -10,7 +10,7 @@ import pytest
 
 from argosy.base.errors import Throttled
 from argosy.gateway.ports import AdmissionTicket
-from argosy.gateway.ui import Site
+from argosy.gateway.ui import WebUi
 from argosy.gateway.ui.links import file_url, folder_url
 from tests.gateway.ui.stage import COMMIT, HARBOUR, HOSTILE_NAME, WILD, fleet_of, served, visiting, web_of
 from tests.gateway.zoekt.stage import Fleet
@@ -184,7 +184,7 @@ async def test_a_file_shows_its_text_outline_marks_and_links(client: httpx.Async
     assert 'href="#L9" title="class Ship, line 9"' in page
     assert f'href="{BERTHS}?v={COMMIT}"' in page
     assert f"https://github.com/argosy/harbour/blob/{COMMIT}/src/harbour/berths.py" in page
-    assert "400        # metres" not in page  # it is coloured
+    assert "400        # metres" not in page  # it is color_syntax
     assert "# metres" in page
 
 
@@ -278,7 +278,7 @@ class Closed:
 
 
 async def test_a_client_that_has_to_wait_is_told_how_long(fleet: Fleet) -> None:
-    async with web_of(Site(fleet.gateway, admission=Closed())) as client:
+    async with web_of(WebUi(fleet.gateway, admission=Closed())) as client:
         answer = await client.get("/search?q=needle")
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
         assert "Too many requests" in answer.text

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.gateway.ui.treemap import TreemapBox, treemap
+from argosy.gateway.ui.fleet import TreemapBox, treemap
 
 BOX = TreemapBox(0.0, 0.0, 440.0, 130.0)
 

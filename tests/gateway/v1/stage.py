@@ -8,9 +8,9 @@ from starlette.routing import Route
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.gateway.ports import Admission
+from argosy.gateway.settings import ApiSettings
 from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.http import v1_routes
-from argosy.gateway.v1.settings import ApiSettings
 from argosy.registry import open_registry
 from argosy.registry.ports import RegistryStore
 from tests.gateway.zoekt.stage import Fleet, asking

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from argosy.gateway.v1.settings import ApiSettings
+from argosy.gateway.settings import ApiSettings
 from argosy.registry import catalog
 from tests.gateway.v1.stage import ADMIN, TOKEN, Api
 

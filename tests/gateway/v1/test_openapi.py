@@ -9,8 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from argosy import __version__
-from argosy.gateway.v1.openapi import document
-from argosy.gateway.v1.operations import NDJSON, OPERATIONS, Operation
+from argosy.gateway.v1.operations import NDJSON, OPERATIONS, Operation, document
 from tests.architecture.tree import ROOT
 from tests.gateway.v1.stage import ADMIN, Api
 from tests.gateway.zoekt.stage import HELLO

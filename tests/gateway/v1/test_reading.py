@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from argosy.base.errors import Throttled
-from argosy.gateway.v1.settings import ApiSettings
+from argosy.gateway.settings import ApiSettings
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import RepoSpec
 from tests.gateway.v1.stage import Api, opened

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 
 from argosy.base.errors import Unavailable
 from argosy.gateway.v1 import model as v1
-from argosy.gateway.v1.stream import events
+from argosy.gateway.v1.stream import stream_events
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.model import FileMatch, SearchResult, Stats
@@ -106,7 +106,7 @@ async def given(*steps: SearchResult | Exception) -> AsyncIterator[SearchResult]
 
 async def told(parts: AsyncIterator[SearchResult]) -> tuple[list[v1.StreamEvent], list[SearchResult]]:
     seen: list[SearchResult] = []
-    return [event async for event in events(parts, "q", seen.append)], seen
+    return [event async for event in stream_events(parts, "q", seen.append)], seen
 
 
 async def test_the_last_part_is_the_whole_and_not_told_twice() -> None:

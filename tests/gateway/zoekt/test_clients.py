@@ -129,5 +129,5 @@ async def test_the_tools_of_zoekt_mcp_work_for_an_agent(address: tuple[str, int]
         assert [(file["repo"], file["file"]) for file in found["files"]] == [(HELLO, "greet.go")]
         assert found["files"][0]["matches"][0]["symbols"][0]["name"] == "Greet"
         assert (await called("list_repos"))["count"] == 2
-        read = await called("get_file", repo=NOTES, path="today.txt")
-        assert read["content"].startswith("a needle in\n")
+        decode_request = await called("get_file", repo=NOTES, path="today.txt")
+        assert decode_request["content"].startswith("a needle in\n")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from argosy.gateway.zoekt.go_json import ZERO_TIME, decoded, encode, text, time_text
+from argosy.gateway.zoekt.go_compat import ZERO_TIME, decode_text, encode, text, time_text
 
 
 def test_what_could_open_a_tag_is_escaped_and_a_newline_ends_it() -> None:
@@ -24,7 +24,7 @@ def test_a_name_that_is_no_text_can_be_sent() -> None:
 
 @pytest.mark.parametrize("content", [b"ok \xc3\xa9", b"\xe2\x82", b"a\xff\xfeb"])
 def test_each_byte_outside_of_a_character_is_one_character(content: bytes) -> None:
-    shown = decoded(content)
+    shown = decode_text(content)
     assert len(shown) == len(content.decode("utf-8", "surrogateescape"))
     assert shown.encode()
 

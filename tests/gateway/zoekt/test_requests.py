@@ -11,29 +11,31 @@ from argosy.gateway.zoekt.requests import (
     SearchOpts,
     ZoektListRequest,
     ZoektSearchRequest,
-    bounded,
+    decode_request,
     needs_estimate,
     options_of,
-    read,
+    with_zoekt_limits,
 )
 from argosy.search.model import Form, Options
 
 
 def test_keys_match_whatever_their_case_and_unknown_ones_are_ignored() -> None:
     body = b'{"q":"x","oPTS":{"chunkmatches":true,"NUMCONTEXTLINES":3,"UseDocumentRanks":true,"Weight":0.5},"x":[{}]}'
-    asked = read(body, ZoektSearchRequest)
+    asked = decode_request(body, ZoektSearchRequest)
     assert asked.q == "x"
     assert (asked.opts.chunk_matches, asked.opts.num_context_lines) == (True, 3)
 
 
 def test_null_is_the_same_as_absent() -> None:
-    assert read(b'{"Q":null,"RepoIDs":null,"Opts":{"Whole":null}}', ZoektSearchRequest) == ZoektSearchRequest()
-    assert read(b'{"Opts":null}', ZoektListRequest) == ZoektListRequest()
+    assert (
+        decode_request(b'{"Q":null,"RepoIDs":null,"Opts":{"Whole":null}}', ZoektSearchRequest) == ZoektSearchRequest()
+    )
+    assert decode_request(b'{"Opts":null}', ZoektListRequest) == ZoektListRequest()
 
 
 def test_an_empty_list_of_repositories_is_not_the_same_as_none() -> None:
-    assert read(b'{"Q":"x","RepoIDs":[]}', ZoektSearchRequest).repo_ids == []
-    assert read(b'{"Q":"x"}', ZoektSearchRequest).repo_ids is None
+    assert decode_request(b'{"Q":"x","RepoIDs":[]}', ZoektSearchRequest).repo_ids == []
+    assert decode_request(b'{"Q":"x"}', ZoektSearchRequest).repo_ids is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_an_empty_list_of_repositories_is_not_the_same_as_none() -> None:
 )
 def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(Invalid, match="body"):
-        read(body, ZoektSearchRequest)
+        decode_request(body, ZoektSearchRequest)
 
 
 def test_the_bounds_of_a_request_that_names_none() -> None:
@@ -97,7 +99,7 @@ def test_durations_are_nanoseconds_and_have_a_ceiling() -> None:
 def test_the_limits_of_a_display_count_follow_the_number_of_documents(
     documents: int, index_limit: int, total_limit: int
 ) -> None:
-    options = bounded(Options(files_max=50), documents)
+    options = with_zoekt_limits(Options(files_max=50), documents)
     assert (options.index_match_limit, options.total_match_limit) == (index_limit, total_limit)
 
 

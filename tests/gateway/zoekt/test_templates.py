@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.gateway.zoekt.templates import evaluated, file_url
+from argosy.gateway.zoekt.go_compat import evaluate_template, host_file_url
 from argosy.search.backends.git_hosts import addresses
 
 FIELDS = {"Version": "abc", "Path": "dir/a b#c.go", "Branch": "main", "LineNumber": "7"}
@@ -22,18 +22,18 @@ FIELDS = {"Version": "abc", "Path": "dir/a b#c.go", "Branch": "main", "LineNumbe
     ],
 )  # fmt: skip
 def test_fields_and_joined_paths_are_filled_in_and_nothing_else_is(template: str, url: str) -> None:
-    assert evaluated(template, FIELDS) == url
+    assert evaluate_template(template, FIELDS) == url
 
 
 def test_a_line_has_its_fragment_and_a_repository_without_pages_has_no_address() -> None:
     told = addresses("github", "https://github.com/o/r")
-    url = file_url(told.file, told.line, version="abc", path="a.go", branch="main", line=3)
+    url = host_file_url(told.file, told.line, version="abc", path="a.go", branch="main", line=3)
     assert url == "https://github.com/o/r/blob/abc/a.go#L3"
-    assert file_url(told.file, told.line, version="abc", path="a.go", branch="main").endswith("/a.go")
-    assert file_url("", told.line, version="abc", path="a.go", branch="main", line=3) == ""
+    assert host_file_url(told.file, told.line, version="abc", path="a.go", branch="main").endswith("/a.go")
+    assert host_file_url("", told.line, version="abc", path="a.go", branch="main", line=3) == ""
 
 
 def test_a_field_that_stands_alone_cannot_change_the_rest_of_the_address() -> None:
     template = "https://host/?p=o/r;f={{.Path}};hb={{.Version}}"
-    url = file_url(template, "#l{{.LineNumber}}", version="c0ffee", path="a&b#c/d e.c", branch="main", line=7)
+    url = host_file_url(template, "#l{{.LineNumber}}", version="c0ffee", path="a&b#c/d e.c", branch="main", line=7)
     assert url == "https://host/?p=o/r;f=a%26b%23c/d%20e.c;hb=c0ffee#l7"

@@ -9,7 +9,7 @@ from textwrap import dedent
 
 import pytest
 
-from argosy.gateway.ui.help import EXAMPLES
+from argosy.gateway.ui.pages import EXAMPLES
 from argosy.search.kernels import ESSENTIAL, import_all, warm
 from argosy.search.kernels.worker import MODULE, Compilation, ProgressDisplay
 from tests.journeys.fleet import eventually

@@ -9,10 +9,10 @@ from argosy.app.roles.keyspace import open_query_frontend
 from argosy.base import logs
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Invalid
-from argosy.gateway.content.backends.pool_file import PoolFileWatcher
 from argosy.gateway.content.http import content_app
+from argosy.gateway.content.pool_file import PoolFileWatcher
 from argosy.gateway.content.service import ContentGateway
-from argosy.gateway.content.settings import ContentSettings
+from argosy.gateway.settings import ContentSettings
 
 log = logs.get("app")
 

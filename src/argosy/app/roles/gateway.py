@@ -19,13 +19,12 @@ from argosy.base.metrics import Metrics
 from argosy.gateway.admission import AlwaysAdmit, FairAdmission
 from argosy.gateway.ports import Admission
 from argosy.gateway.service import Gateway
-from argosy.gateway.settings import GatewaySettings
-from argosy.gateway.ui import Site
-from argosy.gateway.ui.holders import FileHolder, HolderLookup
+from argosy.gateway.settings import ApiSettings, GatewaySettings
+from argosy.gateway.ui import WebUi
+from argosy.gateway.ui.files import FileHolder, HolderLookup
 from argosy.gateway.ui.links import folder_url
 from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.http import v1_routes
-from argosy.gateway.v1.settings import ApiSettings
 from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.ports import FindApi
@@ -105,9 +104,9 @@ async def gateway(process: Process) -> None:
     process.gateway = gateway
     process.ready.append(gateway.is_ready)
     admission = await _admission(process)
-    site = Site(gateway, admission=admission, holders=_add_finds(process))
-    process.closing.callback(site.close)
-    process.error_page = site.error_page
+    web_ui = WebUi(gateway, admission=admission, holders=_add_finds(process))
+    process.closing.callback(web_ui.close)
+    process.error_page = web_ui.error_page
     assert process.registry is not None, "the catalog has opened it"
     registry = process.registry
 
@@ -121,12 +120,12 @@ async def gateway(process: Process) -> None:
     process.routes += zoekt_routes(
         gateway,
         names=lambda: catalog.specs,
-        search_page=site.search_page,
-        print_page=site.print_page,
+        search_page=web_ui.search_page,
+        print_page=web_ui.print_page,
         admission=admission,
         is_ready=process.is_ready,
     )
-    process.routes += [*site.routes(), _scale_route(gateway)]
+    process.routes += [*web_ui.routes(), _scale_route(gateway)]
     process.status = partial(gateway.status, is_fresh=True)
 
 

@@ -14,7 +14,7 @@ from argosy.app.http_server import bind_listener, listener_address, serve_app
 from argosy.gateway.content.http import content_app
 from argosy.gateway.content.model import Backend
 from argosy.gateway.content.service import ContentGateway
-from argosy.gateway.content.settings import ContentSettings
+from argosy.gateway.settings import ContentSettings
 
 HOST = "127.0.0.1"
 

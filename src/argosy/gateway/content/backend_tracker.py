@@ -11,8 +11,8 @@ from argosy.base.clock import Random
 from argosy.base.retry import Backoff
 from argosy.gateway.breaker import Breaker, BreakerState
 from argosy.gateway.content.model import BackendOutcome
-from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.load_balancer import NodeStats
+from argosy.gateway.settings import ContentSettings
 
 LATE_FACTOR = 4.0
 

@@ -18,9 +18,9 @@ from argosy.gateway.content.gather_runner import GatherRunner, IsFound
 from argosy.gateway.content.http1_client import Http1Client, Http1Response
 from argosy.gateway.content.model import Backend, BackendOutcome, MissingBackend
 from argosy.gateway.content.reply_parser import ParsedReply
-from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.content.telemetry import ContentTelemetry
 from argosy.gateway.errors import Overloaded
+from argosy.gateway.settings import ContentSettings
 
 T = TypeVar("T")
 

@@ -15,9 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import json_response, read_body
-from argosy.gateway.content.find_fast_path import LINES, PATHS, RoutedFindFastPath, send_error, send_stream
+from argosy.gateway.content.find_fast_path import LINES, PATHS, RoutedFindFastPath, headers_of, send_error, send_stream
 from argosy.gateway.content.model import InconclusiveFind, MergedAnswer, MissingBackend
-from argosy.gateway.content.response_headers import headers_of
 from argosy.gateway.content.service import ContentGateway
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.bases import from_base58

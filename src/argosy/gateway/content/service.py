@@ -8,35 +8,64 @@ was; an answer that lacks something is not. Identical finds that meet are one.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from argosy.base.cache import Cache
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.metrics import Metrics
 from argosy.base.single_flight import SingleFlight
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.content import backend_requests, merge, reply_parser
-from argosy.gateway.content.answer_cache import (
-    AnswerCache,
-    keys_bytes,
-    providers_bytes,
-    results_bytes,
-    store_answer,
-)
 from argosy.gateway.content.dispatcher import ContentDispatcher
 from argosy.gateway.content.find_stream import CachedStream, FindStream
 from argosy.gateway.content.http1_client import Http1Client
 from argosy.gateway.content.model import Backend, MergedAnswer, MissingBackend
 from argosy.gateway.content.reply_parser import ParsedReply
-from argosy.gateway.content.settings import ContentSettings
 from argosy.gateway.content.telemetry import ContentTelemetry
+from argosy.gateway.settings import ContentSettings
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json
 from argosy.ipni.web.lookup_params import ResponseFormat
 from argosy.ipni.web.measured_finds import RESULTS_MAX
 from argosy.ipni.web.results import Found
+
+RECORD_BYTES = 600  # approximate overhead of the Python objects of a record
+SET_BYTES = 300
+
+# The caller decides which type of answer belongs to which type of key.
+AnswerCache: TypeAlias = Cache[Hashable, MergedAnswer[Any]]
+
+
+def store_answer(
+    cache: AnswerCache, key: Hashable, answer: MergedAnswer[Any], *, size_bytes: int, ttl_s: float, now: float
+) -> None:
+    """Store a complete answer. An incomplete one is not cached, because the next one may be complete."""
+    if not answer.missing and ttl_s > 0:
+        cache.put(key, answer, size_bytes=size_bytes, expires_at=now + ttl_s)
+
+
+def results_bytes(results: Sequence[ProviderResult]) -> int:
+    """Approximate memory; an exact figure would cost more than it is worth."""
+    texts = sum(len(each.context) + len(each.metadata) + sum(map(len, each.provider.addresses)) for each in results)
+    return RECORD_BYTES * (1 + len(results)) + texts
+
+
+def keys_bytes(keys: Sequence[bytes]) -> int:
+    return RECORD_BYTES + sum(map(len, keys)) + 64 * len(keys)
+
+
+def providers_bytes(providers: Sequence[Provider]) -> int:
+    return RECORD_BYTES + sum(map(_provider_bytes, providers))
+
+
+def _provider_bytes(provider: Provider) -> int:
+    sets = [provider.extended.chain, *(each.peers for each in provider.extended.contexts.values())]
+    extended = sum(SET_BYTES + sum(SET_BYTES + len(each.metadata) for each in peers) for peers in sets)
+    return RECORD_BYTES + sum(map(len, provider.addresses)) + extended
+
 
 T = TypeVar("T")
 

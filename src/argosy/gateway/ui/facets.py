@@ -68,8 +68,8 @@ def repository_leaf(name: str) -> Query:
 def _facet(text: str, name: str, files: int, leaf: Query, files_max: int, context: int) -> Facet:
     word = format_query(leaf)
     is_chosen = bool(_places(text, word))
-    asked = without(text, word) if is_chosen else narrow(text, leaf)
-    url = search_url(asked, files=files_max, context=context) if asked is not None else ""
+    narrowed = without(text, word) if is_chosen else narrow(text, leaf)
+    url = search_url(narrowed, files=files_max, context=context) if narrowed is not None else ""
     return Facet(name, files, url, is_chosen)
 
 

@@ -1,24 +1,39 @@
-"""View models of file and folder pages: highlighted lines, outline, branches, links."""
+"""View models of file and folder pages: highlighted lines, outline, branches, links, and other holders of the file.
 
-from collections.abc import Callable, Sequence
+The matches of the query that led to a file come from running it again, restricted to that file: a URL with their
+positions would be wrong as soon as the index is refreshed.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from markupsafe import Markup
 
-from argosy.gateway.ui.code_host_links import commit_at_host, file_at_host
-from argosy.gateway.ui.highlight import Span, lines_of, marked, text_of
-from argosy.gateway.ui.links import file_url, folder_url, raw_url
+from argosy.gateway.ui.highlight import (
+    COLORED_CHARACTERS_MAX,
+    Span,
+    color_syntax,
+    highlight_line,
+    lines_of,
+    spans_of,
+    text_of,
+)
+from argosy.gateway.ui.links import commit_at_host, file_at_host, file_url, folder_url, raw_url
 from argosy.gateway.ui.number_format import count_text, size_text
-from argosy.gateway.ui.syntax_colors import COLOURED_CHARACTERS_MAX, coloured
 from argosy.search.fleet.model import FileText, FolderListing, OutlineEntry
-from argosy.search.model import Repository
+from argosy.search.model import FileMatch, Options, Repository, SearchResult
+from argosy.search.query import parse
+from argosy.search.query.simplify import conjunction
+from argosy.search.query.tree import Query, Regexp, Scope, Type
 
 SHOWN_BYTES_MAX = 2 << 20  # browsers get slow above this; the raw file has the rest
 SHOWN_LINES_MAX = 20_000
 OUTLINE_MAX = 1_000
 DEPTH_MAX = 4  # deeper definitions are shown at this depth
-MARKS_MAX = 2_000  # highlighted in one file
+HIGHLIGHTS_MAX = 2_000  # matches highlighted in one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +85,11 @@ class FolderView:
 def file_view(file: FileText, branch: str, spans: Sequence[Span] = (), *, version: str = "") -> FilePageView:
     """`spans` are the matches to highlight; `version` is the commit of the link, if it has one."""
     repository = file.repository
-    text = _shown(file.content)
+    text = _truncate(file.content)
     at = _version(repository, branch) or file.version
     return FilePageView(
         crumbs=crumbs(repository.name, file.path, branch),
-        lines=tuple(lines_of(coloured(text, file.language), spans)),
+        lines=tuple(lines_of(color_syntax(text, file.language), spans)),
         outline=outline_view(file.outline),
         branches=tuple(_branches(repository, branch, partial(file_url, repository.name, file.path))),
         facts=_facts(file),
@@ -98,7 +113,7 @@ def folder_view(folder: FolderListing, branch: str) -> FolderView:
 
     return FolderView(
         crumbs=crumbs(name, folder.path, branch),
-        entries=tuple(Crumb(marked(entry, []), url(entry)) for entry in folder.names),
+        entries=tuple(Crumb(highlight_line(entry, []), url(entry)) for entry in folder.names),
         branches=tuple(_branches(folder.repository, branch, partial(folder_url, name, folder.path))),
         is_cut=folder.is_cut,
     )
@@ -107,9 +122,9 @@ def folder_view(folder: FolderListing, branch: str) -> FolderView:
 def crumbs(repository: str, path: str, branch: str) -> tuple[Crumb, ...]:
     """Breadcrumbs from the repository to the path."""
     steps = path.split("/") if path else []
-    above = [Crumb(marked(repository, []), folder_url(repository, branch=branch))]
+    above = [Crumb(highlight_line(repository, []), folder_url(repository, branch=branch))]
     for count, step in enumerate(steps, 1):
-        above.append(Crumb(marked(step, []), folder_url(repository, "/".join(steps[:count]), branch=branch)))
+        above.append(Crumb(highlight_line(step, []), folder_url(repository, "/".join(steps[:count]), branch=branch)))
     return tuple(above)
 
 
@@ -142,7 +157,7 @@ def _version(repository: Repository, branch: str) -> str:
     return next((each.version for each in repository.branches if _is(each.name, branch, repository)), "")
 
 
-def _shown(content: bytes) -> str:
+def _truncate(content: bytes) -> str:
     text = text_of(content[:SHOWN_BYTES_MAX])
     lines = text.split("\n", SHOWN_LINES_MAX)
     return text if len(lines) <= SHOWN_LINES_MAX else "\n".join([*lines[:SHOWN_LINES_MAX], ""])
@@ -167,7 +182,7 @@ def _notes(file: FileText, shown: str, version: str, at: str) -> list[str]:
         notes.append(f"content not indexed: {file.skipped}")
     if len(file.content) > SHOWN_BYTES_MAX or _lines(file.content) > SHOWN_LINES_MAX:
         notes.append(f"large file ({size}), truncated; see the raw file for the rest")
-    if len(shown) > COLOURED_CHARACTERS_MAX and file.language:
+    if len(shown) > COLORED_CHARACTERS_MAX and file.language:
         notes.append(f"large file ({size}), shown without syntax colors")
     if not file.skipped and not _is_text(file.content):
         notes.append("not valid UTF-8: invalid bytes are shown as �")
@@ -180,3 +195,79 @@ def _is_text(content: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+WALL_TIME_S = 3.0  # highlights are optional and must not delay the page
+VERSIONS_MAX = 8  # versions of the file on different branches
+
+_SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")
+
+
+def highlight_query(query: str, path: str) -> tuple[Query, Options] | None:
+    """The query and options; None if the query has no content condition or the path cannot be expressed."""
+    parsed = parse(query).query
+    if isinstance(parsed, Type) or not path.isprintable():
+        return None
+    here = Regexp("^" + _SPECIAL.sub(r"\\\g<0>", path) + "$", is_case_sensitive=True, scope=Scope.FILE_NAME)
+    options = Options(
+        files_max=VERSIONS_MAX, file_matches_max=HIGHLIGHTS_MAX, wall_time_s=WALL_TIME_S, line_bytes_max=0
+    )
+    return conjunction([parsed, here]), options
+
+
+def highlight_spans(answer: SearchResult, file: FileText, branch: str) -> list[Span]:
+    """The spans of the matches in the shown text."""
+    for match in answer.files:
+        if match.path == file.path and _is_same(match, file, branch):
+            ranges = [each for chunk in match.chunks if not chunk.is_file_name for each in chunk.ranges]
+            return spans_of(file.content[:SHOWN_BYTES_MAX], ranges)
+    return []
+
+
+def _is_same(match: FileMatch, file: FileText, branch: str) -> bool:
+    """Whether the match is in this version of the file, not in another branch's."""
+    if branch in ("", "HEAD"):
+        return not match.branches or not file.branches or bool(set(match.branches) & set(file.branches))
+    return branch in match.branches
+
+
+OTHERS_MAX = 20  # named on the page; the rest are counted
+VERSION_CHARS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class FileHolder:
+    """A repository that has the content, or the label its publisher gave. `url`: its page here, if any."""
+
+    name: str
+    version: str = ""
+    url: str = ""
+
+
+class HolderLookup(Protocol):
+    async def holders(self, digest: bytes) -> Sequence[FileHolder]:
+        """Holders of the content with this SHA-256 digest."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class OtherView:
+    name: Markup  # from other publishers: bidirectional and invisible characters are escaped
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class OthersView:
+    shown: tuple[OtherView, ...] = ()
+    more: int = 0
+
+
+def others_view(holders: Iterable[FileHolder], repository: str) -> OthersView:
+    """All holders but the repository of the page, each once."""
+    others = sorted({(_name(each), each.url) for each in holders if each.name != repository})
+    shown = tuple(OtherView(highlight_line(name, []), url) for name, url in others[:OTHERS_MAX])
+    return OthersView(shown, len(others) - len(shown))
+
+
+def _name(holder: FileHolder) -> str:
+    return f"{holder.name}@{holder.version[:VERSION_CHARS]}" if holder.version else holder.name

@@ -20,25 +20,31 @@ from argosy.base.redact import redact
 from argosy.gateway.admission import AlwaysAdmit, admit_request, client_of
 from argosy.gateway.errors import Unserved
 from argosy.gateway.ports import Admission, SearchGateway
-from argosy.gateway.ui import help as language
 from argosy.gateway.ui.facets import facets
-from argosy.gateway.ui.file_highlights import highlight_query, highlight_spans
-from argosy.gateway.ui.files import file_view, folder_view
+from argosy.gateway.ui.files import (
+    HolderLookup,
+    OthersView,
+    file_view,
+    folder_view,
+    highlight_query,
+    highlight_spans,
+    others_view,
+)
 from argosy.gateway.ui.fleet import fleet_page
 from argosy.gateway.ui.highlight import Span
-from argosy.gateway.ui.holders import HolderLookup, OthersView, others_view
 from argosy.gateway.ui.links import PageTarget, file_url, folder_url, parameters_of, parse_target
 from argosy.gateway.ui.live_updates import LiveUpdates
-from argosy.gateway.ui.notices import missing_notices, notices
-from argosy.gateway.ui.pages import HEADERS, Pages
-from argosy.gateway.ui.query_kind import asks_for_repositories
+from argosy.gateway.ui.pages import EXAMPLES, HEADERS, WORDS, Pages, field_examples
 from argosy.gateway.ui.repos import table
 from argosy.gateway.ui.results import (
     CONTEXT_MAX,
     FILES_MAX,
     FILES_STEPS,
     file_views,
+    is_repository_query,
+    missing_notices,
     next_step,
+    notices,
     options_of,
 )
 from argosy.search.fleet.model import FileRequest, FileText, FolderRequest, ListResult
@@ -73,7 +79,7 @@ register_url_convertor("anything", _Anything())
 
 def ui_routes(gateway: SearchGateway, *, admission: Admission | None = None) -> list[Route]:
     """All pages, for a server that uses `/search` and `/print` for pages only."""
-    return Site(gateway, admission=admission).routes()
+    return WebUi(gateway, admission=admission).routes()
 
 
 class _Assets:
@@ -87,8 +93,8 @@ class _Assets:
         return f"{ASSETS}{name}?v={self._hashes[name]}"
 
 
-class Site:
-    """The pages of one gateway. Close it before stopping the server: live pages keep their connections open.
+class WebUi:
+    """The pages of one gateway. Close it before stopping the server: open fleet pages keep their connections.
 
     `search_page` and `print_page` are exported for a server that also serves zoekt's API at these paths.
     """
@@ -110,7 +116,7 @@ class Site:
             Route("/", self._with_error_page(self._home)),
             Route("/search", self.search_page),
             Route("/print", self.print_page),
-            Route("/r/{place:anything}", self._with_error_page(self._tree)),
+            Route("/r/{target:anything}", self._with_error_page(self._tree)),
             Route("/repos", self._with_error_page(self._repos)),
             Route("/fleet", self._with_error_page(self._fleet)),
             Route("/help", self._with_error_page(self._help)),
@@ -156,7 +162,7 @@ class Site:
             fleet = fleet_page(await self._gateway.status())
         except ArgosyError:
             fleet = None  # the numbers are optional; a search will report the error
-        return self._page("home.html", query="", fleet=fleet, examples=language.EXAMPLES)
+        return self._page("home.html", query="", fleet=fleet, examples=EXAMPLES)
 
     async def _search(self, request: Request) -> Response:
         params = parameters_of(request.scope["query_string"])
@@ -170,7 +176,7 @@ class Site:
         except QuerySyntaxError as error:
             message, pointed = redact(str(error)), error.pointed()
             return self._page("search_error.html", error.status, query=query, error=message, pointed=pointed)
-        if asks_for_repositories(parsed.query):
+        if is_repository_query(parsed.query):
             with admit_request(self._admission, client_of(request.scope)):
                 listing = await self._gateway.list(parsed.query)
             return self._list_page(listing, query)
@@ -207,49 +213,49 @@ class Site:
         )
 
     async def _tree(self, request: Request) -> Response:
-        place = parse_target(request.scope.get("raw_path") or request.scope["path"].encode())
+        target = parse_target(request.scope.get("raw_path") or request.scope["path"].encode())
         params = parameters_of(request.scope["query_string"])
         branch = params.get("b", "")
-        if place.is_folder:
-            return await self._folder(place, branch)
+        if target.is_folder:
+            return await self._folder(target, branch)
         try:
-            file = await self._gateway.file(FileRequest(place.repository, place.path, branch))
+            file = await self._gateway.file(FileRequest(target.repository, target.path, branch))
         except NotFound as error:
-            return await self._maybe_folder(place, branch, error)
-        spans, note = await self._marks(file, branch, params.get("q", ""))
+            return await self._maybe_folder(target, branch, error)
+        spans, note = await self._highlights(file, branch, params.get("q", ""))
         others = await self._others(file)
         return await asyncio.to_thread(self._file, file, branch, params, spans, note, others)
 
-    async def _maybe_folder(self, place: PageTarget, branch: str, error: NotFound) -> Response:
+    async def _maybe_folder(self, target: PageTarget, branch: str, error: NotFound) -> Response:
         """Redirect a folder URL without its trailing slash."""
         try:
-            folder = await self._gateway.folder(FolderRequest(place.repository, place.path, branch))
+            folder = await self._gateway.folder(FolderRequest(target.repository, target.path, branch))
         except NotFound:
             raise error from None
         if not folder.names:
             raise error
-        return RedirectResponse(folder_url(place.repository, place.path, branch=branch), 302, HEADERS)
+        return RedirectResponse(folder_url(target.repository, target.path, branch=branch), 302, HEADERS)
 
-    async def _maybe_inside(self, place: PageTarget, branch: str, error: NotFound) -> Response:
+    async def _maybe_inside(self, target: PageTarget, branch: str, error: NotFound) -> Response:
         """Redirect a URL without the `/-/` between the repository and the path."""
-        if place.path:
+        if target.path:
             raise error
         names = {each.name for each in (await self._gateway.status()).repositories}
-        around = [name for name in names if place.repository.startswith(f"{name}/")]
-        if place.repository in names or not around:
+        around = [name for name in names if target.repository.startswith(f"{name}/")]
+        if target.repository in names or not around:
             raise error
         name = max(around, key=len)
-        return RedirectResponse(file_url(name, place.repository[len(name) + 1 :], branch=branch), 302, HEADERS)
+        return RedirectResponse(file_url(name, target.repository[len(name) + 1 :], branch=branch), 302, HEADERS)
 
-    async def _folder(self, place: PageTarget, branch: str) -> Response:
+    async def _folder(self, target: PageTarget, branch: str) -> Response:
         try:
-            folder = await self._gateway.folder(FolderRequest(place.repository, place.path, branch))
+            folder = await self._gateway.folder(FolderRequest(target.repository, target.path, branch))
         except NotFound as error:
-            return await self._maybe_inside(place, branch, error)
-        if place.path and not folder.names:
-            raise NotFound(f"folder {place.path!r} not found in {place.repository!r}")
+            return await self._maybe_inside(target, branch, error)
+        if target.path and not folder.names:
+            raise NotFound(f"folder {target.path!r} not found in {target.repository!r}")
         view = folder_view(folder, branch)
-        return self._page("folder.html", query="", view=view, repository=folder.repository, path=place.path)
+        return self._page("folder.html", query="", view=view, repository=folder.repository, path=target.path)
 
     def _file(
         self, file: FileText, branch: str, params: dict[str, str], spans: list[Span], note: str, others: OthersView
@@ -269,15 +275,15 @@ class Site:
         except (ArgosyError, TimeoutError):
             return OthersView()
 
-    async def _marks(self, file: FileText, branch: str, query: str) -> tuple[list[Span], str]:
+    async def _highlights(self, file: FileText, branch: str, query: str) -> tuple[list[Span], str]:
         """The matches of the query in the file, or a note why they are unknown; the file is shown in any case."""
         if not query or file.skipped:
             return [], ""
         try:
-            asked = highlight_query(query, file.path)
-            if asked is None:
+            search = highlight_query(query, file.path)
+            if search is None:
                 return [], ""
-            answer = await self._gateway.search(*asked, only={file.repository.name})
+            answer = await self._gateway.search(*search, only={file.repository.name})
         except ArgosyError as error:
             return [], f"matches not highlighted: {redact(str(error))}"
         return highlight_spans(answer, file, branch), ""
@@ -320,13 +326,13 @@ class Site:
             return self._pages.render("_problem.html", message=redact(str(error)))
 
     async def _help(self, request: Request) -> Response:
-        return self._page("help.html", query="", words=language.WORDS, rows=language.field_examples())
+        return self._page("help.html", query="", words=WORDS, rows=field_examples())
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
         content = self._assets.files.get(name)
         if content is None:
-            raise NotFound(f"there is no {name!r} among the files of these pages")
+            raise NotFound(f"static file {name!r} not found")
         headers = {**HEADERS, "cache-control": FOREVER}
         return Response(content, headers=headers, media_type=TYPES[Path(name).suffix])
 
@@ -335,14 +341,14 @@ class Site:
         return Response(self._pages.render(template, **values), status, headers, "text/html")
 
 
-async def _events(first: bytes, news: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Server-sent events: every line of the text is a data line, and the browser puts them together again."""
+async def _events(first: bytes, updates: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    """Server-sent events: every line of the text is a data line, and the browser joins them again."""
     try:
         yield _event(first)
-        async for text in news:
+        async for text in updates:
             yield _event(text)
     finally:
-        await news.aclose()
+        await updates.aclose()
 
 
 def _event(text: bytes) -> bytes:
@@ -354,5 +360,5 @@ def _number(params: dict[str, str], name: str, default: int, lowest: int, highes
     if not text:
         return default
     if not text.isascii() or not text.isdigit():
-        raise Invalid(f"{name}= is a number from {lowest} to {highest}, not {text[:40]!r}")
+        raise Invalid(f"invalid {name}: {text[:40]!r}; use a number from {lowest} to {highest}")
     return max(lowest, min(highest, int(text[:9])))

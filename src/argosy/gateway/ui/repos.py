@@ -8,8 +8,7 @@ from typing import Any
 from argosy.base.errors import Invalid
 from argosy.base.redact import redact
 from argosy.gateway.model import FleetStatus, RepoState, RepoView
-from argosy.gateway.ui.code_host_links import web_url
-from argosy.gateway.ui.links import folder_url
+from argosy.gateway.ui.links import folder_url, web_url
 from argosy.gateway.ui.number_format import age_text, count_text, size_text, version_text
 
 ROWS_MAX = 2_000  # rows per page; the filter applies to all repositories
@@ -47,17 +46,17 @@ class RepoTable:
 def _commit(view: RepoView) -> str:
     if view.status and view.status.branches:
         return view.status.branches[0].version
-    return view.wish.last_commit or ""
+    return view.spec.last_commit or ""
 
 
-def _indexed_at(view: RepoView) -> float:
+def _index_time(view: RepoView) -> float:
     if view.status and view.status.indexed_at:
         return view.status.indexed_at
-    return (view.wish.last_indexed_at or 0) / 1000
+    return (view.spec.last_indexed_at or 0) / 1000
 
 
 def _memory(view: RepoView) -> int:
-    return (view.status.memory_bytes if view.status else 0) or view.wish.footprint_bytes or 0
+    return (view.status.memory_bytes if view.status else 0) or view.spec.footprint_bytes or 0
 
 
 SORTS: dict[str, Callable[[RepoView], Any]] = {
@@ -65,7 +64,7 @@ SORTS: dict[str, Callable[[RepoView], Any]] = {
     "state": lambda view: _WORST_FIRST.index(view.state),
     "memory": _memory,
     "documents": lambda view: view.status.documents if view.status else 0,
-    "indexed": _indexed_at,
+    "indexed": _index_time,
     "holders": lambda view: len(view.holders),
 }
 
@@ -104,14 +103,14 @@ def _row(view: RepoView, now: float) -> RepoRow:
         state=view.state.value,
         phase=status.phase.value if status and is_busy else "refreshing" if status and status.is_refreshing else "",
         progress=status.progress if status and is_busy else 0.0,
-        is_pinned=view.wish.is_pinned,
+        is_pinned=view.spec.is_pinned,
         memory=size_text(memory) if memory else "–",
         documents=count_text(status.documents) if status and status.documents else "–",
-        indexed=age_text(_indexed_at(view), now),
+        indexed=age_text(_index_time(view), now),
         version=version_text(_commit(view)),
         holders=holders(view),
-        reason=redact(view.reason or (view.wish.last_error or "" if view.state is RepoState.FAILED else "")),
-        origin=web_url(redact(view.wish.url)),
+        reason=redact(view.reason or (view.spec.last_error or "" if view.state is RepoState.FAILED else "")),
+        origin=web_url(redact(view.spec.url)),
     )
 
 

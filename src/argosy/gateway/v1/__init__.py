@@ -1,1 +1,1 @@
-"""Our own API: searching, reading, watching the fleet, and changing the catalog, described by its OpenAPI document."""
+"""Argosy's own JSON API: searching, reading, fleet status and catalog changes, described by its OpenAPI document."""

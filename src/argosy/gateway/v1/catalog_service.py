@@ -1,15 +1,21 @@
-"""Catalog changes of the v1 API; each is one registry transaction."""
+"""Catalog changes of the v1 API, each one registry transaction, and the push events of code hosts.
 
-from collections.abc import Awaitable, Callable
+GitHub, Gitea and Forgejo sign the body of an event; GitLab sends the secret itself. Other senders may post
+`{"url": …}` with the admin token.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
 from argosy.base import logs
-from argosy.base.errors import Invalid, NotFound
+from argosy.base.errors import ArgosyError, Invalid, NotFound
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1.requests import AddRepositoryRequest
 from argosy.gateway.v1.responses import catalog_entry
-from argosy.gateway.v1.webhook import name_of, pushed_names
 from argosy.registry import catalog
 from argosy.registry.ports import RegistryStore
 from argosy.search.catalog.addresses import address_of
@@ -29,15 +35,15 @@ class CatalogService:
         self._notify = notify
         self._allow_local = allow_local
 
-    async def add(self, wish: AddRepositoryRequest) -> v1.CatalogEntry:
-        address = address_of(wish.url, allow_local=self._allow_local)
+    async def add(self, body: AddRepositoryRequest) -> v1.CatalogEntry:
+        address = address_of(body.url, allow_local=self._allow_local)
         adding = catalog.add(
-            wish.name or address.name,
+            body.name or address.name,
             address.url,
-            branches=tuple(wish.branches),
-            is_pinned=wish.pinned,
-            replicas=wish.replicas,
-            max_bids=wish.max_bids,
+            branches=tuple(body.branches),
+            is_pinned=body.pinned,
+            replicas=body.replicas,
+            max_bids=body.max_bids,
         )
         row = await self._registry.run(adding)
         log.info("repository added", repository=row.repo_id)
@@ -54,10 +60,10 @@ class CatalogService:
     async def reindex(self, name: str) -> v1.CatalogEntry:
         return catalog_entry(await self._registry.run(catalog.request_reindex(name)))
 
-    async def pushed(self, body: bytes) -> v1.WebhookResponse:
+    async def notify_push(self, body: bytes) -> v1.WebhookResponse:
         """Notify the holders of the event's repository, if it is in the catalog."""
         try:
-            names = pushed_names(msgspec.json.decode(body))
+            names = names_in_event(msgspec.json.decode(body))
         except RecursionError:
             raise Invalid("invalid event: JSON nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -69,3 +75,65 @@ class CatalogService:
         for name in found:
             await self._notify(name)
         return v1.WebhookResponse(found)
+
+
+URLS_MAX = 16  # an event has several URLs of one repository
+
+# Where events have their repository, and the names of its URLs: GitHub, Gitea and Forgejo, GitLab.
+_SOURCES = ("repository", "project")
+_FIELDS = (
+    "clone_url",
+    "ssh_url",
+    "git_url",
+    "html_url",
+    "url",
+    "git_http_url",
+    "git_ssh_url",
+    "http_url",
+    "web_url",
+    "homepage",
+)
+
+
+def is_signed(headers: Mapping[str, str], body: bytes, secret: str) -> bool:
+    """Whether the request carries a valid signature or token of one of the supported hosts."""
+    # Compared in constant time: the time of an ordinary comparison reveals how many bytes of a guess are right.
+    expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    signatures = [
+        headers.get("x-hub-signature-256", "").removeprefix("sha256="),
+        headers.get("x-gitea-signature", ""),
+        headers.get("x-gogs-signature", ""),
+    ]
+    if any(hmac.compare_digest(given.encode(), expected.encode()) for given in signatures):
+        return True
+    return hmac.compare_digest(headers.get("x-gitlab-token", "").encode(), secret.encode())
+
+
+def names_in_event(event: object) -> frozenset[str]:
+    """Candidate names of the event's repository in the catalog: host and path of each of its URLs."""
+    return frozenset(name for url in list(_urls(event))[:URLS_MAX] if (name := name_of(url)))
+
+
+def name_of(url: str) -> str:
+    """Host and path of a URL, or the path of a local one; empty if it is not a URL."""
+    try:
+        address = address_of(url, allow_local=True)
+    except ArgosyError:
+        return ""
+    return address.path if address.is_local else address.name.lower()
+
+
+def _urls(event: object) -> Iterator[str]:
+    if not isinstance(event, dict):
+        return
+    if isinstance(event.get("url"), str):
+        yield event["url"]
+    for source in _SOURCES:
+        yield from _url_fields(event.get(source))
+
+
+def _url_fields(source: Any) -> Iterator[str]:
+    if isinstance(source, dict):
+        for field in _FIELDS:
+            if isinstance(source.get(field), str):
+                yield source[field]

@@ -1,7 +1,7 @@
 """Routes of the v1 API: decode the request, call the gateway or the catalog, encode the response.
 
-Reading is open to whoever may reach this port; changing needs the admin token. Every error is one JSON object with a
-kind, a status and a message that says what to do; a query that cannot be read also says where.
+Reading is open to everyone who can reach this port; changing requires the admin token. Every error is one JSON object
+with a kind, a status and a message that says what to do; a query syntax error adds its position.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
@@ -24,11 +24,11 @@ from argosy.gateway.admission import AlwaysAdmit, admit_request, client_of
 from argosy.gateway.model import RepoState
 from argosy.gateway.ports import Admission, SearchGateway
 from argosy.gateway.repo_filter import format_query_cached
+from argosy.gateway.settings import ApiSettings
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1 import responses
-from argosy.gateway.v1.catalog_service import CatalogService
-from argosy.gateway.v1.openapi import document
-from argosy.gateway.v1.operations import EVENTS, NDJSON, OPERATIONS
+from argosy.gateway.v1.catalog_service import CatalogService, is_signed
+from argosy.gateway.v1.operations import EVENTS, NDJSON, OPERATIONS, document
 from argosy.gateway.v1.requests import (
     AddRepositoryRequest,
     FileParams,
@@ -39,15 +39,13 @@ from argosy.gateway.v1.requests import (
     from_parameters,
     options_of,
 )
-from argosy.gateway.v1.settings import ApiSettings
-from argosy.gateway.v1.stream import events
-from argosy.gateway.v1.webhook import is_signed
+from argosy.gateway.v1.stream import stream_events
 from argosy.search.fleet.model import FileRequest, FolderRequest
 from argosy.search.query import Parsed, QuerySyntaxError, format_query, parse
 
 BODY_BYTES_MAX = 1 << 20
-EVENT_BYTES_MAX = 25 << 20  # the largest push event that code hosts send
-CORS_AGE_S = 600
+EVENT_BYTES_MAX = 25 << 20  # GitHub's limit for the payload of a webhook
+CORS_AGE_S = 600  # Chromium caps this at two hours; a change of the setting takes effect after ten minutes
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -100,52 +98,53 @@ class _ReadApi:
         self._admission = admission
 
     async def search(self, request: Request) -> Response:
-        asked = from_parameters(request.query_params.multi_items(), SearchParams)
-        media = _wanted_stream(request)
-        return await (self._streamed(request, asked, media) if media else self._searched(request, asked))
+        params = from_parameters(request.query_params.multi_items(), SearchParams)
+        media = _stream_media_type(request)
+        return await (self._stream_search(request, params, media) if media else self._search_once(request, params))
 
     async def search_by_body(self, request: Request) -> Response:
-        asked = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchParams)
-        return await self._searched(request, asked)
+        params = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchParams)
+        return await self._search_once(request, params)
 
     async def stream(self, request: Request) -> Response:
-        asked = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchParams)
-        return await self._streamed(request, asked, _wanted_stream(request) or NDJSON)
+        params = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), SearchParams)
+        return await self._stream_search(request, params, _stream_media_type(request) or NDJSON)
 
-    async def _searched(self, request: Request, asked: SearchParams) -> Response:
-        parsed, only = _question(asked)
-        understood = format_query_cached(parsed.query)
+    async def _search_once(self, request: Request, params: SearchParams) -> Response:
+        parsed, only = _parse_query(params)
+        shown_query = format_query_cached(parsed.query)
         with admit_request(self._admission, client_of(request.scope)) as visit:
-            answer = await self._gateway.search(parsed.query, options_of(asked, parsed), only=only)
+            answer = await self._gateway.search(parsed.query, options_of(params, parsed), only=only)
             visit.on_result(answer)
-        return json_response(responses.search_reply(answer, understood))
+        return json_response(responses.search_response(answer, shown_query))
 
-    async def _streamed(self, request: Request, asked: SearchParams, media: str) -> Response:
-        stream = self._events(request, asked)
+    async def _stream_search(self, request: Request, params: SearchParams, media: str) -> Response:
+        stream = self._events(request, params)
         first = await anext(stream)  # an error before the first result still becomes an HTTP status
+        # without this header nginx buffers the response and delivers the stream in one piece
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(_lines(first, stream, media), 200, headers, media)
 
-    async def _events(self, request: Request, asked: SearchParams) -> AsyncGenerator[v1.StreamEvent, None]:
-        parsed, only = _question(asked)
+    async def _events(self, request: Request, params: SearchParams) -> AsyncGenerator[v1.StreamEvent, None]:
+        parsed, only = _parse_query(params)
         with admit_request(self._admission, client_of(request.scope)) as visit:
-            parts = self._gateway.stream(parsed.query, options_of(asked, parsed), only=only)
-            async with aclosing(events(parts, format_query(parsed.query), visit.on_result)) as stream:
+            parts = self._gateway.stream(parsed.query, options_of(params, parsed), only=only)
+            async with aclosing(stream_events(parts, format_query(parsed.query), visit.on_result)) as stream:
                 async for event in stream:
                     yield event
 
     async def repositories(self, request: Request) -> Response:
-        asked = from_parameters(request.query_params.multi_items(), RepositoriesParams)
+        params = from_parameters(request.query_params.multi_items(), RepositoriesParams)
         states = [state.value for state in RepoState]
-        if asked.state and asked.state not in states:
-            raise Invalid(f"invalid state {asked.state!r}; use one of {', '.join(states)}")
+        if params.state and params.state not in states:
+            raise Invalid(f"invalid state {params.state!r}; use one of {', '.join(states)}")
         status = await self._gateway.status()
         found = [
             view
             for view in sorted(status.repositories, key=lambda view: view.name)
-            if asked.name in view.name and view.name > asked.after and asked.state in ("", view.state.value)
+            if params.name in view.name and view.name > params.after and params.state in ("", view.state.value)
         ]
-        listed = found[: asked.limit]
+        listed = found[: params.limit]
         following = listed[-1].name if len(found) > len(listed) else ""
         return json_response(v1.RepositoriesResponse([responses.repository_view(each) for each in listed], following))
 
@@ -158,27 +157,27 @@ class _ReadApi:
         raise NotFound(f'repository "{name}" not found in the catalog')
 
     async def file(self, request: Request) -> Response:
-        asked = from_parameters(request.query_params.multi_items(), FileParams)
-        found = await self._gateway.file(FileRequest(request.path_params["name"], asked.path, asked.branch))
-        tag = xxhash.xxh3_64_hexdigest(found.content + f"{found.version} {found.skipped} {asked.raw}".encode())
+        params = from_parameters(request.query_params.multi_items(), FileParams)
+        found = await self._gateway.file(FileRequest(request.path_params["name"], params.path, params.branch))
+        tag = xxhash.xxh3_64_hexdigest(found.content + f"{found.version} {found.skipped} {params.raw}".encode())
         headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        if not asked.raw:
-            return json_response(responses.file_reply(found), headers=headers)
+        if not params.raw:
+            return json_response(responses.file_response(found), headers=headers)
         if found.skipped:
-            raise NotFound(f"content of {asked.path!r} not indexed: {found.skipped}")
+            raise NotFound(f"content of {params.path!r} not indexed: {found.skipped}")
         # Served as plain text from a sandbox: file contents must not run as a page of this origin.
         headers |= {"x-content-type-options": "nosniff", "content-security-policy": "sandbox"}
         return Response(found.content, 200, headers, "text/plain; charset=utf-8")
 
     async def folder(self, request: Request) -> Response:
-        asked = from_parameters(request.query_params.multi_items(), FolderParams)
-        found = await self._gateway.folder(FolderRequest(request.path_params["name"], asked.path, asked.branch))
-        return json_response(responses.folder_reply(found))
+        params = from_parameters(request.query_params.multi_items(), FolderParams)
+        found = await self._gateway.folder(FolderRequest(request.path_params["name"], params.path, params.branch))
+        return json_response(responses.folder_response(found))
 
     async def fleet(self, _: Request) -> Response:
-        return json_response(responses.redacted(await self._gateway.status()))
+        return json_response(responses.redact_status(await self._gateway.status()))
 
     async def openapi(self, _: Request) -> Response:
         return json_response(document(__version__))
@@ -194,8 +193,8 @@ class _AdminApi:
 
     async def add(self, request: Request) -> Response:
         check_admin(request, self._admin_token)
-        wish = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), AddRepositoryRequest)
-        return json_response(await self._catalog.add(wish), 201)
+        body = from_body(await read_body(request, bytes_max=BODY_BYTES_MAX), AddRepositoryRequest)
+        return json_response(await self._catalog.add(body), 201)
 
     async def remove(self, request: Request) -> Response:
         check_admin(request, self._admin_token)
@@ -221,7 +220,7 @@ class _AdminApi:
         body = await read_body(request, bytes_max=EVENT_BYTES_MAX)
         if self._webhook_secret and not is_signed(request.headers, body, self._webhook_secret):
             self._check_unsigned(request)
-        return json_response(await self._catalog.pushed(body), 202)
+        return json_response(await self._catalog.notify_push(body), 202)
 
     def _check_unsigned(self, request: Request) -> None:
         try:
@@ -235,7 +234,8 @@ class _AdminApi:
 class _Operation:
     """Wrap an endpoint: errors become JSON problems; a query syntax error also has a position.
 
-    An ASGI application, because a function would be wrapped once more, which costs as much as reading a query.
+    It is an ASGI application and not a function: Starlette wraps a function once more, with its own exception handling,
+    and that costs as much CPU as parsing a query.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -246,18 +246,18 @@ class _Operation:
             response = await self._endpoint(Request(scope, receive, send))
         except QuerySyntaxError as error:
             problem = v1.Problem("Invalid", error.status, redact(str(error)), error.position)
-            response = json_response(v1.Failure(problem), error.status)
+            response = json_response(v1.ErrorResponse(problem), error.status)
         except ArgosyError as error:
             response = error_response(error)
         await response(scope, receive, send)
 
 
-def _question(asked: SearchParams) -> tuple[Parsed, Collection[str] | None]:
-    only = None if asked.repositories is None else frozenset(asked.repositories)
-    return parse(asked.q, pattern_type=asked.patterns), only
+def _parse_query(params: SearchParams) -> tuple[Parsed, Collection[str] | None]:
+    only = None if params.repositories is None else frozenset(params.repositories)
+    return parse(params.q, pattern_type=params.patterns), only
 
 
-def _wanted_stream(request: Request) -> str:
+def _stream_media_type(request: Request) -> str:
     """The streaming media type that the client accepts; empty if none."""
     accepted = request.headers.get("accept", "")
     return NDJSON if NDJSON in accepted else EVENTS if EVENTS in accepted else ""

@@ -11,7 +11,7 @@ from argosy.search.model import Branch, LimitHit, Location, MissingReason, Stats
 Encoding: TypeAlias = Literal["utf-8", "base64"]
 
 
-class Definition(msgspec.Struct, frozen=True):
+class FoundDefinition(msgspec.Struct, frozen=True):
     """The definition that contains a match."""
 
     name: str
@@ -23,7 +23,7 @@ class Definition(msgspec.Struct, frozen=True):
 class FoundRange(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     start: Location
     end: Location
-    symbol: Definition | None = None
+    symbol: FoundDefinition | None = None
 
 
 class FoundChunk(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class FoundFragment(msgspec.Struct, frozen=True, omit_defaults=True):
     line_offset: int
     offset: int
     length: int
-    symbol: Definition | None = None
+    symbol: FoundDefinition | None = None
 
 
 class FoundLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -150,7 +150,7 @@ def event_name(event: StreamEvent) -> str:
             return "error"
 
 
-class Failure(msgspec.Struct, frozen=True):
+class ErrorResponse(msgspec.Struct, frozen=True):
     error: Problem
 
 

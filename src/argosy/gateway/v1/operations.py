@@ -1,13 +1,18 @@
-"""The operations of the v1 API as data: routes and the OpenAPI document are both generated from this table."""
+"""The operations of the v1 API as data.
 
-from collections.abc import Mapping
+Routes and the OpenAPI document are both generated from this table, so they cannot differ.
+"""
+
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import msgspec
 
 from argosy.gateway.model import FleetStatus
 from argosy.gateway.v1 import model as v1
+from argosy.gateway.v1.model import ErrorResponse
 from argosy.gateway.v1.requests import AddRepositoryRequest, FileParams, FolderParams, RepositoriesParams, SearchParams
 
 NDJSON = "application/x-ndjson"
@@ -41,7 +46,7 @@ class Operation:
 _SEARCH = {"q": "lang:go func main", "files": 10, "context": 2}
 _REPOSITORY = {"url": "https://github.com/owner/name", "branches": ["main"], "replicas": 1}
 
-# The longer path comes before the shorter one that would match it.
+# The router takes the first route that matches, and {name:path} matches slashes: longer paths come first.
 OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "search", "GET", "/v1/search",
@@ -102,3 +107,113 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("openapi", "GET", "/v1/openapi.json", "Return this OpenAPI document."),
 )  # fmt: skip
+
+
+# -- the OpenAPI document ----------------------------------------------------------------------------------------------
+
+VERSION = "3.1.0"
+REFERENCE = "#/components/schemas/{name}"
+ERRORS = (400, 429, 503)
+STATUSES = {
+    200: "success",
+    201: "created",
+    202: "accepted; processed in the background",
+    204: "deleted",
+    304: "not modified",
+    400: "invalid request; correct it before retrying",
+    401: "authentication required",
+    403: "permission denied, or the operation is disabled",
+    404: "not found",
+    409: "conflict with the current state",
+    429: "rate limited; retry after retry-after seconds",
+    503: "temporarily unavailable; retry with backoff",
+}
+
+
+@cache
+def document(version: str) -> dict[str, Any]:
+    """The OpenAPI document of this release."""
+    types = _types()
+    schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
+    by_type = dict(zip(map(_key, types), schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, by_type, components)
+    return {
+        "openapi": VERSION,
+        "info": {"title": "Argosy", "version": version, "description": "A self-hosted search fleet."},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"admin": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _types() -> list[Any]:
+    found = [each for one in OPERATIONS for each in (one.parameters, one.body, one.response, one.events)]
+    unique = {_key(each): each for each in [*found, ErrorResponse] if each is not None}
+    return list(unique.values())
+
+
+def _key(wanted: Any) -> str:
+    return repr(wanted)
+
+
+def _describe(operation: Operation, schemas: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    document: dict[str, Any] = {"operationId": operation.id, "summary": operation.summary}
+    parameters = [*_path_parameters(operation), *_query_parameters(operation, schemas, components)]
+    if parameters:
+        document["parameters"] = parameters
+    if operation.body is not None:
+        content: dict[str, Any] = {"schema": schemas[_key(operation.body)]}
+        if operation.body_example:
+            content["example"] = dict(operation.body_example)
+        document["requestBody"] = {"required": True, "content": {"application/json": content}}
+    elif operation.id == "webhook":
+        document["requestBody"] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+    document["responses"] = {**_reply(operation, schemas), **_errors(operation, schemas)}
+    if operation.needs_admin:
+        document["security"] = [{"admin": []}]
+    return document
+
+
+def _path_parameters(operation: Operation) -> Iterable[dict[str, Any]]:
+    if "{name}" in operation.path:
+        schema = {"type": "string"}
+        description = "the repository's name; its slashes need no escaping"
+        yield {"name": "name", "in": "path", "required": True, "schema": schema, "description": description}
+
+
+def _query_parameters(
+    operation: Operation, schemas: dict[str, Any], components: dict[str, Any]
+) -> Iterable[dict[str, Any]]:
+    if operation.parameters is None:
+        return
+    struct = components[schemas[_key(operation.parameters)]["$ref"].rsplit("/", 1)[1]]
+    for name, schema in struct["properties"].items():
+        parameter = {"name": name, "in": "query", "required": name in struct.get("required", ()), "schema": schema}
+        if name in operation.parameters_example:
+            parameter["example"] = operation.parameters_example[name]
+        yield parameter
+
+
+def _reply(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if operation.response is not None:
+        content["application/json"] = {"schema": schemas[_key(operation.response)]}
+    if operation.events is not None:
+        content |= {each: {"schema": schemas[_key(operation.events)]} for each in (NDJSON, EVENTS)}
+    if operation.id == "openapi":
+        content["application/json"] = {"schema": {"type": "object"}}
+    result = {"description": STATUSES[operation.status]}
+    return {str(operation.status): {**result, "content": content} if content else result}
+
+
+def _errors(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
+    statuses = {*ERRORS, *operation.errors, *((401, 403) if operation.needs_admin else ())}
+    content = {"application/json": {"schema": schemas[_key(ErrorResponse)]}}
+    return {
+        str(status): {"description": STATUSES[status], **({"content": content} if status >= 400 else {})}
+        for status in sorted(statuses)
+    }

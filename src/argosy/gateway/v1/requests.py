@@ -125,21 +125,21 @@ def _error_text(error: Exception, wanted: type[msgspec.Struct]) -> str:
     return text
 
 
-def options_of(asked: SearchParams, parsed: Parsed) -> Options:
-    """`count:` in the query overrides the parameter: a person typed it, a program filled in the other."""
+def options_of(params: SearchParams, parsed: Parsed) -> Options:
+    """`count:` in the query overrides the parameter: the user typed it, while a program filled in the parameter."""
     is_all = parsed.count == COUNT_ALL
     return Options(
         # 0 means no limit to the engine, and the API's maximum here.
-        files_max=min((asked.files if parsed.count is None else parsed.count) or FILES_MAX, FILES_MAX),
-        matches_max=asked.matches,
-        file_matches_max=asked.file_matches,
-        index_match_limit=0 if is_all else asked.index_match_limit,
-        total_match_limit=0 if is_all else asked.total_match_limit,
-        wall_time_s=asked.timeout_s,
-        context_lines=asked.context,
-        form=asked.form,
-        with_content=asked.content,
-        use_bm25=asked.bm25,
-        line_bytes_max=asked.line_bytes,
-        explain_scores=asked.explain,
+        files_max=min((params.files if parsed.count is None else parsed.count) or FILES_MAX, FILES_MAX),
+        matches_max=params.matches,
+        file_matches_max=params.file_matches,
+        index_match_limit=0 if is_all else params.index_match_limit,
+        total_match_limit=0 if is_all else params.total_match_limit,
+        wall_time_s=params.timeout_s,
+        context_lines=params.context,
+        form=params.form,
+        with_content=params.content,
+        use_bm25=params.bm25,
+        line_bytes_max=params.line_bytes,
+        explain_scores=params.explain,
     )

@@ -8,8 +8,7 @@ from msgspec import structs
 from argosy.base.redact import redact
 from argosy.gateway.model import FleetStatus, RepoView
 from argosy.gateway.v1 import model as v1
-from argosy.gateway.zoekt.go_json import decoded, text
-from argosy.gateway.zoekt.templates import file_url
+from argosy.gateway.zoekt.go_compat import decode_text, host_file_url, text
 from argosy.registry.rows import RepositoryRow as CatalogRow
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import FileText, FolderListing, Phase, RepoStatus
@@ -23,15 +22,15 @@ from argosy.search.model import (
     SymbolInfo,
 )
 
-_NOTHING_TOLD = RepoStatus(name="", phase=Phase.WAITING)
+_NO_STATUS = RepoStatus(name="", phase=Phase.WAITING)
 
 
-def search_reply(answer: SearchResult, query: str) -> v1.SearchResponse:
+def search_response(answer: SearchResult, query: str) -> v1.SearchResponse:
     """`query` is the query as parsed."""
     return v1.SearchResponse(
         query=query,
         complete=answer.is_complete,
-        files=found_files(answer),
+        files=files_of(answer),
         stats=answer.stats,
         limits_hit=list(answer.limits_hit),
         missing=missing(answer),
@@ -39,7 +38,7 @@ def search_reply(answer: SearchResult, query: str) -> v1.SearchResponse:
 
 
 def stream_part(answer: SearchResult) -> v1.StreamPart:
-    return v1.StreamPart(found_files(answer), missing(answer))
+    return v1.StreamPart(files_of(answer), missing(answer))
 
 
 def stream_end(answer: SearchResult, query: str) -> v1.StreamEnd:
@@ -47,7 +46,7 @@ def stream_end(answer: SearchResult, query: str) -> v1.StreamEnd:
     return v1.StreamEnd(query, answer.is_complete, order, answer.stats, list(answer.limits_hit), missing(answer))
 
 
-def found_files(answer: SearchResult) -> list[v1.FoundFile]:
+def files_of(answer: SearchResult) -> list[v1.FoundFile]:
     return [_file(each, answer.repositories.get(each.repository)) for each in answer.files]
 
 
@@ -72,7 +71,7 @@ def _file(file: FileMatch, repository: Repository | None) -> v1.FoundFile:
         _page(repository, file.path, file.version, file.branches) if has_page else "",
         [_chunk(each) for each in file.chunks],
         [_line(each) for each in file.lines],
-        None if file.content is None else decoded(file.content),
+        None if file.content is None else decode_text(file.content),
         file.skipped,
         file.explanation,
     )
@@ -82,14 +81,15 @@ def _page(repository: Repository | None, path: str, version: str, branches: tupl
     if repository is None:
         return ""
     branch = branches[0] if branches else ""
-    return file_url(repository.file_url_template, "", version=version, path=path, branch=branch)
+    return host_file_url(repository.file_url_template, "", version=version, path=path, branch=branch)
 
 
 def _chunk(chunk: Chunk) -> v1.FoundChunk:
-    # Ranges without definitions have the same fields and are passed through: a result has hundreds of them.
-    ranges: Any = _defined(chunk) if chunk.symbols else chunk.ranges
+    # A range without definitions has the same fields in both models and is passed through as it is: a result has
+    # hundreds of ranges, and copying each costs more than encoding it.
+    ranges: Any = _ranges_with_definitions(chunk) if chunk.symbols else chunk.ranges
     return v1.FoundChunk(
-        decoded(chunk.content),
+        decode_text(chunk.content),
         chunk.start,
         ranges,
         chunk.best_line,
@@ -100,15 +100,15 @@ def _chunk(chunk: Chunk) -> v1.FoundChunk:
     )
 
 
-def _defined(chunk: Chunk) -> list[v1.FoundRange]:
-    told = zip(chunk.ranges, chunk.symbols, strict=True)
-    return [v1.FoundRange(each.start, each.end, _definition(symbol)) for each, symbol in told]
+def _ranges_with_definitions(chunk: Chunk) -> list[v1.FoundRange]:
+    pairs = zip(chunk.ranges, chunk.symbols, strict=True)
+    return [v1.FoundRange(each.start, each.end, _definition(symbol)) for each, symbol in pairs]
 
 
 def _line(line: Line) -> v1.FoundLine:
     return v1.FoundLine(
         number=line.number,
-        text=decoded(line.content),
+        text=decode_text(line.content),
         start=line.start,
         end=line.end,
         fragments=[
@@ -116,30 +116,30 @@ def _line(line: Line) -> v1.FoundLine:
             for each in line.fragments
         ],
         score=line.score,
-        before=[decoded(each) for each in line.before],
-        after=[decoded(each) for each in line.after],
+        before=[decode_text(each) for each in line.before],
+        after=[decode_text(each) for each in line.after],
         in_file_name=line.is_file_name,
         clipped=line.is_clipped,
         explanation=line.explanation,
     )
 
 
-def _definition(symbol: SymbolInfo | None) -> v1.Definition | None:
-    return v1.Definition(symbol.name, symbol.kind, symbol.parent, symbol.parent_kind) if symbol else None
+def _definition(symbol: SymbolInfo | None) -> v1.FoundDefinition | None:
+    return v1.FoundDefinition(symbol.name, symbol.kind, symbol.parent, symbol.parent_kind) if symbol else None
 
 
 def repository_view(view: RepoView) -> v1.RepositoryView:
-    status = view.status or _NOTHING_TOLD
+    status = view.status or _NO_STATUS
     return v1.RepositoryView(
         name=text(view.name),
         id=repository_id(view.name),
-        url=redact(view.wish.url),
+        url=redact(view.spec.url),
         state=view.state,
         reason=redact(view.reason),
-        pinned=view.wish.is_pinned,
-        replicas=view.wish.replicas,
+        pinned=view.spec.is_pinned,
+        replicas=view.spec.replicas,
         branches=list(status.branches),
-        holders=[v1.Holder(seat.node, seat.address, seat.replica, seat.epoch, seat.state) for seat in view.holders],
+        holders=[v1.Holder(each.node, each.address, each.replica, each.epoch, each.state) for each in view.holders],
         phase=status.phase.value if view.status else "",
         progress=status.progress,
         refreshing=status.is_refreshing,
@@ -152,22 +152,22 @@ def repository_view(view: RepoView) -> v1.RepositoryView:
         indexed_at=status.indexed_at,
         last_served_at=status.last_served_at,
         searches=status.searches,
-        failures=view.wish.failures,
+        failures=view.spec.failures,
     )
 
 
-def redacted(status: FleetStatus) -> FleetStatus:
+def redact_status(status: FleetStatus) -> FleetStatus:
     """The fleet with credentials removed from URLs and errors."""
-    return structs.replace(status, repositories=tuple(_redacted(each) for each in status.repositories))
+    return structs.replace(status, repositories=tuple(_redact_repository(each) for each in status.repositories))
 
 
-def _redacted(view: RepoView) -> RepoView:
-    error = view.wish.last_error
-    wish = structs.replace(view.wish, url=redact(view.wish.url), last_error=redact(error) if error else None)
-    return structs.replace(view, wish=wish, reason=redact(view.reason))
+def _redact_repository(view: RepoView) -> RepoView:
+    error = view.spec.last_error
+    spec = structs.replace(view.spec, url=redact(view.spec.url), last_error=redact(error) if error else None)
+    return structs.replace(view, spec=spec, reason=redact(view.reason))
 
 
-def file_reply(file: FileText) -> v1.FileResponse:
+def file_response(file: FileText) -> v1.FileResponse:
     content, encoding = _content(file.content)
     return v1.FileResponse(
         repository=text(file.repository.name),
@@ -190,7 +190,7 @@ def _content(content: bytes) -> tuple[str, v1.Encoding]:
         return base64.b64encode(content).decode(), "base64"
 
 
-def folder_reply(folder: FolderListing) -> v1.FolderResponse:
+def folder_response(folder: FolderListing) -> v1.FolderResponse:
     names = [text(name) for name in folder.names]
     return v1.FolderResponse(text(folder.repository.name), text(folder.path), names, folder.is_cut)
 

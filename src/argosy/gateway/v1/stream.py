@@ -1,8 +1,8 @@
-"""Turns partial results into events as they arrive.
+"""Converts partial results to events as they arrive.
 
-The front door gives the whole answer last and does not say that it is the last. Behind it the end follows at once, so
-a part is held for a moment only: long enough to see the end, too short for anybody to notice. What only the whole has
-(all of it, if the answer was at hand) becomes a part of its own, so that every file of the answer is told in some part.
+The gateway yields the whole result last, without marking it as the last. It ends right after, so each part is held for
+`HOLD_S`: long enough to see the end, too short to be noticed. Files that only the whole result has (all of them, if it
+came from the cache) are sent in a part of their own, so that every file of the result is in some part.
 """
 
 import asyncio
@@ -16,42 +16,42 @@ from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1.responses import stream_end, stream_part
 from argosy.search.model import FileMatch, SearchResult
 
-HOLD_S = 0.01
+HOLD_S = 0.01  # the end follows the last part within one turn of the event loop
 
 
-async def events(
-    parts: AsyncIterator[SearchResult], query: str, saw: Callable[[SearchResult], None]
+async def stream_events(
+    parts: AsyncIterator[SearchResult], query: str, on_result: Callable[[SearchResult], None]
 ) -> AsyncGenerator[v1.StreamEvent, None]:
-    """One event per part, then the end or the failure; a failure before anything was found is raised.
+    """One event per part, then the end or the failure; a failure before the first part is raised.
 
-    `query` is how the question was understood; `saw` is given the whole answer.
+    `query` is the query as parsed; `on_result` is called with the whole result.
     """
-    told = _SentFiles()
+    sent = _SentFiles()
     held: SearchResult | None = None
-    is_held_told = True
+    is_held_sent = True
     following = asyncio.ensure_future(_next(parts))
     try:
         while True:
-            await asyncio.wait([following], timeout=None if is_held_told else HOLD_S)
+            await asyncio.wait([following], timeout=None if is_held_sent else HOLD_S)
             is_ended = following.done() and following.result() is None
-            if held is not None and not is_held_told and not is_ended:
-                is_held_told = True
-                yield told.part(held)
+            if held is not None and not is_held_sent and not is_ended:
+                is_held_sent = True
+                yield sent.part(held)
                 continue
             if is_ended:
                 break
-            held, is_held_told = following.result(), False
+            held, is_held_sent = following.result(), False
             following = asyncio.ensure_future(_next(parts))
         whole = held or SearchResult()
-        saw(whole)
-        if rest := told.rest(whole):
-            yield told.part(structs.replace(whole, files=rest, missing=()))
+        on_result(whole)
+        if rest := sent.rest(whole):
+            yield sent.part(structs.replace(whole, files=rest, missing=()))
         yield stream_end(whole, query)
     except ArgosyError as error:
         if held is None:
             raise
-        if not is_held_told:
-            yield told.part(held)
+        if not is_held_sent:
+            yield sent.part(held)
         yield v1.StreamFailure(v1.Problem(type(error).__name__, error.status, redact(str(error))))
     finally:
         await _stop(following, parts)

@@ -1,7 +1,7 @@
-"""The API and pages of zoekt's web server: `/api/search`, `/api/list`, `/search?format=json`, `/print`, `/healthz`.
+"""Routes of zoekt's web server: `/api/search`, `/api/list`, `/search?format=json`, `/print`, `/healthz`.
 
-A client that does not know our extra keys still learns that an answer is not whole: `Crashes` is above zero. If there
-is something to search and nothing of it could be looked at, the answer is 503 with a time to come back.
+A client that does not know our extra keys can still detect an incomplete result: `Crashes` is above zero. If no
+repository of the query could be searched, the response is 503 with `Retry-After` (GW-1).
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -18,18 +18,17 @@ from argosy.base.redact import redact
 from argosy.gateway.admission import AdmittedRequest, AlwaysAdmit, admit_request, client_of
 from argosy.gateway.ports import Admission, SearchGateway
 from argosy.gateway.zoekt import page
-from argosy.gateway.zoekt.go_json import encode
-from argosy.gateway.zoekt.list_response import check_field, repo_list
+from argosy.gateway.zoekt.go_compat import encode
 from argosy.gateway.zoekt.requests import (
     ZoektListRequest,
     ZoektSearchRequest,
-    bounded,
+    decode_request,
     needs_estimate,
     options_of,
-    read,
+    with_zoekt_limits,
 )
-from argosy.gateway.zoekt.search_response import search_result
-from argosy.gateway.zoekt.wire import Failure, ZoektListReply, ZoektSearchReply
+from argosy.gateway.zoekt.responses import check_field, repo_list, search_result
+from argosy.gateway.zoekt.wire import ZoektError, ZoektListReply, ZoektSearchReply
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import FileRequest
 from argosy.search.model import Form, Options
@@ -38,7 +37,7 @@ from argosy.search.query.tree import TRUE, Query
 
 BODY_BYTES_MAX = 4 << 20  # fits a list of a hundred thousand repositories
 PAGE_WALL_TIME_S = 10.0
-TEAPOT = 418  # the status of every error on zoekt's pages
+TEAPOT = 418  # zoekt's pages return every error with this status
 VERSION = f"argosy {__version__}"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -53,9 +52,10 @@ def zoekt_routes(
     admission: Admission | None = None,
     is_ready: Callable[[], bool] | None = None,
 ) -> list[Route]:
-    """`names` tells all repositories of the catalog: clients restrict a search by numbers made from names. The pages
-    are what people see at the paths that programs ask for JSON and raw files. Without an `admission` everybody may
-    search. `is_ready` speaks for a process that is more than a front door."""
+    """`names` returns all repository names of the catalog, because clients restrict a search by ids derived from names.
+    `search_page` and `print_page` serve browsers on the paths where programs request JSON and raw files. `is_ready` is
+    the readiness of the whole process, if it has more roles than the gateway.
+    """
     api = _Api(gateway, admission or AlwaysAdmit(), names)
     pages = _Pages(gateway, admission or AlwaysAdmit(), search_page, print_page, is_ready or gateway.is_ready)
     return [
@@ -69,6 +69,7 @@ def zoekt_routes(
     ]
 
 
+# zoekt answers other methods with 405 and a JSON error; without them Starlette would answer with its own text.
 _ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
@@ -81,34 +82,34 @@ class _Api:
         self._names = names
 
     async def search(self, request: Request) -> Response:
-        return await _answered(request, self._searched)
+        return await _respond(request, self._run_search)
 
     async def list(self, request: Request) -> Response:
-        return await _answered(request, self._listed)
+        return await _respond(request, self._run_list)
 
-    async def _searched(self, body: bytes, client: str) -> bytes:
-        asked = read(body, ZoektSearchRequest)
-        if not asked.q:
+    async def _run_search(self, body: bytes, client: str) -> bytes:
+        params = decode_request(body, ZoektSearchRequest)
+        if not params.q:
             raise Invalid('missing query; set "Q"')
-        parsed = parse(asked.q)
-        only = self._named(asked.repo_ids)
-        options = options_of(asked.opts)
+        parsed = parse(params.q)
+        only = self._names_of_ids(params.repo_ids)
+        options = options_of(params.opts)
         with admit_request(self._admission, client) as visit:
-            if needs_estimate(asked.opts):
+            if needs_estimate(params.opts):
                 options = await _with_bounds(self._gateway, parsed.query, options, only)
-            answer = await self._gateway.search(parsed.query, _counted(options, parsed), only=only)
+            answer = await self._gateway.search(parsed.query, _with_count(options, parsed), only=only)
             visit.on_result(answer)
         return encode(ZoektSearchReply(search_result(answer, parsed.query, is_estimate=options.estimate_only)))
 
-    async def _listed(self, body: bytes, client: str) -> bytes:
-        asked = read(body, ZoektListRequest) if body.strip() else ZoektListRequest()
-        field = check_field(asked.opts.field)
-        query = parse(asked.q).query if asked.q else TRUE
+    async def _run_list(self, body: bytes, client: str) -> bytes:
+        params = decode_request(body, ZoektListRequest) if body.strip() else ZoektListRequest()
+        field = check_field(params.opts.field)
+        query = parse(params.q).query if params.q else TRUE
         with admit_request(self._admission, client):
             listing = await self._gateway.list(query)
         return encode(ZoektListReply(repo_list(listing, field=field, version=VERSION)))
 
-    def _named(self, ids: Collection[int] | None) -> Collection[str] | None:
+    def _names_of_ids(self, ids: Collection[int] | None) -> Collection[str] | None:
         """The names of the repositories with these ids."""
         if ids is None:
             return None
@@ -135,7 +136,7 @@ class _Pages:
 
     async def search(self, request: Request) -> Response:
         if request.query_params.get("format") != "json":
-            return await _shown(self._search_page, request, "add format=json")
+            return await _delegate_page(self._search_page, request, "add format=json")
         try:
             with admit_request(self._admission, client_of(request.scope)) as visit:
                 return _json(encode(await self._page(request, visit)))
@@ -143,17 +144,17 @@ class _Pages:
             return _teapot(error)
 
     async def _page(self, request: Request, visit: AdmittedRequest) -> page.Page:
-        asked = request.query_params
-        text = asked.get("q", "")
+        params = request.query_params
+        text = params.get("q", "")
         if not text:
             raise Invalid("missing query; set q")
         parsed = parse(text)
-        context = min(_number(asked.get("ctx"), 0), page.CONTEXT_LINES_MAX)
-        files = min(_number(asked.get("num"), 0), page.FILES_MAX)
-        is_debug = asked.get("debug", "0") not in ("", "0")
-        if page.asks_for_repositories(parsed.query):
+        context = min(_number(params.get("ctx"), 0), page.CONTEXT_LINES_MAX)
+        files = min(_number(params.get("num"), 0), page.FILES_MAX)
+        is_debug = params.get("debug", "0") not in ("", "0")
+        if page.is_repository_query(parsed.query):
             last = page.Last(text, files, context, True, is_debug)
-            return page.repos_page(await self._gateway.list(parsed.query), last, asked.get("order", ""))
+            return page.repos_page(await self._gateway.list(parsed.query), last, params.get("order", ""))
         last = page.Last(text, files or page.FILES, context, True, is_debug)
         options = Options(
             files_max=last.num,
@@ -163,19 +164,19 @@ class _Pages:
             explain_scores=is_debug,
         )
         options = await _with_bounds(self._gateway, parsed.query, options, None)
-        answer = await self._gateway.search(parsed.query, _counted(options, parsed))
+        answer = await self._gateway.search(parsed.query, _with_count(options, parsed))
         visit.on_result(answer)
         return page.result_page(answer, last, format_query(parsed.query))
 
     async def print(self, request: Request) -> Response:
         if request.query_params.get("format") != "raw":
-            return await _shown(self._print_page, request, "add format=raw")
-        asked = request.query_params
+            return await _delegate_page(self._print_page, request, "add format=raw")
+        params = request.query_params
         try:
-            repository, path = asked.get("r", ""), asked.get("f", "")
+            repository, path = params.get("r", ""), params.get("f", "")
             if not repository or not path:
                 raise Invalid("missing parameters; set r (repository) and f (file)")
-            found = await self._gateway.file(FileRequest(repository, path, asked.get("b", "")))
+            found = await self._gateway.file(FileRequest(repository, path, params.get("b", "")))
             if found.skipped:
                 raise NotFound(f"content of {path!r} not indexed: {found.skipped}")
         except ArgosyError as error:
@@ -185,7 +186,7 @@ class _Pages:
         return Response(found.content, 200, headers, "text/plain; charset=utf-8")
 
     async def healthz(self, _: Request) -> Response:
-        """Runs a search through the nodes, so it checks more than that the process is alive."""
+        """Run a search through the nodes, as zoekt does, so that a gateway without nodes is not healthy."""
         options = Options(files_max=1, index_match_limit=1, total_match_limit=1, wall_time_s=PAGE_WALL_TIME_S)
         try:
             answer = await self._gateway.search(TRUE, options)
@@ -202,10 +203,10 @@ class _Pages:
         return PlainTextResponse("User-agent: *\nDisallow: /search\nDisallow: /print\n")
 
 
-async def _answered(request: Request, answer: Callable[[bytes, str], Awaitable[bytes]]) -> Response:
+async def _respond(request: Request, answer: Callable[[bytes, str], Awaitable[bytes]]) -> Response:
     """Errors in zoekt's format, with our statuses."""
     if request.method != "POST":
-        return _json(encode(Failure("Only POST is supported")), 405, {"allow": "POST"})
+        return _json(encode(ZoektError("Only POST is supported")), 405, {"allow": "POST"})
     try:
         body = await read_body(request, bytes_max=BODY_BYTES_MAX)
         return _json(await answer(body, client_of(request.scope)))
@@ -214,15 +215,18 @@ async def _answered(request: Request, answer: Callable[[bytes, str], Awaitable[b
 
 
 async def _with_bounds(gateway: SearchGateway, query: Query, options: Options, only: Collection[str] | None) -> Options:
-    """Zoekt counts all documents of the repositories that the query leaves; here only those that the index leaves, too,
-    since a search that has few of them to look at is as cheap in a large fleet as in a small one."""
+    """The limits that zoekt's server would choose, from an estimate of the documents to search.
+
+    zoekt estimates from all documents of the selected repositories. Here only documents that the index does not rule
+    out count: a query with few candidates is as cheap in a large fleet as in a small one.
+    """
     estimate = structs.replace(options, estimate_only=True)
     answer = await gateway.search(query, estimate, only=only)
-    return bounded(options, answer.stats.files_considered)
+    return with_zoekt_limits(options, answer.stats.files_considered)
 
 
-def _counted(options: Options, parsed: Parsed) -> Options:
-    """`count:` in the query overrides the option: a person typed it, a program filled in the other."""
+def _with_count(options: Options, parsed: Parsed) -> Options:
+    """`count:` in the query overrides the option: the user typed it, while the client program filled in the option."""
     if parsed.count is None:
         return options
     if parsed.count == COUNT_ALL:
@@ -230,9 +234,9 @@ def _counted(options: Options, parsed: Parsed) -> Options:
     return structs.replace(options, files_max=parsed.count)
 
 
-async def _shown(endpoint: Endpoint | None, request: Request, hint: str) -> Response:
+async def _delegate_page(endpoint: Endpoint | None, request: Request, hint: str) -> Response:
     if endpoint is None:
-        return PlainTextResponse(f"no page is served here: {hint}\n", 404)
+        return PlainTextResponse(f"no HTML page on this gateway; {hint}\n", 404)
     return await endpoint(request)
 
 
@@ -247,7 +251,7 @@ def _json(body: bytes, status: int = 200, headers: dict[str, str] | None = None)
 
 
 def _failure(error: ArgosyError) -> Response:
-    return _json(encode(Failure(redact(str(error)))), error.status, _retry_after(error))
+    return _json(encode(ZoektError(redact(str(error)))), error.status, _retry_after(error))
 
 
 def _teapot(error: ArgosyError) -> Response:

@@ -1,6 +1,6 @@
-"""Zoekt's second JSON format: the content of its search page as plain text, for editors and scripts.
+"""zoekt's second JSON format: the content of its search page as plain text, for editors and scripts.
 
-If the query has only conditions on repositories, it lists repositories instead of files.
+A query with only repository conditions lists repositories instead of files. Field names and their order are zoekt's.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,9 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.gateway.zoekt import wire
-from argosy.gateway.zoekt.go_json import decoded, text, time_text
-from argosy.gateway.zoekt.list_response import total
+from argosy.gateway.zoekt.go_compat import decode_text, evaluate_template, host_file_url, text, time_text
 from argosy.gateway.zoekt.requests import SECOND_NS
-from argosy.gateway.zoekt.search_response import missing, stats
-from argosy.gateway.zoekt.templates import evaluated, file_url
+from argosy.gateway.zoekt.responses import missing, stats, total_stats
 from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import FileMatch, Line, Repository, SearchResult
 from argosy.search.query.tree import And, Boost, Kind, Not, Or, Query, Repo, Type
@@ -32,87 +30,87 @@ class Last(msgspec.Struct, frozen=True, rename="pascal"):
     debug: bool = False
 
 
-class Fragment(msgspec.Struct, frozen=True, rename="pascal"):
+class PageFragment(msgspec.Struct, frozen=True, rename="pascal"):
     pre: str
     match: str
     post: str
 
 
-class Match(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
+class PageMatch(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True):
     url: str = msgspec.field(name="URL")
     file_name: str
     line_num: int
-    fragments: list[Fragment]
+    fragments: list[PageFragment]
     before: str = ""
     after: str = ""
 
 
-class File(msgspec.Struct, frozen=True, rename="pascal"):
+class PageFile(msgspec.Struct, frozen=True, rename="pascal"):
     file_name: str
     repo: str
     result_id: str = msgspec.field(name="ResultID")
     language: str
     duplicate_id: str = msgspec.field(name="DuplicateID")
     branches: tuple[str, ...]
-    matches: list[Match]
+    matches: list[PageMatch]
     url: str = msgspec.field(name="URL")
 
 
-class Result(msgspec.Struct, frozen=True, rename="pascal"):
+class PageResult(msgspec.Struct, frozen=True, rename="pascal"):
     last: Last
     query_str: str
     query: str
-    stats: wire.Stats
+    stats: wire.ZoektStats
     duration: int
-    file_matches: list[File]
+    file_matches: list[PageFile]
     complete: bool
-    missing: list[wire.Missing]
+    missing: list[wire.ZoektMissing]
 
 
-class Branch(msgspec.Struct, frozen=True, rename="pascal"):
+class PageBranch(msgspec.Struct, frozen=True, rename="pascal"):
     name: str
     version: str
     url: str = msgspec.field(name="URL")
 
 
-class ListedRepo(msgspec.Struct, frozen=True, rename="pascal"):
+class PageRepo(msgspec.Struct, frozen=True, rename="pascal"):
     name: str
     url: str = msgspec.field(name="URL")
     index_time: str
-    branches: list[Branch]
+    branches: list[PageBranch]
     files: int
     size: int
     memory_size: int
 
 
-class Repos(msgspec.Struct, frozen=True, rename="pascal"):
+class PageRepos(msgspec.Struct, frozen=True, rename="pascal"):
     last: Last
-    stats: wire.RepoStats
-    repos: list[ListedRepo]
+    stats: wire.ZoektRepoStats
+    repos: list[PageRepo]
     complete: bool
-    missing: list[wire.Missing]
+    missing: list[wire.ZoektMissing]
 
 
 class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     """A page holds one of the two."""
 
-    result: Result | None = None
-    repos: Repos | None = None
+    result: PageResult | None = None
+    repos: PageRepos | None = None
 
 
-def asks_for_repositories(query: Query) -> bool:
+def is_repository_query(query: Query) -> bool:
     """Whether the query has only conditions on repositories, or `type:repo`."""
-    return (isinstance(query, Type) and query.kind is Kind.REPO) or _is_of_names(query)
+    return (isinstance(query, Type) and query.kind is Kind.REPO) or _has_only_repo_conditions(query)
 
 
-def _is_of_names(query: Query) -> bool:
+def _has_only_repo_conditions(query: Query) -> bool:
     match query:
         case Repo():
             return True
         case And(children) | Or(children):
-            return all(_is_of_names(child) for child in children)
+            return all(_has_only_repo_conditions(child) for child in children)
         case Not(child) | Type(_, child) | Boost(child, _):
-            return _is_of_names(child)
+            return _has_only_repo_conditions(child)
     return False
 
 
@@ -120,7 +118,7 @@ def result_page(answer: SearchResult, last: Last, shown: str) -> Page:
     """`shown` is the query as parsed."""
     first_seen: dict[bytes, str] = {}
     files = [_file(each, answer.repositories.get(each.repository), last, first_seen) for each in answer.files]
-    told = Result(
+    result = PageResult(
         last=last,
         query_str=last.query,
         query=shown,
@@ -130,20 +128,20 @@ def result_page(answer: SearchResult, last: Last, shown: str) -> Page:
         complete=answer.is_complete,
         missing=missing(answer.missing),
     )
-    return Page(result=told)
+    return Page(result=result)
 
 
 def repos_page(listing: ListResult, last: Last, order: str) -> Page:
-    entries = _ordered(listing.entries, order)
+    entries = _sort_entries(listing.entries, order)
     shown = entries[: last.num] if last.num else entries
-    told = Repos(
+    repos = PageRepos(
         last=last,
-        stats=total(entries),
+        stats=total_stats(entries),
         repos=[_repo(entry) for entry in shown],
         complete=not listing.missing,
         missing=missing(listing.missing),
     )
-    return Page(repos=told)
+    return Page(repos=repos)
 
 
 _ORDERS: dict[str, Callable[[RepoListing], str | int | float]] = {
@@ -154,22 +152,24 @@ _ORDERS: dict[str, Callable[[RepoListing], str | int | float]] = {
 }
 
 
-def _ordered(entries: tuple[RepoListing, ...], order: str) -> list[RepoListing]:
+def _sort_entries(entries: tuple[RepoListing, ...], order: str) -> list[RepoListing]:
     key = _ORDERS.get(order.removeprefix("rev") or "name")
     if key is None:
         raise Invalid(f"invalid order {order!r}; use one of {', '.join(_ORDERS)}, with the prefix 'rev' for descending")
     return sorted(entries, key=key, reverse=order.startswith("rev"))
 
 
-def _repo(entry: RepoListing) -> ListedRepo:
-    told = entry.repository
+def _repo(entry: RepoListing) -> PageRepo:
+    repository = entry.repository
     branches = [
-        Branch(each.name, each.version, evaluated(told.commit_url_template, {"Version": each.version}))
-        for each in told.branches
+        PageBranch(
+            each.name, each.version, evaluate_template(repository.commit_url_template, {"Version": each.version})
+        )
+        for each in repository.branches
     ]
-    return ListedRepo(
-        name=text(told.name),
-        url=told.url,
+    return PageRepo(
+        name=text(repository.name),
+        url=repository.url,
         index_time=time_text(entry.indexed_at),
         branches=branches,
         files=entry.documents,
@@ -178,11 +178,12 @@ def _repo(entry: RepoListing) -> ListedRepo:
     )
 
 
-def _file(file: FileMatch, repository: Repository | None, last: Last, first_seen: dict[bytes, str]) -> File:
+def _file(file: FileMatch, repository: Repository | None, last: Last, first_seen: dict[bytes, str]) -> PageFile:
     path, name = text(file.path), text(file.repository)
     result_id = f"{name}:{path}"
+    # zoekt folds files with identical content into the first of them, by checksum.
     known = first_seen.setdefault(file.checksum, result_id) if file.checksum else result_id
-    return File(
+    return PageFile(
         file_name=path,
         repo=name,
         result_id=result_id,
@@ -194,27 +195,27 @@ def _file(file: FileMatch, repository: Repository | None, last: Last, first_seen
     )
 
 
-def _match(line: Line, file: FileMatch, repository: Repository | None, last: Last) -> Match:
-    return Match(
+def _match(line: Line, file: FileMatch, repository: Repository | None, last: Last) -> PageMatch:
+    return PageMatch(
         url=_url(file, repository, last, line.number),
         file_name=text(file.path),
         line_num=line.number,
         fragments=_fragments(line),
-        before=decoded(b"\n".join(line.before)),
-        after=decoded(b"\n".join(line.after)),
+        before=decode_text(b"\n".join(line.before)),
+        after=decode_text(b"\n".join(line.after)),
     )
 
 
-def _fragments(line: Line) -> list[Fragment]:
-    """The line split around its matches."""
+def _fragments(line: Line) -> list[PageFragment]:
+    """The line split around its matches; the last fragment has the rest of the line."""
     content, at = line.content, 0
-    found: list[Fragment] = []
+    found: list[PageFragment] = []
     shown = [each for each in line.fragments if 0 <= each.line_offset <= len(content) - each.length]
     for i, each in enumerate(shown):
         end = each.line_offset + each.length
         post = content[end:] if i == len(shown) - 1 else b""
         pieces = (content[at : each.line_offset], content[each.line_offset : end], post)
-        found.append(Fragment(*map(decoded, pieces)))
+        found.append(PageFragment(*map(decode_text, pieces)))
         at = end
     return found
 
@@ -223,7 +224,7 @@ def _url(file: FileMatch, repository: Repository | None, last: Last, line: int) 
     """The URL at the code host if it has file pages, else here."""
     branch = file.branches[0] if file.branches else ""
     if repository is not None and repository.file_url_template:
-        return file_url(
+        return host_file_url(
             repository.file_url_template,
             repository.line_fragment_template,
             version=file.version,
@@ -231,5 +232,5 @@ def _url(file: FileMatch, repository: Repository | None, last: Last, line: int) 
             branch=branch,
             line=line,
         )
-    asked = {"r": file.repository, "f": file.path, "q": last.query, "num": str(last.num), "b": branch}
-    return f"print?{urlencode(asked, errors='surrogateescape')}" + (f"#l{line}" if line else "")
+    params = {"r": file.repository, "f": file.path, "q": last.query, "num": str(last.num), "b": branch}
+    return f"print?{urlencode(params, errors='surrogateescape')}" + (f"#l{line}" if line else "")

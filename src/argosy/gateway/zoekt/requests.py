@@ -1,7 +1,7 @@
 """Requests of zoekt's clients, decoded as Go's decoder does, and their meaning for a search.
 
-Keys match whatever their case, unknown ones are ignored (old clients send options that no longer exist), null is the
-same as absent. What is left is strict: a text where a number belongs is refused.
+Keys match case-insensitively, unknown keys are ignored (old clients send options that no longer exist), and null is the
+same as absent. Values are strict: a string where a number belongs is an error.
 """
 
 from typing import Annotated, Any, TypeVar
@@ -18,9 +18,9 @@ CONTEXT_LINES_MAX = 100
 INDEX_MATCH_LIMIT = 100_000  # if the client sets none; a negative value means no limit
 LINE_BYTES_MAX = 1 << 16  # zoekt never clips; a result with dozens of longer lines would be many megabytes
 REPO_IDS_MAX = 100_000
-DEPTH_MAX = 32  # of the JSON of a request
+DEPTH_MAX = 32  # nesting of a request's JSON: ours has three levels, and lowering the keys is recursive
 
-MANY_DOCUMENTS = 10_000
+MANY_DOCUMENTS = 10_000  # zoekt's threshold between its two formulas for limits (cmd json.go)
 SECOND_NS = 1_000_000_000
 
 _Number = Annotated[int, msgspec.Meta(ge=1 - 2**63, le=2**63 - 1)]
@@ -60,30 +60,31 @@ class ZoektListRequest(msgspec.Struct, frozen=True):
     opts: ListOpts = ListOpts()
 
 
-def read(body: bytes, wanted: type[_T]) -> _T:
+def decode_request(body: bytes, wanted: type[_T]) -> _T:
     """Decode a request; raises Invalid."""
     try:
         found = msgspec.json.decode(body)
         if not isinstance(found, dict):
             raise Invalid('invalid body; send a JSON object: {"Q": "…"}')
-        return msgspec.convert(_folded(found), wanted)
+        return msgspec.convert(_lower_keys(found), wanted)
     except RecursionError:
         raise Invalid('invalid body: JSON nested too deeply; send {"Q": "…"}') from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Invalid(f"invalid body: {error}") from None
 
 
-def _folded(found: Any, depth: int = 0) -> Any:
+def _lower_keys(found: Any, depth: int = 0) -> Any:
     """The value with lower-case keys and without nulls."""
     if isinstance(found, dict):
         if depth > DEPTH_MAX:
             raise RecursionError
-        return {key.lower(): _folded(value, depth + 1) for key, value in found.items() if value is not None}
+        return {key.lower(): _lower_keys(value, depth + 1) for key, value in found.items() if value is not None}
     return found
 
 
 def options_of(opts: SearchOpts) -> Options:
     """Zoekt's limits as ours. A repository has one index here, so limits per repository and per shard are one."""
+    # Sourcebot sends -1 for "no limit", which is 0 here; 0 and absent mean zoekt's default.
     shard = opts.shard_max_match_count or INDEX_MATCH_LIMIT
     return Options(
         files_max=max(0, opts.max_doc_display_count),
@@ -107,8 +108,11 @@ def needs_estimate(opts: SearchOpts) -> bool:
     return opts.max_doc_display_count > 0 and opts.shard_max_match_count == 0 and not opts.estimate_doc_count
 
 
-def bounded(options: Options, documents: int) -> Options:
-    """The limits that zoekt's server chooses for `files_max` shown files among this many documents."""
+def with_zoekt_limits(options: Options, documents: int) -> Options:
+    """The limits that zoekt's server chooses for `files_max` shown files among this many documents.
+
+    The formulas are zoekt's own (its `json.go`), so that a client sees the same cut-offs on both servers.
+    """
     shown = options.files_max
     if documents > MANY_DOCUMENTS:
         limit = 5 * shown + 5 * shown // (documents // 1000)

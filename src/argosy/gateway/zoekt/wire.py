@@ -1,12 +1,13 @@
-"""Response structs of zoekt's JSON API.
+"""Response structs of zoekt's JSON API; field names are zoekt's.
 
-A field without a default is always sent. Version, Branches and Score, which zoekt leaves out when empty, are sent as
-well, because one of its clients insists on them and none minds. `Missing`, `Complete` and `LimitsHit` are ours (GW-1).
+A field without a default is always sent. Version, Branches and Score, which zoekt omits when empty, are always sent,
+because one of its clients requires them and none rejects them. `Files` is never null: zoektpy rejects null.
+`Missing`, `Complete` and `LimitsHit` are additions (GW-1).
 """
 
 import msgspec
 
-from argosy.gateway.zoekt.go_json import ZERO_TIME
+from argosy.gateway.zoekt.go_compat import ZERO_TIME
 
 INDEX_FORMAT_VERSION = 16
 INDEX_FEATURE_VERSION = 12
@@ -14,43 +15,43 @@ INDEX_MIN_READER_VERSION = 10
 CHECKSUM_BYTES = 8  # CRC-64
 
 
-class Location(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektLocation(msgspec.Struct, frozen=True, rename="pascal"):
     byte_offset: int
     line_number: int
     column: int
 
 
-class Range(msgspec.Struct, frozen=True, rename="pascal"):
-    start: Location
-    end: Location
+class ZoektRange(msgspec.Struct, frozen=True, rename="pascal"):
+    start: ZoektLocation
+    end: ZoektLocation
 
 
-class Symbol(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektSymbol(msgspec.Struct, frozen=True, rename="pascal"):
     sym: str
     kind: str
     parent: str
     parent_kind: str
 
 
-class ChunkMatch(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektChunkMatch(msgspec.Struct, frozen=True, rename="pascal"):
     debug_score: str
     content: bytes
-    ranges: list[Range]
-    symbol_info: list[Symbol | None] | None
+    ranges: list[ZoektRange]
+    symbol_info: list[ZoektSymbol | None] | None
     file_name: bool
-    content_start: Location
+    content_start: ZoektLocation
     score: float
     best_line_match: int
 
 
-class LineFragment(msgspec.Struct, frozen=True, rename="pascal"):
-    symbol_info: Symbol | None
+class ZoektLineFragment(msgspec.Struct, frozen=True, rename="pascal"):
+    symbol_info: ZoektSymbol | None
     line_offset: int
     offset: int
     match_length: int
 
 
-class LineMatch(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektLineMatch(msgspec.Struct, frozen=True, rename="pascal"):
     line: bytes
     line_start: int
     line_end: int
@@ -60,18 +61,18 @@ class LineMatch(msgspec.Struct, frozen=True, rename="pascal"):
     file_name: bool
     score: float
     debug_score: str
-    line_fragments: list[LineFragment]
+    line_fragments: list[ZoektLineFragment]
 
 
-class FileMatch(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True, kw_only=True):
+class ZoektFileMatch(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True, kw_only=True):
     file_name: str
     repository: str
     version: str
     language: str
     debug: str = ""
     branches: tuple[str, ...]
-    line_matches: list[LineMatch] = []
-    chunk_matches: list[ChunkMatch] = []
+    line_matches: list[ZoektLineMatch] = []
+    chunk_matches: list[ZoektChunkMatch] = []
     content: bytes = b""
     checksum: bytes
     score: float
@@ -79,7 +80,7 @@ class FileMatch(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True
     repository_id: int = msgspec.field(default=0, name="RepositoryID")
 
 
-class Stats(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
+class ZoektStats(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     """Statistics of a search; durations are in nanoseconds."""
 
     content_bytes_loaded: int = 0
@@ -104,7 +105,7 @@ class Stats(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     flush_reason: int = 0
 
 
-class Missing(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektMissing(msgspec.Struct, frozen=True, rename="pascal"):
     """A repository that could not be searched."""
 
     repository: str
@@ -112,32 +113,32 @@ class Missing(msgspec.Struct, frozen=True, rename="pascal"):
     detail: str
 
 
-class SearchResult(Stats, frozen=True, rename="pascal", kw_only=True):
-    files: list[FileMatch]
+class ZoektSearchResult(ZoektStats, frozen=True, rename="pascal", kw_only=True):
+    files: list[ZoektFileMatch]
     repo_urls: dict[str, str] = msgspec.field(name="RepoURLs")
     line_fragments: dict[str, str]
     complete: bool
     limits_hit: list[str]
-    missing: list[Missing]
+    missing: list[ZoektMissing]
 
 
 class ZoektSearchReply(msgspec.Struct, frozen=True, rename="pascal"):
-    result: SearchResult
+    result: ZoektSearchResult
 
 
-class RepositoryBranch(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektRepositoryBranch(msgspec.Struct, frozen=True, rename="pascal"):
     name: str
     version: str
 
 
-class Repository(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
+class ZoektRepository(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     tenant_id: int = msgspec.field(default=0, name="TenantID")
     id: int = msgspec.field(name="ID")
     name: str
     url: str = msgspec.field(name="URL")
     metadata: dict[str, str]
     source: str
-    branches: list[RepositoryBranch]
+    branches: list[ZoektRepositoryBranch]
     sub_repo_map: dict[str, str] = {}
     commit_url_template: str = msgspec.field(name="CommitURLTemplate")
     file_url_template: str = msgspec.field(name="FileURLTemplate")
@@ -150,7 +151,7 @@ class Repository(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     latest_commit_date: str = ZERO_TIME
 
 
-class IndexMetadata(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
+class ZoektIndexMetadata(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     index_format_version: int = INDEX_FORMAT_VERSION
     index_feature_version: int = INDEX_FEATURE_VERSION
     index_min_reader_version: int = INDEX_MIN_READER_VERSION
@@ -161,7 +162,7 @@ class IndexMetadata(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     id: str = msgspec.field(name="ID")
 
 
-class RepoStats(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
+class ZoektRepoStats(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     repos: int
     shards: int
     documents: int
@@ -172,30 +173,30 @@ class RepoStats(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
     other_branches_new_lines_count: int
 
 
-class RepoListEntry(msgspec.Struct, frozen=True, rename="pascal"):
-    repository: Repository
-    index_metadata: IndexMetadata
-    stats: RepoStats
+class ZoektRepoListEntry(msgspec.Struct, frozen=True, rename="pascal"):
+    repository: ZoektRepository
+    index_metadata: ZoektIndexMetadata
+    stats: ZoektRepoStats
 
 
-class MinimalRepoListEntry(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektMinimalRepoListEntry(msgspec.Struct, frozen=True, rename="pascal"):
     has_symbols: bool
-    branches: list[RepositoryBranch]
+    branches: list[ZoektRepositoryBranch]
     index_time_unix: int
 
 
-class RepoList(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
-    repos: list[RepoListEntry]
-    repos_map: dict[int, MinimalRepoListEntry]
+class ZoektRepoList(msgspec.Struct, frozen=True, rename="pascal", kw_only=True):
+    repos: list[ZoektRepoListEntry]
+    repos_map: dict[int, ZoektMinimalRepoListEntry]
     crashes: int
-    stats: RepoStats
+    stats: ZoektRepoStats
     complete: bool
-    missing: list[Missing]
+    missing: list[ZoektMissing]
 
 
 class ZoektListReply(msgspec.Struct, frozen=True, rename="pascal"):
-    list: RepoList
+    list: ZoektRepoList
 
 
-class Failure(msgspec.Struct, frozen=True, rename="pascal"):
+class ZoektError(msgspec.Struct, frozen=True, rename="pascal"):
     error: str

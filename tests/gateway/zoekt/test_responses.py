@@ -1,8 +1,7 @@
 """Answers in zoekt's terms, where ours have more to say."""
 
-from argosy.gateway.zoekt.list_response import repo_list
-from argosy.gateway.zoekt.page import File, Last, result_page
-from argosy.gateway.zoekt.search_response import asks_for_symbols, search_result
+from argosy.gateway.zoekt.page import Last, PageFile, result_page
+from argosy.gateway.zoekt.responses import has_symbol_condition, repo_list, search_result
 from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import (
     Branch,
@@ -32,7 +31,7 @@ def chunk(*, is_clipped: bool) -> Chunk:
     return Chunk(b"0123456789", at(10), ranges, (SYMBOL, None, SYMBOL), is_clipped=is_clipped, best_line=1)
 
 
-def shown(*files: FileMatch) -> list[File]:
+def shown(*files: FileMatch) -> list[PageFile]:
     page = result_page(SearchResult(files), Last("x", 3, 0), "x")
     assert page.result is not None
     return page.result.file_matches
@@ -71,8 +70,8 @@ def test_the_same_content_is_a_duplicate_of_the_first() -> None:
 
 def test_a_symbol_is_asked_for_anywhere_in_a_query() -> None:
     asked = ("sym:f", "a sym:f", "a or (b -sym:f)", "type:file sym:f")
-    assert all(asks_for_symbols(parse(text).query) for text in asked)
-    assert not any(asks_for_symbols(parse(text).query) for text in ("f", "file:f lang:go", "-f or g"))
+    assert all(has_symbol_condition(parse(text).query) for text in asked)
+    assert not any(has_symbol_condition(parse(text).query) for text in ("f", "file:f lang:go", "-f or g"))
 
 
 def test_durations_are_nanoseconds() -> None:

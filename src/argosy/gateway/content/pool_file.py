@@ -13,7 +13,7 @@ from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.gateway.content.model import Backend
 from argosy.gateway.content.service import ContentGateway
-from argosy.gateway.content.settings import ContentSettings
+from argosy.gateway.settings import ContentSettings
 from argosy.ipni.assigner.configuration import INDEXERS_MAX, Configuration, parse
 
 FILE_BYTES_MAX = 16 << 20

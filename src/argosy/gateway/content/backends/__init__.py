@@ -1,1 +1,0 @@
-"""Where the list of indexers comes from."""
