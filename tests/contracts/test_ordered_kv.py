@@ -230,7 +230,7 @@ async def test_a_negative_limit_is_refused(open_store: Open) -> None:
 async def test_asking_for_more_keys_than_the_bound_is_refused(open_store: Open, monkeypatch) -> None:
     monkeypatch.setattr(kv_module, "GET_MANY_MAX", 2)
     store = await open_store()
-    with pytest.raises(Invalid, match="at most 2"):
+    with pytest.raises(Invalid, match="the limit is 2"):
         await store.get_many([b"a", b"b", b"c"])
     await store.close()
 

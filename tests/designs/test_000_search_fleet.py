@@ -100,7 +100,7 @@ def test_ttls_are_short_and_heartbeats_a_fraction() -> None:
     """Lease TTLs should be short (e.g., 30s–2m) with heartbeats at a fraction of TTL."""
     assert 30.0 <= DEFAULTS.ttl_s <= 120.0
     assert DEFAULTS.renew_s < DEFAULTS.ttl_s / 3
-    assert any("two tries" in fault for fault in OwnershipSettings(ttl_s=30.0, renew_s=20.0).check())
+    assert any("two attempts" in fault for fault in OwnershipSettings(ttl_s=30.0, renew_s=20.0).check())
 
 
 @in_virtual_time()

@@ -140,7 +140,7 @@ def test_another_process_publishes_once_to_the_chain_that_is_served(harbour: Har
 
 def test_an_indexer_is_steered_by_commands(harbour: Harbour, papers: Path) -> None:
     assert harbour.command("check", is_json=False).stdout == "the indexer is healthy\n"
-    assert harbour.command("block", STRANGER, is_json=False).stdout == f"{STRANGER} is blocked\n"
+    assert harbour.command("block", STRANGER, is_json=False).stdout == f"blocked {STRANGER}\n"
     assert harbour.command("allow", STRANGER, is_json=False).stdout == f"allowed {STRANGER}\n"
     assert harbour.asked("reload") == {"done": "reloaded policy"}
     assert harbour.asked("syncs") == []
@@ -176,6 +176,6 @@ def test_without_the_token_nothing_is_steered_and_bad_input_is_told(harbour: Har
         return result.stderr
 
     assert "is not a CID" in said("mark-processed", STRANGER, "nonsense", "--url", harbour.find)
-    assert "is no URL" in said("import-providers", "elsewhere", "--url", harbour.find)
-    assert "does not exist" in said("publish", str(tmp_path / "nothing"))
-    assert "--once needs --address" in said("publish", str(tmp_path), "--once")
+    assert "invalid URL 'elsewhere'" in said("import-providers", "elsewhere", "--url", harbour.find)
+    assert "not found: " in said("publish", str(tmp_path / "nothing"))
+    assert "--once requires --address" in said("publish", str(tmp_path), "--once")

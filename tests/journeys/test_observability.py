@@ -14,7 +14,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from argosy.search.fleet.metrics import OF_A_REPOSITORY
+from argosy.search.fleet.telemetry import PER_REPOSITORY
 from tests.architecture.tree import ROOT
 from tests.journeys.fleet import eventually
 from tests.journeys.search_fleet import ANSWER_S, PATIENCE_S, TOKEN, Fleet, Member, fleet_in, make_origin
@@ -129,8 +129,8 @@ def holder(harbour: Harbour, name: str) -> Member:
 @pytest.mark.parametrize("name", ["ship-00", "ship-01", "private"])
 def test_a_node_tells_the_figures_of_each_repository_it_holds(harbour: Harbour, name: str) -> None:
     node = holder(harbour, name)
-    wanted = {f'{metric.name}{{repository="{name}"}}' for metric in OF_A_REPOSITORY}
-    assert {metric.name for metric in OF_A_REPOSITORY} >= {
+    wanted = {f'{metric.name}{{repository="{name}"}}' for metric in PER_REPOSITORY}
+    assert {metric.name for metric in PER_REPOSITORY} >= {
         "argosy_index_time_ms",
         "argosy_index_memory_bytes",
         "argosy_last_served_at",
@@ -187,7 +187,7 @@ def test_one_trace_leads_from_the_clone_to_the_shelf(harbour: Harbour) -> None:
         return [span.name for span in harbour.spans() if span.span_id == made.parent_span_id]
 
     eventually(lambda: bool(around()), within_s=PATIENCE_S, what="the span around them has come")
-    assert around() == ["ownership Warm"]
+    assert around() == ["ownership WarmUnit"]
     for step in ("fetch", "index", "serve"):
         [span] = named(harbour, step, repository="ship-00")
         assert (span.trace_id, span.parent_span_id) == (made.trace_id, made.span_id)

@@ -285,7 +285,7 @@ def test_a_file_of_a_gigabyte_is_found_by_name_and_its_content_left_out(tmp_path
         answer = inside("-l", "needle or giant", str(place))
         assert answer.exit_code == 0
         assert str(tmp_path / "giant.log") in answer.stdout.splitlines()
-        assert answer.stderr.startswith("note: 1 file too large to be searched")
+        assert answer.stderr.startswith("note: 1 file too large to search")
     told = json.loads(inside("--json", "needle", str(tmp_path)).stdout)
     assert [file["path"] for file in told["files"]] == ["small.log"]
     assert told["indexed"]["by_name_only"] == {"too_large": 1}
