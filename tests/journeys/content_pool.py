@@ -19,7 +19,7 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from argosy.base.clock import SystemClock
-from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
+from argosy.gateway.content.backend_protocol import INCOMPLETE_HEADER
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries, multiaddr
 from argosy.ipni.formats.announce import Announcement, encode

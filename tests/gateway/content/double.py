@@ -1,4 +1,4 @@
-"""An indexer's find surface over what a test gives it, with faults that can be ordered; and a front door over such."""
+"""A test indexer with configurable faults, and a content gateway over several of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -25,7 +25,7 @@ JSON = "application/json; charset=utf-8"
 LINES = "application/x-ndjson"
 WITHIN_S = 30
 # A busy machine must not decide a test: nobody is late and nothing times out unless the test says so.
-UNHURRIED = {"cache_entries": 0, "find_s": 60.0, "stream_s": 60.0, "patience_min_s": 60.0, "patience_max_s": 60.0}
+PATIENT = {"cache_entries": 0, "find_s": 60.0, "stream_s": 60.0, "patience_min_s": 60.0, "patience_max_s": 60.0}
 
 
 @dataclass
@@ -138,8 +138,8 @@ class ResponseReceived:
 
 
 @dataclass
-class Door:
-    """A front door, where it listens, and somebody who asks it."""
+class ContentFixture:
+    """A content gateway, its URL, and an HTTP client of it."""
 
     gateway: ContentGateway
     metrics: Metrics
@@ -160,19 +160,21 @@ class Door:
 
 
 @asynccontextmanager
-async def door_over(*indexers: IndexerDouble | str, clock: Clock | None = None, **settings: Any) -> AsyncIterator[Door]:
+async def gateway_over(
+    *indexers: IndexerDouble | str, clock: Clock | None = None, **settings: Any
+) -> AsyncIterator[ContentFixture]:
     """A URL instead of an indexer is asked as it is. Nothing is kept unless the settings say so."""
     async with AsyncExitStack() as stack:
         urls = [each if isinstance(each, str) else await stack.enter_async_context(serving(each)) for each in indexers]
         metrics = Metrics()
-        chosen = ContentSettings(**{**UNHURRIED, **settings})
+        chosen = ContentSettings(**{**PATIENT, **settings})
         gateway = ContentGateway(
             [Backend.at(url) for url in urls], chosen, clock=clock, random=seeded_random(1), metrics=metrics
         )
         stack.push_async_callback(gateway.close)
         url = await stack.enter_async_context(serving(content_app(gateway)))
         web = await stack.enter_async_context(aiohttp.ClientSession())
-        yield Door(gateway, metrics, urls, url, web)
+        yield ContentFixture(gateway, metrics, urls, url, web)
 
 
 class SetClock(SystemClock):

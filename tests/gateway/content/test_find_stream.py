@@ -10,7 +10,7 @@ from argosy.gateway.content import telemetry
 from argosy.ipni.formats import metadata
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.web import results
-from tests.gateway.content.double import LINES, IndexerDouble, SetClock, door_over, nowhere
+from tests.gateway.content.double import LINES, IndexerDouble, SetClock, gateway_over, nowhere
 from tests.ipni.web.making import CONTENT, A, B, C, result
 
 PATH = f"/multihash/{base58(CONTENT)}"
@@ -19,7 +19,10 @@ PATH = f"/multihash/{base58(CONTENT)}"
 async def test_lines_are_passed_on_before_the_last_indexer_has_ended() -> None:
     quick = IndexerDouble({CONTENT: [result(A)]})
     slow = IndexerDouble({CONTENT: [result(B), result(C)]}, hold_lines=asyncio.Event())
-    async with door_over(quick, slow) as door, door.web.get(door.url + PATH, headers={"accept": LINES}) as answer:
+    async with (
+        gateway_over(quick, slow) as pool,
+        pool.web.get(pool.url + PATH, headers={"accept": LINES}) as answer,
+    ):
         assert answer.headers["content-type"] == LINES
         first = {results.decode_line(await answer.content.readline()).provider.id for _ in range(2)}
         assert first == {A, B}, "while one of them is still at it"
@@ -32,8 +35,8 @@ async def test_lines_are_passed_on_before_the_last_indexer_has_ended() -> None:
 async def test_a_record_is_told_once_and_two_that_differ_are_both_told() -> None:
     here = [result(A, b"1"), result(A, b"2", metadata.bitswap())]
     there = [result(A, b"1"), result(A, b"2", metadata.http())]
-    async with door_over(IndexerDouble({CONTENT: here}), IndexerDouble({CONTENT: there})) as door:
-        lines = (await door.find(CONTENT, LINES)).body.splitlines()
+    async with gateway_over(IndexerDouble({CONTENT: here}), IndexerDouble({CONTENT: there})) as pool:
+        lines = (await pool.find(CONTENT, LINES)).body.splitlines()
         told = [(each.context, each.metadata) for each in map(results.decode_line, lines)]
         wanted = [(b"1", metadata.bitswap()), (b"2", metadata.bitswap()), (b"2", metadata.http())]
         assert sorted(told) == sorted(wanted)
@@ -42,40 +45,40 @@ async def test_a_record_is_told_once_and_two_that_differ_are_both_told() -> None
 async def test_who_has_failed_is_said_before_the_stream_begins() -> None:
     dead = await nowhere()
     indexers = (dead, IndexerDouble({CONTENT: [result(A)]}), IndexerDouble(status=500))
-    async with door_over(*indexers, cache_entries=10) as door:
+    async with gateway_over(*indexers, cache_entries=10) as pool:
         for _ in range(2):
-            answer = await door.find(CONTENT, LINES)
-            assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=failed; {door.names[2]}=error"
+            answer = await pool.find(CONTENT, LINES)
+            assert answer.headers["x-argosy-missing"] == f"{pool.names[0]}=failed; {pool.names[2]}=error"
             assert len(answer.body.splitlines()) == 1
 
 
 async def test_a_late_indexer_does_not_hold_a_stream_up() -> None:
     stalled = IndexerDouble({CONTENT: [result(B)]}, hold=asyncio.Event())
     quick = IndexerDouble({CONTENT: [result(A)]})
-    async with door_over(stalled, quick, patience_min_s=0.0, patience_max_s=0.02) as door:
-        answer = await door.find(CONTENT, LINES)
+    async with gateway_over(stalled, quick, patience_min_s=0.0, patience_max_s=0.02) as pool:
+        answer = await pool.find(CONTENT, LINES)
         assert [results.decode_line(line).provider.id for line in answer.body.splitlines()] == [A]
-        assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=late"
+        assert answer.headers["x-argosy-missing"] == f"{pool.names[0]}=late"
 
 
 async def test_a_stream_that_cannot_be_completed_is_cut_and_not_ended() -> None:
     broken = IndexerDouble({CONTENT: [result(B), result(C)]}, breaks_off=True)
-    async with door_over(IndexerDouble({CONTENT: [result(A)]}), broken, cache_entries=10) as door:
+    async with gateway_over(IndexerDouble({CONTENT: [result(A)]}), broken, cache_entries=10) as pool:
         for asked in (1, 2):
-            async with door.web.get(door.url + PATH, headers={"accept": LINES}) as answer:
+            async with pool.web.get(pool.url + PATH, headers={"accept": LINES}) as answer:
                 assert answer.status == 200
                 with pytest.raises(aiohttp.ClientPayloadError):
                     await answer.read()
             assert len(broken.asked) == asked, "and is not kept"
-        assert door.metrics.value(telemetry.INCOMPLETE) >= 2
+        assert pool.metrics.value(telemetry.INCOMPLETE) >= 2
 
 
 async def test_a_stream_is_cut_at_the_deadline() -> None:
     clock, lines = SetClock(), asyncio.Event()
     slow = IndexerDouble({CONTENT: [result(A), result(B)]}, hold_lines=lines, hold_end=asyncio.Event())
     async with (
-        door_over(slow, clock=clock, stream_s=1000.0) as door,
-        door.web.get(door.url + PATH, headers={"accept": LINES}) as answer,
+        gateway_over(slow, clock=clock, stream_s=1000.0) as pool,
+        pool.web.get(pool.url + PATH, headers={"accept": LINES}) as answer,
     ):
         assert results.decode_line(await answer.content.readline()).provider.id == A
         clock.ahead_s = 1000.0
@@ -85,17 +88,17 @@ async def test_a_stream_is_cut_at_the_deadline() -> None:
 
 
 async def test_a_stream_of_nothing_ends_at_the_deadline() -> None:
-    async with door_over(IndexerDouble(hold=asyncio.Event()), stream_s=0.05) as door:
-        unknown = await door.find(CONTENT, LINES)
-        assert (unknown.status, unknown.headers["x-argosy-missing"]) == (504, f"{door.names[0]}=timed out")
+    async with gateway_over(IndexerDouble(hold=asyncio.Event()), stream_s=0.05) as pool:
+        unknown = await pool.find(CONTENT, LINES)
+        assert (unknown.status, unknown.headers["x-argosy-missing"]) == (504, f"{pool.names[0]}=timed out")
 
 
 async def test_a_whole_stream_is_kept_for_both_forms() -> None:
     indexer = IndexerDouble({CONTENT: [result(A), result(B)]})
-    async with door_over(indexer, cache_entries=10) as door:
-        first = await door.find(CONTENT, LINES)
-        assert (await door.find(CONTENT, LINES)).body == first.body
-        [(_, found)] = results.decode_json((await door.find(CONTENT)).body)
+    async with gateway_over(indexer, cache_entries=10) as pool:
+        first = await pool.find(CONTENT, LINES)
+        assert (await pool.find(CONTENT, LINES)).body == first.body
+        [(_, found)] = results.decode_json((await pool.find(CONTENT)).body)
         assert [each.provider.id for each in found] == [A, B]
         assert len(indexer.asked) == 1
 
@@ -103,26 +106,26 @@ async def test_a_whole_stream_is_kept_for_both_forms() -> None:
 async def test_more_records_than_are_remembered_cut_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "RECORDS_MAX", 3)
     many = IndexerDouble({CONTENT: [result(A, b"%d" % number) for number in range(5)]})
-    async with door_over(many) as door, door.web.get(door.url + PATH, headers={"accept": LINES}) as answer:
+    async with gateway_over(many) as pool, pool.web.get(pool.url + PATH, headers={"accept": LINES}) as answer:
         with pytest.raises(aiohttp.ClientPayloadError):
             await answer.read()
 
 
 async def test_a_reader_that_leaves_takes_its_questions_along() -> None:
     indexer = IndexerDouble({CONTENT: [result(A), result(B)]}, hold_lines=asyncio.Event())
-    async with door_over(indexer) as door:
-        async with door.gateway.stream(CONTENT) as stream:
+    async with gateway_over(indexer) as pool:
+        async with pool.gateway.stream(CONTENT) as stream:
             assert await stream.begin()
-            assert door.metrics.value(telemetry.FINDS_IN_FLIGHT) == 1
-        assert door.metrics.value(telemetry.FINDS_IN_FLIGHT) == 0
-        assert door.metrics.value(telemetry.BREAKER, backend=door.names[0]) == 0, "through no fault of the indexer"
+            assert pool.metrics.value(telemetry.FINDS_IN_FLIGHT) == 1
+        assert pool.metrics.value(telemetry.FINDS_IN_FLIGHT) == 0
+        assert pool.metrics.value(telemetry.BREAKER, backend=pool.names[0]) == 0, "through no fault of the indexer"
 
 
 async def test_ten_thousand_records_of_two_indexers_come_through_whole() -> None:
     some = [result(A, b"%d" % number) for number in range(6000)]
     others = [result(A, b"%d" % number) for number in range(4000, 10_000)]
-    async with door_over(IndexerDouble({CONTENT: some}), IndexerDouble({CONTENT: others})) as door:
-        lines = (await door.find(CONTENT, LINES)).body.splitlines()
+    async with gateway_over(IndexerDouble({CONTENT: some}), IndexerDouble({CONTENT: others})) as pool:
+        lines = (await pool.find(CONTENT, LINES)).body.splitlines()
         assert len(lines) == 10_000
         assert {results.decode_line(line).context for line in lines} == {b"%d" % number for number in range(10_000)}
 
@@ -130,9 +133,9 @@ async def test_ten_thousand_records_of_two_indexers_come_through_whole() -> None
 async def test_an_answer_of_a_door_that_lacks_something_lacks_it_here_too() -> None:
     partial = IndexerDouble({CONTENT: [result(A)]}, headers={"x-argosy-incomplete": "1"})
     cut = IndexerDouble({CONTENT: [result(B)]}, headers={"x-argosy-truncated": "30000"})
-    async with door_over(partial, cut) as door:
+    async with gateway_over(partial, cut) as pool:
         for accept in ("application/json", LINES):
-            answer = await door.find(CONTENT, accept)
+            answer = await pool.find(CONTENT, accept)
             assert (answer.status, answer.missing) == (200, 1)
-            assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=incomplete"
+            assert answer.headers["x-argosy-missing"] == f"{pool.names[0]}=incomplete"
             assert answer.headers["x-argosy-truncated"] == "30000"

@@ -8,7 +8,7 @@ from argosy.ipni.formats import cid, metadata, multihash
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.model import Peer, ProviderResult
 from argosy.ipni.web import results
-from tests.gateway.content.double import LINES, IndexerDouble, ResponseReceived, SetClock, door_over, nowhere, until
+from tests.gateway.content.double import LINES, IndexerDouble, ResponseReceived, SetClock, gateway_over, nowhere, until
 from tests.ipni.web.making import CONTENT, A, B, C, result
 
 OTHER = multihash.of(b"something else")
@@ -24,11 +24,11 @@ def told(answer: ResponseReceived) -> set[tuple[str, bytes]]:
 
 async def test_what_any_indexer_has_is_in_the_answer() -> None:
     indexers = [IndexerDouble({CONTENT: [result(id, b"ctx")]}) for id in (A, B, C)] + [IndexerDouble()]
-    async with door_over(*indexers) as door:
-        answer = await door.find(CONTENT)
+    async with gateway_over(*indexers) as pool:
+        answer = await pool.find(CONTENT)
         assert told(answer) == {(A, b"ctx"), (B, b"ctx"), (C, b"ctx")}
         assert answer.missing == 0
-        by_cid = await door.get(f"/cid/{Cid(cid.DAG_CBOR, CONTENT)}")
+        by_cid = await pool.get(f"/cid/{Cid(cid.DAG_CBOR, CONTENT)}")
         assert by_cid.body == answer.body, "the codec makes no difference"
 
 
@@ -41,8 +41,8 @@ async def test_replicas_lose_nothing_whoever_answers_first() -> None:
         first.hold = second.hold = None
         held.hold = asyncio.Event()
         other = second if held is first else first
-        async with door_over(first, second) as door:
-            asking = asyncio.ensure_future(door.find(CONTENT))
+        async with gateway_over(first, second) as pool:
+            asking = asyncio.ensure_future(pool.find(CONTENT))
             await other.was_asked.wait()
             await held.was_asked.wait()
             held.hold.set()
@@ -55,110 +55,114 @@ async def test_replicas_lose_nothing_whoever_answers_first() -> None:
 async def test_indexers_may_answer_in_either_form() -> None:
     lines = IndexerDouble({CONTENT: [result(A), result(B)]}, kind=LINES)
     document = IndexerDouble({CONTENT: [result(C)]}, kind="application/json")
-    async with door_over(lines, document) as door:
-        assert {id for id, _ in told(await door.find(CONTENT))} == {A, B, C}
-        streamed = await door.find(CONTENT, LINES)
+    async with gateway_over(lines, document) as pool:
+        assert {id for id, _ in told(await pool.find(CONTENT))} == {A, B, C}
+        streamed = await pool.find(CONTENT, LINES)
         assert {results.decode_line(line).provider.id for line in streamed.body.splitlines()} == {A, B, C}
 
 
 async def test_records_without_a_provider_or_an_address_are_dropped() -> None:
     useless = ProviderResult(b"x", metadata.bitswap(), Peer(B, ()))
-    async with door_over(IndexerDouble({CONTENT: [useless, result(A)]}), IndexerDouble({CONTENT: [useless]})) as door:
-        assert {id for id, _ in told(await door.find(CONTENT))} == {A}
-        [line] = (await door.find(CONTENT, LINES)).body.splitlines()
+    async with gateway_over(
+        IndexerDouble({CONTENT: [useless, result(A)]}), IndexerDouble({CONTENT: [useless]})
+    ) as pool:
+        assert {id for id, _ in told(await pool.find(CONTENT))} == {A}
+        [line] = (await pool.find(CONTENT, LINES)).body.splitlines()
         assert results.decode_line(line).provider.id == A
 
 
 async def test_an_answer_to_another_question_is_skipped_and_told_of() -> None:
     strange = IndexerDouble(raw=results.encode_json([(OTHER, [result(B)])]))
-    async with door_over(strange, IndexerDouble({CONTENT: [result(A)]})) as door:
-        answer = await door.find(CONTENT)
+    async with gateway_over(strange, IndexerDouble({CONTENT: [result(A)]})) as pool:
+        answer = await pool.find(CONTENT)
         assert {id for id, _ in told(answer)} == {A}
-        assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=malformed"
+        assert answer.headers["x-argosy-missing"] == f"{pool.names[0]}=malformed"
 
 
 async def test_malformed_lines_are_counted_and_the_others_used() -> None:
     raw = b"\n{not json}\n" + results.encode_line(result(A)) + b'{"Provider":null}\n\n'
-    async with door_over(IndexerDouble(raw=raw, kind=LINES)) as door:
-        answer = await door.find(CONTENT)
+    async with gateway_over(IndexerDouble(raw=raw, kind=LINES)) as pool:
+        answer = await pool.find(CONTENT)
         assert {id for id, _ in told(answer)} == {A}
         assert answer.missing == 1
-        assert door.metrics.value(telemetry.MALFORMED, backend=door.names[0]) == 2
+        assert pool.metrics.value(telemetry.MALFORMED, backend=pool.names[0]) == 2
 
 
 async def test_a_form_that_nobody_knows_is_not_read() -> None:
     strange = IndexerDouble({CONTENT: [result(B)]}, kind="text/html")
-    async with door_over(strange, IndexerDouble({CONTENT: [result(A)]})) as door:
-        answer = await door.find(CONTENT)
+    async with gateway_over(strange, IndexerDouble({CONTENT: [result(A)]})) as pool:
+        answer = await pool.find(CONTENT)
         assert ({id for id, _ in told(answer)}, answer.missing) == ({A}, 1)
 
 
 async def test_a_partial_answer_says_who_is_missing_and_is_kept_by_nobody() -> None:
     broken = IndexerDouble({CONTENT: [result(B)]}, status=500)
     dead = await nowhere()
-    async with door_over(IndexerDouble({CONTENT: [result(A)]}), broken, dead, cache_entries=10) as door:
-        answer = await door.find(CONTENT)
+    async with gateway_over(IndexerDouble({CONTENT: [result(A)]}), broken, dead, cache_entries=10) as pool:
+        answer = await pool.find(CONTENT)
         assert told(answer) == {(A, b"ctx-1")}
         assert answer.headers["x-argosy-incomplete"] == "2"
-        assert answer.headers["x-argosy-missing"] == f"{door.names[1]}=error; {door.names[2]}=failed"
+        assert answer.headers["x-argosy-missing"] == f"{pool.names[1]}=error; {pool.names[2]}=failed"
         assert answer.headers["cache-control"] == "no-store"
         broken.status = 200
-        assert {id for id, _ in told(await door.find(CONTENT))} == {A, B}, "asked again, not remembered"
+        assert {id for id, _ in told(await pool.find(CONTENT))} == {A, B}, "asked again, not remembered"
 
 
 async def test_nothing_is_404_only_if_everybody_said_so_in_either_form() -> None:
     """Trap 18: what could not be asked may have it, so the answer is that nobody knows."""
     dead = await nowhere()
     for accept in ("application/json", LINES):
-        async with door_over(IndexerDouble(), IndexerDouble()) as door:
-            nothing = await door.find(CONTENT, accept)
+        async with gateway_over(IndexerDouble(), IndexerDouble()) as pool:
+            nothing = await pool.find(CONTENT, accept)
             assert (nothing.status, nothing.body) == (404, b"no results for query")
             assert nothing.headers["cache-control"] == "public, max-age=15"
-        async with door_over(IndexerDouble(), dead) as door:
-            unknown = await door.find(CONTENT, accept)
+        async with gateway_over(IndexerDouble(), dead) as pool:
+            unknown = await pool.find(CONTENT, accept)
             assert (unknown.status, unknown.missing, unknown.headers["retry-after"]) == (504, 1, "2")
             assert unknown.headers["cache-control"] == "no-store"
-            assert f"{door.names[1]}=failed" in unknown.body.decode()
+            assert f"{pool.names[1]}=failed" in unknown.body.decode()
 
 
 async def test_an_indexer_that_refuses_is_missing_and_is_asked_again() -> None:
     strict = IndexerDouble(status=400)
-    async with door_over(strict, breaker_failures=1) as door:
+    async with gateway_over(strict, breaker_failures=1) as pool:
         for asked in (1, 2, 3):
-            assert (await door.find(CONTENT)).status == 504
+            assert (await pool.find(CONTENT)).status == 504
             assert len(strict.asked) == asked, "it lives: its breaker stays closed"
 
 
 async def test_without_indexers_nothing_can_be_asked() -> None:
-    async with door_over() as door:
-        answer = await door.find(CONTENT)
+    async with gateway_over() as pool:
+        answer = await pool.find(CONTENT)
         assert (answer.status, answer.headers["retry-after"]) == (503, "2")
         assert "content.backends" in answer.body.decode()
 
 
 async def test_a_late_indexer_is_not_waited_for_once_something_is_found() -> None:
     slow = IndexerDouble({CONTENT: [result(B)]}, hold=asyncio.Event())
-    async with door_over(IndexerDouble({CONTENT: [result(A)]}), slow, patience_min_s=0.0, patience_max_s=0.01) as door:
-        answer = await door.find(CONTENT)
+    async with gateway_over(
+        IndexerDouble({CONTENT: [result(A)]}), slow, patience_min_s=0.0, patience_max_s=0.01
+    ) as pool:
+        answer = await pool.find(CONTENT)
         assert told(answer) == {(A, b"ctx-1")}
-        assert answer.headers["x-argosy-missing"] == f"{door.names[1]}=late"
+        assert answer.headers["x-argosy-missing"] == f"{pool.names[1]}=late"
         assert slow.hold is not None
         slow.hold.set()
-        await until(lambda: door.metrics.value(telemetry.BACKEND_REQUESTS, backend=door.names[1], outcome="found") == 1)
-        assert door.metrics.value(telemetry.BACKEND_SECONDS, backend=door.names[1]) == 1, "what came late was measured"
+        await until(lambda: pool.metrics.value(telemetry.BACKEND_REQUESTS, backend=pool.names[1], outcome="found") == 1)
+        assert pool.metrics.value(telemetry.BACKEND_SECONDS, backend=pool.names[1]) == 1, "what came late was measured"
 
 
 async def test_a_miss_waits_for_everybody_until_the_deadline() -> None:
     slow = IndexerDouble({CONTENT: [result(B)]}, hold=asyncio.Event())
-    async with door_over(IndexerDouble(), slow, patience_min_s=0.0, patience_max_s=0.0) as door:
-        asking = asyncio.ensure_future(door.find(CONTENT))
+    async with gateway_over(IndexerDouble(), slow, patience_min_s=0.0, patience_max_s=0.0) as pool:
+        asking = asyncio.ensure_future(pool.find(CONTENT))
         await slow.was_asked.wait()
         assert slow.hold is not None
         slow.hold.set()
         assert told(await asking) == {(B, b"ctx-1")}
-    async with door_over(IndexerDouble(hold=asyncio.Event()), find_s=0.05) as door:
-        answer = await door.find(CONTENT)
-        assert (answer.status, answer.headers["x-argosy-missing"]) == (504, f"{door.names[0]}=timed out")
+    async with gateway_over(IndexerDouble(hold=asyncio.Event()), find_s=0.05) as pool:
+        answer = await pool.find(CONTENT)
+        assert (answer.status, answer.headers["x-argosy-missing"]) == (504, f"{pool.names[0]}=timed out")
 
 
 async def test_breakers_open_on_every_kind_of_failure() -> None:
@@ -166,79 +170,79 @@ async def test_breakers_open_on_every_kind_of_failure() -> None:
     dead = await nowhere()
     stalled = IndexerDouble(hold=asyncio.Event())
     for broken, find_s in ((dead, 60.0), (IndexerDouble(status=503), 60.0), (stalled, 0.02)):
-        async with door_over(broken, find_s=find_s, breaker_first_s=1000.0, breaker_ceiling_s=1000.0) as door:
+        async with gateway_over(broken, find_s=find_s, breaker_first_s=1000.0, breaker_ceiling_s=1000.0) as pool:
             for _ in range(3):
-                assert (await door.find(CONTENT)).status == 504
+                assert (await pool.find(CONTENT)).status == 504
             asked = len(broken.asked) if isinstance(broken, IndexerDouble) else 0
-            answer = await door.find(CONTENT)
-            assert answer.headers["x-argosy-missing"] == f"{door.names[0]}=circuit open"
+            answer = await pool.find(CONTENT)
+            assert answer.headers["x-argosy-missing"] == f"{pool.names[0]}=circuit open"
             assert asked == (len(broken.asked) if isinstance(broken, IndexerDouble) else 0)
-            assert door.metrics.value(telemetry.BREAKER, backend=door.names[0]) == 1.0
+            assert pool.metrics.value(telemetry.BREAKER, backend=pool.names[0]) == 1.0
 
 
 async def test_a_single_probe_finds_out_that_an_indexer_is_back() -> None:
     broken, clock = IndexerDouble({CONTENT: [result(B)]}, status=500), SetClock()
-    async with door_over(
+    async with gateway_over(
         broken, clock=clock, breaker_failures=1, breaker_first_s=1000.0, breaker_ceiling_s=1000.0
-    ) as door:
-        assert (await door.find(CONTENT)).status == 504
-        assert (await door.find(CONTENT)).headers["x-argosy-missing"] == f"{door.names[0]}=circuit open"
+    ) as pool:
+        assert (await pool.find(CONTENT)).status == 504
+        assert (await pool.find(CONTENT)).headers["x-argosy-missing"] == f"{pool.names[0]}=circuit open"
         broken.status, broken.hold = 200, asyncio.Event()
         broken.was_asked.clear()
         clock.ahead_s = 1000.0
-        probe = asyncio.ensure_future(door.find(CONTENT))
+        probe = asyncio.ensure_future(pool.find(CONTENT))
         await broken.was_asked.wait()
-        others = await asyncio.gather(*(door.find(multihash.of(b"%d" % number)) for number in range(5)))
-        assert {answer.headers["x-argosy-missing"] for answer in others} == {f"{door.names[0]}=circuit open"}
+        others = await asyncio.gather(*(pool.find(multihash.of(b"%d" % number)) for number in range(5)))
+        assert {answer.headers["x-argosy-missing"] for answer in others} == {f"{pool.names[0]}=circuit open"}
         assert len(broken.asked) == 2, "one question is enough to find out"
         broken.hold.set()
         assert (await probe).status == 200
-        assert door.metrics.value(telemetry.BREAKER, backend=door.names[0]) == 0.0
-        assert (await door.find(CONTENT)).missing == 0
+        assert pool.metrics.value(telemetry.BREAKER, backend=pool.names[0]) == 0.0
+        assert (await pool.find(CONTENT)).missing == 0
 
 
 async def test_identical_finds_that_meet_are_one_and_found_is_kept() -> None:
     indexer = IndexerDouble({CONTENT: [result(A)]}, hold=asyncio.Event())
-    async with door_over(indexer, cache_entries=10, hit_s=60) as door:
-        asking = [asyncio.ensure_future(door.find(CONTENT)) for _ in range(5)]
+    async with gateway_over(indexer, cache_entries=10, hit_s=60) as pool:
+        asking = [asyncio.ensure_future(pool.find(CONTENT)) for _ in range(5)]
         await indexer.was_asked.wait()
-        await until(lambda: door.metrics.value(telemetry.SOURCES, source="shared") == 4)
+        await until(lambda: pool.metrics.value(telemetry.SOURCES, source="shared") == 4)
         assert indexer.hold is not None
         indexer.hold.set()
         assert {(await each).body for each in asking} == {results.encode_json([(CONTENT, [result(A)])])}
         for accept in ("application/json", LINES):
-            assert (await door.find(CONTENT, accept)).status == 200
+            assert (await pool.find(CONTENT, accept)).status == 200
         assert len(indexer.asked) == 1
-        assert door.metrics.value(telemetry.SOURCES, source="cache") == 2
+        assert pool.metrics.value(telemetry.SOURCES, source="cache") == 2
 
 
 async def test_a_batch_is_put_to_all_and_what_is_known_is_not_asked_again() -> None:
     one = IndexerDouble({CONTENT: [result(A)], OTHER: [result(B, b"o")]})
     two = IndexerDouble({CONTENT: [result(C)]})
     third = multihash.of(b"nobody has it")
-    async with door_over(one, two, cache_entries=10, hit_s=60) as door:
-        await door.find(CONTENT)
+    async with gateway_over(one, two, cache_entries=10, hit_s=60) as pool:
+        await pool.find(CONTENT)
         body = {"Multihashes": [b64encode(each).decode() for each in (OTHER, third, CONTENT)]}
-        async with door.web.post(door.url + "/multihash", json=body) as answer:
+        async with pool.web.post(pool.url + "/multihash", json=body) as answer:
             found = dict(results.decode_json(await answer.read()))
         assert [*found] == [OTHER, CONTENT]
         assert {each.provider.id for each in found[CONTENT]} == {A, C}
         assert one.asked[1:] == ["/multihash"]
-        async with door.web.post(door.url + "/multihash", json=body) as answer:
+        async with pool.web.post(pool.url + "/multihash", json=body) as answer:
             assert answer.status == 200
         assert len(one.asked) == 2
-        async with door.web.post(door.url + "/multihash", json={"Multihashes": ["EiA="]}) as answer:
+        async with pool.web.post(pool.url + "/multihash", json={"Multihashes": ["EiA="]}) as answer:
             assert answer.status == 400
 
 
 async def test_of_a_batch_nobody_is_late_before_each_has_been_found() -> None:
     slow = IndexerDouble({OTHER: [result(B)]}, hold=asyncio.Event())
     quick = IndexerDouble({CONTENT: [result(A)]})
-    async with door_over(quick, slow, patience_min_s=0.0, patience_max_s=0.0) as door:
+    async with gateway_over(quick, slow, patience_min_s=0.0, patience_max_s=0.0) as pool:
         body = {"Multihashes": [b64encode(each).decode() for each in (CONTENT, OTHER)]}
-        asking = asyncio.ensure_future(door.web.post(door.url + "/multihash", json=body))
+        asking = asyncio.ensure_future(pool.web.post(pool.url + "/multihash", json=body))
         await slow.was_asked.wait()
-        await until(lambda: door.metrics.value(telemetry.BACKEND_REQUESTS, backend=door.names[0], outcome="found") == 1)
+        await until(lambda: pool.metrics.value(telemetry.BACKEND_REQUESTS, backend=pool.names[0], outcome="found") == 1)
         assert slow.hold is not None
         slow.hold.set()
         async with await asking as answer:
@@ -249,10 +253,10 @@ async def test_of_a_batch_nobody_is_late_before_each_has_been_found() -> None:
 
 async def test_more_finds_than_allowed_are_turned_away() -> None:
     indexer = IndexerDouble(hold=asyncio.Event())
-    async with door_over(indexer, finds_max=1) as door:
-        first = asyncio.ensure_future(door.find(CONTENT))
+    async with gateway_over(indexer, finds_max=1) as pool:
+        first = asyncio.ensure_future(pool.find(CONTENT))
         await indexer.was_asked.wait()
-        busy = await door.find(OTHER)
+        busy = await pool.find(OTHER)
         assert (busy.status, busy.headers["retry-after"]) == (503, "1")
         assert indexer.hold is not None
         indexer.hold.set()
@@ -261,10 +265,10 @@ async def test_more_finds_than_allowed_are_turned_away() -> None:
 
 async def test_an_indexer_with_too_many_questions_is_passed_over() -> None:
     indexer = IndexerDouble(hold=asyncio.Event())
-    async with door_over(indexer, requests_max=1) as door:
-        first = asyncio.ensure_future(door.find(CONTENT))
+    async with gateway_over(indexer, requests_max=1) as pool:
+        first = asyncio.ensure_future(pool.find(CONTENT))
         await indexer.was_asked.wait()
-        assert (await door.find(OTHER)).headers["x-argosy-missing"] == f"{door.names[0]}=busy"
+        assert (await pool.find(OTHER)).headers["x-argosy-missing"] == f"{pool.names[0]}=busy"
         assert indexer.hold is not None
         indexer.hold.set()
         assert (await first).status == 404

@@ -8,10 +8,10 @@ import pytest
 
 from argosy.gateway.content.http1_client import (
     HELD_BYTES_MAX,
+    Address,
     ConnectionClosed,
     Http1Client,
     MalformedResponse,
-    Place,
     ResponseTooLong,
 )
 
@@ -42,7 +42,7 @@ class Server(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def talking(says: Callable[[], bytes | None]) -> AsyncIterator[tuple[Http1Client, Place, list[Server]]]:
+async def talking(says: Callable[[], bytes | None]) -> AsyncIterator[tuple[Http1Client, Address, list[Server]]]:
     made: list[Server] = []
     server = await asyncio.get_running_loop().create_server(lambda: Server(says, made), "127.0.0.1", 0)
     client = Http1Client(connect_s=5.0)
@@ -57,23 +57,23 @@ async def talking(says: Callable[[], bytes | None]) -> AsyncIterator[tuple[Http1
 
 
 async def test_a_connection_is_used_again_once_its_reply_was_taken() -> None:
-    async with talking(lambda: OK) as (client, place, made):
+    async with talking(lambda: OK) as (client, address, made):
         for _ in range(3):
-            with await client.ask(place, REQUEST) as reply:
-                assert (reply.status, reply.headers["x-some"], await reply.whole(10)) == (200, "Thing", b"ok")
-        assert (len(made), made[0].requests, client.idle(place)) == (1, 3, 1)
+            with await client.send(address, REQUEST) as reply:
+                assert (reply.status, reply.headers["x-some"], await reply.read_all(10)) == (200, "Thing", b"ok")
+        assert (len(made), made[0].requests, client.idle(address)) == (1, 3, 1)
 
 
 async def test_a_question_that_fell_into_a_closing_connection_is_asked_once_more() -> None:
     answers: list[bytes | None] = [OK, None, OK]
-    async with talking(lambda: answers.pop(0)) as (client, place, made):
+    async with talking(lambda: answers.pop(0)) as (client, address, made):
         for _ in range(2):
-            with await client.ask(place, REQUEST) as reply:
-                assert await reply.whole(10) == b"ok"
+            with await client.send(address, REQUEST) as reply:
+                assert await reply.read_all(10) == b"ok"
         assert len(made) == 2
-    async with talking(lambda: None) as (client, place, made):
+    async with talking(lambda: None) as (client, address, made):
         with pytest.raises(ConnectionClosed):
-            await client.ask(place, REQUEST)
+            await client.send(address, REQUEST)
         assert len(made) == 1, "a new connection that closes at once says enough"
 
 
@@ -86,65 +86,65 @@ async def test_a_question_that_fell_into_a_closing_connection_is_asked_once_more
     ],
 )
 async def test_what_is_no_answer_is_broken(said: bytes) -> None:
-    async with talking(lambda: said) as (client, place, _):
+    async with talking(lambda: said) as (client, address, _):
         with pytest.raises(MalformedResponse):
-            await client.ask(place, REQUEST)
-        assert client.idle(place) == 0
+            await client.send(address, REQUEST)
+        assert client.idle(address) == 0
 
 
 async def test_an_answer_that_ends_in_its_middle_is_broken() -> None:
-    async with talking(lambda: b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf") as (client, place, made):
-        with await client.ask(place, REQUEST) as reply:
-            assert await reply.part() == b"half"
+    async with talking(lambda: b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf") as (client, address, made):
+        with await client.send(address, REQUEST) as reply:
+            assert await reply.read_part() == b"half"
             made[0].transport.close()
             with pytest.raises(MalformedResponse):
-                await reply.part()
+                await reply.read_part()
 
 
 async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
-    async with talking(lambda: b"HTTP/1.1 200 OK\r\n\r\nall of it") as (client, place, made):
-        with await client.ask(place, REQUEST) as reply:
-            assert await reply.part() == b"all of it"
+    async with talking(lambda: b"HTTP/1.1 200 OK\r\n\r\nall of it") as (client, address, made):
+        with await client.send(address, REQUEST) as reply:
+            assert await reply.read_part() == b"all of it"
             made[0].transport.close()
-            assert await reply.part() == b""
-        assert client.idle(place) == 0
+            assert await reply.read_part() == b""
+        assert client.idle(address) == 0
 
 
 async def test_more_than_was_asked_for_is_not_read() -> None:
-    async with talking(lambda: OK) as (client, place, _):
-        with pytest.raises(ResponseTooLong), await client.ask(place, REQUEST) as reply:
-            await reply.whole(1)
+    async with talking(lambda: OK) as (client, address, _):
+        with pytest.raises(ResponseTooLong), await client.send(address, REQUEST) as reply:
+            await reply.read_all(1)
 
 
 async def test_chunks_arrive_one_by_one_and_a_reply_let_go_closes_its_connection() -> None:
     head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
-    async with talking(lambda: head) as (client, place, made):
-        with await client.ask(place, REQUEST) as reply:
-            assert await reply.part() == b"one"
+    async with talking(lambda: head) as (client, address, made):
+        with await client.send(address, REQUEST) as reply:
+            assert await reply.read_part() == b"one"
             made[0].transport.write(b"3\r\ntwo\r\n")
-            assert await reply.part() == b"two"
-        assert client.idle(place) == 0
-        with await client.ask(place, REQUEST) as reply:
-            assert await reply.part() == b"one"
+            assert await reply.read_part() == b"two"
+        assert client.idle(address) == 0
+        with await client.send(address, REQUEST) as reply:
+            assert await reply.read_part() == b"one"
             made[1].transport.write(b"0\r\n\r\n")
-            assert await reply.part() == b""
-        assert client.idle(place) == 1
+            assert await reply.read_part() == b""
+        assert client.idle(address) == 1
 
 
 async def test_a_reader_that_does_not_keep_up_makes_the_other_side_wait() -> None:
     size = 64 * HELD_BYTES_MAX
     large = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
-    async with talking(lambda: large) as (client, place, made):
-        with await client.ask(place, REQUEST) as reply:
+    async with talking(lambda: large) as (client, address, made):
+        with await client.send(address, REQUEST) as reply:
             for _ in range(200):
                 await asyncio.sleep(0)
             assert made[0].transport.get_write_buffer_size() > 0, "most of it is still on the other side"
-            assert len(await reply.whole(size)) == size
+            assert len(await reply.read_all(size)) == size
 
 
 async def test_nobody_there_is_an_error_of_the_system() -> None:
-    async with talking(lambda: OK) as (_, place, _made):
+    async with talking(lambda: OK) as (_, address, _made):
         pass
     client = Http1Client(connect_s=5.0)
     with pytest.raises(ConnectionRefusedError):
-        await client.ask(place, REQUEST)
+        await client.send(address, REQUEST)

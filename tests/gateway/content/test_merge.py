@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.gateway.content.merge import merged, merged_keys, merged_providers, newest, only
-from argosy.gateway.content.reply_parser import Lines
+from argosy.gateway.content.backend_protocol import Lines
+from argosy.gateway.content.merge import merge_keys, merge_providers, merge_results, newest, select_requested
 from argosy.ipni.formats import metadata
 from argosy.ipni.model import ContextSet, ExtendedPeer, ExtendedProviders, Peer, Provider, ProviderResult
 from tests.ipni.web.making import AD, CONTENT, A, B, C, result
@@ -18,32 +18,32 @@ def keys(results: list[ProviderResult]) -> set[tuple[str, bytes]]:
 
 @given(st.lists(st.lists(RECORDS, max_size=6), min_size=1, max_size=5))
 def test_every_key_that_anybody_has_is_told_exactly_once(parts: list[list[ProviderResult]]) -> None:
-    union = merged(parts)
+    union = merge_results(parts)
     assert keys(union) == keys([each for part in parts for each in part])
     assert len(union) == len(keys(union))
 
 
 def test_where_indexers_disagree_the_first_in_the_list_is_believed() -> None:
     old, new = result(A, b"1", metadata.bitswap()), result(A, b"1", metadata.http())
-    assert merged([[old], [new, result(B)]]) == [old, result(B)]
-    assert merged([[new], [old]]) == [new]
+    assert merge_results([[old], [new, result(B)]]) == [old, result(B)]
+    assert merge_results([[new], [old]]) == [new]
 
 
 def test_records_of_one_indexer_under_one_key_stay_together() -> None:
     both = [result(A, b"1", metadata.bitswap()), result(A, b"1", metadata.http())]
-    assert merged([both, [both[1]]]) == both
-    assert merged([[both[0], both[0]]]) == [both[0]]
+    assert merge_results([both, [both[1]]]) == both
+    assert merge_results([[both[0], both[0]]]) == [both[0]]
 
 
 def test_what_was_not_asked_for_or_cannot_be_used_is_left_out() -> None:
     useless = ProviderResult(b"", b"", Peer(A, ()))
     found = [(CONTENT, [result(A), useless]), (b"\x12\x01x", [result(B)]), (CONTENT, [result(C)])]
-    assert only(found, {CONTENT}) == {CONTENT: [result(A), result(C)]}
-    assert only([(CONTENT, [useless])], {CONTENT}) == {}
+    assert select_requested(found, {CONTENT}) == {CONTENT: [result(A), result(C)]}
+    assert select_requested([(CONTENT, [useless])], {CONTENT}) == {}
 
 
 def test_encrypted_keys_are_told_once() -> None:
-    assert merged_keys([[b"a", b"b"], [b"b", b"c"], []]) == [b"a", b"b", b"c"]
+    assert merge_keys([[b"a", b"b"], [b"b", b"c"], []]) == [b"a", b"b", b"c"]
 
 
 def extended(peer: str) -> ExtendedProviders:
@@ -56,7 +56,7 @@ def test_a_provider_is_told_whole_by_the_indexer_that_is_furthest() -> None:
     ahead = Provider(A, ("/ip4/192.0.2.2/tcp/1",), last_ad_at=20.0, extended=extended(C))
     other = Provider(B, last_ad_at=1.0)
     for parts in ([[behind, other], [ahead]], [[ahead], [other, behind]]):
-        found = {each.id: each for each in merged_providers(parts)}
+        found = {each.id: each for each in merge_providers(parts)}
         assert found == {A: ahead, B: other}
 
 

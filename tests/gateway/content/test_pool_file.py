@@ -119,7 +119,7 @@ async def test_other_settings_may_be_reloaded() -> None:
 
 def test_an_indexer_is_named_without_its_password() -> None:
     backend = Backend.at("https://user:secret@[2001:db8::1]/base/")
-    assert (backend.name, backend.place) == ("[2001:db8::1]:443/base", ("2001:db8::1", 443, True))
+    assert (backend.name, backend.address) == ("[2001:db8::1]:443/base", ("2001:db8::1", 443, True))
     assert "secret" not in format_missing([MissingBackend(backend.name, BackendOutcome.LATE)])
 
 

@@ -1,4 +1,4 @@
-"""The front door over two real indexers on real stores, fed by a real publisher."""
+"""The content gateway over two real indexers on real stores, fed by a real publisher."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.web import providers_json, results
-from tests.gateway.content.double import LINES, door_over
+from tests.gateway.content.double import LINES, gateway_over
 from tests.ipni.web.making import A
 from tests.ipni.web.test_with_the_real_indexer import publishing, staged
 
@@ -28,16 +28,16 @@ async def test_what_a_frozen_and_an_active_indexer_have_is_found_as_one(tmp_path
         second = await publisher.publish(b"second", metadata.bitswap(), CONTENT[10:])
         await new.client.handoff(A, frozen_id=(await old.client.status()).id, frozen_url=old.url)
         await new.until_indexed(second)
-        async with door_over(old.url, new.url) as door:
+        async with gateway_over(old.url, new.url) as pool:
             for at, contexts in ((0, {b"first"}), (15, {b"first", b"second"}), (30, {b"second"})):
-                whole = await door.get(f"/cid/{Cid(cid.RAW, CONTENT[at])}")
+                whole = await pool.get(f"/cid/{Cid(cid.RAW, CONTENT[at])}")
                 [(_, found)] = results.decode_json(whole.body)
                 assert {each.context for each in found} == contexts
-                lines = (await door.find(CONTENT[at], LINES)).body.splitlines()
+                lines = (await pool.find(CONTENT[at], LINES)).body.splitlines()
                 assert {results.decode_line(line).context for line in lines} == contexts
                 assert whole.missing == 0
-            assert (await door.find(multihash.of(b"nowhere"))).status == 404
-            [provider] = providers_json.decode_providers((await door.get("/providers")).body)
+            assert (await pool.find(multihash.of(b"nowhere"))).status == 404
+            [provider] = providers_json.decode_providers((await pool.get("/providers")).body)
             assert (provider.id, provider.last_ad) == (A, second)
 
 
@@ -49,8 +49,8 @@ async def test_the_other_indexer_still_answers_when_one_is_gone(tmp_path: Path) 
                 await stage.client.announce(Announcement(ad, peer))
                 await stage.until_indexed(ad)
             gone = right.url
-        async with door_over(left.url, gone) as door:
-            answer = await door.get(f"/multihash/{base58(CONTENT[3])}")
+        async with gateway_over(left.url, gone) as pool:
+            answer = await pool.get(f"/multihash/{base58(CONTENT[3])}")
             [(_, [found])] = results.decode_json(answer.body)
             assert (found.provider.id, answer.missing) == (A, 1)
-            assert (await door.find(multihash.of(b"nowhere"))).status == 504
+            assert (await pool.find(multihash.of(b"nowhere"))).status == 504

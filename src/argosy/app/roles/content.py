@@ -44,6 +44,6 @@ def open_content_gateway(process: Process) -> ContentGateway | None:
     if settings.pool_file is not None:
         process.tasks.append(watcher.run())
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, watcher.look)
+        loop.add_signal_handler(signal.SIGHUP, watcher.reload_if_changed)
         process.closing.callback(loop.remove_signal_handler, signal.SIGHUP)
     return content_gateway

@@ -1,1 +1,1 @@
-"""The front door of the content index: one find, put to every indexer, and one answer made of theirs."""
+"""The content gateway: sends each find to every indexer and merges the answers."""

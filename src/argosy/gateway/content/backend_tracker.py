@@ -1,8 +1,8 @@
 """Per-indexer state: circuit breaker, requests in flight, and the latency above which a response is late.
 
-An indexer is late when it takes four times as long as 19 of 20 of its answers did; never before `patience_min_s`, so
-that a hiccup costs nothing, and always after `patience_max_s`, so that one that is slow by habit does not make all
-finds slow. What is late is measured all the same, by which an indexer that has recovered is waited for again.
+An indexer is late when it takes LATE_FACTOR times its own 95th percentile: never before `patience_min_s`, so that
+scheduling jitter costs no results, and always after `patience_max_s`, so that a slow indexer does not slow down every
+find. Late responses are measured as well; otherwise an indexer that has recovered would stay late (decision 0028).
 """
 
 from collections.abc import Collection
@@ -23,7 +23,7 @@ class BackendTracker:
     def __init__(self, settings: ContentSettings, random: Random) -> None:
         self._settings = settings
         self._random = random
-        self._stats_by_node: dict[str, NodeStats] = {}
+        self._stats_by_name: dict[str, NodeStats] = {}
 
     def refusal(self, name: str, now: float) -> BackendOutcome | None:
         """Why to skip this indexer now; None if a request may be sent."""
@@ -64,9 +64,9 @@ class BackendTracker:
 
     def retain_only(self, names: Collection[str]) -> list[str]:
         """Drop other indexers without requests in flight; returns the dropped names."""
-        gone = [name for name, stats in self._stats_by_node.items() if name not in names and not stats.in_flight]
+        gone = [name for name, stats in self._stats_by_name.items() if name not in names and not stats.in_flight]
         for name in gone:
-            del self._stats_by_node[name]
+            del self._stats_by_name[name]
         return gone
 
     def _finish(self, name: str) -> NodeStats:
@@ -76,9 +76,9 @@ class BackendTracker:
         return stats
 
     def _stats(self, name: str) -> NodeStats:
-        stats = self._stats_by_node.get(name)
+        stats = self._stats_by_name.get(name)
         if stats is None:
             settings = self._settings
             backoff = Backoff(settings.breaker_first_s, settings.breaker_ceiling_s)
-            stats = self._stats_by_node[name] = NodeStats(Breaker(settings.breaker_failures, backoff, self._random))
+            stats = self._stats_by_name[name] = NodeStats(Breaker(settings.breaker_failures, backoff, self._random))
         return stats

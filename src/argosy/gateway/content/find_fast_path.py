@@ -1,10 +1,10 @@
-"""Serves the hot requests `GET /multihash/…` and `GET /cid/…` directly on ASGI, without routing and middleware.
+"""Serves `GET /multihash/…` and `GET /cid/…` directly on ASGI, without the CPU cost of routing and middleware.
 
-404 means that every indexer was asked and none has it. If some could not be asked and the others have nothing, nobody
-knows: that is 504, in either form of answer.
+404 means that every indexer responded and none has it. If some could not be queried and the others have nothing, the
+result is unknown and the status is 504, in either format (decision 0028).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from argosy.base.errors import ArgosyError, Unavailable
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from argosy.gateway.content.service import ContentGateway
+from argosy.gateway.content.backend_protocol import INCOMPLETE_HEADER
 from argosy.gateway.content.model import format_missing
-from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.web.find.fast_path import HIT_CACHE, MISS_CACHE
 from argosy.ipni.web.measured_finds import TRUNCATED_HEADER
 
@@ -37,15 +37,15 @@ EXPOSED = f"{INCOMPLETE_HEADER}, {MISSING_HEADER}, {TRUNCATED_HEADER}"
 
 def headers_of(missing: Sequence[MissingBackend], total: int | None = None, *, is_found: bool = True) -> dict[str, str]:
     """An incomplete answer names the missing indexers (GW-1) and must not be cached."""
-    format_missing_of: dict[str, str] = {}
+    headers: dict[str, str] = {}
     if missing:
-        format_missing_of |= {INCOMPLETE_HEADER: str(len(missing)), MISSING_HEADER: format_missing(missing)}
+        headers |= {INCOMPLETE_HEADER: str(len(missing)), MISSING_HEADER: format_missing(missing)}
     if total is not None:
-        format_missing_of[TRUNCATED_HEADER] = str(total)
-    if format_missing_of:
-        format_missing_of["access-control-expose-headers"] = EXPOSED
-    format_missing_of["cache-control"] = "no-store" if missing else (HIT_CACHE if is_found else MISS_CACHE)
-    return format_missing_of
+        headers[TRUNCATED_HEADER] = str(total)
+    if headers:
+        headers["access-control-expose-headers"] = EXPOSED
+    headers["cache-control"] = "no-store" if missing else (HIT_CACHE if is_found else MISS_CACHE)
+    return headers
 
 
 Headers = Mapping[str, str]
@@ -76,7 +76,7 @@ PATHS = tuple(start for start, _, _ in _NAMES)
 
 
 class RoutedFindFastPath:
-    """Serves finds itself and passes other requests to `rest`."""
+    """Serves finds and passes other requests to `rest`."""
 
     def __init__(self, gateway: "ContentGateway", rest: "ASGIApp") -> None:
         self._gateway = gateway
@@ -87,11 +87,11 @@ class RoutedFindFastPath:
             path: str = scope["path"]
             for start, parse, is_encrypted in _NAMES:
                 if path.startswith(start):
-                    await self._answer(scope, send, path[len(start) :], parse, is_encrypted)
+                    await self._respond(scope, send, path[len(start) :], parse, is_encrypted)
                     return
         await self._rest(scope, receive, send)
 
-    async def _answer(
+    async def _respond(
         self, scope: "Scope", send: "Send", name: str, parse: Callable[[str], bytes], is_encrypted: bool
     ) -> None:
         method = scope["method"]
@@ -100,29 +100,29 @@ class RoutedFindFastPath:
             await reply(send, status, {**_TEXT, "allow": _ALLOWED}, body)
             return
         try:
-            form = form_of(_accept(scope["headers"]))
+            accepted = [value for header, value in scope["headers"] if header == b"accept"]
+            form = form_of(accepted[0] if len(accepted) == 1 else b",".join(accepted))
             multihash = parse(name)
             if is_encrypted:
                 multihash = second_hash(multihash)
             if is_second_hash(multihash):
+                # Like dhstore, which tries encrypted results first on its plain paths if the multihash is a second hash
+                # (dbl-sha2-256). Without any, it may still be an ordinary multihash of some publisher.
                 keys = await self._gateway.find_encrypted(multihash)
                 if keys.found or is_encrypted:
                     await _send_encrypted(send, form, multihash, keys)
                     return
             if form is ResponseFormat.LINES:
-                await send_stream(send, self._gateway, multihash, _lines, LINES, surface="find")
+                await send_stream(send, self._gateway, multihash, _encode_lines, LINES, surface="find")
+                return
+            answer = await self._gateway.find((multihash,))
+            if answer.found[0][1]:
+                headers = {**_JSON, **headers_of(answer.missing, answer.total)}
+                await reply(send, 200, headers, results.encode_json(answer.found))
             else:
-                await self._send_stream(send, multihash)
+                await _send_nothing(send, answer.missing)
         except ArgosyError as error:
             await send_error(send, error)
-
-    async def _send_stream(self, send: "Send", multihash: bytes) -> None:
-        answer = await self._gateway.find((multihash,))
-        if answer.found[0][1]:
-            headers = {**_JSON, **headers_of(answer.missing, answer.total)}
-            await reply(send, 200, headers, results.encode_json(answer.found))
-        else:
-            await _send_nothing(send, answer.missing)
 
 
 async def send_stream(
@@ -136,7 +136,7 @@ async def send_stream(
     nothing: bytes = NOTHING.encode(),
 ) -> None:
     """Stream results as lines. A stream that cannot be completed is cut off, so that the client sees the error."""
-    has_begun = False
+    is_started = False
     try:
         async with gateway.stream(multihash, surface) as stream:
             if not await stream.begin():
@@ -144,12 +144,12 @@ async def send_stream(
                 return
             head = {**headers, **headers_of(stream.missing, stream.total)}
             await send({"type": "http.response.start", "status": 200, "headers": _raw(head)})
-            has_begun = True
+            is_started = True
             async for part in stream.parts():
                 if body := encode(part):
                     await send({"type": "http.response.body", "body": body, "more_body": True})
     except ArgosyError as error:
-        if not has_begun:
+        if not is_started:
             await send_error(send, error)
         else:
             gateway.telemetry.record_cut_off(error)
@@ -195,14 +195,9 @@ async def reply(send: "Send", status: int, headers: Headers, body: bytes) -> Non
     await send({"type": "http.response.body", "body": body})
 
 
-def _lines(found: Sequence[ProviderResult]) -> bytes:
+def _encode_lines(found: Sequence[ProviderResult]) -> bytes:
     return b"".join([results.encode_line(result) for result in found])
 
 
 def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]
-
-
-def _accept(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    accepted = [value for name, value in headers if name == b"accept"]
-    return accepted[0] if len(accepted) == 1 else b",".join(accepted)

@@ -1,23 +1,23 @@
 """The stream of one find: records of many indexers as they arrive, each once.
 
-What an answer lacks is said before it begins, so its beginning waits until every indexer has begun to answer, has
-failed, or is late. If one breaks off later the stream is cut, not ended: a reader that sees the end has seen all that
-was promised (GW-1).
+Response headers name what an answer lacks, so the response starts only when every indexer has started to respond, has
+failed, or is late. If one breaks off after that, the stream is cut without its terminator: a client that reads the
+terminator has everything that the headers did not exclude (GW-1).
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Unavailable
+from argosy.gateway.content.backend_protocol import INCOMPLETE_HEADER
 from argosy.gateway.content.gather_runner import GatherRunner
 from argosy.gateway.content.http1_client import Http1Response
 from argosy.gateway.content.model import BackendOutcome, MissingBackend, format_missing
-from argosy.gateway.content.reply_parser import INCOMPLETE_HEADER
 from argosy.ipni.model import ProviderResult
 from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER
 
 RECORDS_MAX = 2 * RESULTS_MAX  # per stream: the records remembered to remove duplicates
-KEPT_MAX = 1000  # of a stream that is cached
+CACHEABLE_MAX = 1000  # records of a stream that is cached; larger ones would displace many small answers
 
 _BROKEN = (BackendOutcome.FAILED, BackendOutcome.TIMED_OUT, BackendOutcome.ERROR)
 
@@ -29,55 +29,57 @@ class StreamCutOff(Unavailable):
 class FindStream:
     """Call `begin`, read `missing` and `total`, then iterate over `parts`."""
 
-    def __init__(self, gathering: GatherRunner[None], clock: Clock) -> None:
+    def __init__(self, runner: GatherRunner[None], clock: Clock) -> None:
         self.missing: tuple[MissingBackend, ...] = ()
         self.total: int | None = None
-        self.kept: dict[str, list[ProviderResult]] | None = {}  # by indexer; None once too large to cache
+        self.cacheable: dict[str, list[ProviderResult]] | None = {}  # by indexer; None once too large to cache
         self.is_whole = False  # set after the last part if nothing is missing
-        self._gathering = gathering
+        self._runner = runner
         self._clock = clock
         self._seen: set[tuple[str, bytes, bytes]] = set()
         self._count = 0
 
-    def begun(self, name: str, reply: Http1Response) -> None:
+    def on_head(self, name: str, reply: Http1Response) -> None:
         """The head of an indexer's response has arrived."""
         if INCOMPLETE_HEADER in reply.headers:
             self.missing = (*self.missing, MissingBackend(name, BackendOutcome.INCOMPLETE))
         if TRUNCATED_HEADER in reply.headers:
             self.total = max(self.total or 0, _number(reply.headers[TRUNCATED_HEADER]))
-        self._gathering.begun(name)
+        self._runner.on_head(name)
 
     @property
     def has_found(self) -> bool:
-        return self._gathering.machine.has_found
+        return self._runner.machine.has_found
 
     async def begin(self) -> bool:
         """Wait until an answer can start; returns whether anything was found."""
-        machine = self._gathering.machine
-        await self._gathering.wait(machine.is_ready)
-        named = {lack.backend: lack for lack in (*machine.missing(self._clock.now()), *self.missing)}
+        machine = self._runner.machine
+        await self._runner.wait(machine.is_ready)
+        named = {each.backend: each for each in (*machine.missing(self._clock.now()), *self.missing)}
         self.missing = tuple(named.values())
         self.is_whole = not machine.has_found and not self.missing
         return machine.has_found
 
     async def parts(self) -> AsyncIterator[Sequence[ProviderResult]]:
-        gathering = self._gathering
+        runner = self._runner
         is_over = False
         while not is_over:
-            await gathering.wait(lambda now: bool(gathering.parts) or gathering.machine.is_over(now))
-            is_over = gathering.machine.is_over(self._clock.now())
-            if fresh := self._fresh(gathering.taken()):
+            await runner.wait(lambda now: bool(runner.parts) or runner.machine.is_over(now))
+            is_over = runner.machine.is_over(self._clock.now())
+            if fresh := self._fresh(runner.drain_parts()):
                 yield fresh
         self._check_whole()
 
     async def close(self) -> None:
-        await self._gathering.cancel()
+        await self._runner.cancel()
 
     def _fresh(self, parts: Iterable[tuple[str, list[ProviderResult]]]) -> list[ProviderResult]:
         fresh: list[ProviderResult] = []
         for name, part in parts:
-            self._keep(name, part)
+            self._collect_cacheable(name, part)
             for result in part:
+                # With the metadata, unlike a merge: a stream cannot wait for the first indexer in the operator's list,
+                # so of two that disagree it contains both records (decision 0028).
                 key = (result.provider.id, result.context, result.metadata)
                 if key not in self._seen:
                     self._seen.add(key)
@@ -86,17 +88,17 @@ class FindStream:
             raise StreamCutOff(f"stream exceeds {RECORDS_MAX} records; query the indexers directly for more")
         return fresh
 
-    def _keep(self, name: str, part: list[ProviderResult]) -> None:
+    def _collect_cacheable(self, name: str, part: list[ProviderResult]) -> None:
         self._count += len(part)
-        if self._count > KEPT_MAX:
-            self.kept = None
-        elif self.kept is not None:
-            self.kept.setdefault(name, []).extend(part)
+        if self._count > CACHEABLE_MAX:
+            self.cacheable = None
+        elif self.cacheable is not None:
+            self.cacheable.setdefault(name, []).extend(part)
 
     def _check_whole(self) -> None:
-        missing = self._gathering.machine.missing(self._clock.now())
-        promised = {lack.backend for lack in self.missing}
-        broken = [lack for lack in missing if lack.why in _BROKEN and lack.backend not in promised]
+        missing = self._runner.machine.missing(self._clock.now())
+        announced = {each.backend for each in self.missing}
+        broken = [each for each in missing if each.why in _BROKEN and each.backend not in announced]
         if broken:
             raise StreamCutOff(f"indexers failed while streaming ({format_missing(broken)}); retry")
         self.is_whole = not missing and not self.missing

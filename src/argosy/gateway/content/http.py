@@ -43,21 +43,21 @@ def content_app(gateway: ContentGateway) -> ASGIApp:
 
 def content_routes(gateway: ContentGateway) -> list[BaseRoute]:
     rest = _other_routes(gateway)
-    hot = RoutedFindFastPath(gateway, PlainTextResponse("Not Found", 404))
-    return [*(Route(start + "{name:path}", hot) for start in PATHS), *rest]
+    fast_path = RoutedFindFastPath(gateway, PlainTextResponse("Not Found", 404))
+    return [*(Route(start + "{name:path}", fast_path) for start in PATHS), *rest]
 
 
 def _other_routes(gateway: ContentGateway) -> list[BaseRoute]:
-    door = _ContentApi(gateway)
+    api = _ContentApi(gateway)
     return [
-        _route("/health", _CORS, GET=door.health),
-        _route("/multihash", _BATCH, POST=door.batch),
-        _route("/providers", _CORS, GET=door.providers),
-        _route("/providers/{peer}", _CORS, GET=door.provider),
-        _route("/metadata/{key}", _CORS, GET=door.metadata),
-        _route("/routing/v1/providers", _ROUTING, PUT=door.provide),
-        _route("/routing/v1/providers/{cid}", _ROUTING, GET=door.routing),
-        _route("/routing/v1/encrypted/providers/{cid}", _ROUTING, GET=door.routing_encrypted),
+        _route("/health", _CORS, GET=api.health),
+        _route("/multihash", _BATCH, POST=api.batch),
+        _route("/providers", _CORS, GET=api.providers),
+        _route("/providers/{peer}", _CORS, GET=api.provider),
+        _route("/metadata/{key}", _CORS, GET=api.metadata),
+        _route("/routing/v1/providers", _ROUTING, PUT=api.provide),
+        _route("/routing/v1/providers/{cid}", _ROUTING, GET=api.routing),
+        _route("/routing/v1/encrypted/providers/{cid}", _ROUTING, GET=api.routing_encrypted),
     ]
 
 
@@ -68,7 +68,7 @@ def _route(path: str, headers: dict[str, str], **handlers: Handler) -> Route:
 class _ContentApi:
     def __init__(self, gateway: ContentGateway) -> None:
         self._gateway = gateway
-        self._listed: tuple[list[Provider], bytes] | None = None  # the encoded list of the last response
+        self._encoded_list: tuple[list[Provider], bytes] | None = None  # the encoded list of the last response
 
     async def health(self, _: Request) -> Response:
         return json_response({"status": "ready"}, headers=NO_CACHE)
@@ -79,12 +79,12 @@ class _ContentApi:
             kind in accept for kind in (b"application/json", b"*/*")
         ):
             raise NotAcceptable("lines do not name their multihash; accept application/json for a batch")
-        asked = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
-        if len(asked) > BATCH_MULTIHASHES_MAX:
-            raise Invalid(f"too many multihashes: {len(asked)} (at most {BATCH_MULTIHASHES_MAX}); split the batch")
-        for each in asked:
+        requested = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
+        if len(requested) > BATCH_MULTIHASHES_MAX:
+            raise Invalid(f"too many multihashes: {len(requested)} (at most {BATCH_MULTIHASHES_MAX}); split the batch")
+        for each in requested:
             multihash.split(each)
-        answer = await self._gateway.find(asked, "batch")
+        answer = await self._gateway.find(requested, "batch")
         if not any(its for _, its in answer.found):
             return _nothing(answer.missing)
         headers = headers_of(answer.missing, answer.total)
@@ -95,11 +95,12 @@ class _ContentApi:
         answer = await self._gateway.providers()
         if not answer.found and len(answer.missing) == len(self._gateway.plain):
             return _nothing(answer.missing)
-        if self._listed is None or self._listed[0] is not answer.found:
+        # The cache returns the same list object until it expires, so identity is enough to reuse the encoded list.
+        if self._encoded_list is None or self._encoded_list[0] is not answer.found:
             # In a thread: there may be thousands, and finds must not wait.
             body = await asyncio.to_thread(providers_json.encode_providers, answer.found)
-            self._listed = answer.found, body
-        body = self._listed[1]
+            self._encoded_list = answer.found, body
+        body = self._encoded_list[1]
         return Response(body, 200, {**headers_of(answer.missing), **NO_CACHE}, "application/json")
 
     async def provider(self, request: Request) -> Response:
@@ -120,15 +121,15 @@ class _ContentApi:
         return json_response(document, headers=headers_of(answer.missing))
 
     async def provide(self, _: Request) -> Response:
-        return PlainTextResponse("records are not taken here: publish an advertisement and announce it\n", 501)
+        return PlainTextResponse("provider records are not accepted; publish an advertisement and announce it\n", 501)
 
     async def routing(self, request: Request) -> Response:
         filters = routing.Filters.parse(_once(request, "filter-addrs"), _once(request, "filter-protocols"))
         form = form_of(_accept(request))
-        asked = multihash_of_cid(request.path_params["cid"])
+        requested = multihash_of_cid(request.path_params["cid"])
         if form is ResponseFormat.LINES:
-            return _RoutedLines(self._gateway, asked, filters)
-        answer = await self._gateway.find((asked,), "routing")
+            return _RoutedLines(self._gateway, requested, filters)
+        answer = await self._gateway.find((requested,), "routing")
         found = answer.found[0][1]
         if not found and answer.missing:
             return _nothing(answer.missing)
@@ -139,24 +140,26 @@ class _ContentApi:
 
     async def routing_encrypted(self, request: Request) -> Response:
         form = form_of(_accept(request))
-        asked = second_hash(multihash_of_cid(request.path_params["cid"]))
-        answer: MergedAnswer[list[bytes]] = await self._gateway.find_encrypted(asked, "routing")
+        requested = second_hash(multihash_of_cid(request.path_params["cid"]))
+        answer: MergedAnswer[list[bytes]] = await self._gateway.find_encrypted(requested, "routing")
         if not answer.found:
             return _nothing(answer.missing)
         headers = headers_of(answer.missing, answer.total)
         if form is ResponseFormat.LINES:
             lines = b"".join([results.encode_encrypted_line(key) for key in answer.found])
             return Response(lines, 200, headers, ResponseFormat.LINES.value)
-        return Response(results.encode_encrypted_json([(asked, answer.found)]), 200, headers, ResponseFormat.JSON.value)
+        return Response(
+            results.encode_encrypted_json([(requested, answer.found)]), 200, headers, ResponseFormat.JSON.value
+        )
 
 
 class _RoutedLines(Response):
     """Delegated-routing records, one per line, as they arrive; each provider and metadata once."""
 
-    def __init__(self, gateway: ContentGateway, asked: bytes, filters: routing.Filters) -> None:
+    def __init__(self, gateway: ContentGateway, requested: bytes, filters: routing.Filters) -> None:
         super().__init__()
         self._gateway = gateway
-        self._asked = asked
+        self._asked = requested
         self._filters = filters
         self._seen: set[tuple[str, bytes]] = set()
 

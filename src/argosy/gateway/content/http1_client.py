@@ -1,8 +1,8 @@
 """An HTTP/1.1 client with keep-alive connections and streamed responses.
 
-Only what a front door needs of indexers: nothing followed, nothing unpacked, nothing kept. Every find asks all of
-them, and a client for all the world costs several times as much CPU. A reader that does not keep up makes the other
-side wait. A reply that is let go before its end closes its connection, by which the other side knows to stop.
+It has only what a find needs: no redirects, no compression, no cookies. Every find costs as many requests as there are
+indexers, and a general client costs several times as much CPU per request (decision 0028). A reader that does not keep
+up pauses the connection. A response abandoned before its end closes its connection, which stops the server's work.
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from typing import Self, cast
 
 import httptools
 
-KEEP_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
+REUSE_S_MAX = 4.0  # less than the 5 s after which uvicorn closes idle connections
 IDLE_MAX = 64  # idle connections per host
 HELD_BYTES_MAX = 256 * 1024  # of a response not yet consumed; above this, reading pauses
 HEAD_BYTES_MAX = 32 * 1024
 
-Place = tuple[str, int, bool]  # host, port, and whether to use TLS
+Address = tuple[str, int, bool]  # host, port, and whether to use TLS
 
 
 class ConnectionClosed(OSError):
@@ -37,26 +37,28 @@ class Http1Client:
 
     def __init__(self, *, connect_s: float) -> None:
         self._connect_s = connect_s
-        self._idle: dict[Place, list[_Connection]] = {}
+        self._idle: dict[Address, list[_Http1Connection]] = {}
         self._tls: ssl.SSLContext | None = None
         self._is_closed = False
 
-    async def ask(self, place: Place, request: bytes) -> "Http1Response":
-        """The reply, when its head has arrived; OSError if nobody is there. Use it as a context.
-
-        Questions here only read: one that fell into a connection that was just being closed is asked once more.
-        """
-        connection = self._take_idle(place)
+    async def send(self, address: Address, request: bytes) -> "Http1Response":
+        """The response, when its head has arrived; raises OSError if the server is unreachable. Use it as a context."""
+        connection = self._pop_idle(address)
         if connection is not None:
             try:
-                return await self._exchange(place, connection, request)
+                await connection.send(request)
+                return Http1Response(self, address, connection)
             except ConnectionClosed:
+                # The server closed the idle connection while the request was on its way. Requests here only read, so
+                # it is safe to send it again; a fresh connection that closes is an error.
                 pass
-        return await self._exchange(place, await self._connect(place), request)
+        connection = await self._connect(address)
+        await connection.send(request)
+        return Http1Response(self, address, connection)
 
-    def idle(self, place: Place) -> int:
+    def idle(self, address: Address) -> int:
         """The number of idle connections."""
-        return sum(connection.is_open for connection in self._idle.get(place, ()))
+        return sum(connection.is_open for connection in self._idle.get(address, ()))
 
     def close(self) -> None:
         self._is_closed = True
@@ -65,36 +67,32 @@ class Http1Client:
                 connection.close()
         self._idle.clear()
 
-    def release(self, place: Place, connection: "_Connection") -> None:
-        idle = self._idle.setdefault(place, [])
+    def release(self, address: Address, connection: "_Http1Connection") -> None:
+        idle = self._idle.setdefault(address, [])
         if self._is_closed or len(idle) >= IDLE_MAX or not connection.is_open:
             connection.close()
         else:
             connection.idle_since = connection.loop.time()
             idle.append(connection)
 
-    async def _exchange(self, place: Place, connection: "_Connection", request: bytes) -> "Http1Response":
-        await connection.send(request)
-        return Http1Response(self, place, connection)
-
-    def _take_idle(self, place: Place) -> "_Connection | None":
-        """The most recently used idle connection, if it is fresh enough."""
-        idle = self._idle.get(place, [])
+    def _pop_idle(self, address: Address) -> "_Http1Connection | None":
+        """The most recently used idle connection, because the server is least likely to have closed it."""
+        idle = self._idle.get(address, [])
         while idle:
             connection = idle.pop()
-            if connection.is_open and connection.loop.time() - connection.idle_since < KEEP_S:
+            if connection.is_open and connection.loop.time() - connection.idle_since < REUSE_S_MAX:
                 return connection
             connection.close()
         return None
 
-    async def _connect(self, place: Place) -> "_Connection":
-        host, port, is_secure = place
+    async def _connect(self, address: Address) -> "_Http1Connection":
+        host, port, is_secure = address
         loop = asyncio.get_running_loop()
         if is_secure and self._tls is None:
             self._tls = ssl.create_default_context()
         async with asyncio.timeout(self._connect_s):
             _, connection = await loop.create_connection(
-                lambda: _Connection(loop), host, port, ssl=self._tls if is_secure else None
+                lambda: _Http1Connection(loop), host, port, ssl=self._tls if is_secure else None
             )
         return connection
 
@@ -102,11 +100,11 @@ class Http1Client:
 class Http1Response:
     """A response whose head has arrived. Leaving the context returns or closes its connection."""
 
-    def __init__(self, client: Http1Client, place: Place, connection: "_Connection") -> None:
+    def __init__(self, client: Http1Client, address: Address, connection: "_Http1Connection") -> None:
         self.status = connection.status
         self.headers = connection.headers
         self._client = client
-        self._place = place
+        self._address = address
         self._connection = connection
 
     def __enter__(self) -> Self:
@@ -114,18 +112,18 @@ class Http1Response:
 
     def __exit__(self, *_: object) -> None:
         if self._connection.is_complete:
-            self._client.release(self._place, self._connection)
+            self._client.release(self._address, self._connection)
         else:
             self._connection.close()
 
-    async def part(self) -> bytes:
+    async def read_part(self) -> bytes:
         """The next bytes of the body; empty at the end."""
-        return await self._connection.part()
+        return await self._connection.read_part()
 
-    async def whole(self, bytes_max: int) -> bytes:
+    async def read_all(self, bytes_max: int) -> bytes:
         parts: list[bytes] = []
         size = 0
-        while part := await self._connection.part():
+        while part := await self._connection.read_part():
             size += len(part)
             if size > bytes_max:
                 raise ResponseTooLong(f"response exceeds {bytes_max} bytes")
@@ -133,7 +131,7 @@ class Http1Response:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-class _Connection(asyncio.Protocol):
+class _Http1Connection(asyncio.Protocol):
     """One connection, one exchange at a time. Callback names are asyncio's and the parser's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -144,7 +142,7 @@ class _Connection(asyncio.Protocol):
         self.is_complete = True
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
-        self._waiting: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._parts: deque[bytes] = deque()
         self._held = self._head_bytes = 0
@@ -161,7 +159,7 @@ class _Connection(asyncio.Protocol):
     async def send(self, request: bytes) -> None:
         """Send a request; returns when the head of the response has arrived."""
         if self._transport is None or self._transport.is_closing():
-            raise ConnectionClosed("the connection was closed")
+            raise ConnectionClosed("connection closed before the response")
         self.status, self.headers, self.is_complete, self._error = 0, {}, False, None
         self._parts.clear()
         self._held = self._head_bytes = 0
@@ -169,14 +167,14 @@ class _Connection(asyncio.Protocol):
         self._transport.write(request)
         try:
             while not self.status:
-                await self._news()
+                await self._wait()
         except BaseException:
             self.close()  # also on cancellation: the rest of the response must not reach the next request
             raise
 
-    async def part(self) -> bytes:
+    async def read_part(self) -> bytes:
         while not self._parts and not self.is_complete:
-            await self._news()
+            await self._wait()
         if not self._parts:
             return b""
         part = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
@@ -187,14 +185,14 @@ class _Connection(asyncio.Protocol):
             self._transport.resume_reading()
         return part
 
-    async def _news(self) -> None:
+    async def _wait(self) -> None:
         if self._error is not None:
             raise self._error
-        self._waiting = self.loop.create_future()
+        self._waiter = self.loop.create_future()
         try:
-            await self._waiting
+            await self._waiter
         finally:
-            self._waiting = None
+            self._waiter = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transport has the interface but not the class
@@ -205,13 +203,14 @@ class _Connection(asyncio.Protocol):
             return
         if not self.status:
             self._head_bytes += len(data)
+            # One read may contain the end of the head and up to HELD_BYTES_MAX of the body.
             if self._head_bytes > HEAD_BYTES_MAX + HELD_BYTES_MAX:
-                self._fail(MalformedResponse("the head of the answer does not end"))
+                self._fail(MalformedResponse(f"response head exceeds {HEAD_BYTES_MAX} bytes"))
                 return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(MalformedResponse(f"this is no answer: {error}"))
+            self._fail(MalformedResponse(f"not an HTTP response: {error}"))
 
     def eof_received(self) -> None:
         """A response without length and chunking ends with its connection."""
@@ -223,9 +222,9 @@ class _Connection(asyncio.Protocol):
         if not self.is_complete:
             is_begun = bool(self.status or self._head_bytes)
             self._fail(
-                MalformedResponse("the answer ended in its middle")
+                MalformedResponse("connection closed in the middle of the response")
                 if is_begun
-                else ConnectionClosed("the connection was closed")
+                else ConnectionClosed("connection closed before the response")
             )
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -260,5 +259,5 @@ class _Connection(asyncio.Protocol):
         self.close()
 
     def _wake(self) -> None:
-        if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -1,11 +1,11 @@
 """Merges the answers of many indexers without loss and without duplicates.
 
-A record is known by multihash, provider and context. Where indexers disagree on its metadata or addresses, the first
-of them in the operator's list is believed, whoever answered first, so that the same question has the same answer. One
-indexer may tell several records under one key, which extended providers cause; those stay together.
+A record is identified by multihash, provider and context. Where indexers disagree on its metadata or addresses, the
+first of them in the operator's list wins, not the first to respond, so that the same request has the same answer. One
+indexer may return several records with one key, which extended providers cause; those stay together.
 
 A provider's whole entry comes from one indexer, the one that has read its newest advertisement: sets of extended
-providers from different places in a chain must not be mixed.
+providers from different positions in a chain must not be mixed.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -16,34 +16,34 @@ from argosy.ipni.web.results import Found
 _Key = tuple[str, bytes]
 
 
-def usable(results: Iterable[ProviderResult]) -> list[ProviderResult]:
+def usable_results(results: Iterable[ProviderResult]) -> list[ProviderResult]:
     """The results with a provider and addresses."""
     return [each for each in results if each.provider.id and each.provider.addresses]
 
 
-def only(found: Iterable[Found], asked: Collection[bytes]) -> dict[bytes, list[ProviderResult]]:
+def select_requested(found: Iterable[Found], requested: Collection[bytes]) -> dict[bytes, list[ProviderResult]]:
     """Results by multihash, for the requested ones only."""
-    kept: dict[bytes, list[ProviderResult]] = {}
+    selected: dict[bytes, list[ProviderResult]] = {}
     for multihash, results in found:
-        if multihash in asked and (good := usable(results)):
-            kept.setdefault(multihash, []).extend(good)
-    return kept
+        if multihash in requested and (good := usable_results(results)):
+            selected.setdefault(multihash, []).extend(good)
+    return selected
 
 
-def merged(parts: Sequence[Sequence[ProviderResult]]) -> list[ProviderResult]:
+def merge_results(parts: Sequence[Sequence[ProviderResult]]) -> list[ProviderResult]:
     """Merge the results for one multihash; `parts` are in the operator's order of indexers."""
     if len(parts) == 1:
         return list(dict.fromkeys(parts[0]))
-    taken: set[_Key] = set()
+    seen: set[_Key] = set()
     union: list[ProviderResult] = []
     for part in parts:
-        fresh = [each for each in dict.fromkeys(part) if (each.provider.id, each.context) not in taken]
+        fresh = [each for each in dict.fromkeys(part) if (each.provider.id, each.context) not in seen]
         union += fresh
-        taken.update((each.provider.id, each.context) for each in fresh)
+        seen.update((each.provider.id, each.context) for each in fresh)
     return union
 
 
-def merged_keys(parts: Iterable[Iterable[bytes]]) -> list[bytes]:
+def merge_keys(parts: Iterable[Iterable[bytes]]) -> list[bytes]:
     """Encrypted value keys without duplicates."""
     return list(dict.fromkeys(key for part in parts for key in part))
 
@@ -53,7 +53,7 @@ def newest(known: Iterable[Provider]) -> Provider | None:
     return max(known, key=lambda each: (each.last_ad_at, each.frozen_at is None, not each.is_inactive), default=None)
 
 
-def merged_providers(parts: Iterable[Iterable[Provider]]) -> list[Provider]:
+def merge_providers(parts: Iterable[Iterable[Provider]]) -> list[Provider]:
     """Every provider once, in order of first appearance."""
     by_id: dict[str, list[Provider]] = {}
     for provider in (each for part in parts for each in part):

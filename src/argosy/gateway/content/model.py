@@ -28,8 +28,8 @@ class BackendOutcome(Enum):
     ERROR = "error"  # a status of 500 or more
     TIMED_OUT = "timed out"
     LATE = "late"  # slower than usual, and others had results
-    CIRCUIT_OPEN = "circuit open"
-    BUSY = "busy"  # too many requests in progress
+    CIRCUIT_OPEN = "circuit open"  # not queried
+    BUSY = "busy"  # not queried: too many requests in flight to it
 
     @property
     def is_whole(self) -> bool:
@@ -49,7 +49,7 @@ class Backend:
         return Backend(normalize_url(url), is_for_second_hashes)
 
     @cached_property
-    def place(self) -> tuple[str, int, bool]:
+    def address(self) -> tuple[str, int, bool]:
         """Host, port, and whether to use TLS."""
         parts = urlsplit(self.url)
         is_secure = parts.scheme == "https"
@@ -58,7 +58,7 @@ class Backend:
     @cached_property
     def name(self) -> str:
         """Host, port and path: the identity in headers and metrics, without credentials of the URL."""
-        host, port, _ = self.place
+        host, port, _ = self.address
         return f"[{host}]:{port}{self.prefix}" if ":" in host else f"{host}:{port}{self.prefix}"
 
     @cached_property
@@ -84,7 +84,10 @@ class MergedAnswer(Generic[T]):
 
 
 class InconclusiveFind(Unavailable):
-    """No results, and not every indexer answered, so whether there are any is unknown (504, not 404)."""
+    """No results, and not every indexer answered, so whether there are any is unknown.
+
+    504 and not 404: caches store a 404 and clients trust it, so it would hide content whenever an indexer restarts.
+    """
 
     status = 504
 

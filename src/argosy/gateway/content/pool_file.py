@@ -1,8 +1,8 @@
 """The list of indexers, from the settings and from a file that is reloaded when it changes.
 
-The file is the assigner's pool file, of which only the find URLs count here, or a bare JSON list of URLs. One that
-cannot be read or is wrong stops the start; later it is only reported, and the former list holds, so that a slip of the
-pen never leaves a front door without indexers.
+The file is the assigner's pool file, of which only the find URLs count here, or a JSON list of URLs. An invalid file
+fails the start; later it is only logged and the previous list stays, so that an editing mistake never leaves a gateway
+without indexers.
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ FILE_BYTES_MAX = 16 << 20
 
 def read_backends(settings: ContentSettings) -> list[Backend]:
     """Indexers of the settings first, then those of the file, then those for double-hashed lookups only."""
-    urls = [*settings.backends, *_listed(settings.pool_file)]
+    urls = [*settings.backends, *_read_urls(settings.pool_file)]
     if len(urls) > INDEXERS_MAX:
         raise Invalid(f"too many indexers: {len(urls)} (at most {INDEXERS_MAX})")
     second = [Backend.at(url, is_for_second_hashes=True) for url in settings.dh_backends]
@@ -41,9 +41,9 @@ class PoolFileWatcher:
     async def run(self) -> None:
         while self._settings.pool_file is not None:
             await self._clock.sleep(self._settings.watch_s)
-            self.look()
+            self.reload_if_changed()
 
-    def look(self) -> None:
+    def reload_if_changed(self) -> None:
         """Reload the file if it changed; an invalid file is only logged, and the old list stays."""
         if _stamp(self._settings.pool_file) != self._seen:
             try:
@@ -62,7 +62,7 @@ class PoolFileWatcher:
             self._seen = seen
 
 
-def _listed(path: str | None) -> list[str]:
+def _read_urls(path: str | None) -> list[str]:
     if path is None:
         return []
     try:
@@ -74,12 +74,12 @@ def _listed(path: str | None) -> list[str]:
     if len(data) > FILE_BYTES_MAX:
         raise Invalid(f"pool file {path} too large (at most {FILE_BYTES_MAX} bytes)")
     try:
-        return _urls(text, is_toml=path.endswith(".toml"))
+        return _parse_urls(text, is_toml=path.endswith(".toml"))
     except Invalid as why:
         raise Invalid(f"{path}: {why}") from None
 
 
-def _urls(text: str, *, is_toml: bool) -> list[str]:
+def _parse_urls(text: str, *, is_toml: bool) -> list[str]:
     if not is_toml and text.lstrip().startswith("["):
         try:
             return msgspec.json.decode(text, type=list[str])
