@@ -203,7 +203,7 @@ def compile_kernels(wanted: str, env: Path) -> None:
     ready = {role for role, stamp in stamps.items() if stamp.exists() and stamp.read_text() == state}
     if ready & {wanted, "dev"}:
         return
-    command = [python_of(env), "-m", "argosy.search.kernels.worker", *["--all"] * (wanted == "dev")]
+    command = [python_of(env), "-m", "argosy.search.precompiler", *["--all"] * (wanted == "dev")]
     # Ctrl-C is blocked until the worker handles it: while Python starts, it would print a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

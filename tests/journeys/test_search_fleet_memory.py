@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from argosy.search.index.memory_usage import memory_bytes
+from argosy.search.index.sections import memory_bytes
 from tests.journeys.fleet import eventually
 from tests.journeys.search_fleet import PATIENCE_S, World, fleet_in, make_origin
 from tests.journeys.search_oracle import Oracle

@@ -12,11 +12,10 @@ from msgspec import structs
 import argosy.search
 from argosy.base.errors import Unavailable
 from argosy.search.backends.factory import open_source
-from argosy.search.encoded_matches import decode_matches
 from argosy.search.fleet.codec import pack_answer, unpack
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
-from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Location, Options, Range, SearchResult
+from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Location, Options, Range, SearchResult, decode_matches
 from argosy.search.query import parse
 from argosy.search.query.tree import Boost, Query
 from argosy.search.skip_policy import Policy

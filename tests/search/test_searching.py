@@ -8,7 +8,7 @@ from msgspec import structs
 from argosy.search.backends.memory import File, MemorySource, several_branches
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
-from argosy.search.match.budget import Budget
+from argosy.search.match.limits import Budget
 from argosy.search.match.search import search_index
 from argosy.search.model import Form, LimitHit, Location, Options, SearchResult
 from argosy.search.query import parse

@@ -14,7 +14,7 @@ def load(stage: Stage) -> None:
     Other kernels are loaded when they are called; `stage` also shows if one of them has to be compiled."""
     from numba.core import event
 
-    from argosy.search.kernels import compile_essential
+    from argosy.search.precompiler import compile_essential
 
     class Listener(event.Listener):
         depth = 0  # helpers are compiled inside kernels

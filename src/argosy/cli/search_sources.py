@@ -149,7 +149,7 @@ class IndexSummary:
 def summarize(loaded: LoadedPaths) -> IndexSummary:
     """Counts in the arrays of the indexes, because there may be a million files."""
     from argosy.search.documents import SkipReason
-    from argosy.search.index.memory_usage import memory_bytes, text_bytes
+    from argosy.search.index.sections import memory_bytes, text_bytes
 
     reasons = tuple(SkipReason)
     skipped: Counter[SkipReason] = Counter()

@@ -11,9 +11,20 @@ from operator import attrgetter
 
 from msgspec import structs
 
-from argosy.search.encoded_matches import decode_matches
 from argosy.search.fleet.model import ListResult
-from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Line, Missing, Options, Range, SearchResult, Stats
+from argosy.search.model import (
+    Chunk,
+    FileMatch,
+    Form,
+    LimitHit,
+    Line,
+    Missing,
+    Options,
+    Range,
+    SearchResult,
+    Stats,
+    decode_matches,
+)
 
 
 def merge_results(

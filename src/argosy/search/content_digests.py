@@ -12,8 +12,7 @@ import numpy as np
 
 from argosy.search.arrays import U8, Flags, freeze
 from argosy.search.documents import SkipReason
-from argosy.search.index.index import Index
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Index, Segment
 
 DIGEST_BYTES = 32
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from argosy.base.errors import Invalid
-from argosy.search.regex.scanner import Scanner
+from argosy.search.regex.engine import Scanner
 
 GLOB_BYTES_MAX = 1024  # the longest path git can check out is 4,096
 GLOBS_MAX = 4096  # in one list

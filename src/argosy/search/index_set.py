@@ -17,7 +17,7 @@ from argosy.base.errors import NotFound, Unavailable
 from argosy.search.index.index import Index
 from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.match import Budget, Collector, Search, Task
-from argosy.search.match.budget import never
+from argosy.search.match.limits import never
 from argosy.search.model import Form, LimitHit, Options, Repository, SearchResult
 from argosy.search.query.tree import And, Query, Substring
 

@@ -3,12 +3,18 @@
 These are msgspec structs, not dataclasses, because results have hundreds of them and are sent between nodes. Paths are
 strings in Python's convention for file names (undecodable bytes are surrogates). Offsets are bytes from the start of
 the file. Lines and columns count from one, columns in characters.
+
+A node can return matches as msgpack (`Options.pre_encoded`), because a gateway receives several times the files that it
+shows. Kernels encode chunks without creating objects; what the gateway needs to rank and limit files stays outside, and
+it decodes only the files that it shows (decision 0033).
 """
 
 from collections.abc import Mapping
 from enum import Enum
 
 import msgspec
+
+from argosy.base.errors import Unavailable
 
 BRANCHES_MAX = 64  # one bit each in the branch mask of a document
 
@@ -144,7 +150,7 @@ class FileMatch(msgspec.Struct, frozen=True, gc=False):
     repository_rank: int = 0
     skipped: str = ""  # why the content is not indexed, or empty
     explanation: str = ""
-    encoded_matches: bytes = b""  # the chunks as msgpack, not decoded yet (`encoded_matches.py`)
+    encoded_matches: bytes = b""  # the chunks as msgpack, not decoded yet (`decode_matches`)
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -206,3 +212,27 @@ class SearchResult(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_complete(self) -> bool:
         return not self.limits_hit and not self.missing
+
+
+_decoder = msgspec.msgpack.Decoder(tuple[Chunk, ...])
+_line_decoder = msgspec.msgpack.Decoder(tuple[Line, ...])
+
+
+def decode_matches(file: FileMatch) -> FileMatch:
+    """The file with its chunks decoded; the same object if they are not encoded."""
+    if not file.encoded_matches:
+        return file
+    return msgspec.structs.replace(file, chunks=decode_chunks(file.encoded_matches), encoded_matches=b"")
+
+
+def decode_chunks(encoded: bytes | memoryview) -> tuple[Chunk, ...]:
+    """Raises Unavailable if these are not chunks, because the caller cannot fix that."""
+    try:
+        return _decoder.decode(encoded)
+    except msgspec.MsgspecError as error:
+        raise Unavailable(f"invalid matches from a node: {error}; check that all nodes run the same version") from None
+
+
+def decode_lines(encoded: memoryview) -> tuple[Line, ...]:
+    """Decodes lines that a kernel of this process has encoded."""
+    return _line_decoder.decode(encoded)

@@ -10,8 +10,8 @@ from argosy.base.clock import Clock, Random
 from argosy.search.documents import Source
 from argosy.search.fleet.build_executor import BuildExecutor
 from argosy.search.fleet.events import IndexStats
-from argosy.search.index.checksums import Damage
 from argosy.search.index.index import Index
+from argosy.search.index.sections import Damage
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Options, Repository, SearchResult
 from argosy.search.query.tree import Query

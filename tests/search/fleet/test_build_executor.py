@@ -12,8 +12,8 @@ from argosy.search.documents import Content, Entry
 from argosy.search.fleet import build_executor
 from argosy.search.fleet.build_executor import CHUNKS_MAX, BuildExecutor
 from argosy.search.index.build import build
-from argosy.search.index.checksums import Damage
 from argosy.search.index.index import Index
+from argosy.search.index.sections import Damage
 from argosy.search.index.wire import dump
 from argosy.search.model import Repository
 from argosy.search.settings import SearchSettings

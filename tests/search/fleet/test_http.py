@@ -15,8 +15,8 @@ from argosy.search.fleet.codec import pack, unpack
 from argosy.search.fleet.model import FileRequest, FolderRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.fleet.remote_node import RemoteNodes
-from argosy.search.index.checksums import verify
 from argosy.search.index.index import Index
+from argosy.search.index.sections import verify
 from argosy.search.index.wire import dump, load
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Form, LimitHit, Options, SearchResult

@@ -8,7 +8,7 @@ from argosy.search.fleet.index_counts import Counts, IndexCounts, count_index
 from argosy.search.fleet.model import Phase, RepoStatus
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
-from argosy.search.index.memory_usage import memory_bytes
+from argosy.search.index.sections import memory_bytes
 from argosy.search.skip_policy import Policy
 
 FILES: dict[str | bytes, bytes] = {

@@ -11,8 +11,8 @@ from argosy.search.fleet.codec import WALL_TIME_S_MAX
 from argosy.search.fleet.local_node import SEARCH_S_MIN
 from argosy.search.fleet.model import FileRequest, FolderRequest, Phase, RepoStatus
 from argosy.search.fleet.service import QUIESCE_S
-from argosy.search.index.checksums import verify
 from argosy.search.index.index import Index
+from argosy.search.index.sections import verify
 from argosy.search.index.wire import dump, load
 from argosy.search.index_set import IndexSet
 from argosy.search.model import LimitHit, Missing, MissingReason, Options, SearchResult

@@ -10,7 +10,7 @@ from random import Random
 
 from argosy.search.documents import Content, Entry
 from argosy.search.index.build import build
-from argosy.search.index.memory_usage import memory_bytes, text_bytes
+from argosy.search.index.sections import memory_bytes, text_bytes
 from argosy.search.model import Repository
 from argosy.search.skip_policy import Policy
 

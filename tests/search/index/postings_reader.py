@@ -1,6 +1,6 @@
 """What tests ask of a segment, answered slowly and plainly."""
 
-from argosy.search.index.segment import Postings, Segment, Text, bitmap_length
+from argosy.search.index.index import Postings, Segment, Text, bitmap_length
 
 
 def contents(text: Text) -> list[bytes]:

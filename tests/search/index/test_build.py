@@ -9,10 +9,9 @@ from argosy.search.backends.memory import File, MemorySource, one_branch, severa
 from argosy.search.documents import Content, Entry, EntryKind, SkipReason
 from argosy.search.index import build as building
 from argosy.search.index.build import build
-from argosy.search.index.checksums import verify
-from argosy.search.index.index import Index
+from argosy.search.index.index import BLOCK_BYTES, SEGMENT_BLOCKS_MAX, SEGMENT_TEXT_BYTES, Index, Trait
 from argosy.search.index.reader import content, documents, outline
-from argosy.search.index.segment import BLOCK_BYTES, SEGMENT_BLOCKS_MAX, SEGMENT_TEXT_BYTES, Trait
+from argosy.search.index.sections import verify
 from argosy.search.index.validation import faults
 from argosy.search.model import Repository
 from argosy.search.skip_policy import Policy

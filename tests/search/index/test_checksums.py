@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 from argosy.search.documents import Definition
-from argosy.search.index.checksums import BRANCHES, Damage, part_with_checksum, verify
-from argosy.search.index.index import Index, Part
-from argosy.search.index.sections import SECTIONS, Array, sections
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Index, Part, Segment
+from argosy.search.index.sections import BRANCHES, SECTIONS, Array, Damage, part_with_checksum, sections, verify
 from argosy.search.index.segment_builder import Document, build_segment
 from argosy.search.model import Repository
 

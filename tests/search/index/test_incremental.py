@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 from argosy.search.backends.memory import File, MemorySource, one_branch, several_branches
 from argosy.search.documents import Content, Entry, EntryKind, SkipReason
 from argosy.search.index.build import build
-from argosy.search.index.checksums import verify
 from argosy.search.index.incremental import DEAD_SHARE_MAX
 from argosy.search.index.index import Index
-from argosy.search.index.memory_usage import memory_bytes, text_bytes
 from argosy.search.index.reader import content, content_of, documents
-from argosy.search.index.sections import sections
+from argosy.search.index.sections import memory_bytes, sections, text_bytes, verify
 from argosy.search.model import Branch, Repository
 from argosy.search.skip_policy import Policy
 

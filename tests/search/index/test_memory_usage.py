@@ -9,8 +9,7 @@ import pytest
 from argosy.search.backends.memory import one_branch
 from argosy.search.index.build import build
 from argosy.search.index.index import Index, Part
-from argosy.search.index.memory_usage import BRANCHES, OBJECTS, memory_bytes, section_bytes, text_bytes
-from argosy.search.index.sections import SECTIONS
+from argosy.search.index.sections import BRANCHES, OBJECTS, SECTIONS, memory_bytes, section_bytes, text_bytes
 from argosy.search.skip_policy import Policy
 
 ERROR_SHARE_MAX = 0.02

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from argosy.search.arrays import OVERLAP_BYTES
-from argosy.search.index.postings import CHUNK_KEYS_MAX
-from argosy.search.index.segment import BLOCK_BYTES, Segment, bitmap_length
-from argosy.search.index.segment_builder import Document, build_segment
-from argosy.search.kernels.classes import key_of, keys_of
+from argosy.search.index.index import BLOCK_BYTES, Segment, bitmap_length
+from argosy.search.index.segment_builder import CHUNK_KEYS_MAX, Document, build_segment
+from argosy.search.kernels.trigrams import key_of, keys_of
 from tests.search.index.postings_reader import blocks_with
 
 ALPHABET = b"abcdefghijklmnopqrstuvwxyzABCDEFG0123456789_()=;.,   \t\t\xc3\xa9\xff"

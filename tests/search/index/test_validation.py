@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from argosy.search.documents import Definition
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Segment
 from argosy.search.index.segment_builder import Document, build_segment
 from argosy.search.index.validation import faults
 

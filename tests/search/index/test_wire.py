@@ -16,11 +16,9 @@ from hypothesis import strategies as st
 from argosy.base.errors import Invalid
 from argosy.search.backends.memory import File, MemorySource, one_branch
 from argosy.search.index.build import build
-from argosy.search.index.checksums import verify, with_checksums
 from argosy.search.index.index import Index, Part
-from argosy.search.index.memory_usage import memory_bytes
 from argosy.search.index.reader import documents, outline
-from argosy.search.index.sections import SECTIONS, sections
+from argosy.search.index.sections import SECTIONS, memory_bytes, sections, verify, with_checksums
 from argosy.search.index.wire import CHUNK_BYTES, dump, load
 from argosy.search.model import Branch, Repository
 from argosy.search.skip_policy import Policy

@@ -2,8 +2,8 @@
 
 import sys
 
-from argosy.search.index.checksums import verify
 from argosy.search.index.reader import documents
+from argosy.search.index.sections import verify
 from argosy.search.index.wire import load
 
 READ_BYTES = 10_007

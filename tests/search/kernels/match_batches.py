@@ -8,14 +8,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from argosy.search.arrays import freeze
-from argosy.search.index.segment import Segment, Symbols
+from argosy.search.index.index import Segment, Symbols
 from argosy.search.kernels import msgpack_writer
 from argosy.search.kernels.encode_chunks import encode_chunks
 from argosy.search.kernels.encode_lines import encode_lines
 from argosy.search.kernels.line_numbers import places_in_documents
 from argosy.search.kernels.spans import score_matches
-from argosy.search.match.chunk_matches import DocumentView, chunks, lines
-from argosy.search.match.excerpts import Match, match_of
+from argosy.search.match.chunk_matches import DocumentView, Match, chunks, lines, match_of
 from argosy.search.match.file_matches import KIND_EDGES, KIND_TEXT, symbol_info
 from argosy.search.model import Chunk, Form, Line, Options
 from argosy.search.symbols.kinds import KINDS

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.arrays import freeze
-from argosy.search.kernels.blocks import cut_blocks
+from argosy.search.kernels.text_blocks import cut_blocks
 
 SIZE = 8
 

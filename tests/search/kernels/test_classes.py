@@ -5,7 +5,7 @@ import string
 import pytest
 
 from argosy.search.arrays import OVERLAP_BYTES
-from argosy.search.kernels.classes import CLASSES, KEYS, LINE_END, key_of, keys_of
+from argosy.search.kernels.trigrams import CLASSES, KEYS, LINE_END, key_of, keys_of
 
 
 def test_a_class_has_six_bits_and_every_class_is_used() -> None:

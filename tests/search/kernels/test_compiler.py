@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from argosy.search.arrays import freeze
-from argosy.search.kernels import warm
 from argosy.search.kernels.compiler import load_cached
 from argosy.search.kernels.crc64 import TABLES, crc64
 from argosy.search.kernels.spans import documents_of
+from argosy.search.precompiler import warm
 from tests.servers.read_only import SOURCE
 
 PROGRAM_S_MAX = 120.0  # a hang is an error, a slow machine is none
@@ -65,11 +65,11 @@ def test_threads_that_call_a_kernel_first_load_it_once() -> None:
 
 def test_nothing_is_missing_where_the_cache_has_all_and_looking_loads_nothing() -> None:
     assert not complaint_of("""
-        import argosy.search.kernels as kernels
+        from argosy.search import precompiler
         from argosy.search.kernels import compiler
         from argosy.search.kernels.scan import scan
 
-        kernels.import_all()
+        precompiler.import_all()
         assert not compiler.missing()
         assert not scan.overloads
     """)
@@ -112,7 +112,7 @@ def test_kernels_load_where_the_locale_cannot_decode_the_path(tmp_path: Path) ->
         "PYTHONCOERCECLOCALE": "0",
         "PYTHONUTF8": "0",
     }
-    program = "import argosy; from argosy.search.kernels import classes; print(ascii(classes.__file__))"
+    program = "import argosy; from argosy.search.kernels import trigrams; print(ascii(trigrams.__file__))"
     done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert "udcc3" in done.stdout

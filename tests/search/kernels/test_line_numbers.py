@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.arrays import freeze
-from argosy.search.index.segment import BLOCK_BYTES, LONG_LINE_BYTES, Segment
+from argosy.search.index.index import BLOCK_BYTES, LONG_LINE_BYTES, Segment
 from argosy.search.kernels.line_numbers import (
     BOTTOM,
     COLUMN,

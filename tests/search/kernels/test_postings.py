@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.arrays import freeze
-from argosy.search.kernels.classes import CLASSES, KEYS, key_of
-from argosy.search.kernels.postings import BITMAP, collect_keys, fill_postings
+from argosy.search.kernels.trigrams import BITMAP, CLASSES, KEYS, collect_keys, fill_postings, key_of
 
 OVERLAP = 4
 

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from argosy.search.kernels.compiler import PORTABLE, select_target
 from argosy.search.kernels.spans import documents_of
-from argosy.search.kernels.targets import PORTABLE, select_target
 
 LEVEL_3 = dict.fromkeys(PORTABLE["x86_64"].needs, True)
 PROGRAM_S_MAX = 120.0

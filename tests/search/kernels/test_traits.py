@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.arrays import freeze
-from argosy.search.index.segment import Trait
-from argosy.search.kernels.traits import mark_traits
+from argosy.search.index.index import Trait
+from argosy.search.kernels.text_blocks import mark_traits
 
 fragments = st.one_of(
     st.text().map(str.encode), st.binary(max_size=5), st.sampled_from([b"a" * 70, b"\xe2\x84", b"K", b"\xf4"])

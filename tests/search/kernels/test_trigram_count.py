@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.kernels.classes import CLASSES, key_of
-from argosy.search.kernels.trigram_count import distinct_keys
+from argosy.search.kernels.trigrams import CLASSES, distinct_keys, key_of
 
 
 def count(content: bytes) -> int:

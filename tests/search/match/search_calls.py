@@ -8,10 +8,9 @@ from argosy.search.arrays import U8, U32, freeze
 from argosy.search.backends.memory import File, MemorySource
 from argosy.search.documents import Content
 from argosy.search.index.build import build
-from argosy.search.index.index import Index
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Index, Segment
 from argosy.search.match import Budget, search_index, search_indexes
-from argosy.search.match.budget import never
+from argosy.search.match.limits import never
 from argosy.search.model import Branch, FileMatch, Options, Repository, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.tree import Query

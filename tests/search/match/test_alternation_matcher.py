@@ -3,8 +3,8 @@ r"""Patterns that are a few texts: leftmost first, edges heeded, odd letters not
 import numpy as np
 import pytest
 
-from argosy.search.match.alternation_matcher import AlternationMatcher
 from argosy.search.match.expression import Expression
+from argosy.search.match.matchers import AlternationMatcher
 from argosy.search.match.regex_matcher import RegexMatcher
 from tests.search.match.search_calls import segment_of, unbounded
 

@@ -1,6 +1,6 @@
 """Time and patience: once spent, spent for good, and nobody asks again."""
 
-from argosy.search.match.budget import Budget
+from argosy.search.match.limits import Budget
 from argosy.search.model import LimitHit
 from tests.search.match.search_calls import Looks
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from argosy.search.index.index import Index
-from argosy.search.index.segment import BLOCK_BYTES
+from argosy.search.index.index import BLOCK_BYTES, Index
 from argosy.search.match import Budget, expression, regex_matcher
 from argosy.search.model import Form, Options
 from argosy.search.regex import Pattern

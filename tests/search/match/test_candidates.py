@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.arrays import freeze
-from argosy.search.index.segment import Postings, bitmap_length
+from argosy.search.index.index import Postings, bitmap_length
 from argosy.search.kernels.candidates import intersect, unite
-from argosy.search.kernels.classes import KEYS
+from argosy.search.kernels.trigrams import KEYS
 from argosy.search.match.needle import keys_without
 
 BLOCKS = 700  # a bitmap of 44 words: longer postings are bitmaps

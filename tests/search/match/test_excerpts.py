@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.search.match.excerpts import Columns, Match, characters, excerpts, window
+from argosy.search.match.chunk_matches import Columns, Match, characters, excerpts, window
 
 
 def match(top: int, bottom: int, *, is_long: bool = False) -> Match:

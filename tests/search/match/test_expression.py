@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from argosy.search.match.budget import Budget
 from argosy.search.match.expression import STEP_MAX, STEP_MIN, DecodeMode, Expression, quote
+from argosy.search.match.limits import Budget
 from argosy.search.regex import Pattern
 from tests.search.match.search_calls import Looks, cancelled_by, unbounded
 

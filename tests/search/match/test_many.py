@@ -13,8 +13,8 @@ from argosy.search.index import kernel_tables as rolls
 from argosy.search.index.index import Index, Part
 from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.index_set import IndexSet
-from argosy.search.match import Budget, index_filter, literal_query, search_index
-from argosy.search.match.atoms import Atoms
+from argosy.search.match import Budget, literal_query, search_index
+from argosy.search.match.atoms import Atoms, IndexFilter
 from argosy.search.model import Form, LimitHit, Options, SearchResult, Stats
 from argosy.search.query.tree import And, Language, Not, Or, Query, Regexp, Repo, Scope, Substring, Symbol
 from tests.search.match.search_calls import Looks, built, tree_of
@@ -90,7 +90,7 @@ def test_all_at_once_is_as_the_tree_says(indexes: list[Index], query: Query, opt
     at_once = asked(indexes, query, options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(literal_query.LiteralQuery, "of", lambda *_: None)
-        patch.setattr(index_filter.IndexFilter, "of", lambda *_: None)
+        patch.setattr(IndexFilter, "of", lambda *_: None)
         slowly = asked(indexes, query, options)
     assert at_once.files == slowly.files
     assert at_once.limits_hit == slowly.limits_hit
@@ -195,7 +195,7 @@ def test_what_every_match_holds_rules_out_the_indexes_that_do_not_have_it(text: 
     names = ["needle", "other", "another", "third"]
     indexes = [built({"a.py": f"def {name}(): nothing\n".encode()}, f"repo{name}") for name in names]
     query = tree_of(text)
-    found = index_filter.IndexFilter.of(query, Atoms(query))
+    found = IndexFilter.of(query, Atoms(query))
     assert found is not None
     assert found.rows(KernelTables(indexes), 0, 4)[0] == [0]
     assert asked(indexes, query, Options(wall_time_s=0.0)).stats.indexes_searched == 4
@@ -204,14 +204,14 @@ def test_what_every_match_holds_rules_out_the_indexes_that_do_not_have_it(text: 
 @pytest.mark.parametrize("text", ["needle or ks", "/[a-z]+/", "-needle", "lang:python", "/needle|nowhere/", "k"])
 def test_where_no_literal_is_in_every_match_nothing_is_ruled_out(text: str) -> None:
     query = tree_of(text)
-    assert index_filter.IndexFilter.of(query, Atoms(query)) is None
+    assert IndexFilter.of(query, Atoms(query)) is None
 
 
 @pytest.mark.parametrize(("text", "considered"), [("nee.*dle", 5), ("need.*dle", 0)])
 def test_a_large_index_is_ruled_out_only_by_what_it_nowhere_has(text: str, considered: int) -> None:
     large = built({f"{i}.txt": b"nee dle\n" * 230_000 for i in range(5)}, "large")
     query, small = tree_of(text), built({"a.py": b"needle\n"}, "small")
-    found = index_filter.IndexFilter.of(query, Atoms(query))
+    found = IndexFilter.of(query, Atoms(query))
     assert found is not None
     assert found.rows(KernelTables([large, small]), 0, 2)[0] == ([0, 1] if considered else [1])
     answer = asked([large, small], query, Options(wall_time_s=0.0))

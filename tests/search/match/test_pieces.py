@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.arrays import U32
-from argosy.search.match.expression import DecodeMode, Expression
-from argosy.search.match.pieces import find_in_pieces, find_one_by_one
+from argosy.search.match.expression import DecodeMode, Expression, find_in_pieces, find_one_by_one
 from argosy.search.regex import Pattern
 from tests.search.match.search_calls import Looks, array, cancelled_by, data_of, unbounded
 

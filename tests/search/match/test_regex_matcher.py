@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from argosy.search.index.segment import Segment
-from argosy.search.match.budget import Budget
+from argosy.search.index.index import Segment
 from argosy.search.match.expression import Expression
+from argosy.search.match.limits import Budget
 from argosy.search.match.regex_matcher import RegexCandidates, RegexMatcher
 from argosy.search.match.required_text import RequiredText
 from tests.search.match.search_calls import Looks, array, cancelled_by, data_of, segment_of, unbounded

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Segment
 from argosy.search.match.required_text import (
     CLAUSE_LITERALS_MAX,
     WINDOW_KEYS_MAX,

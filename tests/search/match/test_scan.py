@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from argosy.search.arrays import freeze
 from argosy.search.kernels.scan import STRIDE, ranges_of, scan, scan_run, tally_byte
 from argosy.search.match.needle import Needle
-from argosy.search.match.runs import RunNeedle
+from argosy.search.match.required_text import RunNeedle
 from tests.search.match.search_calls import array, data_of, unbounded
 
 texts = st.lists(st.sampled_from([b"a", b"A", b"b", b"ab", b"aab", b"\n", b".", b"x" * 61]), max_size=60).map(b"".join)

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 
 from argosy.search.index.index import Index
-from argosy.search.match.hits import NO_SPANS, Hits, SpanGroups
+from argosy.search.match.spans import NO_SPANS, Hits, SpanGroups
 from argosy.search.match.top_k import PartHits, TopK
 from tests.search.match.search_calls import array, built
 

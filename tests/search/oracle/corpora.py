@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from argosy.search.index.segment import BLOCK_BYTES, LONG_LINE_BYTES
+from argosy.search.index.index import BLOCK_BYTES, LONG_LINE_BYTES
 from argosy.search.model import Branch, Repository
 
 LETTERS = ["a", "b", "A", "B", "k", "K", "s", "S", "\u017f", "\u212a", "é", "É", "п", "П", "😀", "ﬀ"]

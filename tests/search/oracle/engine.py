@@ -9,7 +9,7 @@ from argosy.search.backends.memory import MemorySource
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.languages import language_of
-from argosy.search.match.budget import Budget
+from argosy.search.match.limits import Budget
 from argosy.search.match.search import search_index
 from argosy.search.model import Chunk, FileMatch, Form, Fragment, Line, Options, SearchResult
 from argosy.search.query.tree import Query

@@ -9,7 +9,7 @@ from random import Random
 import re2
 
 from argosy.search.arrays import OVERLAP_BYTES
-from argosy.search.index.segment import BLOCK_BYTES, LONG_LINE_BYTES
+from argosy.search.index.index import BLOCK_BYTES, LONG_LINE_BYTES
 from argosy.search.query.tree import (
     Alias,
     And,

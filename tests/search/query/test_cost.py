@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.search.query.cost import STEPS_MAX, steps
+from argosy.search.query.leaves import STEPS_MAX, steps
 from argosy.search.regex import parse_regex
 
 

@@ -1,7 +1,7 @@
 """A query that cannot be read is shown with a caret at the place."""
 
 from argosy.base.errors import Invalid
-from argosy.search.query.errors import SHOWN_CHARACTERS_MAX, QuerySyntaxError
+from argosy.search.query.lex import SHOWN_CHARACTERS_MAX, QuerySyntaxError
 
 
 def test_the_caret_stands_under_the_place() -> None:

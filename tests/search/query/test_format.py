@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.search.languages import LANGUAGES
-from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.format import format_query
 from argosy.search.query.leaves import auto_case, in_case
+from argosy.search.query.lex import QuerySyntaxError
 from argosy.search.query.parse import parse
 from argosy.search.query.simplify import simplify
 from argosy.search.query.tree import (

@@ -2,9 +2,8 @@
 
 import pytest
 
-from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import Field
-from argosy.search.query.lex import NESTING_MAX, PatternType, lex, wanted_pattern_type
+from argosy.search.query.lex import NESTING_MAX, PatternType, QuerySyntaxError, lex, wanted_pattern_type
 
 
 def shown(query: str, pattern_type: PatternType = PatternType.REGEX) -> list[str]:

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import Field, Value
-from argosy.search.query.lex import NESTING_MAX
+from argosy.search.query.lex import NESTING_MAX, QuerySyntaxError
 from argosy.search.query.parse import ATOMS_MAX, QUERY_CHARACTERS_MAX, parse
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "query-language.md").read_text()

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.search.query.errors import MESSAGE_CHARACTERS_MAX, QuerySyntaxError
 from argosy.search.query.format import format_query
-from argosy.search.query.lex import PatternType
+from argosy.search.query.lex import MESSAGE_CHARACTERS_MAX, PatternType, QuerySyntaxError
 from argosy.search.query.parse import ATOMS_MAX, COUNT_ALL, QUERY_CHARACTERS_MAX, Parsed, parse
 from argosy.search.query.tree import (
     FALSE,

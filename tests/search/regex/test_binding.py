@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import ArgosyError, Invalid
-from argosy.search.regex import Pattern, RegexError, binding, scanner
+from argosy.search.regex import Pattern, RegexError, binding, engine
 from argosy.search.regex.binding import PrivateProgram, PublicProgram, compile_program, new_options, program_type
-from argosy.search.regex.scanner import Scanner
+from argosy.search.regex.engine import Scanner
 from tests.search.regex import patterns
 
 PUBLIC = {"Options": re2.Options, "compile": re2.compile, "error": re2.error}
@@ -62,17 +62,17 @@ CHANGED = {
 def undecided() -> Iterator[None]:
     """The path is decided once in a process: each test decides for itself, and leaves nothing behind."""
     program_type.cache_clear()
-    scanner._compile.cache_clear()
+    engine._scanner_program.cache_clear()
     yield
     program_type.cache_clear()
-    scanner._compile.cache_clear()
+    engine._scanner_program.cache_clear()
 
 
 @contextmanager
 def path_of(program: type[PrivateProgram] | type[PublicProgram]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(binding, "program_type", lambda: program)
-        scanner._compile.cache_clear()
+        engine._scanner_program.cache_clear()
         yield
 
 

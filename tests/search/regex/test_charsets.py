@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.regex import Pattern, RegexError, parse_regex
-from argosy.search.regex.charsets import CharSet, charset, utf8_length
-from argosy.search.regex.folding import LONG_S
+from argosy.search.regex.charsets import LONG_S, CharSet, charset, utf8_length
 from argosy.search.regex.tree import Class
 from tests.search.regex.patterns import CHARS
 

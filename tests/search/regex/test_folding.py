@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.search.regex import Pattern
-from argosy.search.regex.folding import _CASED_RANGES, variants
+from argosy.search.regex.charsets import _CASED_RANGES, variants
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.regex import Pattern, parse_regex
-from argosy.search.regex.line_span import LINE_SPAN_MAX, can_be_empty, has_text_anchors, line_span
+from argosy.search.regex.analysis import LINE_SPAN_MAX, can_be_empty, has_text_anchors, line_span
 from tests.search.regex import patterns
 
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.search.regex import Pattern, parse_regex
-from argosy.search.regex.literal_set import TEXTS_MAX, LiteralSet, literal_set
+from argosy.search.regex.analysis import TEXTS_MAX, LiteralSet, literal_set
 from argosy.search.regex.tree import AssertionKind
 
 WORD, START, END = AssertionKind.WORD_BOUNDARY, AssertionKind.LINE_START, AssertionKind.LINE_END

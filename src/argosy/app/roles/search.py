@@ -13,7 +13,7 @@ from argosy.ownership.http import ownership_routes
 from argosy.ownership.model import SUCCESSOR, LeaseState
 from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
-from argosy.search import kernels
+from argosy.search import precompiler
 from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.local_node import LocalNode
@@ -37,7 +37,7 @@ async def search(process: Process) -> None:
     catalog = await with_catalog(process)
     process.display.set_step("loading search kernels", hint="compiling them, once on each machine")
     # Kernels of the first query are compiled or loaded before the node joins the fleet, the others while it serves.
-    rest = await asyncio.to_thread(kernels.prepare, partial(_show_compiling, process.display))
+    rest = await asyncio.to_thread(precompiler.prepare, partial(_show_compiling, process.display))
     if rest is not None:
         process.closing.callback(rest.stop)
     process.display.set_step("starting")

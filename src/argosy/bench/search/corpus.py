@@ -18,8 +18,7 @@ import numpy as np
 from argosy.base.errors import Invalid
 from argosy.search.backends.folder import FolderSource
 from argosy.search.documents import Entry, SkipReason
-from argosy.search.kernels.classes import CLASSES
-from argosy.search.kernels.trigram_count import distinct_keys
+from argosy.search.kernels.trigrams import CLASSES, distinct_keys
 from argosy.search.skip_policy import Policy, reason_before_reading, reason_to_skip
 
 QUICK_BYTES_MIN = 150_000_000  # what a quick run should search at least

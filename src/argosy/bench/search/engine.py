@@ -10,8 +10,8 @@ from argosy.bench.search.programs import Spent
 from argosy.search import model
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet
-from argosy.search.kernels import warm
 from argosy.search.model import Options, SearchResult
+from argosy.search.precompiler import warm
 from argosy.search.query import parse
 
 CALLS_S = 0.05  # a question is repeated until it has taken so long

@@ -22,7 +22,7 @@ from argosy.bench.search.peers import Csearch, GitGrep, Opener, Peer, Ripgrep, p
 from argosy.bench.search.query_sampler import chosen, sampled
 from argosy.bench.search.zoekt import Zoekt
 from argosy.search.index.index import Index
-from argosy.search.index.memory_usage import memory_bytes, section_bytes
+from argosy.search.index.sections import memory_bytes, section_bytes
 from argosy.search.skip_policy import Policy
 
 # Questions that take long, to be told to stop; and those that people ask most, to be asked at once.

@@ -19,9 +19,8 @@ from argosy.base.errors import ArgosyError, Unavailable
 from argosy.search.documents import Source
 from argosy.search.fleet.events import IndexStats
 from argosy.search.index.build import build
-from argosy.search.index.checksums import Damage, verify
 from argosy.search.index.index import Index, Part
-from argosy.search.index.memory_usage import memory_bytes
+from argosy.search.index.sections import Damage, memory_bytes, verify
 from argosy.search.index.wire import CHUNK_BYTES, load
 from argosy.search.settings import SearchSettings
 from argosy.search.skip_policy import Policy

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from argosy.search.arrays import U8
 from argosy.search.fleet.model import RepoListing, RepoStatus
 from argosy.search.index.index import Index, Part
-from argosy.search.index.memory_usage import memory_bytes
+from argosy.search.index.sections import memory_bytes
 
 CACHED_MAX = 10_000  # repositories whose counts are cached
 SLICE_BYTES = 1 << 20  # of text compared at a time: the comparison allocates as many bytes again

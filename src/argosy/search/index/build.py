@@ -12,14 +12,12 @@ import numpy as np
 
 from argosy.search.arrays import freeze
 from argosy.search.documents import Category, Content, Entry, Progress, SkipReason, Source
-from argosy.search.index.checksums import part_with_checksum
 from argosy.search.index.incremental import DocumentRef, plan
-from argosy.search.index.index import Index, Part
+from argosy.search.index.index import SEGMENT_TEXT_BYTES, Index, Part
 from argosy.search.index.reader import content_of
-from argosy.search.index.segment import SEGMENT_TEXT_BYTES
+from argosy.search.index.sections import part_with_checksum
 from argosy.search.index.segment_builder import Document, SegmentBuilder
-from argosy.search.kernels.classes import CLASSES
-from argosy.search.kernels.trigram_count import distinct_keys
+from argosy.search.kernels.trigrams import CLASSES, distinct_keys
 from argosy.search.languages import category_of, category_of_path, language_of
 from argosy.search.skip_policy import Policy, reason_before_reading, reason_to_skip
 from argosy.search.symbols.extract import definitions

@@ -19,8 +19,7 @@ import numpy as np
 
 from argosy.search.arrays import U64
 from argosy.search.documents import Entry, EntryKind, SkipReason
-from argosy.search.index.index import Index
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Index, Segment
 from argosy.search.skip_policy import Policy, reason_before_reading
 
 DEAD_SHARE_MAX = 0.25  # share of the text; above it, a full rebuild

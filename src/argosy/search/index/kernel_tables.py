@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.search.arrays import I64, U32, freeze
-from argosy.search.index.index import Index, Part
-from argosy.search.index.segment import bitmap_length
+from argosy.search.index.index import Index, Part, bitmap_length
 from argosy.search.kernels import candidates, scan, spans
 
 TURN_BLOCKS = 1 << 20  # per kernel call: a few milliseconds, between which a search can be cancelled

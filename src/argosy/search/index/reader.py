@@ -7,8 +7,7 @@ import numpy as np
 
 from argosy.base.errors import NotFound
 from argosy.search.documents import Category, Content, SkipReason
-from argosy.search.index.index import Index, Part
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Index, Part, Segment
 from argosy.search.symbols import KINDS
 
 HEAD = "HEAD"  # stands for the first branch

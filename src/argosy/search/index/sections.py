@@ -1,13 +1,25 @@
-"""The arrays of a segment by name and type: the list that measuring, verifying and sending share."""
+"""The arrays of a segment by name and type: the list that verifying, measuring and sending share.
+
+Checksums are computed at build time, stored with the index, and compared periodically and after a transfer: an index
+stays in memory for weeks and is sent between nodes, and a flipped bit would silently lose or invent matches. Each
+section has a checksum of its own (XXH3, 64 bits), so that damage can be located.
+
+Bids and evictions are based on the memory usage. It is exact by construction: an index consists of arrays, each of
+which owns its memory, and a few small objects. The sum of their sizes is the growth of the process, except for rounding
+by the allocator.
+"""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeAlias
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+import xxhash
 
-from argosy.search.arrays import freeze
-from argosy.search.index.segment import DocTable, Postings, Segment, Symbols, Text
+from argosy.search.arrays import U64, freeze
+from argosy.search.index.index import DocTable, Index, Part, Postings, Segment, Symbols, Text
 
 Array: TypeAlias = npt.NDArray[Any]
 
@@ -47,3 +59,96 @@ def segment_fields(arrays: Mapping[str, Array]) -> dict[str, Any]:
         "symbols": Symbols(**group("symbols")),
         "table": DocTable(**group("table")),
     }
+
+
+BRANCHES = "branches"  # the section of a part outside its segment
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A section whose checksum does not match."""
+
+    part: int
+    section: str
+
+
+def checksum(array: Array) -> int:
+    return xxhash.xxh3_64_intdigest(array.data)
+
+
+def with_checksums(segment: Segment) -> Segment:
+    """The segment with checksums of its current arrays."""
+    return replace(segment, checksums=tuple(checksum(array) for _, array in sections(segment)))
+
+
+def part_with_checksum(segment: Segment, branches: U64) -> Part:
+    """A part with the checksum of its branches."""
+    return Part(segment, branches, checksum(branches))
+
+
+def verify(index: Index) -> list[Damage]:
+    """The damaged sections. A section without a checksum counts as damaged."""
+    return [Damage(number, section) for number, part in enumerate(index.parts) for section in _damaged_sections(part)]
+
+
+def _damaged_sections(part: Part) -> list[str]:
+    expected = part.segment.checksums or (None,) * len(SECTIONS)
+    found = zip(sections(part.segment), expected, strict=True)
+    damaged = [name for (name, array), known in found if checksum(array) != known]
+    return damaged if checksum(part.branches) == part.checksum else [*damaged, BRANCHES]
+
+
+OBJECTS = "objects"  # everything but arrays
+_TRACKING_BYTES = 16  # the garbage collector's header of a container
+
+
+def memory_bytes(index: Index) -> int:
+    """The memory freed by dropping this index if no other index shares a segment with it."""
+    return sum(section_bytes(index).values())
+
+
+def text_bytes(index: Index) -> int:
+    """The size of the indexed text, including deleted documents."""
+    return sum(part.segment.content.data.nbytes for part in index.parts)
+
+
+def section_bytes(index: Index) -> dict[str, int]:
+    """Memory by section, over all segments."""
+    table = dict.fromkeys([*SECTIONS, BRANCHES, OBJECTS], 0)
+    seen: set[int] = set()
+    for part in index.parts:
+        for name, array in [*sections(part.segment), (BRANCHES, part.branches)]:
+            if id(array) not in seen:
+                seen.add(id(array))
+                table[name] += _array_bytes(array)
+    table[OBJECTS] = sum(_own_bytes(each) for each in _objects(index, seen))
+    return table
+
+
+def _array_bytes(array: Array) -> int:
+    # A view would keep its whole base array alive.
+    assert array.base is None, "an array of an index owns its memory"
+    return array.__sizeof__()
+
+
+def _own_bytes(thing: object) -> int:
+    is_container = not isinstance(thing, str | bytes | int | float)
+    return thing.__sizeof__() + (_TRACKING_BYTES if is_container else 0)
+
+
+def _objects(thing: Any, seen: set[int]) -> Iterator[object]:
+    """The object and all objects it refers to except arrays, each once."""
+    if thing is None or isinstance(thing, np.ndarray | bool) or id(thing) in seen:
+        return
+    seen.add(id(thing))
+    yield thing
+    if is_dataclass(thing):
+        inner = [getattr(thing, field.name) for field in fields(thing)]
+    elif isinstance(thing, msgspec.Struct):
+        inner = [getattr(thing, name) for name in thing.__struct_fields__]
+    elif isinstance(thing, dict):
+        inner = [*thing.keys(), *thing.values()]
+    else:
+        inner = list(thing) if isinstance(thing, tuple) else []
+    for each in inner:
+        yield from _objects(each, seen)

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from argosy.search.documents import SkipReason
+from argosy.search.index.index import SEGMENT_BLOCKS_MAX, DocTable, Postings, Segment, Symbols, Text, bitmap_length
 from argosy.search.index.sections import Array
-from argosy.search.index.segment import SEGMENT_BLOCKS_MAX, DocTable, Postings, Segment, Symbols, Text, bitmap_length
-from argosy.search.kernels.classes import KEYS
+from argosy.search.kernels.trigrams import KEYS
 from argosy.search.symbols import KINDS
 
 

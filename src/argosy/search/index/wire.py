@@ -17,10 +17,8 @@ import numpy as np
 
 from argosy.base.errors import Invalid
 from argosy.search.arrays import freeze
-from argosy.search.index.checksums import BRANCHES, checksum
-from argosy.search.index.index import Index, Part
-from argosy.search.index.sections import SECTIONS, TWO_DIMENSIONAL, Array, sections, segment_fields
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Index, Part, Segment
+from argosy.search.index.sections import BRANCHES, SECTIONS, TWO_DIMENSIONAL, Array, checksum, sections, segment_fields
 from argosy.search.index.validation import faults
 from argosy.search.model import Repository
 

@@ -12,16 +12,17 @@ scan twenty times slower.
 """
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from llvmlite import binding as llvm
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.runtime import rtsys
 
-from argosy.search.kernels import targets
 from argosy.search.kernels.cache import KernelCache
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -35,8 +36,40 @@ TABLE = numba.types.Array(numba.int64, 2, "C", readonly=True)  # a row per segme
 
 SHARED = ("simd.py", "msgpack_writer.py")
 
+
+@dataclass(frozen=True)
+class CpuTarget:
+    name: str  # as LLVM calls the CPU
+    needs: tuple[str, ...]  # CPU features that the code requires
+
+
+# By architecture, as in LLVM's triples. Every 64-bit ARM has the vector instructions that scans use.
+PORTABLE = {
+    "x86_64": CpuTarget(
+        "x86-64-v3",
+        ("avx", "avx2", "bmi", "bmi2", "cx16", "f16c", "fma", "lzcnt", "movbe", "popcnt", "sahf", "sse4.2", "ssse3"),
+    ),
+    "aarch64": CpuTarget("generic", ()),
+}
+
+
+def select_target(architecture: str, features: Mapping[str, bool]) -> CpuTarget | None:
+    """The portable target if the CPU supports it; None to compile for the host CPU."""
+    target = PORTABLE.get(architecture)
+    return target if target and all(features.get(name) for name in target.needs) else None
+
+
+def use_portable() -> None:
+    """Sets the target. Must run before anything is compiled, because numba reads it once."""
+    if numba.config.CPU_NAME is not None:
+        return
+    architecture = llvm.get_process_triple().partition("-")[0]
+    if target := select_target(architecture, llvm.get_host_cpu_features()):
+        numba.config.CPU_NAME, numba.config.CPU_FEATURES = target.name, ""
+
+
 # Before the first kernel is declared, because numba reads its target CPU then.
-targets.use_portable()
+use_portable()
 
 _signatures: dict[Any, Any] = {}  # of kernels that are not loaded yet
 

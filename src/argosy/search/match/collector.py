@@ -1,27 +1,11 @@
 """Collects the results of a search: best files, statistics, limits hit."""
 
-from argosy.search.match.budget import Budget
 from argosy.search.match.file_matches import file_matches
+from argosy.search.match.limits import Budget
 from argosy.search.match.top_k import Hit, TopK
 from argosy.search.model import FileMatch, Form, LimitHit, Options, SearchResult, Stats
 
 UNBOUNDED = 1 << 62  # more matches than any index has
-
-
-class MatchLimit:
-    """A limit on matches; 0 means none. Threads share it without a lock: a lost race exceeds the limit by a batch."""
-
-    def __init__(self, matches_max: int, limit_hit: LimitHit) -> None:
-        self.limit_hit = limit_hit
-        self._matches_max = matches_max
-        self._taken = 0
-
-    def take(self, matches: int) -> None:
-        self._taken += matches
-
-    @property
-    def is_met(self) -> bool:
-        return 0 < self._matches_max <= self._taken
 
 
 class Collector:

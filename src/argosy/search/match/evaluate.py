@@ -8,7 +8,7 @@ noticed within milliseconds.
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
@@ -18,10 +18,10 @@ from argosy.search.arrays import I64, U32
 from argosy.search.index.index import Part
 from argosy.search.kernels.candidates import entries_of
 from argosy.search.match.atoms import Atoms
-from argosy.search.match.budget import Budget
+from argosy.search.match.limits import Budget
 from argosy.search.match.matchers import AtomMatcher
 from argosy.search.match.sites import ContentSite, NameSite, Site, SymbolSite
-from argosy.search.match.spans import NOTHING, Mask, Spans
+from argosy.search.match.spans import NOTHING, Evaluation, Mask, Spans
 from argosy.search.model import Repository
 from argosy.search.query.simplify import branch_mask
 from argosy.search.query.tree import (
@@ -43,15 +43,6 @@ from argosy.search.query.tree import (
 
 BATCH_BYTES = 16 << 20  # candidate text per batch; a literal scan takes about two milliseconds
 BATCH_DOCUMENTS = 16_384
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """The documents that satisfy a node, and the spans of its atoms, which can be in other documents too."""
-
-    mask: Mask
-    spans: tuple[Spans, ...] = ()
-    matches: int | None = None  # if counted without spans
 
 
 class SegmentSearch:
@@ -90,7 +81,7 @@ class SegmentSearch:
                 site.narrow(mask)
         return np.flatnonzero(mask).astype(np.uint32)
 
-    def batches(self, documents: U32) -> Iterator[tuple[U32, Found]]:
+    def batches(self, documents: U32) -> Iterator[tuple[U32, Evaluation]]:
         """The documents of each batch and their matches, until all are done or the budget is spent.
 
         If it is spent inside a batch, the batch has only some of its matching documents, and no others.
@@ -210,7 +201,7 @@ class SegmentSearch:
 
     # Second pass: the text.
 
-    def _count_only(self, mask: Mask) -> Found | None:
+    def _count_only(self, mask: Mask) -> Evaluation | None:
         """The number of matches of a single atom, if the query only counts and there is a fast way."""
         if not self._counts_only or not isinstance(self._query, Substring | Regexp):
             return None
@@ -220,12 +211,12 @@ class SegmentSearch:
         tally = matcher.tally(self._segment, sites[0].candidates, mask)
         if tally is None:
             return None
-        in_names = Found(np.zeros_like(mask))
+        in_names = Evaluation(np.zeros_like(mask))
         if len(sites) > 1:
-            in_names = Found((spans := sites[1].find(mask & ~tally[0], self._budget)).mask(len(mask)), (spans,))
-        return Found(tally[0] | in_names.mask, (), tally[1] + sum(len(spans) for spans in in_names.spans))
+            in_names = Evaluation((spans := sites[1].find(mask & ~tally[0], self._budget)).mask(len(mask)), (spans,))
+        return Evaluation(tally[0] | in_names.mask, (), tally[1] + sum(len(spans) for spans in in_names.spans))
 
-    def _exact(self, node: Query, mask: Mask) -> Found:
+    def _exact(self, node: Query, mask: Mask) -> Evaluation:
         match node:
             case And(children):
                 return self._exact_all(children, mask)
@@ -234,43 +225,43 @@ class SegmentSearch:
             case Not(child):
                 ruled_out = self._exact(child, mask).mask
                 if self._budget.limit_hit is not None:  # the child may be incomplete, so its negation is unknown
-                    return Found(np.zeros_like(mask))
-                return Found(mask & ~ruled_out)
+                    return Evaluation(np.zeros_like(mask))
+                return Evaluation(mask & ~ruled_out)
             case Boost(child, factor):
                 found = self._exact(child, mask)
-                return Found(found.mask, tuple(replace(s, boost=s.boost * factor) for s in found.spans))
+                return Evaluation(found.mask, tuple(replace(s, boost=s.boost * factor) for s in found.spans))
             case Type(_, child):
                 return self._exact(child, mask)
             case Substring() | Regexp() | Symbol():
                 return self._exact_text(node, mask)
             case _:
-                return Found(mask & self._metadata_mask(node))
+                return Evaluation(mask & self._metadata_mask(node))
 
-    def _exact_all(self, children: Sequence[Query], mask: Mask) -> Found:
+    def _exact_all(self, children: Sequence[Query], mask: Mask) -> Evaluation:
         spans: list[Spans] = []
         for child in sorted(children, key=self._cost):
             found = self._exact(child, mask)
             mask = found.mask
             spans.extend(found.spans)
             if not mask.any():
-                return Found(mask)
-        return Found(mask, tuple(spans))
+                return Evaluation(mask)
+        return Evaluation(mask, tuple(spans))
 
-    def _exact_any(self, children: Sequence[Query], mask: Mask) -> Found:
+    def _exact_any(self, children: Sequence[Query], mask: Mask) -> Evaluation:
         union = np.zeros_like(mask)
         spans: list[Spans] = []
         for child in children:
             found = self._exact(child, mask)
             union |= found.mask
             spans.extend(each.within(found.mask) for each in found.spans)
-        return Found(union, tuple(spans))
+        return Evaluation(union, tuple(spans))
 
-    def _exact_text(self, node: Substring | Regexp | Symbol, mask: Mask) -> Found:
+    def _exact_text(self, node: Substring | Regexp | Symbol, mask: Mask) -> Evaluation:
         """Searches the content first; a name counts only if the content has no match."""
         union = np.zeros_like(mask)
         spans: list[Spans] = []
         if self._budget.is_spent():
-            return Found(union)
+            return Evaluation(union)
         matcher = self._matcher(node)
         for site in self._sites_of(node):
             asked = None if site.possible is None else mask & ~union & site.possible
@@ -284,7 +275,7 @@ class SegmentSearch:
         if matcher is not None and matcher.can_be_empty:
             for site in self._sites_of(node):
                 union |= site.admits(mask & ~union, self._budget)
-        return Found(union, tuple(spans))
+        return Evaluation(union, tuple(spans))
 
     def _matcher(self, node: Substring | Regexp | Symbol) -> AtomMatcher | None:
         return self._atoms.matcher(node.name if isinstance(node, Symbol) else node)

@@ -12,21 +12,27 @@ import numpy as np
 
 from argosy.search.arrays import I64, U32, freeze
 from argosy.search.documents import SkipReason
-from argosy.search.encoded_matches import decode_chunks, decode_lines
-from argosy.search.index.segment import Segment
+from argosy.search.index.index import Segment
 from argosy.search.kernels.crc64 import TABLES, crc64
 from argosy.search.kernels.encode_chunks import encode_chunks
 from argosy.search.kernels.encode_lines import encode_lines
 from argosy.search.kernels.line_numbers import places, places_in_documents
 from argosy.search.kernels.msgpack_writer import MatchBatch, SymbolTable
 from argosy.search.kernels.spans import score_matches
-from argosy.search.match.chunk_matches import DocumentView, Explain, chunks, lines, name_chunk, name_line
-from argosy.search.match.excerpts import Match, match_of
-from argosy.search.match.explain import file_explanation, match_explanation, name_explanation
-from argosy.search.match.hits import SpanGroups
-from argosy.search.match.rank import name_points
+from argosy.search.match.chunk_matches import (
+    DocumentView,
+    Explain,
+    Match,
+    chunks,
+    lines,
+    match_of,
+    name_chunk,
+    name_line,
+)
+from argosy.search.match.rank import file_explanation, match_explanation, name_explanation, name_points
+from argosy.search.match.spans import SpanGroups
 from argosy.search.match.top_k import Hit
-from argosy.search.model import Chunk, FileMatch, Form, Line, Options, SymbolInfo
+from argosy.search.model import Chunk, FileMatch, Form, Line, Options, SymbolInfo, decode_chunks, decode_lines
 from argosy.search.symbols.kinds import KINDS
 
 TOGETHER_MATCHES = 4096  # per kernel call; a file with more matches has a call of its own

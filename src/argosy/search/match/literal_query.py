@@ -12,20 +12,17 @@ from typing import TypeAlias
 import numpy as np
 
 from argosy.search.arrays import F64, I64, U32, freeze
+from argosy.search.index.index import Trait
 from argosy.search.index.kernel_tables import KernelTables
-from argosy.search.index.segment import Trait
 from argosy.search.kernels.candidates import BYTES, DOCUMENTS, select_in_parts
 from argosy.search.kernels.scan import DOCUMENT, FILE_ROW, FIRST_FILE, FIRST_MATCH, IS_NAME, MATCHES, scan_parts
 from argosy.search.kernels.selection import shares
 from argosy.search.kernels.spans import NOT_COUNTED, score_parts
 from argosy.search.match import evaluate
-from argosy.search.match.atoms import Atoms
-from argosy.search.match.bm25 import bm25_scores
-from argosy.search.match.hits import NO_SPANS, Hits, SpanGroups
-from argosy.search.match.index_filter import ENTRY_BYTES
+from argosy.search.match.atoms import ENTRY_BYTES, Atoms
 from argosy.search.match.matchers import BEYOND_ASCII_CLASSES, LiteralMatcher
-from argosy.search.match.rank import WORTH_OF
-from argosy.search.match.spans import Mask
+from argosy.search.match.rank import WORTH_OF, bm25_scores
+from argosy.search.match.spans import NO_SPANS, Hits, Mask, SpanGroups
 from argosy.search.match.top_k import Hit
 from argosy.search.query.tree import Query, Scope, Substring
 

@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.search.arrays import I64, U8, U16, U32, freeze
-from argosy.search.index.segment import Postings, bitmap_length
+from argosy.search.index.index import Postings, bitmap_length
 from argosy.search.kernels.candidates import intersect, unite
-from argosy.search.kernels.classes import CLASS_BITS, CLASSES, keys_of
 from argosy.search.kernels.scan import scan
-from argosy.search.match.budget import Budget
+from argosy.search.kernels.trigrams import CLASS_BITS, CLASSES, keys_of
+from argosy.search.match.limits import Budget
 from argosy.search.match.spans import NOTHING, Mask
 
 # Bytes of source text by descending frequency, counted over C, Python and prose. Missing bytes are rarer.

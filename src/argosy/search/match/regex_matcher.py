@@ -12,15 +12,14 @@ from functools import cached_property
 import numpy as np
 
 from argosy.search.arrays import I64, U8, U32, freeze
-from argosy.search.index.segment import Segment, Text, Trait
+from argosy.search.index.index import Segment, Text, Trait
 from argosy.search.kernels.lines import lines_around
 from argosy.search.kernels.scan import ranges_of
 from argosy.search.kernels.selection import blocks_within
-from argosy.search.match.budget import Budget
-from argosy.search.match.expression import DecodeMode, Expression
+from argosy.search.match.expression import DecodeMode, Expression, find_in_pieces, find_one_by_one
+from argosy.search.match.limits import Budget
 from argosy.search.match.matchers import Candidates, RequiredTrigrams, bounds
 from argosy.search.match.needle import NO_KEYS
-from argosy.search.match.pieces import find_in_pieces, find_one_by_one
 from argosy.search.match.required_text import (
     RequiredByteRun,
     RequiredLiteral,

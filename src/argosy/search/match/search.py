@@ -12,13 +12,12 @@ from dataclasses import dataclass
 from argosy.search.index.index import Index
 from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.kernels.candidates import PAST_BLOCK, ROW, UNDECIDED
-from argosy.search.match.atoms import Atoms
-from argosy.search.match.budget import Budget
+from argosy.search.match.atoms import Atoms, IndexFilter
 from argosy.search.match.collector import Collector
 from argosy.search.match.evaluate import SegmentSearch
-from argosy.search.match.index_filter import IndexFilter
+from argosy.search.match.limits import Budget, SearchLimits
 from argosy.search.match.literal_query import LiteralQuery, Piece, group_pieces
-from argosy.search.match.tasks import Bounds, LiteralTask, Task, TreeTask
+from argosy.search.match.tasks import LiteralTask, Task, TreeTask
 from argosy.search.model import Form, LimitHit, Options, Repository, SearchResult
 from argosy.search.query.simplify import boosted, conjunction, disjunction, for_repository, negation, typed
 from argosy.search.query.tree import (
@@ -62,7 +61,7 @@ class Search:
         self.budget = budget
         self._query = query
         self._atoms = Atoms(query)
-        self._bounds = Bounds(options, budget)
+        self._bounds = SearchLimits(options, budget)
         self._common = _reduced(query, _NOBODY, bool) if _is_about_files(query) else None
         self._looks_to_reduce = _has_type_repo(query)  # `type:repo` can be reduced only by reading text
         self._seen = 0  # number of indexes so far: each has a number in this search

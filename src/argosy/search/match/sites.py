@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.search.arrays import I64, U8, U32, freeze
-from argosy.search.index.segment import Segment, Text, Trait
+from argosy.search.index.index import Segment, Text, Trait
 from argosy.search.kernels.selection import mark_first_documents
 from argosy.search.kernels.spans import documents_of
-from argosy.search.match.budget import Budget
 from argosy.search.match.expression import DecodeMode
+from argosy.search.match.limits import Budget
 from argosy.search.match.matchers import AtomMatcher, Candidates, bounds
 from argosy.search.match.spans import NOTHING, Mask, Spans, merge_spans, spans_of
 

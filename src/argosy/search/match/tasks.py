@@ -7,15 +7,14 @@ from argosy.search.arrays import F64, U32
 from argosy.search.index.index import Index
 from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.kernels.candidates import BYTES, DOCUMENTS, ROW
-from argosy.search.match.bm25 import bm25_scores
-from argosy.search.match.budget import Budget
-from argosy.search.match.collector import Collector, MatchLimit
+from argosy.search.match.collector import Collector
 from argosy.search.match.evaluate import SegmentSearch
-from argosy.search.match.hits import Hits, hits_of
+from argosy.search.match.limits import SearchLimits
 from argosy.search.match.literal_query import LiteralQuery, Piece
-from argosy.search.match.rank import scores
+from argosy.search.match.rank import bm25_scores, scores
+from argosy.search.match.spans import Hits, hits_of
 from argosy.search.match.top_k import PartHits
-from argosy.search.model import Form, LimitHit, Options
+from argosy.search.model import Form
 from argosy.search.query.tree import Kind, Query, Type
 
 
@@ -30,28 +29,12 @@ class Task(Protocol):
     def run(self) -> Collector: ...
 
 
-class Bounds:
-    """The limits shared by all tasks of a search."""
-
-    def __init__(self, options: Options, budget: Budget) -> None:
-        self.options = options
-        self.budget = budget
-        self.total = MatchLimit(options.total_match_limit, LimitHit.TOTAL_MATCHES)
-        self._limits: dict[int, MatchLimit] = {}
-
-    def of_index(self, number: int) -> MatchLimit:
-        limit = self._limits.get(number)
-        if limit is None:
-            limit = self._limits.setdefault(number, MatchLimit(self.options.index_match_limit, LimitHit.INDEX_MATCHES))
-        return limit
-
-
 class LiteralTask:
     """A literal query on pieces of some indexes, scanned in one call."""
 
     def __init__(
         self,
-        bounds: Bounds,
+        bounds: SearchLimits,
         plain: LiteralQuery,
         tables: KernelTables,
         numbers: Sequence[int],
@@ -107,7 +90,7 @@ class TreeTask:
     """Any query on one part of an index."""
 
     def __init__(
-        self, bounds: Bounds, search: SegmentSearch, query: Query, index: Index, part: int, number: int
+        self, bounds: SearchLimits, search: SegmentSearch, query: Query, index: Index, part: int, number: int
     ) -> None:
         self._options = bounds.options
         self._budget = bounds.budget

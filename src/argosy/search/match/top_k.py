@@ -11,8 +11,7 @@ import numpy.typing as npt
 from argosy.search.arrays import F64, U32
 from argosy.search.index.index import Index
 from argosy.search.kernels.selection import best_of
-from argosy.search.match.hits import Hits
-from argosy.search.match.spans import NOTHING
+from argosy.search.match.spans import NOTHING, Hits
 
 
 @dataclass(frozen=True, slots=True, eq=False)

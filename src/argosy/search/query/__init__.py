@@ -1,8 +1,7 @@
 """The query language: text to tree and back, and what a tree means for one repository."""
 
-from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.format import format_query
-from argosy.search.query.lex import PatternType
+from argosy.search.query.lex import PatternType, QuerySyntaxError
 from argosy.search.query.parse import COUNT_ALL, Parsed, parse
 from argosy.search.query.simplify import branch_mask, for_repository, simplify
 

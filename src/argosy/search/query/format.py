@@ -8,10 +8,9 @@ import re
 from collections.abc import Collection, Iterator
 from enum import IntEnum
 
-from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import prefix_at
 from argosy.search.query.leaves import SPECIAL, auto_case
-from argosy.search.query.lex import BLANKS, OPERATORS, TokenKind, lex
+from argosy.search.query.lex import BLANKS, OPERATORS, QuerySyntaxError, TokenKind, lex
 from argosy.search.query.tree import (
     Alias,
     And,

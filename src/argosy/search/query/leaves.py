@@ -1,7 +1,11 @@
-"""Converts tokens to leaves of the tree, with automatic case sensitivity.
+"""Converts tokens to leaves of the tree, with automatic case sensitivity and a bound on the cost of regexes.
 
 Auto case: a text is case-insensitive unless it contains an upper-case letter. In a regex only literal letters
-count: `\\w` and `\\S` leave it alone, `[A-Z]` does not.
+count: `\\w` and `\\S` do not make it case-sensitive, `[A-Z]` does.
+
+The cost of compiling a regex is estimated from its tree: RE2 matches in linear time, but compiles before it matches.
+RE2 bounds one compilation, at some tenths of a second. A query has many regexes, so they share one bound: a repeated
+Unicode class takes a few characters to type and a megabyte to compile.
 """
 
 from collections.abc import Mapping
@@ -9,10 +13,8 @@ from dataclasses import replace
 from typing import NoReturn, TypeVar
 
 from argosy.search.languages import canonical
-from argosy.search.query.cost import STEPS_MAX, steps
-from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import Field, Value
-from argosy.search.query.lex import PatternType, Token
+from argosy.search.query.lex import PatternType, QuerySyntaxError, Token
 from argosy.search.query.tree import (
     TRUE,
     Alias,
@@ -28,7 +30,43 @@ from argosy.search.query.tree import (
     Symbol,
 )
 from argosy.search.regex import Pattern, RegexError, as_literal, has_upper_case, parse_regex
-from argosy.search.regex.tree import Node
+from argosy.search.regex.tree import Choice, Class, Named, Node, Opaque, Range, Repeat, Sequence, Text
+
+STEPS_MAX = 200_000  # of all regexes of a query; a step takes at most about a microsecond
+
+# Measured: a character or a class of ASCII, a class of other characters, one of Unicode's. Unparsed parts are
+# nested too deeply and can contain any of them.
+_CHARACTER_STEPS = 1
+_WIDE_CLASS_STEPS = 2
+_UNICODE_CLASS_STEPS = 1_000
+_OPAQUE_STEPS = 50_000
+_ASCII_END = 0x80
+
+
+def steps(node: Node) -> int:
+    """About how many steps RE2 takes to compile this."""
+    match node:
+        case Text(chars):
+            return _CHARACTER_STEPS * len(chars)
+        case Class(parts, is_negated):
+            own = _WIDE_CLASS_STEPS if is_negated else _CHARACTER_STEPS
+            return own + sum(map(_part_steps, parts))
+        case Sequence(children) | Choice(children):
+            return sum(map(steps, children))
+        case Repeat(child, least, most):
+            return steps(child) * max(1, least, most or 0)
+        case Opaque():
+            return _OPAQUE_STEPS
+        case _:
+            return 1
+
+
+def _part_steps(part: Range | Named) -> int:
+    if isinstance(part, Named):
+        is_unicode = part.name[0] not in "\\["  # else it is \w or [:word:] or their like
+        return _UNICODE_CLASS_STEPS if is_unicode else _WIDE_CLASS_STEPS
+    return _CHARACTER_STEPS if part.high < _ASCII_END else _WIDE_CLASS_STEPS
+
 
 T = TypeVar("T")
 

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NoReturn
 
-from argosy.search.query.errors import QuerySyntaxError
 from argosy.search.query.fields import Field
 from argosy.search.query.leaves import Leaves, choice, in_case, substring
-from argosy.search.query.lex import OPERATORS, PatternType, Token, TokenKind, lex, wanted_pattern_type
+from argosy.search.query.lex import OPERATORS, PatternType, QuerySyntaxError, Token, TokenKind, lex, wanted_pattern_type
 from argosy.search.query.simplify import conjunction, disjunction, negation, typed
 from argosy.search.query.tree import Kind, Not, Query, Regexp, Scope, Substring, Symbol
 

@@ -1,11 +1,21 @@
-"""What can be said of a pattern by looking at it: is it plain text, does it name capitals, can it cross lines."""
+r"""Properties of a pattern, derived from its tree: is it literal text, how many lines can it span, can it be empty.
+
+They decide how text can be split before matching. `\s` matches newlines, and users write it without thinking of lines.
+A match of `int\s+main` still lies within two lines that are not blank, however many blank ones are between them: so
+text need only be matched around the lines that contain a required literal.
+
+Patterns that are a small set of literals (`todo|fixme`, `\bfoo\b`, `return -E(NOMEM|INVAL);$`) are searched as
+literals, many times faster than RE2 returns matches. The literals are in RE2's order of preference, so that of two at
+one position the first is the match.
+"""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from argosy.search.regex.charsets import charset
-from argosy.search.regex.folding import variants
+from argosy.search.regex.charsets import charset, variants
 from argosy.search.regex.tree import (
     Assertion,
+    AssertionKind,
     Case,
     Choice,
     Class,
@@ -107,3 +117,157 @@ def leaves(node: Node) -> Iterator[Text | Class | Assertion | Opaque]:
                 yield from leaves(child)
         case _:
             yield node
+
+
+LINE_SPAN_MAX = 8  # a pattern that spans more lines is matched against whole documents
+_BLANK = sum(1 << ord(char) for char in "\t\n\v\f\r ")
+
+
+def line_span(node: Node) -> int | None:
+    """The number of line breaks a match can cross, not counting blank lines; None if unbounded."""
+    reach = _reach(node)
+    return reach if reach is not None and reach <= LINE_SPAN_MAX else None
+
+
+def _reach(node: Node) -> int | None:
+    match node:
+        case Text(chars):
+            return chars.count("\n")
+        case Class():
+            return 1 if "\n" in charset(node, is_folded=False) else 0
+        case Assertion():
+            return 0
+        case Sequence(children):
+            return _total([_reach(child) for child in children])
+        case Choice(children):
+            reaches = [_reach(child) for child in children]
+            known = [reach for reach in reaches if reach is not None]
+            return max(known, default=0) if len(known) == len(reaches) else None
+        case Repeat(child, _, most):
+            return _repeated(child, most)
+        case Opaque():
+            return None
+
+
+def _total(reaches: list[int | None]) -> int | None:
+    known = [reach for reach in reaches if reach is not None]
+    return sum(known) if len(known) == len(reaches) else None
+
+
+def _repeated(child: Node, most: int | None) -> int | None:
+    reach = _reach(child)
+    if reach == 0 or most == 0:
+        return 0
+    if isinstance(child, Class) and _is_blank(child):
+        return 1
+    return None if reach is None or most is None else reach * most
+
+
+def _is_blank(node: Class) -> bool:
+    members = charset(node, is_folded=False)
+    return not members.wide and members.ascii & ~_BLANK == 0
+
+
+def has_text_anchors(node: Node) -> bool:
+    r"""Whether `\A` or `\z` ties a match to the ends of the whole text."""
+    places = {leaf.place for leaf in leaves(node) if isinstance(leaf, Assertion)}
+    return bool(places & {AssertionKind.TEXT_START, AssertionKind.TEXT_END}) or any(
+        isinstance(leaf, Opaque) for leaf in leaves(node)
+    )
+
+
+def can_be_empty(node: Node) -> bool:
+    """Whether a match may hold no text at all."""
+    match node:
+        case Text(chars):
+            return not chars
+        case Class():
+            return False
+        case Assertion() | Opaque():
+            return True
+        case Sequence(children):
+            return all(can_be_empty(child) for child in children)
+        case Choice(children):
+            return any(can_be_empty(child) for child in children)
+        case Repeat(child, least, _):
+            return least == 0 or can_be_empty(child)
+
+
+TEXTS_MAX = 12
+_EDGES = frozenset({AssertionKind.LINE_START, AssertionKind.LINE_END, AssertionKind.WORD_BOUNDARY})
+
+
+@dataclass(frozen=True, slots=True)
+class LiteralSet:
+    """Any of these texts, none empty, with what must hold where it begins and where it ends."""
+
+    texts: tuple[str, ...]
+    before: AssertionKind | None = None
+    after: AssertionKind | None = None
+
+
+def literal_set(node: Node) -> LiteralSet | None:
+    """The texts the pattern stands for, if they are few, on one line, and ASCII.
+
+    Other letters have cases that bytes do not tell, and in what is no UTF-8 a class or `?` means one of their bytes.
+    """
+    before, inner, after = _edges(node)
+    texts = _texts(inner)
+    if texts is None or not texts or not all(texts):
+        return None
+    if any("\n" in text or "\0" in text or not text.isascii() for text in texts):
+        return None
+    return LiteralSet(tuple(dict.fromkeys(texts)), before, after)
+
+
+def _edges(node: Node) -> tuple[AssertionKind | None, Node, AssertionKind | None]:
+    """An assertion at either end of a sequence, taken off it."""
+    children = node.children if isinstance(node, Sequence) else (node,)
+    before = after = None
+    if len(children) > 1 and isinstance(children[0], Assertion) and children[0].place in _EDGES:
+        before, children = children[0].place, children[1:]
+    if len(children) > 1 and isinstance(children[-1], Assertion) and children[-1].place in _EDGES:
+        after, children = children[-1].place, children[:-1]
+    return before, Sequence(children), after
+
+
+def _texts(node: Node) -> list[str] | None:
+    match node:
+        case Text(chars, Case.ASKED):
+            return [chars]
+        case Class(parts, False, Case.ASKED):
+            return _members(parts)
+        case Sequence(children):
+            return _product([_texts(child) for child in children])
+        case Choice(children):
+            several = [_texts(child) for child in children]
+            return _bounded([text for texts in several if texts is not None for text in texts], several)
+        case Repeat(child, 0, 1, is_greedy):
+            texts = _texts(child)
+            return None if texts is None else _bounded([*texts, ""] if is_greedy else ["", *texts], [texts])
+        case Repeat(child, least, most) if least == most:
+            return _product([_texts(child)] * least)
+        case _:
+            return None
+
+
+def _members(parts: tuple[object, ...]) -> list[str] | None:
+    texts: list[str] = []
+    for part in parts:
+        if not isinstance(part, Range) or part.high - part.low >= TEXTS_MAX:
+            return None
+        texts.extend(chr(code) for code in range(part.low, part.high + 1))
+    return _bounded(texts, [texts])
+
+
+def _product(several: list[list[str] | None]) -> list[str] | None:
+    texts: list[str] | None = [""]
+    for each in several:
+        if each is None or texts is None:
+            return None
+        texts = _bounded([head + tail for head in texts for tail in each], [each])
+    return texts
+
+
+def _bounded(texts: list[str], parts: list[list[str] | None]) -> list[str] | None:
+    return texts if len(texts) <= TEXTS_MAX and all(part is not None for part in parts) else None

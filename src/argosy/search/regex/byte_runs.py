@@ -4,8 +4,7 @@ A run goes on while each character has one length in UTF-8, whichever it is, and
 number of characters does.
 """
 
-from argosy.search.regex.charsets import ByteSets, CharSet, charset, utf8
-from argosy.search.regex.folding import variants
+from argosy.search.regex.charsets import ByteSets, CharSet, charset, utf8, variants
 from argosy.search.regex.tree import Assertion, Choice, Class, Node, Repeat, Sequence, Text
 
 RUN_BYTES_MIN = 3  # an index knows nothing of shorter ones

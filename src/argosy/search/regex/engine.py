@@ -1,11 +1,13 @@
-"""RE2 for queries: linear time whatever the pattern, matching outside the interpreter lock, on buffers as they are.
+"""RE2 for queries (`Pattern`) and for our own patterns (`Scanner`): linear time whatever the pattern, outside the GIL.
 
 Assertions see the whole buffer, not just the searched range, so a range may begin and end anywhere between two
 characters. How RE2 is called is in `binding.py`.
 """
 
+from functools import lru_cache
+
 from argosy.base.errors import Invalid
-from argosy.search.regex.binding import Buffer, Program, Span, compile_program, latin1, new_options
+from argosy.search.regex.binding import NOWHERE, Buffer, Program, Span, compile_program, latin1, new_options
 
 PATTERN_BYTES_MAX = 32 << 10  # a query is typed or made by a program; neither needs more
 PROGRAM_BYTES_MAX = 8 << 20  # of one compiled program with its caches; RE2 refuses a pattern that needs more
@@ -158,3 +160,35 @@ def _char_length(text: Buffer, at: int, end: int) -> int:
     while following < end and text[following] & 0xC0 == 0x80:
         following += 1
     return following - at
+
+
+PATTERN_MEMORY_BYTES = 64 << 20  # for the automaton of one pattern; RE2's own 8 MiB is short for 256 globs
+PATTERNS_CACHED_MAX = 128  # the same globs are compiled for every repository
+
+
+class Scanner:
+    """One pattern, in which `^` and `$` are line anchors.
+
+    `next(text, start, end)` returns the spans of the first match in the range: its own, then its groups'. Without a
+    match its own span begins at NOWHERE.
+    """
+
+    __slots__ = ("next",)
+
+    def __init__(self, source: bytes) -> None:
+        self.next = _scanner_program(source).match
+
+    def is_in(self, text: Buffer) -> bool:
+        """Whether it matches anywhere."""
+        return self.next(text, 0, len(text))[0][0] != NOWHERE
+
+
+@lru_cache(maxsize=PATTERNS_CACHED_MAX)
+def _scanner_program(source: bytes) -> Program:
+    options = new_options()
+    options.encoding = latin1()
+    options.max_mem = PATTERN_MEMORY_BYTES
+    program = compile_program(b"(?m)" + source, options)
+    if program.error:
+        raise Invalid(f"cannot compile the pattern {source[:80]!r}: {program.error[:80]}; use fewer or simpler globs")
+    return program

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from argosy.search.regex.analysis import can_span_lines, leaves
 from argosy.search.regex.byte_runs import byte_runs
-from argosy.search.regex.charsets import ByteSets, CharSet, charset, utf8
-from argosy.search.regex.folding import ODD_FOLDS, variants
+from argosy.search.regex.charsets import ODD_FOLDS, ByteSets, CharSet, charset, utf8, variants
 from argosy.search.regex.strings import (
     NOTHING,
     UNKNOWN,

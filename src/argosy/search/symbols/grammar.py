@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
 
-from argosy.search.regex.scanner import Scanner
-from argosy.search.symbols.lexical_rules import LexicalRules
-from argosy.search.symbols.words import Words
+from argosy.search.regex.engine import Scanner
+from argosy.search.symbols.lexical_rules import LexicalRules, Words
 
 
 class Nest(Enum):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from argosy.search.arrays import I32, U8, U64
 from argosy.search.kernels.compiler import BYTES, LONGS, helper, kernel
-from argosy.search.symbols.words import (
+from argosy.search.symbols.lexical_rules import (
     ATTRIBUTE,
     CLASS,
     CONSTANTS,

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from argosy.search.arrays import I32, U8, U64
 from argosy.search.kernels.compiler import BYTES, INTS, LONGS, helper, kernel
-from argosy.search.symbols.words import BLOCK, HASH_FACTOR, HASH_START, TOP, Words
+from argosy.search.symbols.lexical_rules import BLOCK, HASH_FACTOR, HASH_START, TOP, Words
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 

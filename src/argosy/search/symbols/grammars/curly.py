@@ -2,18 +2,7 @@
 
 from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import OWNER, Form, Grammar, Nest, each, grammar
-from argosy.search.symbols.outline import (
-    ANGLES,
-    ANNOTATIONS,
-    BASES,
-    BRACKETS,
-    DIRECTIVES,
-    NAMED,
-    PAREN_ENDS,
-    PARENS,
-    VALUES,
-)
-from argosy.search.symbols.words import (
+from argosy.search.symbols.lexical_rules import (
     ATTRIBUTE,
     CLASS,
     ENUM,
@@ -27,6 +16,17 @@ from argosy.search.symbols.words import (
     TYPEDEF,
     UNION,
     words,
+)
+from argosy.search.symbols.outline import (
+    ANGLES,
+    ANNOTATIONS,
+    BASES,
+    BRACKETS,
+    DIRECTIVES,
+    NAMED,
+    PAREN_ENDS,
+    PARENS,
+    VALUES,
 )
 
 _OUTSIDE = (TOP, NAMESPACE, EXTERN)

@@ -2,21 +2,7 @@
 
 from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import NAME, OWNER, Grammar, Nest, each, grammar
-from argosy.search.symbols.outline import (
-    ANGLES,
-    ANNOTATIONS,
-    BANG_BLOCKS,
-    BASES,
-    BRACKETS,
-    DIRECTIVES,
-    FIRST,
-    GROUPS,
-    NAMED,
-    NEWLINES,
-    PARENS,
-    VALUES,
-)
-from argosy.search.symbols.words import (
+from argosy.search.symbols.lexical_rules import (
     CLASS,
     CONSTANTS,
     ENUM,
@@ -33,6 +19,20 @@ from argosy.search.symbols.words import (
     UNION,
     VARIABLES,
     words,
+)
+from argosy.search.symbols.outline import (
+    ANGLES,
+    ANNOTATIONS,
+    BANG_BLOCKS,
+    BASES,
+    BRACKETS,
+    DIRECTIVES,
+    FIRST,
+    GROUPS,
+    NAMED,
+    NEWLINES,
+    PARENS,
+    VALUES,
 )
 
 _TYPE_ARGUMENTS = rb"(?:\[[^\]\n]*\])?"

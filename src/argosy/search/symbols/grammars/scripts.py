@@ -2,7 +2,7 @@
 
 from argosy.search.symbols import lexical_rules
 from argosy.search.symbols.grammar import NAME, OWNER, Form, Grammar, Nest, each, grammar
-from argosy.search.symbols.words import (
+from argosy.search.symbols.lexical_rules import (
     BLOCK,
     CLASS,
     ENUM,

@@ -10,8 +10,7 @@ from textwrap import dedent
 import pytest
 
 from argosy.gateway.ui.pages import EXAMPLES
-from argosy.search.kernels import ESSENTIAL, import_all, warm
-from argosy.search.kernels.worker import MODULE, Compilation, ProgressDisplay
+from argosy.search.precompiler import ESSENTIAL, MODULE, Compilation, ProgressDisplay, import_all, warm
 from tests.journeys.fleet import eventually
 
 PROGRAM_S_MAX = 240.0
@@ -36,7 +35,7 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
     used = run(
         """
         import sys
-        from argosy.search import kernels
+        from argosy.search import precompiler
         from argosy.search.backends.factory import open_source
         from argosy.search.index.build import build
         from argosy.search.kernels import compiler
@@ -45,7 +44,7 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
         from argosy.search.index_set import IndexSet
         from argosy.search.skip_policy import Policy
 
-        kernels.import_all()
+        precompiler.import_all()
         all_names = {compiler.name_of(each) for each in compiler.not_loaded()}
         shelf = IndexSet([build(open_source(sys.argv[1]), Policy())])
         for query in sys.argv[2:]:
@@ -64,9 +63,9 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
 def test_no_two_kernels_have_one_name() -> None:
     """They are told apart by it."""
     names = run("""
-        from argosy.search import kernels
+        from argosy.search import precompiler
         from argosy.search.kernels import compiler
-        kernels.import_all()
+        precompiler.import_all()
         print(*(compiler.name_of(each) for each in compiler.not_loaded()))
     """).split()
     assert len(set(names)) == len(names) > len(ESSENTIAL)
@@ -84,13 +83,14 @@ def test_workers_do_nothing_where_all_is_cached() -> None:
 
 SHARED = """
     import sys
-    from argosy.search.kernels import compiler, selection, worker
+    from argosy.search import precompiler
+    from argosy.search.kernels import compiler, selection
     names = ("blocks_within", "mark_documents", "mark_first_documents")
     loaded = []
     load = compiler.load
     compiler.load = lambda kernels: (loaded.extend(map(compiler.name_of, kernels)), load(kernels))
     done = []
-    worker.compile_missing([k for k in compiler.not_loaded() if compiler.name_of(k) in names], done.append)
+    precompiler.compile_missing([k for k in compiler.not_loaded() if compiler.name_of(k) in names], done.append)
     assert sorted(done) == sorted(names), done
     print(*loaded)
 """
@@ -111,7 +111,7 @@ def test_a_worker_ends_with_its_parent(tmp_path: Path) -> None:
     program = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})
-from argosy.search.kernels.worker import Compilation
+from argosy.search.precompiler import Compilation
 compilation = Compilation(everything=True, jobs=2, background=True)
 print(*(worker.pid for worker in compilation._workers), flush=True)
 sys.stdin.read()
@@ -177,11 +177,11 @@ def test_the_bar_fits_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch
 def test_what_was_compiled_in_the_background_is_loaded() -> None:
     warm()
     assert not run("""
-        from argosy.search import kernels
+        from argosy.search import precompiler
         from argosy.search.kernels import compiler
-        from argosy.search.kernels.worker import Background
+        from argosy.search.precompiler import Background
 
-        kernels.import_all()
+        precompiler.import_all()
         assert compiler.not_loaded()
         Background()._thread.join()
         assert not compiler.not_loaded()
@@ -197,7 +197,7 @@ def test_ctrl_c_while_a_worker_starts_prints_no_traceback() -> None:
     """The group of a terminal gets the signal, with workers that have not come as far as to ignore it."""
     program = """
 import os, signal
-from argosy.search.kernels.worker import Compilation
+from argosy.search.precompiler import Compilation
 signal.signal(signal.SIGINT, lambda *_: None)
 with Compilation(everything=False, jobs=2) as compilation:
     os.killpg(0, signal.SIGINT)

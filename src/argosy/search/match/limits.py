@@ -1,8 +1,8 @@
-"""The deadline and cancellation of a search, checked between work steps of a few milliseconds."""
+"""The limits of a search: deadline, cancellation and numbers of matches, checked every few milliseconds."""
 
 from collections.abc import Callable
 
-from argosy.search.model import LimitHit
+from argosy.search.model import LimitHit, Options
 
 
 def never() -> bool:
@@ -36,3 +36,35 @@ class Budget:
             elif self._deadline is not None and self.now() >= self._deadline:
                 self.limit_hit = LimitHit.WALL_TIME
         return self.limit_hit is not None
+
+
+class MatchLimit:
+    """A limit on matches; 0 means none. Threads share it without a lock: a lost race exceeds the limit by a batch."""
+
+    def __init__(self, matches_max: int, limit_hit: LimitHit) -> None:
+        self.limit_hit = limit_hit
+        self._matches_max = matches_max
+        self._taken = 0
+
+    def take(self, matches: int) -> None:
+        self._taken += matches
+
+    @property
+    def is_met(self) -> bool:
+        return 0 < self._matches_max <= self._taken
+
+
+class SearchLimits:
+    """The limits shared by all tasks of a search."""
+
+    def __init__(self, options: Options, budget: Budget) -> None:
+        self.options = options
+        self.budget = budget
+        self.total = MatchLimit(options.total_match_limit, LimitHit.TOTAL_MATCHES)
+        self._limits: dict[int, MatchLimit] = {}
+
+    def of_index(self, number: int) -> MatchLimit:
+        limit = self._limits.get(number)
+        if limit is None:
+            limit = self._limits.setdefault(number, MatchLimit(self.options.index_match_limit, LimitHit.INDEX_MATCHES))
+        return limit

@@ -1,6 +1,6 @@
 """Worker processes that compile kernels into the cache, and the code that starts them.
 
-    python -m argosy.search.kernels.worker [--all]      compiles the missing kernels and shows progress
+    python -m argosy.search.precompiler [--all]      compiles the missing kernels and shows progress
 
 Compiling holds the interpreter lock for seconds at a time, so a process that serves queries delegates it. A worker
 writes a line to stdout for each kernel, and exits when its stdin is closed, so no worker outlives its parent. Any
@@ -21,7 +21,12 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
+
+from argosy.base import logs
+from argosy.search import kernels
 
 JOBS_MAX = 4  # concurrent workers: one per core, up to this number
 BACKGROUND_NICE = 15  # niceness of a background worker
@@ -32,10 +37,69 @@ BAR_CHARACTERS = 30  # at most; fewer on a narrow terminal
 BAR_CHARACTERS_MIN = 8
 COLUMNS = 80  # if the terminal does not report its width
 PLAIN_LINES = 4  # without a terminal: one line per quarter
-MODULE = "argosy.search.kernels.worker"
+MODULE = "argosy.search.precompiler"
 INTERRUPTED = 130
 
 Progress = Callable[[int, int], None]  # kernels compiled, kernels to compile
+
+
+log = logs.get("search.kernels")
+
+# The kernels that index building and the searches shown in the docs call: words, symbols, regular expressions, names
+# and `or`, with results as chunks or lines. tests/search/kernels measures the set. The slowest to compile come first,
+# so that several compiler processes finish at about the same time.
+ESSENTIAL = (
+    "encode_chunks", "_blank", "select_in_parts", "_outline", "scan_parts", "encode_lines", "intersect", "score_parts",
+    "places_in_documents", "parts_with_all", "scan", "_blank_bodies", "_nest", "mark_traits", "score_matches",
+    "lines_around", "collect_keys", "_squeeze", "_blank_arguments", "cut_blocks", "best_of", "_place", "distinct_keys",
+    "gather", "score_names", "entries_of", "best_points", "_keys_of", "ranges_of", "documents_of", "unite", "_columns",
+    "fill_postings", "blocks_within", "mark_documents", "mark_first_documents", "without_overlaps",
+)  # fmt: skip
+
+
+def import_all() -> list[str]:
+    """Imports every module that declares kernels; returns the names of those in `kernels`."""
+    names = sorted(module.name for module in iter_modules(kernels.__path__))
+    for name in names:
+        import_module(f"{kernels.__name__}.{name}")
+    import_module("argosy.search.symbols.extract")
+    return names
+
+
+def warm() -> list[str]:
+    """Loads every kernel; compiles those that are not cached in this process."""
+    from argosy.search.kernels import compiler  # loads numba
+
+    names = import_all()
+    compiler.load(compiler.not_loaded())
+    return names
+
+
+def prepare(progress: Callable[[int, int], None] | None = None) -> "Background | None":
+    """Compiles ESSENTIAL, loads everything cached, and starts compiling the rest in the background.
+
+    Returns the background compilation, which the caller must stop, or None if nothing is left to compile.
+    """
+    from argosy.search.kernels import compiler  # loads numba
+
+    import_all()
+    compile_essential(progress)
+    compiler.load_cached()
+    compiler.load(compiler.missing(ESSENTIAL))  # in memory only, if no cache directory is writable
+    return Background() if any(each._cache.folder for each in compiler.missing()) else None
+
+
+def compile_essential(progress: Callable[[int, int], None] | None = None) -> None:
+    """Compiles the missing kernels of ESSENTIAL in worker processes, if a cache directory is writable."""
+    from argosy.search.kernels import compiler  # loads numba
+
+    if not any(each._cache.folder for each in compiler.missing(ESSENTIAL)):
+        return
+    with Compilation(everything=False) as compilation:
+        try:
+            compilation.wait(progress)
+        except CompilationFailed as error:
+            log.warning("kernel workers failed, compiling in this process", reason=str(error))
 
 
 class CompilationFailed(Exception):
@@ -150,7 +214,7 @@ class Background:
 
 def compile_missing(dispatchers: list[Any], done: Callable[[str], None]) -> None:
     """Compiles the kernels that are not cached, those that no other process compiles first; reports each to `done`."""
-    from argosy.search.kernels import compiler
+    from argosy.search.kernels import compiler  # loads numba
 
     left = dispatchers
     for waits in (False, True):
@@ -193,13 +257,12 @@ def _work(everything: bool, is_background: bool) -> None:
     if is_background:
         os.nice(BACKGROUND_NICE)
     gc.disable()  # saves a tenth of the time in a short-lived process
-    from argosy.search import kernels
     from argosy.search.kernels import compiler
 
-    kernels.import_all()
-    others = {compiler.name_of(each) for each in compiler.not_loaded()} - {*kernels.ESSENTIAL}
-    names = [*kernels.ESSENTIAL, *sorted(others)]
-    missing = compiler.missing(names if everything else kernels.ESSENTIAL)
+    import_all()
+    others = {compiler.name_of(each) for each in compiler.not_loaded()} - {*ESSENTIAL}
+    names = [*ESSENTIAL, *sorted(others)]
+    missing = compiler.missing(names if everything else ESSENTIAL)
     missing = [each for each in missing if each._cache.folder is not None]
     _print_line(f"missing {len(missing)}")
     compile_missing(missing, lambda name: _print_line(f"done {name}"))
