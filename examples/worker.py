@@ -1,5 +1,5 @@
 """A worker in ten lines. Here it runs beside its own broker, in a folder; with `JobsClient.connect("host:7450")` in
-place of `JobsClient.embedded(…)` it is one of many.
+place of `JobsClient.open_embedded(…)` it is one of many.
 
     python examples/worker.py
 """
@@ -13,7 +13,7 @@ from argosy.jobs import JobsClient, Worker
 
 
 async def main(folder: str) -> None:
-    async with JobsClient.embedded(folder) as client:
+    async with JobsClient.open_embedded(folder) as client:
         worker = Worker(client)
 
         @worker.handler("greet")

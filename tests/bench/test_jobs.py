@@ -18,8 +18,7 @@ from argosy.bench.jobs.enqueue_rate import as_fast_as_they_go
 from argosy.bench.jobs.queue_race import Contender
 from argosy.bench.jobs.run import FULL, QUICK, Plan, jobs
 from argosy.jobs import JobsClient
-from argosy.jobs.sdk.grpc import GrpcLinks
-from argosy.jobs.sdk.ports import SILO, RpcMethod
+from argosy.jobs.sdk.links import SILO, GrpcLinks, RpcMethod
 from argosy.jobs.silo import silo_pb2 as silo
 
 TINY = Plan(

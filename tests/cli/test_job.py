@@ -18,8 +18,8 @@ from argosy.base.errors import Conflict, Unavailable
 from argosy.cli import root
 from argosy.jobs import JobsClient
 from argosy.jobs.backends.shard_map_store import DirShardMapStore
-from argosy.jobs.broker import SplitStatus
-from argosy.jobs.cluster.shardmap import SplitRequest
+from argosy.jobs.cluster.shard_map import SplitRequest
+from argosy.jobs.ports import SplitStatus
 from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.sdk.router import ShardRouter
 from tests.jobs.rpc.stage import HERE, NOWHERE, Stage

@@ -1,7 +1,7 @@
 """A ledger as an OrderedKV: writing is staging and waiting until it is durable."""
 
 from argosy.base.kv import Batch
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.group_commit import GroupCommitStore
 
 
 class LedgerKV:

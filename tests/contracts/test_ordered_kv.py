@@ -15,9 +15,9 @@ from argosy.base import kv as kv_module
 from argosy.base.errors import Invalid, Unavailable
 from argosy.base.kv import KEY_BYTES_MAX, Batch, MemoryKV, OrderedKV
 from argosy.jobs.backends.memory import MemoryDisk
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.backends.shard_store import SlateShardStore
+from argosy.jobs.group_commit import GroupCommitStore
+from argosy.jobs.settings import ShardStoreSettings
 from tests.contracts.ledger_kv import LedgerKV
 from tests.servers.s3 import S3
 
@@ -67,11 +67,11 @@ async def open_ledger() -> OrderedKV:
 
 
 def opener(url: str, chosen: ShardStoreSettings) -> Open:
-    opened: list[ShardStore] = []
+    opened: list[SlateShardStore] = []
 
     async def open_shard() -> OrderedKV:
         if not opened:
-            opened.append(await ShardStore.open(url, chosen))
+            opened.append(await SlateShardStore.open(url, chosen))
         return await opened[0].shard(f"shard-{next(_names)}")
 
     return open_shard

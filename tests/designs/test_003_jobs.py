@@ -13,19 +13,19 @@ import pytest
 
 from argosy.base.key_docs import KeyDoc
 from argosy.jobs import keys
-from argosy.jobs.cluster.shardmap import HashRange
+from argosy.jobs.cluster.shard_map import HashRange
 from argosy.jobs.model import (
     LEASE_MS,
     WORKER_CRASHED,
     CheckRateLimit,
     ConcurrencyLimit,
-    Failure,
     JobStatus,
     RateLimit,
     RequestTicket,
     RetryPolicy,
     RunAttempt,
-    Success,
+    TaskFailure,
+    TaskSuccess,
 )
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.shard.rows import decode_attempt, decode_job, decode_lease, decode_task
@@ -164,7 +164,7 @@ async def test_a_job_is_attempted_until_it_is_done_or_its_retries_are(world: Wor
     for number in range(3):
         for leased in await world.lease():
             is_good = leased.job.id == done and number == 1
-            await world.report(leased, Success() if is_good else Failure("E"))
+            await world.report(leased, TaskSuccess() if is_good else TaskFailure("E"))
         await world.pass_time(100)
     assert (await world.status(done), await world.status(lost)) == (JobStatus.SUCCEEDED, JobStatus.FAILED)
     assert len((await world.view(done)).attempts) == 2
@@ -264,7 +264,7 @@ async def test_tasks_lie_in_the_order_in_which_they_are_due(world: World) -> Non
 
 def test_a_task_has_a_uuid_of_the_systems_making() -> None:
     """Each stored task has a system-generated UUID."""
-    from argosy.jobs.cluster.service import new_uuid
+    from argosy.jobs.cluster.node import new_uuid
 
     assert UUID(new_uuid()).version == 4
     assert new_uuid() != new_uuid()
@@ -297,7 +297,7 @@ async def test_an_index_by_status_has_the_latest_change_first(world: World) -> N
     names = []
     for _ in range(3):
         names.append(await world.put())
-        await world.report(await world.lease_one(), Success())
+        await world.report(await world.lease_one(), TaskSuccess())
         await world.pass_time(1)
     found = [(items[:2], items[3]) for items, _ in rows(world, keys.STATUS)]
     assert found == [((T, int(JobStatus.SUCCEEDED)), name) for name in reversed(names)]
@@ -349,7 +349,7 @@ async def test_a_rate_is_polled_by_a_task_for_each_attempt(world: World) -> None
         assert await world.lease() == []
         await world.pass_time(0)
         assert len(world.limiter.asked) == attempt
-        await world.report(await world.lease_one(), Failure("E"))
+        await world.report(await world.lease_one(), TaskFailure("E"))
     (asked,) = world.limiter.asked[0]
     assert (asked.name, asked.unique_key, asked.limit) == ("mails", "acme", 100)
 

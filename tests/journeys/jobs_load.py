@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 from argosy.jobs.api import argosy_jobs_pb2 as api
-from argosy.jobs.cluster.shardmap import hash_of
+from argosy.jobs.cluster.shard_map import hash_of
 from argosy.jobs.silo import silo_pb2 as silo
 from tests.jobs.cluster.auditor import Auditor, Run
 

@@ -5,8 +5,7 @@ import os
 from argosy.app.process import Role, run
 from argosy.app.settings import SECTIONS, default_data_dir, with_data_dir
 from argosy.base.settings import load
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.settings import JobsSettings
+from argosy.jobs.settings import JobsSettings, ShardStoreSettings
 
 if __name__ == "__main__":
     sections = tuple(dict.fromkeys((*SECTIONS, JobsSettings, ShardStoreSettings)))

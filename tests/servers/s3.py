@@ -9,7 +9,7 @@ import boto3
 
 from argosy.base.backends.servers import HOST, Server, exchange
 from argosy.jobs.backends.s3 import S3Keys
-from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.settings import ShardStoreSettings
 
 BUCKET = "argosy-test"
 

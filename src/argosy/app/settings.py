@@ -11,8 +11,7 @@ from argosy.gateway.settings import ApiSettings, ContentSettings, GatewaySetting
 from argosy.ipni.assigner.settings import AssignerSettings
 from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, SyncSettings
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.settings import JobsSettings
+from argosy.jobs.settings import JobsSettings, ShardStoreSettings
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings
 from argosy.search.settings import FetchSettings, SearchSettings

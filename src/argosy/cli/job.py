@@ -128,7 +128,7 @@ def _print_enqueued(ids: Sequence[str], result: Any, *, is_waited: bool, as_json
 @broker_options
 def get(broker: BrokerOptions, id: str, with_attempts: bool, as_json: bool) -> None:
     """Show one job."""
-    from argosy.jobs.web.json_views import job_to_json
+    from argosy.jobs.web.bodies import job_to_json
 
     info = broker.run(lambda client: client.get(id, with_attempts=with_attempts), doing="reading", may_create=False)
     shown = job_to_json(info, with_attempts=with_attempts)
@@ -163,7 +163,7 @@ def list_jobs(
 ) -> None:
     """List jobs, most recently changed first."""
     from argosy.jobs.model import JobStatus
-    from argosy.jobs.web.json_views import job_to_json
+    from argosy.jobs.web.bodies import job_to_json
 
     found = broker.run(
         lambda client: client.find(

@@ -48,7 +48,7 @@ class BrokerOptions:
         if any("://" in address for address in addresses):
             if len(addresses) > 1:
                 raise Invalid("a broker in this process has a single address: the URL of its directory")
-            return JobsClient.embedded(addresses[0], tenant=tenant)
+            return JobsClient.open_embedded(addresses[0], tenant=tenant)
         token = self.token or next(iter(settings.tokens), None)
         return JobsClient.connect(*addresses, tenant=tenant, token=token, credentials=self._credentials())
 
@@ -60,7 +60,7 @@ class BrokerOptions:
                 raise NotFound(f"no broker found at {address}; check --address")
 
     def _credentials(self) -> Any:
-        from argosy.jobs.sdk.grpc import channel_credentials
+        from argosy.jobs.sdk.links import channel_credentials
 
         if (self.cert is None) != (self.key is None):
             raise Invalid("--cert and --key must be given together")

@@ -15,7 +15,7 @@ from argosy.cli.param_types import Seconds
 
 if TYPE_CHECKING:
     from argosy.jobs import JobsClient
-    from argosy.jobs.broker import ShardInfo, SplitStatus
+    from argosy.jobs.ports import ShardInfo, SplitStatus
 
 POLL_S = 0.2
 
@@ -29,7 +29,7 @@ def shard() -> None:
 @broker_options
 def list_shards(broker: BrokerOptions, as_json: bool) -> None:
     """List shards: their range of tenant hashes, and the node that serves each."""
-    from argosy.jobs.web.json_views import shard_to_json
+    from argosy.jobs.web.bodies import shard_to_json
 
     rows = [shard_to_json(place) for place in broker.run(lambda client: client.shards())]
     if as_json:

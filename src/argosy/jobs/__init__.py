@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from argosy.base.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from argosy.jobs.cluster.service import JobsNode
+    from argosy.jobs.cluster.node import JobsNode
     from argosy.jobs.embedded import open_broker
     from argosy.jobs.model import (
         AttemptStatus,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     )
     from argosy.jobs.sdk.blocking import BlockingClient
     from argosy.jobs.sdk.client import JobHandle, JobsClient, new_job
+    from argosy.jobs.sdk.codec import AttemptInfo, JobInfo
     from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
     from argosy.jobs.sdk.handlers import TaskContext, TaskStopped, job
-    from argosy.jobs.sdk.info import AttemptInfo, JobInfo
     from argosy.jobs.sdk.worker import Worker
     from argosy.jobs.settings import JobsSettings
 
@@ -73,7 +73,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "argosy.jobs.embedded": ("open_broker",),
-        "argosy.jobs.cluster.service": ("JobsNode",),
+        "argosy.jobs.cluster.node": ("JobsNode",),
         "argosy.jobs.model": (
             "AttemptStatus",
             "ConcurrencyLimit",
@@ -96,7 +96,7 @@ __getattr__, __dir__ = lazy_exports(
             "NotDone",
         ),
         "argosy.jobs.sdk.handlers": ("TaskContext", "TaskStopped", "job"),
-        "argosy.jobs.sdk.info": (
+        "argosy.jobs.sdk.codec": (
             "AttemptInfo",
             "JobInfo",
         ),

@@ -16,11 +16,10 @@ from urllib.parse import unquote, urlsplit
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_map_store import open_shard_map_store
 from argosy.jobs.backends.shard_store import SlateShardStore
-from argosy.jobs.cluster.service import JobsNode
-from argosy.jobs.settings import EMBEDDED, SPACE, JobsSettings
+from argosy.jobs.cluster.node import JobsNode
+from argosy.jobs.settings import EMBEDDED, SPACE, JobsSettings, ShardStoreSettings
 from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Space
 from argosy.throttle.limits.factory import open_limiter

@@ -317,24 +317,24 @@ class Heartbeat(msgspec.Struct, frozen=True):
     cancelled_at: int = 0  # not 0: stop
 
 
-class Success(msgspec.Struct, frozen=True):
+class TaskSuccess(msgspec.Struct, frozen=True):
     data: bytes = b""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class TaskFailure(msgspec.Struct, frozen=True):
     code: str
     data: bytes = b""
 
 
-class Cancelled(msgspec.Struct, frozen=True):
+class TaskCancelled(msgspec.Struct, frozen=True):
     """The worker stopped because the job was cancelled."""
 
 
-class Released(msgspec.Struct, frozen=True):
+class TaskReleased(msgspec.Struct, frozen=True):
     """The worker is stopping: another one runs the job, without counting a retry."""
 
 
-TaskOutcome: TypeAlias = Success | Failure | Cancelled | Released
+TaskOutcome: TypeAlias = TaskSuccess | TaskFailure | TaskCancelled | TaskReleased
 
 WORKER_STOPPED = "WORKER_STOPPED"  # the code of an attempt that was given back
 WORKER_CRASHED = "WORKER_CRASHED"  # the code of an attempt whose lease ran out

@@ -3,7 +3,7 @@
 from argosy.base import logs
 from argosy.base.errors import ArgosyError, Fenced
 from argosy.base.metrics import Metrics, counter, gauge, histogram
-from argosy.jobs.cluster.model import Split
+from argosy.jobs.cluster.ports import Split
 
 _OPEN_BUCKETS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 15, 60)
 

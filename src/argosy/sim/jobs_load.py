@@ -11,22 +11,21 @@ from typing import TypeVar
 
 from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Conflict, NotFound, NotOwner, Unavailable
-from argosy.jobs.cluster.model import ShardLeases
-from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.cluster.node import JobsNode
 from argosy.jobs.model import (
-    Cancelled,
     ConcurrencyLimit,
-    Failure,
     JobView,
     LeasedTask,
     Limit,
     NewJob,
     RateLimit,
     RetryPolicy,
-    Success,
+    TaskCancelled,
+    TaskFailure,
     TaskOutcome,
+    TaskSuccess,
 )
-from argosy.jobs.ports import ShardCalls
+from argosy.jobs.ports import ShardCalls, ShardLeases
 from argosy.sim.checkers.jobs import JobName, Run
 from argosy.sim.jobs_world import JobsWorld
 
@@ -175,7 +174,7 @@ class JobsLoad:
         outcome = await self._outcome(run)
         self._world.checker.on_run_ended(run)
         self._world.trace.add(f"{worker} ends {run.task}: {type(outcome).__name__}")
-        if outcome is not None and await self._report(run, outcome) and isinstance(outcome, Success):
+        if outcome is not None and await self._report(run, outcome) and isinstance(outcome, TaskSuccess):
             self._world.checker.on_reported(job)
 
     async def _outcome(self, run: Run) -> TaskOutcome | None:
@@ -189,12 +188,12 @@ class JobsLoad:
                 break
             try:
                 if await self._heartbeat(run):
-                    return Cancelled()
+                    return TaskCancelled()
             except (Conflict, NotFound):
                 return None  # the broker gave it up; it may be another's by now
             if self._world.now() >= run.until:
                 return None
-        return Failure("X") if self._random.random() < self._plan.failing else Success(b"ok")
+        return TaskFailure("X") if self._random.random() < self._plan.failing else TaskSuccess(b"ok")
 
     async def _heartbeat(self, run: Run) -> bool:
         """Whether the job was cancelled. Without an answer the lease stays as long as it was."""

@@ -10,7 +10,7 @@ from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs.backends.memory import DiskKV, MemoryDisk, MemoryShardStore
 from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
-from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.cluster.node import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.node_service import OwnershipNode
 from argosy.sim.checkers.jobs import JobsChecker

@@ -9,7 +9,7 @@ from functools import partial
 from typing import cast
 
 from argosy.base.errors import ArgosyError
-from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.cluster.node import JobsNode
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.shard.audit import audit
 from argosy.ownership.model import Unit

@@ -12,10 +12,10 @@ import msgpack
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.jobs.api import argosy_jobs_pb2 as api
-from argosy.jobs.api.grpc import serve
 from argosy.jobs.backends.memory import MemoryShardStore
 from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
-from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.cluster.node import JobsNode
+from argosy.jobs.rpc.server import serve
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.ownership.backends.memory import MemoryOwnershipStore

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.backends.shard_store import SlateShardStore
 from tests.servers.s3 import S3
 
 
@@ -16,14 +16,14 @@ def s3_server() -> Iterator[S3]:
 
 
 @pytest.fixture
-async def in_folder(tmp_path: Path) -> AsyncIterator[ShardStore]:
-    store = await ShardStore.open(f"file://{tmp_path}")
+async def in_folder(tmp_path: Path) -> AsyncIterator[SlateShardStore]:
+    store = await SlateShardStore.open(f"file://{tmp_path}")
     yield store
     await store.close()
 
 
 @pytest.fixture
-async def in_memory() -> AsyncIterator[ShardStore]:
-    store = await ShardStore.open("memory://")
+async def in_memory() -> AsyncIterator[SlateShardStore]:
+    store = await SlateShardStore.open("memory://")
     yield store
     await store.close()

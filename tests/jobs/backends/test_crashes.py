@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from argosy.base.kv import Batch
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.backends.shard_store import SlateShardStore
+from argosy.jobs.settings import ShardStoreSettings
 from tests.jobs.backends import writer_process
 from tests.servers.s3 import S3
 
@@ -47,7 +47,7 @@ def rest_of(process: subprocess.Popen[str]) -> tuple[list[int], list[str]]:
 
 
 async def numbers_in(url: str, kind: str, settings: ShardStoreSettings | None = None) -> set[int]:
-    store = await ShardStore.open(url, settings)
+    store = await SlateShardStore.open(url, settings)
     rows = await store.shard("a")
     found = {int(key.rpartition(b"/")[2]) async for key, _ in rows.scan(kind.encode() + b"/", kind.encode() + b"0")}
     await rows.close()
@@ -82,7 +82,7 @@ async def test_a_second_process_fences_the_first_and_finds_all_that_was_acknowle
     url = f"file://{tmp_path}"
     with writing(url) as process:
         told = acknowledged(process, ACKNOWLEDGED_MIN)
-        store = await ShardStore.open(url)
+        store = await SlateShardStore.open(url)
         rows = await store.shard("a")
         await rows.write(Batch().put(b"mine", b"1"))
         later, ends = rest_of(process)

@@ -7,9 +7,9 @@ import pytest
 
 from argosy.base.errors import Unavailable
 from argosy.base.kv import Batch
-from argosy.jobs.backends.fsync import FolderSync, remove_empty_manifests
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.backends.fsync import DirSync, remove_empty_manifests
+from argosy.jobs.backends.shard_store import SlateShardStore
+from argosy.jobs.settings import ShardStoreSettings
 
 
 @pytest.fixture
@@ -43,13 +43,13 @@ def wal_file(folder: Path, number: int) -> str:
 def test_all_there_is_is_synced_when_a_shard_opens(tmp_path: Path, synced: list[str]) -> None:
     folder = shard_folder(tmp_path)
     (folder / "manifest" / "1.manifest").write_bytes(b"1")
-    FolderSync(folder).settle()
+    DirSync(folder).settle()
     files = {str(path) for path in folder.rglob("*")} | {str(folder), str(folder.parent)}
     assert files - set(synced) == set()
 
 
 def test_only_new_write_ahead_files_are_synced_afterwards(tmp_path: Path, synced: list[str]) -> None:
-    sync = FolderSync(shard_folder(tmp_path))
+    sync = DirSync(shard_folder(tmp_path))
     sync.settle()
     synced.clear()
     new = [wal_file(tmp_path, 3), wal_file(tmp_path, 4)]
@@ -65,7 +65,7 @@ def test_a_write_ahead_file_that_is_collected_meanwhile_does_not_keep_a_shard_cl
     collected = folder / "wal" / f"{2:020d}.sst"
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), collected.unlink(missing_ok=True)))
-    sync = FolderSync(folder)
+    sync = DirSync(folder)
     sync.settle()
     assert not collected.exists()
     wal_file(folder, 9)
@@ -80,7 +80,7 @@ def test_a_write_ahead_file_that_is_collected_meanwhile_does_not_keep_a_shard_cl
 
 
 def test_numbers_that_were_passed_over_hide_nothing(tmp_path: Path, synced: list[str]) -> None:
-    sync = FolderSync(shard_folder(tmp_path))
+    sync = DirSync(shard_folder(tmp_path))
     sync.settle()
     synced.clear()
     new = [wal_file(tmp_path, 7), wal_file(tmp_path, 9)]
@@ -92,7 +92,7 @@ def test_numbers_that_were_passed_over_hide_nothing(tmp_path: Path, synced: list
 
 
 def test_tables_are_synced_before_the_manifest_that_names_them(tmp_path: Path, synced: list[str]) -> None:
-    sync = FolderSync(shard_folder(tmp_path))
+    sync = DirSync(shard_folder(tmp_path))
     sync.settle()
     synced.clear()
     (tmp_path / "manifest" / "2.manifest").write_bytes(b"2")
@@ -110,7 +110,7 @@ def test_tables_are_synced_before_the_manifest_that_names_them(tmp_path: Path, s
 
 
 async def test_no_write_is_answered_for_before_its_files_are_synced(tmp_path: Path, synced: list[str]) -> None:
-    store = await ShardStore.open(f"file://{tmp_path}")
+    store = await SlateShardStore.open(f"file://{tmp_path}")
     rows = await store.shard("a")
     for number in range(5):
         names_before = synced.count(str(tmp_path / "a" / "wal"))
@@ -125,7 +125,7 @@ async def test_no_write_is_answered_for_before_its_files_are_synced(tmp_path: Pa
 
 
 async def test_whoever_wants_no_syncing_has_none(tmp_path: Path, synced: list[str]) -> None:
-    store = await ShardStore.open(f"file://{tmp_path}", ShardStoreSettings(fsync="never"))
+    store = await SlateShardStore.open(f"file://{tmp_path}", ShardStoreSettings(fsync="never"))
     rows = await store.shard("a")
     await rows.write(Batch().put(b"a", b"1"))
     assert synced == []
@@ -134,7 +134,7 @@ async def test_whoever_wants_no_syncing_has_none(tmp_path: Path, synced: list[st
 
 
 async def test_a_disk_that_fails_to_sync_ends_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = await ShardStore.open(f"file://{tmp_path}")
+    store = await SlateShardStore.open(f"file://{tmp_path}")
     rows = await store.shard("a")
 
     def broken(handle: int) -> None:
@@ -152,7 +152,7 @@ async def test_a_disk_that_fails_to_sync_ends_the_shard(tmp_path: Path, monkeypa
 
 
 async def test_a_manifest_left_empty_by_a_loss_of_power_does_not_keep_a_shard_closed(tmp_path: Path) -> None:
-    store = await ShardStore.open(f"file://{tmp_path}")
+    store = await SlateShardStore.open(f"file://{tmp_path}")
     rows = await store.shard("a")
     await rows.write(Batch().put(b"a", b"1"))
     await rows.close()

@@ -13,9 +13,9 @@ from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs.backends import s3
 from argosy.jobs.backends.s3 import REGION_DEFAULT, S3Bucket, S3Keys, bucket_of
-from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_map_store import open_shard_map_store
-from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.backends.shard_store import SlateShardStore
+from argosy.jobs.settings import ShardStoreSettings
 from tests.servers.aws_credentials import METADATA_TOKEN, CredentialsServer, serve_credentials
 from tests.servers.s3 import BUCKET, S3, GuardedS3
 
@@ -69,7 +69,7 @@ def with_keys(endpoint: str) -> ShardStoreSettings:
 
 async def check_access(url: str, settings: ShardStoreSettings, environ: dict[str, str]) -> None:
     """The probe, SlateDB, a listing, a clone and the map of shards, all with the same credentials."""
-    store = await ShardStore.open(url, settings, environ=environ)
+    store = await SlateShardStore.open(url, settings, environ=environ)
     rows = await store.shard("one")
     await rows.write(Batch().put(b"key", b"value"))
     await rows.close()
@@ -81,11 +81,11 @@ async def check_access(url: str, settings: ShardStoreSettings, environ: dict[str
 
 async def test_an_s3_that_ignores_conditions_is_refused(careless: str) -> None:
     with pytest.raises(Invalid, match="If-None-Match"):
-        await ShardStore.open("s3://some-bucket/jobs", with_keys(careless))
+        await SlateShardStore.open("s3://some-bucket/jobs", with_keys(careless))
 
 
 async def test_an_s3_that_honours_conditions_is_accepted_and_left_clean(s3_server: S3) -> None:
-    store = await ShardStore.open(f"{s3_server.url}/clean", s3_server.settings())
+    store = await SlateShardStore.open(f"{s3_server.url}/clean", s3_server.settings())
     assert await store.shards() == []
     assert await bucket_of(BUCKET, s3_server.settings(), {}).list_folder("clean/") == ([], [])
     await store.close()
@@ -145,7 +145,7 @@ async def test_a_web_identity_is_shown_to_the_token_service(s3_server: S3, tmp_p
     }
     settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
     with pytest.raises(Unavailable, match="no credentials for s3://argosy-test: the token service answered nothing"):
-        await ShardStore.open(s3_server.url, settings, environ=environ)
+        await SlateShardStore.open(s3_server.url, settings, environ=environ)
     assert (
         bucket_of(BUCKET, settings, environ).client_config().items()
         >= {"aws_web_identity_token_file": str(tmp_path / "token"), "aws_role_session_name": "argosy"}.items()
@@ -155,19 +155,19 @@ async def test_a_web_identity_is_shown_to_the_token_service(s3_server: S3, tmp_p
 async def test_wrong_keys_are_refused_without_showing_them(guarded: tuple[GuardedS3, S3Keys]) -> None:
     server, keys = guarded
     with pytest.raises(Invalid, match="403 InvalidAccessKeyId: check that the bucket exists") as caught:
-        await ShardStore.open(server.url, with_keys(server.endpoint))
+        await SlateShardStore.open(server.url, with_keys(server.endpoint))
     assert "top-secret" not in str(caught.value)
     wrong = replace(
         with_keys(server.endpoint), s3_access_key_id=keys.access_key_id, s3_session_token=keys.session_token
     )
     with pytest.raises(Invalid, match="403 SignatureDoesNotMatch") as caught:
-        await ShardStore.open(server.url, wrong)
+        await SlateShardStore.open(server.url, wrong)
     assert "top-secret" not in str(caught.value)
 
 
 async def test_a_missing_bucket_is_named_whatever_is_done(s3_server: S3) -> None:
     with pytest.raises(Invalid, match="a put in bucket no-such-bucket with 404 NoSuchBucket"):
-        await ShardStore.open("s3://no-such-bucket/jobs", s3_server.settings())
+        await SlateShardStore.open("s3://no-such-bucket/jobs", s3_server.settings())
     bucket = bucket_of("no-such-bucket", s3_server.settings(), {})
     for call in (bucket.read("a"), bucket.list_folder("a/"), bucket.create("a", b"")):
         with pytest.raises(Invalid, match="404 NoSuchBucket"):
@@ -177,7 +177,7 @@ async def test_a_missing_bucket_is_named_whatever_is_done(s3_server: S3) -> None
 async def test_an_s3_that_cannot_be_reached_is_unavailable_soon() -> None:
     began = time.monotonic()
     with pytest.raises(Unavailable, match=r"S3 at http://127\.0\.0\.1:1 is not reachable: check s3_endpoint"):
-        await ShardStore.open("s3://some-bucket", with_keys(NOWHERE))
+        await SlateShardStore.open("s3://some-bucket", with_keys(NOWHERE))
     assert time.monotonic() - began < s3.CALL_S_MAX
 
 
@@ -198,14 +198,14 @@ async def test_an_s3_that_does_not_answer_is_given_up(s3_server: S3, monkeypatch
 async def test_without_keys_or_a_role_the_error_says_what_to_set(s3_server: S3) -> None:
     settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
     with pytest.raises(Unavailable, match=r"no credentials for s3://argosy-test: .*; set s3_access_key_id"):
-        await ShardStore.open(s3_server.url, settings, environ={"AWS_METADATA_ENDPOINT": NOWHERE})
+        await SlateShardStore.open(s3_server.url, settings, environ={"AWS_METADATA_ENDPOINT": NOWHERE})
 
 
 async def test_a_token_file_that_is_missing_is_reported(s3_server: S3, tmp_path: Path) -> None:
     environ = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "absent"), "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"}
     settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
     with pytest.raises(Unavailable, match=r"a put in s3://argosy-test failed: .*absent"):
-        await ShardStore.open(s3_server.url, settings, environ=environ)
+        await SlateShardStore.open(s3_server.url, settings, environ=environ)
 
 
 def test_half_a_pair_of_keys_is_refused() -> None:
@@ -214,7 +214,7 @@ def test_half_a_pair_of_keys_is_refused() -> None:
 
 
 async def test_the_probe_can_be_left_out(careless: str) -> None:
-    store = await ShardStore.open("s3://some-bucket", replace(with_keys(careless), s3_probe="never"))
+    store = await SlateShardStore.open("s3://some-bucket", replace(with_keys(careless), s3_probe="never"))
     with pytest.raises(Unavailable, match="a listing in bucket some-bucket with 501"):  # the first that is asked
         await store.shards()
     await store.close()

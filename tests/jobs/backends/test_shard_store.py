@@ -7,25 +7,25 @@ import pytest
 
 from argosy.base.errors import Conflict, Fenced, Invalid, NotFound
 from argosy.base.kv import Batch, OrderedKV
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.backends.shard_store import SlateShardStore
+from argosy.jobs.settings import ShardStoreSettings
 from tests.servers.s3 import S3
 
 
 @pytest.fixture(params=["memory", "file", "s3"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ShardStore]:
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SlateShardStore]:
     settings, url = ShardStoreSettings(), "memory://"
     if request.param == "file":
         url = f"file://{tmp_path}/jobs with a space"
     if request.param == "s3":
         server: S3 = request.getfixturevalue("s3_server")
         settings, url = server.settings(), f"{server.url}/opening/{request.node.name[:20].replace('[', '-')}"
-    opened = await ShardStore.open(url, settings)
+    opened = await SlateShardStore.open(url, settings)
     yield opened
     await opened.close()
 
 
-async def fill(store: ShardStore, shard: str, *keys: bytes) -> None:
+async def fill(store: SlateShardStore, shard: str, *keys: bytes) -> None:
     rows = await store.shard(shard)
     batch = Batch()
     for key in keys:
@@ -38,7 +38,7 @@ async def keys_of(rows: OrderedKV) -> list[bytes]:
     return [key async for key, _ in rows.scan(b"", None)]
 
 
-async def test_shards_are_listed_and_keep_their_rows_apart(store: ShardStore) -> None:
+async def test_shards_are_listed_and_keep_their_rows_apart(store: SlateShardStore) -> None:
     assert await store.shards() == []
     await fill(store, "b", b"1")
     await fill(store, "a", b"2", b"3")
@@ -48,7 +48,7 @@ async def test_shards_are_listed_and_keep_their_rows_apart(store: ShardStore) ->
     await rows.close()
 
 
-async def test_a_clone_has_the_rows_of_its_range_and_goes_its_own_way(store: ShardStore) -> None:
+async def test_a_clone_has_the_rows_of_its_range_and_goes_its_own_way(store: SlateShardStore) -> None:
     await fill(store, "parent", b"a", b"b", b"c", b"d")
     await store.clone("parent", "left", end=b"c")
     await store.clone("parent", "right", start=b"c")
@@ -65,7 +65,7 @@ async def test_a_clone_has_the_rows_of_its_range_and_goes_its_own_way(store: Sha
         await rows.close()
 
 
-async def test_a_clone_of_a_parent_that_is_still_open_misses_nothing_and_fences_it(store: ShardStore) -> None:
+async def test_a_clone_of_a_parent_that_is_still_open_misses_nothing_and_fences_it(store: SlateShardStore) -> None:
     parent = await store.shard("parent")
     await parent.write(Batch().put(b"only in the write-ahead file", b"1"))
     await store.clone("parent", "child")
@@ -77,7 +77,7 @@ async def test_a_clone_of_a_parent_that_is_still_open_misses_nothing_and_fences_
     await parent.close()
 
 
-async def test_a_deleted_shard_is_gone_and_its_name_can_be_used_again(store: ShardStore) -> None:
+async def test_a_deleted_shard_is_gone_and_its_name_can_be_used_again(store: SlateShardStore) -> None:
     await fill(store, "a", b"1")
     await store.delete("a")
     assert await store.shards() == []
@@ -86,7 +86,7 @@ async def test_a_deleted_shard_is_gone_and_its_name_can_be_used_again(store: Sha
     await rows.close()
 
 
-async def test_a_parent_cannot_be_deleted_while_its_clone_reads_its_tables(store: ShardStore) -> None:
+async def test_a_parent_cannot_be_deleted_while_its_clone_reads_its_tables(store: SlateShardStore) -> None:
     await fill(store, "parent", b"a")
     await store.clone("parent", "child")
     with pytest.raises(Conflict, match="child"):
@@ -96,14 +96,14 @@ async def test_a_parent_cannot_be_deleted_while_its_clone_reads_its_tables(store
     await child.close()
 
 
-async def test_what_is_not_there_cannot_be_cloned_or_deleted(in_memory: ShardStore) -> None:
+async def test_what_is_not_there_cannot_be_cloned_or_deleted(in_memory: SlateShardStore) -> None:
     with pytest.raises(NotFound, match="nobody"):
         await in_memory.clone("nobody", "child")
     with pytest.raises(NotFound, match="nobody"):
         await in_memory.delete("nobody")
 
 
-async def test_a_clone_never_overwrites(in_memory: ShardStore) -> None:
+async def test_a_clone_never_overwrites(in_memory: SlateShardStore) -> None:
     await fill(in_memory, "parent", b"a")
     await fill(in_memory, "child", b"b")
     with pytest.raises(Conflict, match="already"):
@@ -111,7 +111,7 @@ async def test_a_clone_never_overwrites(in_memory: ShardStore) -> None:
 
 
 @pytest.mark.parametrize("shard", ["", ".", "..", "a/b", "../a", ".hidden", "a b", "x" * 101, "é"])
-async def test_what_cannot_be_a_shard_is_refused(in_memory: ShardStore, shard: str) -> None:
+async def test_what_cannot_be_a_shard_is_refused(in_memory: SlateShardStore, shard: str) -> None:
     with pytest.raises(Invalid, match="id of a shard"):
         await in_memory.shard(shard)
 
@@ -135,14 +135,14 @@ async def test_what_cannot_be_a_shard_is_refused(in_memory: ShardStore, shard: s
 )
 async def test_a_url_that_names_no_place_is_refused(url: str) -> None:
     with pytest.raises(Invalid) as refused:
-        await ShardStore.open(url, ShardStoreSettings(s3_access_key_id="id", s3_secret_access_key="key"))
+        await SlateShardStore.open(url, ShardStoreSettings(s3_access_key_id="id", s3_secret_access_key="key"))
     assert "secret" not in str(refused.value)
 
 
 async def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Invalid, match="cannot be used"):
-        await ShardStore.open(f"file://{tmp_path}/file/jobs")
+        await SlateShardStore.open(f"file://{tmp_path}/file/jobs")
 
 
 def test_settings_that_contradict_one_another_are_told() -> None:

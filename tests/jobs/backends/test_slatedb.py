@@ -7,9 +7,9 @@ import pytest
 
 from argosy.base.errors import Fenced, Unavailable
 from argosy.base.kv import Batch
-from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.backends.shard_store import SlateShardStore
 from argosy.jobs.backends.slatedb import GETS_AT_ONCE_MAX, SCAN_ROWS, SlateKV
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.group_commit import GroupCommitStore
 from tests.servers.s3 import S3
 
 Call = Callable[[SlateKV], Awaitable[object]]
@@ -20,7 +20,9 @@ READS: dict[str, Call] = {
 }
 
 
-async def test_a_writer_that_was_replaced_is_fenced_at_its_next_write_and_ever_after(in_folder: ShardStore) -> None:
+async def test_a_writer_that_was_replaced_is_fenced_at_its_next_write_and_ever_after(
+    in_folder: SlateShardStore,
+) -> None:
     old = await in_folder.shard("a")
     await old.write(Batch().put(b"a", b"old"))
     new = await in_folder.shard("a")
@@ -36,7 +38,7 @@ async def test_a_writer_that_was_replaced_is_fenced_at_its_next_write_and_ever_a
     await new.close()
 
 
-async def test_a_fenced_ledger_is_over_and_nothing_of_it_is_kept(in_folder: ShardStore) -> None:
+async def test_a_fenced_ledger_is_over_and_nothing_of_it_is_kept(in_folder: SlateShardStore) -> None:
     old = GroupCommitStore(await in_folder.shard("a"))
     await old.stage(Batch().put(b"a", b"1"))
     new = GroupCommitStore(await in_folder.shard("a"))
@@ -51,7 +53,7 @@ async def test_a_fenced_ledger_is_over_and_nothing_of_it_is_kept(in_folder: Shar
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-async def test_nothing_is_read_while_the_lease_is_in_doubt(in_memory: ShardStore, read: Call) -> None:
+async def test_nothing_is_read_while_the_lease_is_in_doubt(in_memory: SlateShardStore, read: Call) -> None:
     stands = True
     rows = await in_memory.shard("a", may_serve=lambda: stands)
     await rows.write(Batch().put(b"a", b"1"))
@@ -64,7 +66,7 @@ async def test_nothing_is_read_while_the_lease_is_in_doubt(in_memory: ShardStore
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-async def test_a_read_that_ends_after_its_lease_is_not_answered(in_memory: ShardStore, read: Call) -> None:
+async def test_a_read_that_ends_after_its_lease_is_not_answered(in_memory: SlateShardStore, read: Call) -> None:
     asked: list[bool] = []
 
     def stands_once() -> bool:
@@ -79,7 +81,7 @@ async def test_a_read_that_ends_after_its_lease_is_not_answered(in_memory: Shard
     await rows.close()
 
 
-async def test_writes_can_be_read_before_they_are_durable_and_become_so_in_order(in_folder: ShardStore) -> None:
+async def test_writes_can_be_read_before_they_are_durable_and_become_so_in_order(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
     order: list[int] = []
     waiting = []
@@ -93,7 +95,7 @@ async def test_writes_can_be_read_before_they_are_durable_and_become_so_in_order
     await rows.close()
 
 
-async def test_a_write_that_comes_while_a_flush_runs_is_not_covered_by_it(in_folder: ShardStore) -> None:
+async def test_a_write_that_comes_while_a_flush_runs_is_not_covered_by_it(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
     flushes: list[object] = []
     later: list[Awaitable[None]] = []
@@ -112,7 +114,7 @@ async def test_a_write_that_comes_while_a_flush_runs_is_not_covered_by_it(in_fol
     await rows.close()
 
 
-async def test_a_caller_that_goes_away_holds_nobody_up(in_folder: ShardStore) -> None:
+async def test_a_caller_that_goes_away_holds_nobody_up(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
     gone = asyncio.ensure_future(rows.write(Batch().put(b"a", b"1")))
     await asyncio.sleep(0)
@@ -125,7 +127,7 @@ async def test_a_caller_that_goes_away_holds_nobody_up(in_folder: ShardStore) ->
     await again.close()
 
 
-async def test_many_rows_are_scanned_and_asked_for_in_several_calls(in_memory: ShardStore) -> None:
+async def test_many_rows_are_scanned_and_asked_for_in_several_calls(in_memory: SlateShardStore) -> None:
     rows = await in_memory.shard("a")
     keys = [b"%06d" % number for number in range(2 * SCAN_ROWS + GETS_AT_ONCE_MAX + 1)]
     batch = Batch()
@@ -139,7 +141,7 @@ async def test_many_rows_are_scanned_and_asked_for_in_several_calls(in_memory: S
     await rows.close()
 
 
-async def test_a_closed_shard_has_kept_everything(in_folder: ShardStore) -> None:
+async def test_a_closed_shard_has_kept_everything(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
     await rows.write_pipelined({b"a": b"1"})
     await rows.close()
@@ -149,7 +151,7 @@ async def test_a_closed_shard_has_kept_everything(in_folder: ShardStore) -> None
 
 
 async def test_storage_that_stands_still_is_given_up_in_time(s3_server: S3) -> None:
-    store = await ShardStore.open(f"{s3_server.url}/still", s3_server.settings(durable_s_max=3.0, open_s_max=3.1))
+    store = await SlateShardStore.open(f"{s3_server.url}/still", s3_server.settings(durable_s_max=3.0, open_s_max=3.1))
     rows = await store.shard("a")
     await rows.write(Batch().put(b"a", b"1"))
     s3_server.pause()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from slatedb.uniffi import Error, PutOptions, Ttl, WriteBatch
 
 from argosy.base.kv import Batch
-from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.backends.shard_store import SlateShardStore
 from argosy.jobs.backends.slatedb_fastcopy import FITS_VERSION, BatchCopier, copier
 
 # Writes with the binding as it is, and reads back what the block copies wrote.
@@ -43,7 +43,7 @@ def value_of(size: int) -> bytes:
 
 
 async def test_block_copies_and_the_binding_read_each_other(tmp_path: Path) -> None:
-    store = await ShardStore.open(f"file://{tmp_path}")
+    store = await SlateShardStore.open(f"file://{tmp_path}")
     assert copier.is_fast, "the version installed is the one that the block copies fit"
     rows = await store.shard("a")
     batch = Batch()
@@ -63,7 +63,7 @@ async def test_block_copies_and_the_binding_read_each_other(tmp_path: Path) -> N
 @settings(max_examples=30, deadline=None)
 @given(pairs=st.dictionaries(st.binary(min_size=1, max_size=40), st.binary(max_size=300), max_size=20))
 async def test_any_bytes_come_back_as_they_went_in(pairs: dict[bytes, bytes]) -> None:
-    store = await ShardStore.open("memory://")
+    store = await SlateShardStore.open("memory://")
     rows = await store.shard("a")
     batch = Batch()
     for key, value in pairs.items():
@@ -75,7 +75,7 @@ async def test_any_bytes_come_back_as_they_went_in(pairs: dict[bytes, bytes]) ->
 
 
 async def test_rows_with_a_time_of_expiry_are_read_as_well() -> None:
-    store = await ShardStore.open("memory://")
+    store = await SlateShardStore.open("memory://")
     rows = await store.shard("a")
     hour = PutOptions(ttl=Ttl.EXPIRE_AFTER_MILLIS(3_600_000))
     native = WriteBatch()
@@ -107,7 +107,7 @@ def test_a_binding_that_has_other_names_is_left_alone(caplog: pytest.LogCaptureF
 
 
 async def test_without_block_copies_everything_works_the_same() -> None:
-    store = await ShardStore.open("memory://")
+    store = await SlateShardStore.open("memory://")
     rows = await store.shard("a")
     native = WriteBatch()
     BatchCopier().fill(native, [(b"a", b"1"), (b"b", b"2"), (b"a", None)])

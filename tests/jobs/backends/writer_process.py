@@ -15,16 +15,16 @@ import sys
 
 from argosy.base.errors import ArgosyError
 from argosy.base.kv import Batch
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.backends.shard_store import SlateShardStore
+from argosy.jobs.group_commit import GroupCommitStore
+from argosy.jobs.settings import ShardStoreSettings
 
 WRITERS = 4
 
 
 async def main(url: str, shard: str, file_bytes_max: int | None) -> None:
     settings = ShardStoreSettings(**json.loads(os.environ.get("WRITER_SETTINGS", "{}")))
-    store = await ShardStore.open(url, settings)
+    store = await SlateShardStore.open(url, settings)
     store = GroupCommitStore(await store.shard(shard))
     if file_bytes_max is not None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

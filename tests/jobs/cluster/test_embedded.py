@@ -10,11 +10,11 @@ import pytest
 
 from argosy.base.errors import Conflict, NotFound
 from argosy.base.kv import Batch
-from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_store import SlateShardStore
-from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.cluster.node import JobsNode
 from argosy.jobs.embedded import open_broker
-from argosy.jobs.model import NO_TENANT, JobStatus, NewJob, Success
+from argosy.jobs.model import NO_TENANT, JobStatus, NewJob, TaskSuccess
+from argosy.jobs.settings import ShardStoreSettings
 
 RECONCILE_S = 0.05
 FAST = ShardStoreSettings(fsync="never")
@@ -35,7 +35,7 @@ async def test_jobs_and_shard_ids_outlive_the_process_that_took_them(tmp_path: P
         places = broker.topology().shards
         await put(broker, "a", "b")
         (given,) = await broker.lease("g", "w", 1)
-        await broker.shard(given.shard_id).report([(given.tasks[0].task.id, Success(b"done"))])
+        await broker.shard(given.shard_id).report([(given.tasks[0].task.id, TaskSuccess(b"done"))])
     async with open_broker(f"file://{tmp_path}", stored=FAST) as broker:
         assert broker.topology().shards == places
         shard = broker.shard(broker.shard_of(NO_TENANT))
@@ -53,7 +53,9 @@ async def test_a_split_on_slatedb_keeps_every_job_and_every_lease(tmp_path: Path
         await until(lambda: len(broker.local()) == 2 and broker.shard_of(NO_TENANT) != parent)
         home = broker.shard_of(NO_TENANT)
         assert home == split.left
-        reported = await broker.shard(home).report([(task.task.id, Success()) for task in running.tasks], worker="w")
+        reported = await broker.shard(home).report(
+            [(task.task.id, TaskSuccess()) for task in running.tasks], worker="w"
+        )
         assert reported == [None] * 5
         given = [task.job.id for each in await broker.lease("g", "w", 100) for task in each.tasks]
         assert sorted([*given, *(task.job.id for task in running.tasks)]) == sorted(ids)

@@ -7,7 +7,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Fenced, NotOwner, Unavailable
 from argosy.jobs.cluster.lease_guard import GuardedShard, LeaseGuard
-from argosy.jobs.cluster.shardmap import HashRange
+from argosy.jobs.cluster.shard_map import HashRange
 from argosy.jobs.model import NewJob
 from argosy.jobs.ports import ShardCalls
 

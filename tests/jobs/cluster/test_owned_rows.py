@@ -5,12 +5,19 @@ from msgspec.msgpack import encode
 from argosy.base.kv import Batch
 from argosy.jobs import keys
 from argosy.jobs.backends.memory import MemoryDisk
-from argosy.jobs.cluster import split_cleanup
-from argosy.jobs.cluster.model import Cleanup
-from argosy.jobs.cluster.owned_rows import OwnedRowsView, RowOwnership, tenant_of
-from argosy.jobs.cluster.shardmap import HashRange
-from argosy.jobs.cluster.split_cleanup import ORDER, CleanupProgress, clean_chunk, read_progress
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.cluster import split_rows
+from argosy.jobs.cluster.shard_map import HashRange
+from argosy.jobs.cluster.split_rows import (
+    ORDER,
+    Cleanup,
+    CleanupProgress,
+    OwnedRowsView,
+    RowOwnership,
+    clean_chunk,
+    read_progress,
+    tenant_of,
+)
+from argosy.jobs.group_commit import GroupCommitStore
 from argosy.jobs.model import RunAttempt, TaskLease
 
 LOW = HashRange("", "8000000000000000")  # has "-" and "tenant-0"
@@ -68,7 +75,7 @@ async def test_a_scan_shows_only_the_shards_own_rows_within_its_limit() -> None:
 
 
 async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
-    many = {keys.key(keys.JOB, OTHERS, f"j{number}"): b"v" for number in range(2 * split_cleanup.STEP_ROWS)}
+    many = {keys.key(keys.JOB, OTHERS, f"j{number}"): b"v" for number in range(2 * split_rows.STEP_ROWS)}
     meta = {keys.key(keys.META, "other"): b"v", keys.key(keys.BUCKET, "b"): b"v"}
     async with await filled(MINE, OTHERS, more={**many, **meta}) as store:
         progress = await read_progress(store, "s", has_parent=True)
@@ -79,7 +86,7 @@ async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
             statuses.add(progress.status)
             steps += 1
         left = {key: value async for key, value in store.scan(b"\x01", None)}
-        del left[split_cleanup.CLEANUP]
+        del left[split_rows.CLEANUP]
         assert left == {**rows_of(MINE), **meta}
         assert progress.deleted == len(rows_of(OTHERS)) + len(many)
         assert progress.done_at == 42
@@ -104,7 +111,7 @@ async def test_cleaning_goes_on_where_it_stopped() -> None:
 
 
 async def test_what_was_written_about_the_parent_does_not_count_for_the_child() -> None:
-    async with await filled(more={split_cleanup.CLEANUP: encode(CleanupProgress("parent", len(ORDER)))}) as store:
+    async with await filled(more={split_rows.CLEANUP: encode(CleanupProgress("parent", len(ORDER)))}) as store:
         assert not (await read_progress(store, "child", has_parent=True)).is_done
         assert (await read_progress(store, "parent", has_parent=True)).is_done
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.jobs.cluster.shardmap import HashRange, check_tenant_name, evenly, hash_of
+from argosy.jobs.cluster.shard_map import HashRange, check_tenant_name, equal_ranges, hash_of
 
 tenants = st.text(min_size=1, max_size=64)
 
@@ -25,17 +25,17 @@ def test_a_tenants_hash_is_what_other_clients_compute(tenant: str, expected: str
 
 
 def test_of_eight_shards_the_top_three_bits_name_one() -> None:
-    starts = [part.start for part in evenly(8)]
+    starts = [part.start for part in equal_ranges(8)]
     assert starts == ["", *(f"{number * 2:x}000000000000000" for number in range(1, 8))]
 
 
 def test_boundaries_are_rounded_down() -> None:
-    assert [part.end for part in evenly(3)] == ["5555555555555555", "aaaaaaaaaaaaaaaa", ""]
+    assert [part.end for part in equal_ranges(3)] == ["5555555555555555", "aaaaaaaaaaaaaaaa", ""]
 
 
 @given(tenants, st.integers(1, 100))
 def test_every_tenant_lies_in_exactly_one_range(tenant: str, count: int) -> None:
-    assert sum(part.has(tenant) for part in evenly(count)) == 1
+    assert sum(part.has(tenant) for part in equal_ranges(count)) == 1
 
 
 @given(tenants, st.lists(tenants, max_size=6))

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, Unavailable
-from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_map_store import open_shard_map_store
-from argosy.jobs.cluster.ports import ShardMapStore
-from argosy.jobs.cluster.shard_map_cache import ShardMapCache
-from argosy.jobs.cluster.shardmap import ShardMap, first_map
+from argosy.jobs.cluster.shard_map import ShardMap, ShardMapCache, ShardMapStore, first_map
+from argosy.jobs.settings import ShardStoreSettings
 from tests.servers.s3 import S3
 
 

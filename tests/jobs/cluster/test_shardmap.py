@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from argosy.base.errors import Invalid, NotFound
-from argosy.jobs.cluster.shardmap import (
+from argosy.jobs.cluster.shard_map import (
     SHARDS_MAX,
     HashRange,
     ShardMap,

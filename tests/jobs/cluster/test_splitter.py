@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from argosy.base.errors import Conflict, NotFound, Unavailable
 from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.seal import TRIES_MAX
-from argosy.jobs.cluster.shardmap import ShardMap, SplitRequest, first_map
+from argosy.jobs.cluster.shard_map import ShardMap, SplitRequest, first_map
 from argosy.jobs.cluster.splitter import set_split_request
 
 WISH = SplitRequest("4000000000000000", 1000, "n1")

@@ -8,13 +8,12 @@ import pytest
 from argosy.base.errors import Conflict, Invalid, NotFound, NotOwner, Unavailable
 from argosy.jobs.backends.memory import MemoryShardStore
 from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
-from argosy.jobs.broker import SplitStatus
-from argosy.jobs.cluster.owned_rows import RowOwnership
-from argosy.jobs.cluster.service import JobsNode
-from argosy.jobs.cluster.shardmap import ShardMap
-from argosy.jobs.cluster.split_cleanup import CLEANUP
+from argosy.jobs.cluster.node import JobsNode
+from argosy.jobs.cluster.shard_map import ShardMap
+from argosy.jobs.cluster.split_rows import CLEANUP, RowOwnership
 from argosy.jobs.cluster.splitter import SETTLE_S, SPLIT_TRIES_MAX
 from argosy.jobs.model import JobStatus, NewJob
+from argosy.jobs.ports import SplitStatus
 from argosy.ownership.ring import Ring
 from tests.jobs.cluster.world import World, in_virtual_time
 

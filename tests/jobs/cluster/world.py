@@ -13,7 +13,7 @@ from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.jobs.backends.memory import MemoryShardStore, after
 from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
-from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.cluster.node import JobsNode
 from argosy.jobs.model import JobView, NewJob
 from argosy.jobs.ports import ShardCalls
 from argosy.jobs.settings import JobsSettings

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.jobs.group_commit.overlay import deletions, merge_changes
+from argosy.jobs.overlay import deletions, merge_changes
 
 some_key = st.binary(min_size=1, max_size=2)
 

@@ -1,7 +1,7 @@
 """The overlay: what is staged and not yet readable from the store."""
 
 from argosy.base.kv import Batch
-from argosy.jobs.group_commit.overlay import UNTOUCHED, Overlay
+from argosy.jobs.overlay import UNTOUCHED, Overlay
 
 
 def staged(*batches: Batch) -> Overlay:

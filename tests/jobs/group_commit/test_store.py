@@ -8,9 +8,9 @@ import pytest
 
 from argosy.base.errors import Fenced, Unavailable
 from argosy.base.kv import Batch
-from argosy.jobs.backends.memory import DiskKV, MemoryDisk, at_once
-from argosy.jobs.group_commit import store as service
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs import group_commit as service
+from argosy.jobs.backends.memory import DiskKV, MemoryDisk, no_delay
+from argosy.jobs.group_commit import GroupCommitStore
 from argosy.jobs.ports import Changes
 
 
@@ -83,7 +83,7 @@ async def store(disk: MemoryDisk) -> GatedKV:
 async def ledger(store: GatedKV, disk: MemoryDisk) -> AsyncIterator[GroupCommitStore]:
     ledger = GroupCommitStore(store)
     yield ledger
-    disk.delay = at_once
+    disk.delay = no_delay
     store.open_gates()
     await ledger.close()
 

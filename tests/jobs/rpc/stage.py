@@ -14,21 +14,21 @@ from argosy.base.errors import ArgosyError, NotFound, NotOwner, Unavailable
 from argosy.base.hashing import hash64
 from argosy.base.metrics import Metrics
 from argosy.jobs.api import argosy_jobs_pb2
-from argosy.jobs.api.grpc import serve
 from argosy.jobs.backends.memory import MemoryDisk
-from argosy.jobs.broker import (
+from argosy.jobs.group_commit import GroupCommitStore
+from argosy.jobs.model import LeasedRefresh, LeasedTask
+from argosy.jobs.ports import (
     ClusterMember,
+    ClusterTopology,
     RowReader,
+    ShardCalls,
     ShardInfo,
     ShardStats,
     SortedRun,
     SplitStatus,
     StorageInfo,
-    Topology,
 )
-from argosy.jobs.group_commit.store import GroupCommitStore
-from argosy.jobs.model import LeasedRefresh, LeasedTask
-from argosy.jobs.ports import ShardCalls
+from argosy.jobs.rpc.server import serve
 from argosy.jobs.shard.shard import ShardService
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.throttle.limits.backends.memory import MemoryLimiter
@@ -104,14 +104,14 @@ class Node:
         digit = hash64(tenant) >> 60
         return HERE if digit < 8 else ALSO_HERE if digit < 12 else ELSEWHERE
 
-    def topology(self) -> Topology:
+    def topology(self) -> ClusterTopology:
         half, quarter = "8" + "0" * 15, "c" + "0" * 15
         shards = (
             ShardInfo(HERE, "", half, "node-1", self.address),
             ShardInfo(ALSO_HERE, half, quarter, "node-1", self.address),
             ShardInfo(ELSEWHERE, quarter, "", *OTHER_NODE),
         )
-        return Topology(
+        return ClusterTopology(
             shards, (ClusterMember("node-1", self.address), ClusterMember(*OTHER_NODE)), "node-1", self.address
         )
 

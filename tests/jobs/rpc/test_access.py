@@ -3,18 +3,18 @@
 import pytest
 
 from argosy.base.errors import Forbidden, Invalid, Unauthorized
-from argosy.jobs.rpc.call_context import ANYBODY, Access, Caller
+from argosy.jobs.rpc.call_context import UNRESTRICTED, Access, Caller
 
 TOKEN, OTHER_TOKEN, KEY = "token-of-all", "token-too-of-all", "key-of-acme"
 
 
 def test_without_tokens_everybody_may_ask() -> None:
-    assert Access().admit(None) == ANYBODY
+    assert Access().admit(None) == UNRESTRICTED
 
 
 def test_a_token_opens_everything_and_a_key_one_tenant() -> None:
     access = Access([TOKEN, OTHER_TOKEN], {KEY: "acme"})
-    assert access.admit(f"Bearer {TOKEN}") == access.admit(f"Bearer {OTHER_TOKEN}") == ANYBODY
+    assert access.admit(f"Bearer {TOKEN}") == access.admit(f"Bearer {OTHER_TOKEN}") == UNRESTRICTED
     assert access.admit(f"Bearer {KEY}") == Caller("acme")
 
 
@@ -49,8 +49,8 @@ def test_keys_as_settings_write_them() -> None:
 
 def test_a_key_does_what_concerns_its_tenant() -> None:
     Caller("acme").check_tenant("acme")
-    ANYBODY.check_whole("do anything")
+    UNRESTRICTED.check_all_tenants("do anything")
     with pytest.raises(Forbidden, match="another tenant"):
         Caller("acme").check_tenant("zeta")
     with pytest.raises(Forbidden, match="cannot lease tasks"):
-        Caller("acme").check_whole("lease tasks")
+        Caller("acme").check_all_tenants("lease tasks")

@@ -24,7 +24,7 @@ def test_threads_put_jobs_and_look_at_them() -> None:
 
 
 def test_jobs_are_steered_and_errors_rise_in_the_callers_thread(tmp_path: Path) -> None:
-    with BlockingClient.embedded(tmp_path) as client:
+    with BlockingClient.open_embedded(tmp_path) as client:
         id = client.enqueue("mail", delay_s=3600)
         with pytest.raises(NotDone):
             client.result(id, timeout_s=0)
@@ -47,5 +47,5 @@ def test_a_client_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     before = set(threading.enumerate())  # some may be of earlier tests, and on their way out
     with pytest.raises(Invalid):
-        BlockingClient.embedded(tmp_path / "file")
+        BlockingClient.open_embedded(tmp_path / "file")
     assert set(threading.enumerate()) - before == set()

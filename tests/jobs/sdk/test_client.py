@@ -10,10 +10,10 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound, NotOwner, Unauthorized, Unavailable
 from argosy.base.retry import Backoff
 from argosy.jobs import JobCancelled, JobFailed, JobHandle, JobsClient, NotDone, new_job
-from argosy.jobs.model import Failure, JobStatus, RetryPolicy, Success
+from argosy.jobs.model import JobStatus, RetryPolicy, TaskFailure, TaskSuccess
 from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.rpc.server import REQUESTS, server_credentials
-from argosy.jobs.sdk.grpc import GrpcLinks, channel_credentials
+from argosy.jobs.sdk.links import GrpcLinks, channel_credentials
 from argosy.jobs.sdk.router import ShardRouter, SharedRouting
 from tests.jobs.rpc.stage import ACQUIRING, HERE, Stage, staged
 from tests.jobs.sdk.serving import until
@@ -38,7 +38,7 @@ async def finish(stage: Stage, *, code: str = "", data: bytes = b"") -> None:
     """Does what is due, as a worker would."""
     shard = stage.node.shards[HERE]
     tasks, _ = await shard.lease(GROUP, "w", 100)
-    await shard.report([(leased.task.id, Failure(code, data) if code else Success(data)) for leased in tasks])
+    await shard.report([(leased.task.id, TaskFailure(code, data) if code else TaskSuccess(data)) for leased in tasks])
 
 
 async def test_a_job_that_was_put_can_be_looked_at(client: JobsClient) -> None:
@@ -260,17 +260,17 @@ async def test_shards_are_listed_and_split(stage: Stage, client: JobsClient) -> 
 
 @pytest.fixture
 async def alone(tmp_path: Path) -> AsyncIterator[JobsClient]:
-    async with JobsClient.embedded(tmp_path / "a folder") as client:
+    async with JobsClient.open_embedded(tmp_path / "a folder") as client:
         yield client
 
 
 async def test_a_folder_is_a_broker_and_remembers(tmp_path: Path) -> None:
-    async with JobsClient.embedded(tmp_path) as client:
+    async with JobsClient.open_embedded(tmp_path) as client:
         await client.enqueue(GROUP, {"n": 1}, id="kept")
         with pytest.raises(Conflict, match="another process has the jobs"):
-            async with JobsClient.embedded(tmp_path):
+            async with JobsClient.open_embedded(tmp_path):
                 pass
-    async with JobsClient.embedded(tmp_path) as client:
+    async with JobsClient.open_embedded(tmp_path) as client:
         assert (await client.get("kept")).payload == {"n": 1}
 
 

@@ -7,11 +7,12 @@ import msgspec
 import pytest
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Throttled, Unauthorized, Unavailable
-from argosy.jobs.broker import ClusterMember, ShardInfo
 from argosy.jobs.model import PAYLOAD_BYTES_MAX
-from argosy.jobs.sdk.batcher import TOGETHER_MAX, UNDER_WAY_MAX, Batcher
+from argosy.jobs.ports import ClusterMember, ShardInfo
 from argosy.jobs.sdk.client import middle, url_of
-from argosy.jobs.sdk.errors import error_from_status, is_passing
+from argosy.jobs.sdk.codec import pack, unpack
+from argosy.jobs.sdk.errors import error_from_status, is_retryable
+from argosy.jobs.sdk.flow_control import FLUSHES_MAX, ITEMS_MAX, Batcher, WorkerSlots
 from argosy.jobs.sdk.handlers import (
     HANDLER_ERROR,
     MESSAGE_CHARS_MAX,
@@ -21,9 +22,7 @@ from argosy.jobs.sdk.handlers import (
     handler_of,
     job,
 )
-from argosy.jobs.sdk.payload_codec import pack, unpack
-from argosy.jobs.sdk.shard_map import ShardMap
-from argosy.jobs.sdk.worker import WorkerSlots
+from argosy.jobs.sdk.router import RoutingTable
 
 HALF = "8" + "0" * 15
 
@@ -68,12 +67,12 @@ def test_what_msgpack_cannot_say_and_what_is_too_large_is_refused() -> None:
 def test_a_code_of_the_wire_is_an_error_by_remedy(code: str, message: str, kind: type[Exception]) -> None:
     error = error_from_status(code, message)
     assert type(error) is kind
-    assert is_passing(error) == (kind in (NotOwner, Throttled, Unavailable))
+    assert is_retryable(error) == (kind in (NotOwner, Throttled, Unavailable))
 
 
-def two_shards() -> ShardMap:
+def two_shards() -> RoutingTable:
     places = [ShardInfo("right", HALF, "", "n2", "b:1"), ShardInfo("left", "", HALF, "n1", "a:1")]
-    return ShardMap(places, [ClusterMember("n1", "a:1"), ClusterMember("n2", "b:1")])
+    return RoutingTable(places, [ClusterMember("n1", "a:1"), ClusterMember("n2", "b:1")])
 
 
 def test_a_tenant_lies_where_its_hash_does() -> None:
@@ -95,7 +94,7 @@ def test_what_the_map_does_not_have_is_said() -> None:
     with pytest.raises(NotFound, match="shard nowhere not found"):
         two_shards().by_id("nowhere")
     with pytest.raises(Unavailable, match="no shards yet"):
-        ShardMap([], []).shard_of("-")
+        RoutingTable([], []).shard_of("-")
 
 
 def test_a_shard_is_split_in_the_middle_unless_it_has_one_hash() -> None:
@@ -152,10 +151,10 @@ async def test_what_comes_together_goes_together_and_each_gets_its_own_answer() 
         return [Conflict(f"{item} is odd") if item % 2 else item * 10 for item in items]
 
     batcher: Batcher[int, int] = Batcher(flush)
-    answers = await asyncio.gather(*(batcher.add(item) for item in range(TOGETHER_MAX + 4)), return_exceptions=True)
+    answers = await asyncio.gather(*(batcher.add(item) for item in range(ITEMS_MAX + 4)), return_exceptions=True)
     assert answers[:1] + answers[2:3] == [0, 20]
     assert isinstance(answers[3], Conflict)
-    assert sum(flushes) == TOGETHER_MAX + 4
+    assert sum(flushes) == ITEMS_MAX + 4
     assert len(flushes) <= 5
 
 
@@ -171,7 +170,7 @@ async def test_an_item_that_comes_as_the_last_answer_is_given_does_not_wait_for_
         return sum([await batcher.add(1) for _ in range(count)])
 
     async with asyncio.timeout(20):
-        assert await asyncio.gather(*(one_after_the_other(50) for _ in range(UNDER_WAY_MAX))) == [50] * UNDER_WAY_MAX
+        assert await asyncio.gather(*(one_after_the_other(50) for _ in range(FLUSHES_MAX))) == [50] * FLUSHES_MAX
 
 
 async def test_a_flush_that_fails_fails_all_that_was_in_it_and_nothing_after() -> None:

@@ -3,8 +3,8 @@
 import asyncio
 from itertools import count
 
-from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.backends.shard_store import SlateShardStore
+from argosy.jobs.group_commit import GroupCommitStore
 from argosy.jobs.shard.shard import Shard
 from tests.jobs.shard.builders import World
 
@@ -14,7 +14,7 @@ _names = count(1)
 class SlateWorld(World):
     """`reopen` closes nothing: the shard is opened anew by another writer, as after a crash."""
 
-    def __init__(self, store: ShardStore) -> None:
+    def __init__(self, store: SlateShardStore) -> None:
         super().__init__()
         self._store = store
         self._name = f"shard-{next(_names)}"

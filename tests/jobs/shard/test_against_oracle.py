@@ -11,23 +11,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from argosy.base.errors import Conflict
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.backends.shard_store import ShardStore
+from argosy.jobs.backends.shard_store import SlateShardStore
 from argosy.jobs.model import (
     LEASE_MS,
-    Cancelled,
     ConcurrencyLimit,
-    Failure,
     JobStatus,
     LeasedTask,
     Limit,
     RateLimit,
     RateLimitRetry,
-    Released,
     RetryPolicy,
-    Success,
+    TaskCancelled,
+    TaskFailure,
     TaskOutcome,
+    TaskReleased,
+    TaskSuccess,
 )
+from argosy.jobs.settings import ShardStoreSettings
 from argosy.jobs.shard.audit import audit
 from argosy.throttle.limits.model import RateLimitResponse, Status
 from tests.jobs.shard.builders import World, new_job
@@ -133,19 +133,21 @@ class ShardMachine(RuleBasedStateMachine):
         assert len(starved) < 2 or abs(got["a"] - got["b"]) <= 1
 
     @precondition(lambda self: self.leases)
-    @rule(data=st.data(), outcome=st.sampled_from([Success(b"ok"), Failure("E"), Cancelled(), Released()]))
+    @rule(
+        data=st.data(), outcome=st.sampled_from([TaskSuccess(b"ok"), TaskFailure("E"), TaskCancelled(), TaskReleased()])
+    )
     def report(self, data: st.DataObject, outcome: TaskOutcome) -> None:
         place = data.draw(st.sampled_from(sorted(self.leases)))
         leased, job = self.leases.pop(place), self.oracle.jobs[place]
         self.run(self.world.report(leased, outcome))
         match outcome:
-            case Success():
+            case TaskSuccess():
                 self.oracle.succeed(job, self.world.now)
-            case Failure():
+            case TaskFailure():
                 self.oracle.fail(job, self.world.now)
-            case Released():
+            case TaskReleased():
                 self.oracle.release(job, self.world.now)
-            case Cancelled():
+            case TaskCancelled():
                 self.oracle.end(job, JobStatus.CANCELLED)
                 self.oracle.grant(self.world.now)
 
@@ -247,7 +249,7 @@ class SlateMachine(ShardMachine):
     """The same on SlateDB, through the ledger that the broker has: every opening fences the one before."""
 
     def made_world(self) -> World:
-        self.store = self.run(ShardStore.open("memory://", SETTINGS))
+        self.store = self.run(SlateShardStore.open("memory://", SETTINGS))
         return SlateWorld(self.store)
 
     @initialize()

@@ -6,14 +6,14 @@ from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.jobs import keys
 from argosy.jobs.model import (
     AFTER_FAILED,
-    Cancelled,
     ConcurrencyLimit,
-    Failure,
     JobStatus,
     NewJob,
     Schedule,
     ShardOptions,
-    Success,
+    TaskCancelled,
+    TaskFailure,
+    TaskSuccess,
 )
 from tests.jobs.shard.builders import NOW, T, World, new_job
 
@@ -27,17 +27,17 @@ async def test_a_job_runs_after_all_it_waits_for_have_succeeded(world: World) ->
     third = await world.put(after=(first, second))
     leased = await world.lease()
     assert {each.job.id for each in leased} == {first, second}
-    await world.report(leased[0], Success())
+    await world.report(leased[0], TaskSuccess())
     await world.pass_time(0)
     assert await world.lease() == []
-    await world.report(leased[1], Success())
+    await world.report(leased[1], TaskSuccess())
     await world.pass_time(0)
     assert (await world.lease_one()).job.id == third
 
 
-@pytest.mark.parametrize("outcome", [Failure("E"), Cancelled()])
+@pytest.mark.parametrize("outcome", [TaskFailure("E"), TaskCancelled()])
 async def test_a_job_fails_with_one_it_was_to_run_after_and_so_do_those_after_it(
-    world: World, outcome: Failure | Cancelled
+    world: World, outcome: TaskFailure | TaskCancelled
 ) -> None:
     first = await world.put()
     second = await world.put(after=(first,))
@@ -51,14 +51,14 @@ async def test_a_job_fails_with_one_it_was_to_run_after_and_so_do_those_after_it
 
 async def test_what_is_done_already_is_not_waited_for(world: World) -> None:
     first = await world.put()
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     second = await world.put(after=(first,))
     assert (await world.lease_one()).job.id == second
 
 
 async def test_a_job_after_one_that_failed_fails_at_once(world: World) -> None:
     first = await world.put()
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     second = await world.put(after=(first,))
     assert await world.status(second) == JobStatus.FAILED
     await world.shard.restart(T, second)
@@ -74,7 +74,7 @@ async def test_a_job_after_one_that_is_not_there_is_refused(world: World) -> Non
 async def test_waiting_survives_a_crash_between_the_end_of_one_and_the_start_of_the_other(world: World) -> None:
     first = await world.put()
     second = await world.put(after=(first,))
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     await world.reopen()
     await world.pass_time(0)
     assert (await world.lease_one()).job.id == second
@@ -83,7 +83,7 @@ async def test_waiting_survives_a_crash_between_the_end_of_one_and_the_start_of_
 async def test_deleting_a_job_first_tells_those_who_wait_for_it(world: World) -> None:
     first = await world.put()
     second = await world.put(after=(first,))
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     await world.shard.delete(T, first)
     assert (await world.lease_one()).job.id == second
 
@@ -104,7 +104,7 @@ async def test_a_job_that_waited_goes_through_its_limits(world: World) -> None:
     first = await world.put(limits=(ConcurrencyLimit("one", 1),))
     second = await world.put(after=(first,), limits=(ConcurrencyLimit("one", 1),))
     await world.put(limits=(ConcurrencyLimit("one", 1),), start_at_ms=NOW - 1)
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     await world.pass_time(0)
     leased = await world.lease()
     assert len(leased) == 1
@@ -119,13 +119,13 @@ async def test_a_unique_key_answers_with_the_job_that_has_it(world: World) -> No
     assert await world.put(unique_key="u") == first
     assert await world.put(unique_key="u", tenant="other") != first
     for leased in await world.lease():
-        await world.report(leased, Success())
+        await world.report(leased, TaskSuccess())
     assert await world.put(unique_key="u") != first
 
 
 async def test_a_unique_key_is_kept_for_its_time_after_the_job_is_done(world: World) -> None:
     first = await world.put(unique_key="u", unique_for_ms=1_000)
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     await world.pass_time(999)
     assert await world.put(unique_key="u") == first
     await world.reopen()
@@ -222,7 +222,7 @@ async def kept_for(retention_ms: int) -> World:
 async def test_a_done_job_is_forgotten_when_its_time_is_up() -> None:
     world = await kept_for(1_000)
     job = await world.put(metadata={"k": "v"})
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     await world.pass_time(999)
     assert await world.status(job) == JobStatus.SUCCEEDED
     await world.pass_time(1)
@@ -235,7 +235,7 @@ async def test_a_job_says_itself_how_long_it_is_kept() -> None:
     world = await kept_for(1_000)
     long, short = await world.put(retention_ms=5_000), await world.put(retention_ms=10)
     for leased in await world.lease():
-        await world.report(leased, Success())
+        await world.report(leased, TaskSuccess())
     await world.reopen()
     await world.pass_time(10)
     assert [view.job.id for view in await world.shard.find(T)] == [long]
@@ -259,7 +259,7 @@ async def test_a_restarted_job_is_not_forgotten() -> None:
 async def test_a_longer_setting_holds_for_jobs_that_are_done_already() -> None:
     world = await kept_for(1_000)
     job = await world.put()
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     world.options = ShardOptions(retention_ms=5_000)
     await world.reopen()
     await world.pass_time(1_000)
@@ -296,7 +296,7 @@ async def test_many_are_forgotten_in_bounded_steps() -> None:
     world = await kept_for(1_000)
     for _ in range(250):
         await world.put()
-    await world.shard.report([(each.task.id, Success()) for each in await world.lease(1_000)])
+    await world.shard.report([(each.task.id, TaskSuccess()) for each in await world.lease(1_000)])
     world.now += 1_000
     await world.shard.tick()
     assert len(await world.shard.find(T, limit=1_000)) == 150

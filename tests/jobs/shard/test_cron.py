@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.jobs.shard.cron import parse
+from argosy.jobs.shard.cron_schedules import parse_cron
 
 BERLIN = "Europe/Berlin"
 
@@ -20,7 +20,7 @@ def ms(text: str, zone: str = "UTC") -> int:
 
 def start_times(cron: str, after: str, count: int, zone: str = "UTC") -> list[str]:
     """In UTC, without the year's first digits."""
-    schedule, at, found = parse(cron, zone), ms(after, zone), []
+    schedule, at, found = parse_cron(cron, zone), ms(after, zone), []
     for _ in range(count):
         at = schedule.next_after(at)
         found.append(datetime.fromtimestamp(at / 1000, ZoneInfo("UTC")).strftime("%m-%d %H:%M"))
@@ -60,8 +60,8 @@ def test_a_skipped_time_of_a_schedule_for_every_minute_does_not_run() -> None:
 def test_a_search_that_starts_in_the_repeated_hour_does_not_go_back() -> None:
     # 01:05 UTC is 02:05 in Berlin for the second time.
     at = ms("2024-10-27T01:05:00")
-    assert parse("30 2 * * *", BERLIN).next_after(at) == ms("2024-10-28T01:30:00")
-    assert parse("0-59 2 * * *", BERLIN).next_after(at) == ms("2024-10-28T01:00:00")
+    assert parse_cron("30 2 * * *", BERLIN).next_after(at) == ms("2024-10-28T01:30:00")
+    assert parse_cron("0-59 2 * * *", BERLIN).next_after(at) == ms("2024-10-28T01:00:00")
 
 
 def test_a_time_the_clocks_show_twice_counts_once() -> None:
@@ -87,20 +87,20 @@ def test_a_schedule_for_every_hour_neither_pauses_nor_catches_up_when_clocks_are
 )  # fmt: skip
 def test_what_is_no_schedule_is_refused(cron: str) -> None:
     with pytest.raises(Invalid):
-        parse(cron)
+        parse_cron(cron)
 
 
 @pytest.mark.parametrize("cron", ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 30-31 feb */2"])
 def test_a_schedule_that_never_comes_round_is_refused(cron: str) -> None:
     with pytest.raises(Invalid, match="never matches a date: change its day or month"):
-        parse(cron).next_after(ms("2024-01-01T00:00:00"))
+        parse_cron(cron).next_after(ms("2024-01-01T00:00:00"))
 
 
 def test_a_rare_schedule_is_found_within_the_time_an_event_loop_can_spare() -> None:
     began = time.process_time()
-    assert parse("* * */7 9 2").next_after(ms("2026-11-18T00:00:00")) == ms("2037-09-01T00:00:00")
+    assert parse_cron("* * */7 9 2").next_after(ms("2026-11-18T00:00:00")) == ms("2037-09-01T00:00:00")
     # 29 February is a Sunday every 28 years, and every 40 across 2100, which is no leap year.
-    assert parse("0 0 29 2 */7").next_after(ms("2088-03-01T00:00:00")) == ms("2128-02-29T00:00:00")
+    assert parse_cron("0 0 29 2 */7").next_after(ms("2088-03-01T00:00:00")) == ms("2128-02-29T00:00:00")
     assert time.process_time() - began < 0.2
 
 
@@ -111,7 +111,7 @@ def test_a_range_of_one_value_with_a_step_is_that_value() -> None:
 @pytest.mark.parametrize("cron", ["0 0 L * *", "0 0 LW * *", "0 0 * * 5L", "0 0 * * 1#2"])
 def test_extensions_of_the_library_are_not_part_of_the_syntax(cron: str) -> None:
     with pytest.raises(Invalid, match="must be between"):
-        parse(cron)
+        parse_cron(cron)
 
 
 def fields(least: int, most: int) -> st.SearchStrategy[tuple[str, frozenset[int]]]:
@@ -161,7 +161,7 @@ def test_the_next_round_is_the_first_minute_that_matches(
             expected = expected.replace(minute=0) + timedelta(hours=1)
         else:
             expected += timedelta(minutes=1)
-    cron = parse(" ".join(text for text, _ in (minute, hour, day, month, weekday)))
+    cron = parse_cron(" ".join(text for text, _ in (minute, hour, day, month, weekday)))
     try:
         found = cron.next_after(at)
     except Invalid:
@@ -176,7 +176,7 @@ def test_the_next_round_is_the_first_minute_that_matches(
     zone=st.sampled_from(["UTC", BERLIN, "America/New_York", "Antarctica/Troll", "Asia/Kathmandu", "Asia/Beirut"]),
 )
 def test_the_next_round_is_later_and_none_is_left_out_between(at: int, cron: str, zone: str) -> None:
-    schedule = parse(cron, zone)
+    schedule = parse_cron(cron, zone)
     following = schedule.next_after(at)
     assert following > at
     assert schedule.next_after(following - 1) == following
@@ -189,4 +189,4 @@ def test_the_next_round_is_later_and_none_is_left_out_between(at: int, cron: str
 )
 def test_a_shift_by_half_an_hour_never_leads_back(at: int, cron: str) -> None:
     """On that day rounds may be left out (docs/jobs.md), but time always goes on."""
-    assert parse(cron, "Australia/Lord_Howe").next_after(at) > at
+    assert parse_cron(cron, "Australia/Lord_Howe").next_after(at) > at

@@ -7,12 +7,12 @@ from argosy.jobs.model import (
     LEASE_MS,
     RATE_LIMITED,
     ConcurrencyLimit,
-    Failure,
     JobStatus,
     RateLimit,
     RateLimitRetry,
     RetryPolicy,
-    Success,
+    TaskFailure,
+    TaskSuccess,
 )
 from argosy.jobs.shard.rows import decode_task, scheduled_task_key
 from argosy.throttle.limits.model import RateLimitResponse, Status
@@ -43,13 +43,13 @@ async def test_04_a_cancelled_job_that_fails_is_not_tried_again(world: World) ->
     job = await world.put(retry=RETRY)
     leased = await world.lease_one()
     await world.shard.cancel(T, job)
-    await world.report(leased, Failure("E"))
+    await world.report(leased, TaskFailure("E"))
     assert await world.status(job) == JobStatus.CANCELLED
 
 
 async def test_05_a_restarted_job_goes_through_its_limits(world: World) -> None:
     job = await world.put(limits=(ONE,))
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     await world.put(limits=(ONE,))
     await world.shard.restart(T, job)
     leased = await world.lease()
@@ -61,7 +61,7 @@ async def test_05_a_restarted_job_goes_through_its_limits(world: World) -> None:
 async def test_05_a_restarted_job_has_its_rate_checked(world: World) -> None:
     job = await world.put(limits=(RateLimit("n", "k", 1, 1_000),))
     await world.pass_time(0)
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     await world.shard.restart(T, job)
     assert await world.lease() == []
     await world.pass_time(0)
@@ -108,7 +108,7 @@ async def test_09_after_a_rate_retry_the_state_names_the_task(world: World, call
 
 async def test_10_leasing_a_job_by_name_frees_its_slots_and_knows_its_relative_attempt(world: World) -> None:
     job = await world.put(limits=(ONE,), retry=RetryPolicy(retry_count=3))
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     await world.pass_time(0)
     assert world.shard.queues.slots.count((T, "one")) == 1
     leased = await world.shard.lease_job(T, job, "w")
@@ -118,7 +118,7 @@ async def test_10_leasing_a_job_by_name_frees_its_slots_and_knows_its_relative_a
 
 async def test_11_a_deleted_job_leaves_no_attempts_to_whoever_uses_its_id_next(world: World) -> None:
     job = await world.put(id="again")
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     await world.shard.delete(T, job)
     await world.put(id="again")
     assert (await world.view(job)).attempts == ()
@@ -139,19 +139,19 @@ async def test_13_the_time_of_enqueueing_is_the_time_of_enqueueing(world: World)
 
 async def test_14_the_first_retry_waits_the_initial_interval_times_the_factor_as_users_see_it(world: World) -> None:
     job = await world.put(retry=RetryPolicy(1, 100, 10_000, False, 3.0))
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     assert (await world.view(job)).state.next_start_at == NOW + 300
 
 
 async def test_14_a_longest_interval_of_0_means_no_wait(world: World) -> None:
     job = await world.put(retry=RetryPolicy(1, 100, 0))
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     assert (await world.view(job)).state.next_start_at == NOW
 
 
 async def test_15_a_report_can_be_held_to_its_worker(world: World) -> None:
     await world.put()
     leased = await world.lease_one(worker="mine")
-    (error,) = await world.shard.report([(leased.task.id, Success())], worker="other")
+    (error,) = await world.shard.report([(leased.task.id, TaskSuccess())], worker="other")
     assert isinstance(error, Conflict)
     assert str(error) == "lease owner mismatch"

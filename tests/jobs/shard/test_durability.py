@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Conflict, Fenced, Unavailable
-from argosy.jobs.model import Cancelled, ConcurrencyLimit, Failure, JobStatus, RetryPolicy, Success
+from argosy.jobs.model import ConcurrencyLimit, JobStatus, RetryPolicy, TaskCancelled, TaskFailure, TaskSuccess
 from argosy.jobs.shard.audit import audit
 from tests.jobs.shard.builders import T, World, new_job, turns
 
@@ -179,10 +179,10 @@ async def _some_call(
                     finished[job] = JobStatus.CANCELLED
         case "report":
             running = {task_id: each.job.id for task_id, each in shard.queues.leases.by_task.items() if each.job}
-            outcome = data.draw(st.sampled_from([Success(), Failure("E"), Cancelled()]))
+            outcome = data.draw(st.sampled_from([TaskSuccess(), TaskFailure("E"), TaskCancelled()]))
             if running:
                 task_id = data.draw(st.sampled_from(sorted(running)))
-                if await shard.report([(task_id, outcome)]) == [None] and isinstance(outcome, Success):
+                if await shard.report([(task_id, outcome)]) == [None] and isinstance(outcome, TaskSuccess):
                     finished[running[task_id]] = JobStatus.SUCCEEDED
         case "expire":
             world.now += data.draw(st.sampled_from([1, 20_000]))

@@ -3,7 +3,16 @@
 import pytest
 
 from argosy.base.errors import Conflict, Gone, Invalid
-from argosy.jobs.model import Attempt, AttemptStatus, Failure, ImportedJob, JobStatus, NewJob, RetryPolicy, Success
+from argosy.jobs.model import (
+    Attempt,
+    AttemptStatus,
+    ImportedJob,
+    JobStatus,
+    NewJob,
+    RetryPolicy,
+    TaskFailure,
+    TaskSuccess,
+)
 from tests.jobs.shard.builders import NOW, T, World, new_job
 
 
@@ -12,7 +21,7 @@ async def three_done(world: World) -> list[str]:
     done = []
     for at in range(3):
         done.insert(0, await world.put(metadata={"colour": "red" if at else "blue"}))
-        await world.report(await world.lease_one(), Success())
+        await world.report(await world.lease_one(), TaskSuccess())
         world.now += 1
     return done
 
@@ -104,7 +113,7 @@ async def test_a_running_job_refuses_the_whole_import_and_a_succeeded_one_its_ow
     with pytest.raises(Conflict, match="running"):
         await world.shard.import_jobs([imported(id="other"), imported(attempt())])
     assert await world.lease() == []
-    await world.report(leased, Success())
+    await world.report(leased, TaskSuccess())
     answers = await world.shard.import_jobs([imported(id="other"), imported(attempt(), attempt())])
     assert answers[0] == JobStatus.SCHEDULED
     assert isinstance(answers[1], Conflict)
@@ -127,6 +136,6 @@ async def test_an_import_that_cannot_be_is_refused_in_its_place(world: World, ba
 
 async def test_a_failed_job_is_imported_again_and_goes_on(world: World) -> None:
     await world.put(id="i")
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     tried = (await world.view("i")).attempts
     assert await world.shard.import_jobs([imported(*tried, attempt(at=9), retries=2)]) == [JobStatus.SCHEDULED]

@@ -8,14 +8,14 @@ from argosy.base.errors import Conflict, NotFound, Unavailable
 from argosy.jobs.model import (
     LEASE_MS,
     ConcurrencyLimit,
-    Failure,
     FloatingLimit,
     JobStatus,
     Limit,
     RateLimit,
     RateLimitRetry,
     RetryPolicy,
-    Success,
+    TaskFailure,
+    TaskSuccess,
 )
 from argosy.jobs.shard.limit_chain import GRANTS_MAX
 from argosy.throttle.limits.model import Behavior, RateLimitResponse, Status
@@ -38,7 +38,7 @@ async def test_no_more_jobs_run_than_the_limit_says(world: World) -> None:
     leased = await world.lease()
     assert [each.job.id for each in leased] == jobs[:2]
     assert leased[0].task.held == ("two",)
-    await world.report(leased[0], Success())
+    await world.report(leased[0], TaskSuccess())
     assert [each.job.id for each in await world.lease()] == jobs[2:3]
 
 
@@ -53,7 +53,7 @@ async def test_slots_are_granted_by_start_then_priority_then_id(world: World) ->
     for _ in range(5):
         leased = await world.lease_one()
         seen.append(leased.job.id)
-        await world.report(leased, Success())
+        await world.report(leased, TaskSuccess())
     assert seen == [running, "urgent", "a", "b", "late"]
 
 
@@ -103,12 +103,12 @@ async def test_a_retry_lets_others_run_during_its_back_off(world: World) -> None
     retry = RetryPolicy(retry_count=1, initial_interval_ms=500, max_interval_ms=1_000)
     first = await world.put(limits=(ONE,), retry=retry)
     second = await world.put(limits=(ONE,))
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     leased = await world.lease_one()
     assert leased.job.id == second
     await world.pass_time(1_000)
     assert await world.lease() == []
-    await world.report(leased, Success())
+    await world.report(leased, TaskSuccess())
     assert (await world.lease_one()).job.id == first
 
 
@@ -136,7 +136,7 @@ async def test_all_slots_of_a_tenant_are_freed_in_an_emergency(world: World) -> 
     assert [each.job.id for each in await world.lease()] == [second]
     assert world.shard.queues.slots.count(("other", "one")) == 1
     for each in leased:
-        await world.report(each, Success())
+        await world.report(each, TaskSuccess())
 
 
 async def test_a_waiting_request_survives_reopening(world: World) -> None:
@@ -144,7 +144,7 @@ async def test_a_waiting_request_survives_reopening(world: World) -> None:
     second = await world.put(limits=(ONE,))
     leased = await world.lease_one()
     await world.reopen()
-    await world.report(leased, Success())
+    await world.report(leased, TaskSuccess())
     assert (await world.lease_one()).job.id == second
 
 
@@ -293,7 +293,7 @@ async def test_a_refresh_nobody_has_leased_cannot_be_reported(world: World) -> N
     with pytest.raises(NotFound, match="lease not found"):
         await world.shard.report_refresh("nothing", 3)
     task_id = await waiting_for_a_refresh(world)
-    (error,) = await world.shard.report([(task_id, Success())])
+    (error,) = await world.shard.report([(task_id, TaskSuccess())])
     assert isinstance(error, NotFound)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
-from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Schedule, ShardOptions, Success
+from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Schedule, ShardOptions, TaskSuccess
 from argosy.jobs.shard import shard as shard_module
 from argosy.jobs.shard.shard import ShardService
 from tests.jobs.shard.builders import Limiter, StagedStore, T, new_job
@@ -122,7 +122,7 @@ async def test_those_who_wait_for_another_job_are_told_by_themselves(live: Live)
     await live.shard.enqueue([new_job(id="a"), new_job(id="b", after=("a",))])
     (leased,), _ = await live.shard.lease("g", "w", 1)
     (call,) = await waiting(live, 1)
-    await live.shard.report([(leased.task.id, Success())])
+    await live.shard.report([(leased.task.id, TaskSuccess())])
     assert [each.job.id for each in (await call)[0]] == ["b"]
 
 
@@ -152,7 +152,7 @@ async def test_a_fenced_shard_stops_at_once_and_tells_who_waits(live: Live) -> N
     for call in (enqueued, *calls):
         with pytest.raises(Fenced):
             await call
-    await live.shard.wait_over()
+    await live.shard.wait_stopped()
     assert isinstance(live.shard.over, Fenced)
 
 

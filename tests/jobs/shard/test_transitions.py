@@ -8,15 +8,15 @@ from argosy.jobs.model import (
     WORKER_CRASHED,
     WORKER_STOPPED,
     AttemptStatus,
-    Cancelled,
     ConcurrencyLimit,
-    Failure,
     FloatingLimit,
     JobStatus,
     RateLimit,
-    Released,
     RetryPolicy,
-    Success,
+    TaskCancelled,
+    TaskFailure,
+    TaskReleased,
+    TaskSuccess,
 )
 from tests.jobs.shard.builders import NOW, T, World, new_job
 
@@ -30,7 +30,7 @@ async def test_a_job_is_scheduled_runs_and_succeeds(world: World) -> None:
     assert (leased.job.payload, leased.task.attempt) == (b"work", 1)
     assert (leased.lease_ms, leased.is_last_attempt) == (LEASE_MS, True)
     assert await world.status(job) == JobStatus.RUNNING
-    await world.report(leased, Success(b"done"))
+    await world.report(leased, TaskSuccess(b"done"))
     view = await world.view(job)
     assert view.state.status == JobStatus.SUCCEEDED
     assert [(each.status, each.result) for each in view.attempts] == [(AttemptStatus.SUCCEEDED, b"done")]
@@ -38,7 +38,7 @@ async def test_a_job_is_scheduled_runs_and_succeeds(world: World) -> None:
 
 async def test_a_failure_without_a_policy_is_final_and_a_dead_letter(world: World) -> None:
     job = await world.put()
-    await world.report(await world.lease_one(), Failure("E", b"why"))
+    await world.report(await world.lease_one(), TaskFailure("E", b"why"))
     view = await world.view(job)
     assert (view.state.status, view.state.is_dead) == (JobStatus.FAILED, True)
     assert (view.attempts[0].error_code, view.attempts[0].error_data) == ("E", b"why")
@@ -50,27 +50,27 @@ async def test_retries_wait_longer_each_time_and_then_the_job_fails(world: World
     for attempt, delay_ms in ((1, 200), (2, 400)):
         leased = await world.lease_one()
         assert (leased.task.attempt, leased.task.relative_attempt, leased.is_last_attempt) == (attempt, attempt, False)
-        await world.report(leased, Failure("E"))
+        await world.report(leased, TaskFailure("E"))
         assert (await world.view(job)).state.next_start_at == world.now + delay_ms
         await world.pass_time(delay_ms - 1)
         assert await world.lease() == []
         await world.pass_time(1)
     leased = await world.lease_one()
     assert leased.is_last_attempt
-    await world.report(leased, Failure("E"))
+    await world.report(leased, TaskFailure("E"))
     assert await world.status(job) == JobStatus.FAILED
     assert [each.number for each in (await world.view(job)).attempts] == [1, 2, 3]
 
 
 async def test_a_released_task_is_retried_at_once_and_keeps_its_retries(world: World) -> None:
     job = await world.put()
-    await world.report(await world.lease_one(), Released())
+    await world.report(await world.lease_one(), TaskReleased())
     view = await world.view(job)
     assert (view.state.status, view.state.attempt, view.state.relative_attempt) == (JobStatus.SCHEDULED, 2, 1)
     assert (view.attempts[0].status, view.attempts[0].error_code) == (AttemptStatus.FAILED, WORKER_STOPPED)
     again = await world.lease_one()
     assert again.is_last_attempt
-    await world.report(again, Success())
+    await world.report(again, TaskSuccess())
     assert await world.status(job) == JobStatus.SUCCEEDED
 
 
@@ -107,8 +107,8 @@ async def test_a_heartbeat_of_another_worker_or_for_no_lease_is_refused_in_words
 async def test_a_second_report_finds_no_lease(world: World) -> None:
     await world.put()
     leased = await world.lease_one()
-    await world.report(leased, Success())
-    (error,) = await world.shard.report([(leased.task.id, Success())])
+    await world.report(leased, TaskSuccess())
+    (error,) = await world.shard.report([(leased.task.id, TaskSuccess())])
     assert isinstance(error, NotFound)
     assert str(error) == "lease not found"
 
@@ -116,7 +116,7 @@ async def test_a_second_report_finds_no_lease(world: World) -> None:
 async def test_many_outcomes_are_reported_at_once_each_in_its_place(world: World) -> None:
     jobs = [await world.put() for _ in range(3)]
     leased = await world.lease()
-    outcomes = [(leased[0].task.id, Success()), ("?", Success()), (leased[2].task.id, Failure("E"))]
+    outcomes = [(leased[0].task.id, TaskSuccess()), ("?", TaskSuccess()), (leased[2].task.id, TaskFailure("E"))]
     answers = await world.shard.report(outcomes)
     assert [type(answer) for answer in answers] == [type(None), NotFound, type(None)]
     assert {await world.status(job) for job in jobs} == {JobStatus.SUCCEEDED, JobStatus.RUNNING, JobStatus.FAILED}
@@ -125,20 +125,22 @@ async def test_many_outcomes_are_reported_at_once_each_in_its_place(world: World
 async def test_with_a_worker_named_only_its_own_leases_are_reported(world: World) -> None:
     await world.put()
     leased = await world.lease_one()
-    (error,) = await world.shard.report([(leased.task.id, Success())], worker="other")
+    (error,) = await world.shard.report([(leased.task.id, TaskSuccess())], worker="other")
     assert isinstance(error, Conflict)
-    assert await world.shard.report([(leased.task.id, Success())], worker="w") == [None]
+    assert await world.shard.report([(leased.task.id, TaskSuccess())], worker="w") == [None]
 
 
-@pytest.mark.parametrize("outcome", [Failure("\ud800"), Failure("x" * 2_000), Success(b"x" * ((16 << 20) + 1))])
+@pytest.mark.parametrize(
+    "outcome", [TaskFailure("\ud800"), TaskFailure("x" * 2_000), TaskSuccess(b"x" * ((16 << 20) + 1))]
+)
 async def test_an_outcome_that_cannot_be_kept_is_refused_and_the_lease_goes_on(
-    world: World, outcome: Failure | Success
+    world: World, outcome: TaskFailure | TaskSuccess
 ) -> None:
     await world.put()
     leased = await world.lease_one()
     (error,) = await world.shard.report([(leased.task.id, outcome)])
     assert isinstance(error, Invalid)
-    assert await world.shard.report([(leased.task.id, Success())]) == [None]
+    assert await world.shard.report([(leased.task.id, TaskSuccess())]) == [None]
 
 
 async def test_a_waiting_job_is_cancelled_at_once(world: World) -> None:
@@ -159,7 +161,7 @@ async def test_a_running_job_is_marked_and_its_worker_told(world: World) -> None
     assert (await world.shard.heartbeat("w", leased.task.id)).cancelled_at == NOW
     with pytest.raises(Conflict, match="job is already cancelled"):
         await world.shard.cancel(T, job)
-    await world.report(leased, Cancelled())
+    await world.report(leased, TaskCancelled())
     view = await world.view(job)
     assert (view.state.status, view.attempts[0].status) == (JobStatus.CANCELLED, AttemptStatus.CANCELLED)
 
@@ -168,12 +170,12 @@ async def test_a_cancelled_job_that_succeeds_all_the_same_has_succeeded(world: W
     job = await world.put()
     leased = await world.lease_one()
     await world.shard.cancel(T, job)
-    await world.report(leased, Success())
+    await world.report(leased, TaskSuccess())
     assert await world.status(job) == JobStatus.SUCCEEDED
 
 
-@pytest.mark.parametrize("outcome", [Success(), Failure("E")])
-async def test_a_final_job_cannot_be_cancelled(world: World, outcome: Success | Failure) -> None:
+@pytest.mark.parametrize("outcome", [TaskSuccess(), TaskFailure("E")])
+async def test_a_final_job_cannot_be_cancelled(world: World, outcome: TaskSuccess | TaskFailure) -> None:
     job = await world.put()
     await world.report(await world.lease_one(), outcome)
     with pytest.raises(Conflict, match="terminal state"):
@@ -192,12 +194,12 @@ async def test_nothing_can_be_done_to_a_job_that_is_not_there(world: World) -> N
 
 async def test_a_failed_job_is_restarted_with_its_retries_anew(world: World) -> None:
     job = await world.put(retry=RetryPolicy(retry_count=0))
-    await world.report(await world.lease_one(), Failure("E"))
+    await world.report(await world.lease_one(), TaskFailure("E"))
     await world.shard.restart(T, job)
     assert not (await world.view(job)).state.is_dead
     leased = await world.lease_one()
     assert (leased.task.attempt, leased.task.relative_attempt) == (2, 1)
-    await world.report(leased, Success())
+    await world.report(leased, TaskSuccess())
     assert [each.status for each in (await world.view(job)).attempts] == [AttemptStatus.FAILED, AttemptStatus.SUCCEEDED]
 
 
@@ -216,7 +218,7 @@ async def test_only_failed_and_cancelled_jobs_are_restarted(world: World) -> Non
     leased = await world.lease_one()
     with pytest.raises(Conflict, match="it is running"):
         await world.shard.restart(T, job)
-    await world.report(leased, Success())
+    await world.report(leased, TaskSuccess())
     with pytest.raises(Conflict, match="it is succeeded"):
         await world.shard.restart(T, job)
 
@@ -245,7 +247,7 @@ async def test_what_is_due_running_cancelled_or_done_is_not_expedited(world: Wor
     leased = await world.lease_one()
     with pytest.raises(Conflict, match="it is running"):
         await world.shard.expedite(T, job)
-    await world.report(leased, Cancelled())
+    await world.report(leased, TaskCancelled())
     with pytest.raises(Conflict, match="it is cancelled"):
         await world.shard.expedite(T, job)
 
@@ -264,7 +266,7 @@ async def test_only_a_final_job_is_deleted_and_deleting_again_is_fine(world: Wor
     job = await world.put(metadata={"k": "v"})
     with pytest.raises(Conflict, match="it is scheduled"):
         await world.shard.delete(T, job)
-    await world.report(await world.lease_one(), Success())
+    await world.report(await world.lease_one(), TaskSuccess())
     await world.shard.delete(T, job)
     await world.shard.delete(T, job)
     assert await world.shard.find(T) == []
@@ -327,7 +329,7 @@ async def test_too_many_at_once_are_refused_whole(world: World) -> None:
     with pytest.raises(Invalid, match="1000"):
         await world.shard.enqueue([new_job()] * 1_001)
     with pytest.raises(Invalid, match="1000"):
-        await world.shard.report([("t", Success())] * 1_001)
+        await world.shard.report([("t", TaskSuccess())] * 1_001)
     with pytest.raises(Invalid, match="tasks_max"):
         await world.shard.lease("g", "w", 1_001)
     assert await world.shard.find(T) == []

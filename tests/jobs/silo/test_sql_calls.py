@@ -9,13 +9,12 @@ import pytest
 
 from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
-from argosy.jobs.api.grpc import silo_service
 from argosy.jobs.rpc.call_context import Access, Tenancy
-from argosy.jobs.rpc.server import CallInterceptor, RpcServer
+from argosy.jobs.rpc.server import CallInterceptor, RpcServer, silo_service
 from argosy.jobs.silo import silo_pb2 as pb
+from argosy.jobs.silo.calls import ArrowEncoder
 from argosy.jobs.silo.diagnostics import ProcessDiagnostics
-from argosy.jobs.silo.sql_calls import ArrowEncoder
-from argosy.jobs.sql.service import SqlEngine
+from argosy.jobs.sql.engine import SqlEngine
 from argosy.jobs.sql.tables import SqlLimits, SqlResult
 from tests.jobs.rpc.stage import ELSEWHERE, HERE, HOST, PATIENCE_S, Node, Stage, refused, staged, told
 

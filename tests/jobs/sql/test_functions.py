@@ -1,6 +1,6 @@
 """Functions on lists and maps, as statements of existing clients use them."""
 
-from argosy.jobs.sql.functions import array_any_value, array_contains, element_at, starts_with
+from argosy.jobs.sql.engine import array_any_value, array_contains, element_at, starts_with
 
 
 def test_a_map_has_a_list_of_values_under_a_key() -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from argosy.base.clock import Random, SystemClock, seeded_random
 from argosy.base.errors import Invalid, Throttled
-from argosy.jobs.model import ConcurrencyLimit, Failure, FloatingLimit, NewJob, RateLimit
-from argosy.jobs.sql.service import SqlEngine, _Statement
+from argosy.jobs.model import ConcurrencyLimit, FloatingLimit, NewJob, RateLimit, TaskFailure
+from argosy.jobs.sql.engine import SqlEngine, _Statement
 from argosy.jobs.sql.tables import SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
 from tests.jobs.rpc.stage import HERE, NOW, Node
 
@@ -66,7 +66,7 @@ async def fill(node: Node) -> None:
     assert leased.job.id == "runs"
     await shard.enqueue([NewJob("other", b"", "acme", "fails")])
     [leased], _ = await shard.lease("other", "w", 10)
-    await shard.report([(leased.task.id, Failure("X"))])
+    await shard.report([(leased.task.id, TaskFailure("X"))])
     await shard.enqueue([NewJob("bulk", b"", "zeta", f"z{at}", metadata={"who": "ann"}) for at in range(10)])
 
 

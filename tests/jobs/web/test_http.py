@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from argosy.base.errors import NotOwner, Unavailable
 from argosy.jobs import JobsClient
 from argosy.jobs.rpc.call_context import Access
-from argosy.jobs.sdk.grpc import GrpcLinks
+from argosy.jobs.sdk.links import GrpcLinks
 from argosy.jobs.sdk.local_links import LocalLink, LocalLinks
 from argosy.jobs.sdk.router import ShardRouter
 from argosy.jobs.web import http

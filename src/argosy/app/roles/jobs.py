@@ -12,16 +12,14 @@ from argosy.app.stores import connect_store
 from argosy.base import logs
 from argosy.base.backends.servers import free_ports
 from argosy.base.errors import Invalid
-from argosy.jobs.api.grpc import serve
-from argosy.jobs.backends.settings import ShardStoreSettings
 from argosy.jobs.backends.shard_map_store import open_shard_map_store
 from argosy.jobs.backends.shard_store import SlateShardStore
-from argosy.jobs.cluster.service import JobsNode
+from argosy.jobs.cluster.node import JobsNode
 from argosy.jobs.embedded import lock_dir, open_limits
 from argosy.jobs.rpc.call_context import Access
-from argosy.jobs.rpc.server import server_credentials
+from argosy.jobs.rpc.server import serve, server_credentials
 from argosy.jobs.sdk.client import JobsClient
-from argosy.jobs.settings import JobsSettings
+from argosy.jobs.settings import JobsSettings, ShardStoreSettings
 from argosy.jobs.web.http import jobs_routes
 from argosy.ownership.http import ownership_routes
 from argosy.ownership.settings import OwnershipSettings

@@ -8,7 +8,7 @@ from pathlib import Path
 from argosy.base.errors import ArgosyError
 from argosy.bench.fleet.members import UP_S_MAX, Member, until, until_seen
 from argosy.jobs import JobsClient
-from argosy.jobs.sdk.ports import SILO, RpcMethod
+from argosy.jobs.sdk.links import SILO, RpcMethod
 from argosy.jobs.silo import silo_pb2 as silo
 
 NODE = RpcMethod(SILO, "GetNodeInfo", silo.GetNodeInfoResponse)

@@ -12,7 +12,7 @@ from argosy.bench.jobs.broker import broker_in
 from argosy.jobs import JobsClient
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.model import NewJob
-from argosy.jobs.sdk.ports import LEASE
+from argosy.jobs.sdk.links import LEASE
 
 GROUP = "due"
 AHEAD_S = 0.5  # when a job is put, until it is due

@@ -12,8 +12,7 @@ from argosy.bench.jobs import figures
 from argosy.bench.jobs.broker import broker_in
 from argosy.jobs import JobsClient
 from argosy.jobs.model import NewJob
-from argosy.jobs.sdk.grpc import GrpcLinks
-from argosy.jobs.sdk.ports import SILO, RpcMethod
+from argosy.jobs.sdk.links import SILO, GrpcLinks, RpcMethod
 from argosy.jobs.silo import silo_pb2 as silo
 
 GROUP = "bench"

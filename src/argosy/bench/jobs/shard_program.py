@@ -18,8 +18,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from argosy.base.clock import SystemClock, system_random
-from argosy.jobs.backends.shard_store import ShardStore
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.backends.shard_store import SlateShardStore
+from argosy.jobs.group_commit import GroupCommitStore
 from argosy.jobs.model import NewJob, Schedule
 from argosy.jobs.shard.shard import ShardService
 from argosy.throttle.limits.factory import open_limiter
@@ -43,7 +43,7 @@ async def opened(
 ) -> AsyncIterator[tuple[ShardService, float, int]]:
     """The shard, how long it took to open, and by how many bytes this process has grown meanwhile."""
     clock = SystemClock()
-    shards = await ShardStore.open(f"file://{folder}")
+    shards = await SlateShardStore.open(f"file://{folder}")
     limiter = await open_limiter("memory://", clock=clock)
     before_bytes, began = resident_bytes(), time.monotonic()
     store = GroupCommitStore(await shards.shard(SHARD))

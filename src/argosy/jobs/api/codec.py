@@ -4,15 +4,15 @@ from argosy.base.errors import ArgosyError, Invalid
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.model import (
     PRIORITY_DEFAULT,
-    Cancelled,
-    Failure,
     JobView,
     LeasedTask,
     NewJob,
-    Released,
     Schedule,
-    Success,
+    TaskCancelled,
+    TaskFailure,
     TaskOutcome,
+    TaskReleased,
+    TaskSuccess,
 )
 from argosy.jobs.rpc.status import OWNER_ADDRESS, Code, call_error
 from argosy.jobs.silo import codec as silo
@@ -90,13 +90,13 @@ def to_task(leased: LeasedTask, shard: str) -> pb.LeasedTask:
 def from_outcome(outcome: pb.TaskOutcome) -> TaskOutcome:
     match outcome.WhichOneof("outcome"):
         case "success":
-            return Success(outcome.success)
+            return TaskSuccess(outcome.success)
         case "failure":
-            return Failure(outcome.failure.code, outcome.failure.data)
+            return TaskFailure(outcome.failure.code, outcome.failure.data)
         case "cancelled":
-            return Cancelled()
+            return TaskCancelled()
         case "released":
-            return Released()
+            return TaskReleased()
     raise Invalid("an outcome is required: success, failure, cancelled or released")
 
 

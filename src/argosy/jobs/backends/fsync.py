@@ -19,7 +19,7 @@ _DESCRIBING = ("manifest", "compactions")  # small numbered files, of which the 
 _OTHERS = ("compacted", "compactions", "manifest")  # what is named comes before what names it
 
 
-class FolderSync:
+class DirSync:
     """Keeps track of what has been synced in one shard's folder. Its calls block: run them in a thread, one at a time.
 
     `sync_names` may run beside `sync_files`: what both are about to sync has its name already.

@@ -10,11 +10,10 @@ from contextlib import suppress
 
 from argosy.base.errors import ArgosyError, Conflict, Fenced, NotFound, Unavailable
 from argosy.base.kv import Batch, MemoryKV
-from argosy.jobs.broker import StorageInfo
-from argosy.jobs.ports import Changes
+from argosy.jobs.ports import Changes, StorageInfo
 
 
-async def at_once() -> None:
+async def no_delay() -> None:
     """The delay of a disk that has none."""
 
 
@@ -26,7 +25,7 @@ def after(delay_s: Callable[[], float]) -> Callable[[], Awaitable[None]]:
 class MemoryDisk:
     """What outlives a crash: the durable rows, and who is the writer."""
 
-    def __init__(self, *, delay: Callable[[], Awaitable[None]] = at_once) -> None:
+    def __init__(self, *, delay: Callable[[], Awaitable[None]] = no_delay) -> None:
         self.delay = delay  # awaited for each batch before it is durable
         self.call_error: str | None = None  # set it, and the disk takes nothing more
         self._rows = MemoryKV()
@@ -145,7 +144,7 @@ COPY_ROWS = 1000
 class MemoryShardStore:
     """Implements the cluster's `ShardStore`."""
 
-    def __init__(self, *, delay: Callable[[], Awaitable[None]] = at_once) -> None:
+    def __init__(self, *, delay: Callable[[], Awaitable[None]] = no_delay) -> None:
         self.disks: dict[str, MemoryDisk] = {}
         self._delay = delay
 

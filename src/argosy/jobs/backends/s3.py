@@ -22,7 +22,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import S3Store
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, Unavailable
-from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.settings import ShardStoreSettings
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential

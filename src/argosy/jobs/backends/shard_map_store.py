@@ -15,9 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.jobs.backends.s3 import S3Bucket, bucket_of
-from argosy.jobs.backends.settings import ShardStoreSettings
-from argosy.jobs.cluster.ports import ShardMapStore
-from argosy.jobs.cluster.shardmap import ShardMap, decode_map, encode_map
+from argosy.jobs.cluster.shard_map import ShardMap, ShardMapStore, decode_map, encode_map
+from argosy.jobs.settings import ShardStoreSettings
 
 VERSIONS_MAX = 99_999_999
 

@@ -32,10 +32,10 @@ from slatedb.uniffi import (  # type: ignore[import-untyped]
 from argosy.base import logs
 from argosy.base.errors import ArgosyError, Fenced, Invalid, Unavailable
 from argosy.base.kv import Batch, check_key, check_keys, check_limit
-from argosy.jobs.backends.fsync import FolderSync
-from argosy.jobs.backends.settings import ShardStoreSettings
+from argosy.jobs.backends.fsync import DirSync
 from argosy.jobs.backends.slatedb_fastcopy import copier
 from argosy.jobs.ports import Changes
+from argosy.jobs.settings import ShardStoreSettings
 
 SlateError: type[Exception] = Error
 
@@ -89,7 +89,7 @@ class SlateKV:
         name: str,
         settings: ShardStoreSettings,
         may_serve: Callable[[], bool] = always,
-        sync: FolderSync | None = None,
+        sync: DirSync | None = None,
         threads: Executor | None = None,
     ) -> None:
         self._db = db
@@ -214,7 +214,7 @@ class SlateKV:
             # Side by side, because in turn each would wait for the disk by itself.
             await asyncio.gather(self._in_thread(self._sync.sync_files), self._in_thread(self._sync.sync_names))
 
-    async def _sync_periodically(self, sync: FolderSync) -> None:
+    async def _sync_periodically(self, sync: DirSync) -> None:
         """Tables and manifests appear on SlateDB's own time, also when nobody writes."""
         while self._failure is None:
             await asyncio.sleep(SYNC_S)

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from argosy.base.errors import ArgosyError, Conflict, Fenced, NotOwner
-from argosy.jobs.cluster.shardmap import HashRange, check_tenant_name
+from argosy.jobs.cluster.shard_map import HashRange, check_tenant_name
 from argosy.jobs.model import ImportedJob, NewJob, Schedule
 from argosy.jobs.ports import ShardCalls
 
@@ -54,7 +54,7 @@ class LeaseGuard:
                     "refresh topology and retry"
                 )
 
-    def fenced(self) -> NotOwner:
+    def report_fenced(self) -> NotOwner:
         """Reports that another writer has the shard; returns the error for the caller."""
         self.on_fenced()
         return NotOwner(f"shard {self._shard_id} has been taken over by another node: refresh and retry")
@@ -92,7 +92,7 @@ def _guarded(call: Call[P, R], tenants: Callable[..., Iterable[str]], *, is_read
         try:
             result: R = await getattr(self.shard, name)(*args, **kwargs)
         except Fenced as why:
-            raise guard.fenced() from why
+            raise guard.report_fenced() from why
         if is_read:
             guard.check_lease()
         return result

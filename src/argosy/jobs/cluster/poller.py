@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from argosy.base.clock import Random
 from argosy.base.errors import NotOwner, Unavailable
-from argosy.jobs.cluster.model import ShardLeases
 from argosy.jobs.cluster.shard_host import OpenShard
+from argosy.jobs.ports import ShardLeases
 from argosy.jobs.telemetry import JobsTelemetry
 
 

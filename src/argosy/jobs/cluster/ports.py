@@ -1,11 +1,11 @@
-"""What a node needs: a store for the rows of shards, and one for the shard map."""
+"""What the cluster needs from outside (the store of all shards), and the values that describe a split."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
-from argosy.jobs.broker import StorageInfo
-from argosy.jobs.cluster.shardmap import ShardMap
-from argosy.jobs.ports import PipelinedKV
+from argosy.jobs.ports import PipelinedKV, StorageInfo
 
 
 class ShardStore(Protocol):
@@ -34,13 +34,23 @@ class ShardStore(Protocol):
         ...
 
 
-class ShardMapStore(Protocol):
-    """Versions of the map, each written once. All nodes see the same map under the same number."""
+class SplitPhase(StrEnum):
+    """The phase of a split. It only advances."""
 
-    async def newest(self, known: int = 0) -> ShardMap | None:
-        """The newest version, or None if none is newer than `known`."""
-        ...
+    REQUESTED = "SplitRequested"
+    PAUSING = "SplitPausing"
+    CLONING = "SplitCloning"
+    DONE = ""  # as for a shard that was never split
 
-    async def add(self, shards: ShardMap) -> None:
-        """Stores a version durably; Conflict if that number exists."""
-        ...
+
+@dataclass(frozen=True)
+class Split:
+    """A split in progress on this node, or the latest one of a shard."""
+
+    shard_id: str
+    phase: SplitPhase
+    left: str  # the ids of the children; "" as long as no try is under way here
+    right: str
+    point: str  # the first hash of the right child
+    requested_at: int  # milliseconds since the epoch
+    node: str  # that was asked

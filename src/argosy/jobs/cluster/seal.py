@@ -13,8 +13,7 @@ import msgspec
 from argosy.base.errors import Conflict, Unavailable
 from argosy.base.kv import Batch
 from argosy.jobs import keys
-from argosy.jobs.cluster.ports import ShardMapStore
-from argosy.jobs.cluster.shardmap import ShardMap
+from argosy.jobs.cluster.shard_map import ShardMap, ShardMapStore, newest, try_add
 from argosy.jobs.ports import StagedStore
 
 TRIES_MAX = 20  # other shards' splits may take the next number first; each try reads what they wrote
@@ -64,10 +63,6 @@ async def commit_split(
     raise Unavailable(f"the shard map changed {TRIES_MAX} times while shard {left.shard} was split; retry")
 
 
-async def newest(maps: ShardMapStore, known: ShardMap) -> ShardMap:
-    return await maps.newest(known.version) or known
-
-
 async def _abort_split(left: Seal, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
     for _ in range(TRIES_MAX):
         if shards.by_id(left.shard).aborted_splits > left.aborted_splits:
@@ -77,12 +72,3 @@ async def _abort_split(left: Seal, shards: ShardMap, maps: ShardMapStore) -> Sha
             return changed
         shards = await newest(maps, shards)
     raise Unavailable(f"the shard map changed {TRIES_MAX} times while a split was aborted; retry")
-
-
-async def try_add(changed: ShardMap, maps: ShardMapStore) -> bool:
-    """Whether this version is known to be stored. If not, it may be stored nevertheless: a response can be lost."""
-    try:
-        await maps.add(changed)
-    except (Conflict, Unavailable):
-        return False
-    return True

@@ -13,13 +13,11 @@ from typing import Any
 from argosy.base.clock import Clock, MonotonicWallClock, Random
 from argosy.base.errors import ArgosyError, Fenced, NotFound, Unavailable
 from argosy.jobs.cluster.lease_guard import GuardedShard, LeaseGuard
-from argosy.jobs.cluster.owned_rows import OwnedRowsView, RowOwnership
 from argosy.jobs.cluster.ports import ShardStore
 from argosy.jobs.cluster.seal import unseal
-from argosy.jobs.cluster.shard_map_cache import ShardMapCache
-from argosy.jobs.cluster.shardmap import ShardSpec
-from argosy.jobs.cluster.split_cleanup import CleanupProgress, clean_chunk, read_progress
-from argosy.jobs.group_commit.store import GroupCommitStore
+from argosy.jobs.cluster.shard_map import ShardMapCache, ShardSpec
+from argosy.jobs.cluster.split_rows import CleanupProgress, OwnedRowsView, RowOwnership, clean_chunk, read_progress
+from argosy.jobs.group_commit import GroupCommitStore
 from argosy.jobs.model import ShardOptions
 from argosy.jobs.ports import PipelinedKV
 from argosy.jobs.shard.shard import ShardService
@@ -184,7 +182,7 @@ class ShardHost:
         return task
 
     async def _watch(self, opened: OpenShard) -> None:
-        await opened.shard.wait_over()
+        await opened.shard.wait_stopped()
         self._on_lost(opened, opened.shard.over)
 
     async def _clean(self, opened: OpenShard) -> None:

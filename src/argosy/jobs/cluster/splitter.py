@@ -23,12 +23,10 @@ import msgspec
 
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Conflict, NotFound, NotOwner, Unavailable
-from argosy.jobs.cluster.model import Split, SplitPhase
-from argosy.jobs.cluster.ports import ShardMapStore, ShardStore
-from argosy.jobs.cluster.seal import TRIES_MAX, Seal, commit_split, newest, seal, try_add
+from argosy.jobs.cluster.ports import ShardStore, Split, SplitPhase
+from argosy.jobs.cluster.seal import TRIES_MAX, Seal, commit_split, seal
 from argosy.jobs.cluster.shard_host import OpenShard, ShardHost
-from argosy.jobs.cluster.shard_map_cache import ShardMapCache
-from argosy.jobs.cluster.shardmap import ShardMap, SplitRequest
+from argosy.jobs.cluster.shard_map import ShardMap, ShardMapCache, ShardMapStore, SplitRequest, newest, try_add
 from argosy.jobs.telemetry import JobsTelemetry
 from argosy.ownership.model import Unit
 

@@ -11,9 +11,8 @@ from functools import lru_cache
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, NotOwner, Unauthorized
 from argosy.base.hashing import hash64
-from argosy.jobs.broker import Broker
 from argosy.jobs.model import NO_TENANT, TENANT_CHARS_MAX
-from argosy.jobs.ports import ShardCalls
+from argosy.jobs.ports import Broker, ShardCalls
 
 SECRET_CHARS_MIN = 8
 
@@ -28,13 +27,13 @@ class Caller:
         if self.tenant is not None and tenant != self.tenant:
             raise Forbidden(f"this key opens another tenant than {tenant!r}")
 
-    def check_whole(self, what: str) -> None:
+    def check_all_tenants(self, what: str) -> None:
         """For what concerns all tenants."""
         if self.tenant is not None:
             raise Forbidden(f"a tenant's key cannot {what}: use a token of the broker")
 
 
-ANYBODY = Caller()
+UNRESTRICTED = Caller()
 
 
 class Access:
@@ -47,7 +46,7 @@ class Access:
             raise Invalid(f"a token must have at least {SECRET_CHARS_MIN} characters")
         if set(tokens) & set(keys):
             raise Invalid("a token of the broker cannot also be a tenant's key: make another")
-        self._callers = [(f"Bearer {token}".encode(), ANYBODY) for token in tokens]
+        self._callers = [(f"Bearer {token}".encode(), UNRESTRICTED) for token in tokens]
         self._callers += [(f"Bearer {key}".encode(), Caller(tenant)) for key, tenant in keys.items()]
 
     @classmethod
@@ -64,7 +63,7 @@ class Access:
     def admit(self, authorization: str | None) -> Caller:
         """Takes equally long whichever secret fits."""
         if not self._callers:
-            return ANYBODY
+            return UNRESTRICTED
         if authorization is None:
             raise Unauthorized("missing authorization header")
         given = authorization.encode(errors="replace")
@@ -84,7 +83,7 @@ _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 class CallContext:
     """What is known of a call besides its message."""
 
-    caller: Caller = ANYBODY
+    caller: Caller = UNRESTRICTED
     trace: str = ""  # W3C traceparent, "" if there was none or a bad one
     left_s: float | None = None  # until the caller's deadline
 

@@ -16,10 +16,10 @@ from typing import Any, Self, TypeVar, Unpack
 import grpc  # type: ignore[import-untyped, unused-ignore]
 
 from argosy.base.errors import ArgosyError
-from argosy.jobs.broker import ShardInfo
 from argosy.jobs.model import NO_TENANT, JobStatus, NewJob, Schedule
+from argosy.jobs.ports import ShardInfo
 from argosy.jobs.sdk.client import JobOptions, JobsClient
-from argosy.jobs.sdk.info import JobInfo
+from argosy.jobs.sdk.codec import JobInfo
 
 T = TypeVar("T")
 
@@ -58,8 +58,8 @@ class BlockingClient:
         return cls(opening)
 
     @classmethod
-    def embedded(cls, folder: str | Path, *, tenant: str = NO_TENANT) -> "BlockingClient":
-        return cls(lambda: JobsClient.embedded(folder, tenant=tenant))
+    def open_embedded(cls, folder: str | Path, *, tenant: str = NO_TENANT) -> "BlockingClient":
+        return cls(lambda: JobsClient.open_embedded(folder, tenant=tenant))
 
     def run(self, question: Awaitable[T]) -> T:
         """Runs any call of `client` and waits for it."""

@@ -5,7 +5,7 @@
         print(await handle.result(timeout_s=60))
 
 The client is given some nodes of a cluster and discovers the others. It assigns job ids before sending, so a retried
-call enqueues each job once. `JobsClient.embedded(directory)` is the same without a server.
+call enqueues each job once. `JobsClient.open_embedded(directory)` is the same without a server.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,18 +25,32 @@ from argosy.base.retry import Backoff
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api import codec
-from argosy.jobs.broker import ShardInfo, SplitStatus
 from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, NO_TENANT, JobStatus, Limit, NewJob, RetryPolicy, Schedule
-from argosy.jobs.sdk import ports
-from argosy.jobs.sdk.batcher import Batcher
+from argosy.jobs.ports import ShardInfo, SplitStatus
+from argosy.jobs.sdk.codec import JobInfo, pack, read_job, unpack
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, error_from_item, with_job_id
-from argosy.jobs.sdk.grpc import GrpcLinks
-from argosy.jobs.sdk.info import JobInfo, read_job
-from argosy.jobs.sdk.payload_codec import pack, unpack
-from argosy.jobs.sdk.ports import NodeLinks
+from argosy.jobs.sdk.flow_control import Batcher
+from argosy.jobs.sdk.links import (
+    CANCEL,
+    DELETE,
+    DELETE_SCHEDULE,
+    ENQUEUE,
+    EXPEDITE,
+    FIND,
+    GET,
+    PUT_SCHEDULE,
+    REQUEUE,
+    RESTART,
+    SCHEDULES,
+    SPLIT,
+    SPLIT_STATUS,
+    GrpcLinks,
+    NodeLinks,
+    RpcMethod,
+)
 from argosy.jobs.sdk.router import TIMEOUT_S, ShardRouter, SharedRouting
 from argosy.jobs.sdk.task_leases import ITEM_BYTES
-from argosy.jobs.sdk.validation import check, complaint, start_at_ms
+from argosy.jobs.sdk.validation import check, find_error, start_at_ms
 from argosy.jobs.shard.validation import check_number
 from argosy.jobs.silo import silo_pb2 as silo
 from argosy.jobs.silo.codec import to_status
@@ -144,7 +158,7 @@ class JobsClient:
 
     @classmethod
     @asynccontextmanager
-    async def embedded(
+    async def open_embedded(
         cls, folder: str | Path, *, tenant: str = NO_TENANT, tracer: Tracer = NO_TRACER
     ) -> AsyncIterator["JobsClient"]:
         """The whole broker in this process, its jobs in a directory or at a URL; Conflict if another process has it."""
@@ -198,7 +212,7 @@ class JobsClient:
         ]
 
     async def _enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
-        complaints = [complaint(job) for job in jobs]
+        complaints = [find_error(job) for job in jobs]
         good = [job for job, wrong in zip(jobs, complaints, strict=True) if wrong is None]
         answers = iter(await self._send(good))
         return [next(answers) if wrong is None else wrong for wrong in complaints]
@@ -209,7 +223,7 @@ class JobsClient:
 
         async def send(address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardInfo]]) -> list[str | ArgosyError]:
             request = pb.EnqueueBatchRequest(jobs=[codec.to_new_job(job) for (job, _), _ in batch])
-            response = await self.router.call(address, ports.ENQUEUE, request)
+            response = await self.router.call(address, ENQUEUE, request)
             return [
                 _to_enqueue_result(job, is_ours, result)
                 for ((job, is_ours), _), result in zip(batch, response.results, strict=True)
@@ -223,7 +237,7 @@ class JobsClient:
         tenant = tenant or self.tenant
         request = pb.GetJobRequest(tenant=_wire_tenant(tenant), id=id, with_attempts=with_attempts)
         with about(id):
-            return read_job(await self._of(tenant, ports.GET, request))
+            return read_job(await self._of(tenant, GET, request))
 
     async def result(self, id: str, *, tenant: str | None = None, timeout_s: float | None = None) -> Any:
         """Waits for the result: JobFailed, JobCancelled, or NotDone after `timeout_s`."""
@@ -272,25 +286,25 @@ class JobsClient:
         )
         if status is not None:
             request.status = to_status(status)
-        return [read_job(job) for job in (await self._of(tenant, ports.FIND, request)).jobs]
+        return [read_job(job) for job in (await self._of(tenant, FIND, request)).jobs]
 
     async def cancel(self, id: str, *, tenant: str | None = None) -> None:
         """Cancels a waiting job at once and asks a running one to stop."""
-        await self._control(ports.CANCEL, silo.CancelJobRequest, id, tenant)
+        await self._control(CANCEL, silo.CancelJobRequest, id, tenant)
 
     async def restart(self, id: str, *, tenant: str | None = None) -> None:
         """Schedules a failed or cancelled job again."""
-        await self._control(ports.RESTART, silo.RestartJobRequest, id, tenant)
+        await self._control(RESTART, silo.RestartJobRequest, id, tenant)
 
     async def expedite(self, id: str, *, tenant: str | None = None) -> None:
         """Starts a scheduled job now."""
-        await self._control(ports.EXPEDITE, silo.ExpediteJobRequest, id, tenant)
+        await self._control(EXPEDITE, silo.ExpediteJobRequest, id, tenant)
 
     async def delete(self, id: str, *, tenant: str | None = None) -> None:
         """Deletes a finished job; succeeds if it does not exist."""
-        await self._control(ports.DELETE, silo.DeleteJobRequest, id, tenant)
+        await self._control(DELETE, silo.DeleteJobRequest, id, tenant)
 
-    async def _control(self, call: ports.RpcMethod, request: Any, id: str, tenant: str | None) -> None:
+    async def _control(self, call: RpcMethod, request: Any, id: str, tenant: str | None) -> None:
         tenant = tenant or self.tenant
         with about(id):
             await self.router.call_shard(
@@ -306,7 +320,7 @@ class JobsClient:
         check_number("limit", limit, FIND_MAX, least=1)
         tenant = tenant or self.tenant
         request = pb.RequeueDeadRequest(tenant=_wire_tenant(tenant), ids=ids, limit=limit)
-        response = await self._of(tenant, ports.REQUEUE, request)
+        response = await self._of(tenant, REQUEUE, request)
         return {
             each.id: with_job_id(error_from_item(each.error), each.id) if each.HasField("error") else None
             for each in response.results
@@ -335,17 +349,17 @@ class JobsClient:
         check(job)
         tenant = job.tenant
         schedule = Schedule(name, tenant, cron, timezone, job, next_at=0, is_paused=is_paused)
-        await self._of(tenant, ports.PUT_SCHEDULE, pb.PutScheduleRequest(schedule=codec.to_schedule(schedule)))
+        await self._of(tenant, PUT_SCHEDULE, pb.PutScheduleRequest(schedule=codec.to_schedule(schedule)))
 
     async def schedules(self, *, tenant: str | None = None) -> list[Schedule]:
         tenant = tenant or self.tenant
-        response = await self._of(tenant, ports.SCHEDULES, pb.ListSchedulesRequest(tenant=_wire_tenant(tenant)))
+        response = await self._of(tenant, SCHEDULES, pb.ListSchedulesRequest(tenant=_wire_tenant(tenant)))
         found = [(each, codec.from_schedule(each, tenant)) for each in response.schedules]
         return [msgspec.structs.replace(schedule, next_at=each.next_at_ms) for each, schedule in found]
 
     async def delete_schedule(self, name: str, *, tenant: str | None = None) -> None:
         tenant = tenant or self.tenant
-        await self._of(tenant, ports.DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_wire_tenant(tenant), name=name))
+        await self._of(tenant, DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_wire_tenant(tenant), name=name))
 
     async def shards(self) -> list[ShardInfo]:
         """All shards, in the order of their ranges, read from the cluster."""
@@ -356,7 +370,7 @@ class JobsClient:
         place = (await self.router.refresh()).by_id(shard_id)
         point = point or middle(place)
         request = silo.RequestSplitRequest(shard_id=shard_id, split_point=point)
-        response = await self.router.call(place.address, ports.SPLIT, request)
+        response = await self.router.call(place.address, SPLIT, request)
         return SplitStatus(response.phase, response.left_child_id, response.right_child_id, point)
 
     async def split_status(self, shard_id: str) -> SplitStatus:
@@ -364,7 +378,7 @@ class JobsClient:
         shards = await self.router.refresh()
         served = [place.address for place in shards.shards if place.id == shard_id]
         response = await self.router.call(
-            (served or shards.addresses())[0], ports.SPLIT_STATUS, silo.GetSplitStatusRequest(shard_id=shard_id)
+            (served or shards.addresses())[0], SPLIT_STATUS, silo.GetSplitStatusRequest(shard_id=shard_id)
         )
         return SplitStatus(
             response.phase,
@@ -375,7 +389,7 @@ class JobsClient:
             response.requested_at_ms,
         )
 
-    async def _of(self, tenant: str, call: ports.RpcMethod, request: Any) -> Any:
+    async def _of(self, tenant: str, call: RpcMethod, request: Any) -> Any:
         return await self.router.call_shard(lambda shards: shards.shard_of(tenant), call, lambda _: request)
 
 

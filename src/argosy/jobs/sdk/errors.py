@@ -85,6 +85,6 @@ def about(job: str) -> Iterator[None]:
         raise with_job_id(error, job) from error
 
 
-def is_passing(error: BaseException | None) -> bool:
+def is_retryable(error: BaseException | None) -> bool:
     """Whether a retry may succeed."""
     return isinstance(error, NotOwner | Unavailable | Throttled) and not isinstance(error, NotDone)

@@ -1,18 +1,66 @@
-"""Routing: sends each call to the node that serves it, learns the shard map, follows hints, retries within bounds."""
+"""Routing: sends each call to the node that serves its shard, follows hints, and retries within bounds.
+
+The client caches the shard map (`RoutingTable`); a node that no longer serves a shard answers NOT_OWNER, with the new
+owner's address if it knows it. No call needs the coordination store.
+"""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from argosy.base.clock import Clock, Random
-from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled, Unavailable
+from argosy.base.errors import ArgosyError, Invalid, NotFound, NotOwner, Throttled, Unavailable
+from argosy.base.hashing import hash64
 from argosy.base.retry import Backoff
-from argosy.jobs.broker import ShardInfo
-from argosy.jobs.sdk.errors import is_passing
-from argosy.jobs.sdk.ports import CLUSTER, NodeLinks, RpcMethod
-from argosy.jobs.sdk.shard_map import ShardMap
+from argosy.jobs.ports import ClusterMember, ShardInfo
+from argosy.jobs.sdk.errors import is_retryable
+from argosy.jobs.sdk.links import CLUSTER, NodeLinks, RpcMethod
 from argosy.jobs.silo import silo_pb2 as silo
+
+
+class RoutingTable:
+    """Immutable; `with_address` returns a copy."""
+
+    def __init__(self, places: Iterable[ShardInfo], members: Iterable[ClusterMember]) -> None:
+        self.shards = sorted(places, key=lambda place: place.range_start)
+        self.members = tuple(members)
+        self._starts = [place.range_start for place in self.shards]
+
+    @classmethod
+    def read(cls, response: silo.GetClusterInfoResponse) -> "RoutingTable":
+        return cls(
+            [
+                ShardInfo(owner.shard_id, owner.range_start, owner.range_end, owner.node_id, owner.grpc_addr)
+                for owner in response.shard_owners
+            ],
+            [ClusterMember(member.node_id, member.grpc_addr) for member in response.members],
+        )
+
+    def shard_of(self, tenant: str) -> ShardInfo:
+        """The tenant's shard."""
+        at = bisect_right(self._starts, f"{hash64(tenant):016x}") - 1
+        if at < 0:
+            raise Unavailable("the cluster has no shards yet; retry")
+        return self.shards[at]
+
+    def by_id(self, shard_id: str) -> ShardInfo:
+        found = next((place for place in self.shards if place.id == shard_id), None)
+        if found is None:
+            raise NotFound(f"shard {shard_id} not found; run `argosy shard list` for the existing ones")
+        return found
+
+    def with_address(self, shard_id: str, address: str) -> "RoutingTable":
+        """A copy with the address that a node has given for the shard."""
+        places = [replace(place, address=address) if place.id == shard_id else place for place in self.shards]
+        return RoutingTable(places, self.members)
+
+    def addresses(self) -> list[str]:
+        """Addresses of nodes that serve shards, each once."""
+        return list(dict.fromkeys(place.address for place in self.shards if place.node or place.address))
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -37,7 +85,7 @@ class SharedRouting:
             raise Invalid("a client needs the address of at least one node")
         self.links = links
         self.seeds = tuple(seeds)
-        self.map: ShardMap | None = None
+        self.map: RoutingTable | None = None
         self.reading = asyncio.Lock()
 
 
@@ -67,10 +115,10 @@ class ShardRouter:
         other._headers = dict(headers)
         return other
 
-    async def map(self) -> ShardMap:
+    async def map(self) -> RoutingTable:
         return self.known.map or await self.refresh()
 
-    async def refresh(self) -> ShardMap:
+    async def refresh(self) -> RoutingTable:
         """A newer map; concurrent callers share one read."""
         before = self.known.map
         async with self.known.reading:
@@ -78,7 +126,7 @@ class ShardRouter:
                 return self.known.map
             return await self.read()
 
-    async def read(self) -> ShardMap:
+    async def read(self) -> RoutingTable:
         """The map from the first node that answers this caller."""
         known, failure = self.known, Unavailable("no known node of the cluster")
         members = [member.address for member in known.map.members] if known.map else []
@@ -88,7 +136,7 @@ class ShardRouter:
             except Unavailable as error:
                 failure = error
                 continue
-            known.map = ShardMap.read(response)
+            known.map = RoutingTable.read(response)
             return known.map
         raise failure
 
@@ -99,7 +147,7 @@ class ShardRouter:
 
     async def call_shard(
         self,
-        place: Callable[[ShardMap], ShardInfo],
+        place: Callable[[RoutingTable], ShardInfo],
         call: RpcMethod,
         request: Callable[[ShardInfo], Any],
         *,
@@ -113,7 +161,7 @@ class ShardRouter:
                 here = place(await self.map())
                 return await self.call(here.address, call, request(here))
             except ArgosyError as error:
-                if not is_passing(error):
+                if not is_retryable(error):
                     raise
                 if self._follow(here, error) and (hints := hints + 1) <= HINTS_MAX:
                     continue
@@ -136,7 +184,7 @@ class ShardRouter:
         waiting, failures, hints = list(range(len(items))), 0, 0
         while waiting:
             is_hinted = await self._round(items, waiting, tenant_of, size_of, send, answers)
-            waiting = [at for at in waiting if is_passing(_error(answers[at]))]
+            waiting = [at for at in waiting if is_retryable(_error(answers[at]))]
             if not waiting or (is_hinted and (hints := hints + 1) <= HINTS_MAX):
                 continue
             failures += 1

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.jobs.api import argosy_jobs_pb2 as pb
-from argosy.jobs.broker import ShardInfo
-from argosy.jobs.model import Failure, Released, Success, TaskOutcome
-from argosy.jobs.sdk import ports
+from argosy.jobs.model import TaskFailure, TaskOutcome, TaskReleased, TaskSuccess
+from argosy.jobs.ports import ShardInfo
 from argosy.jobs.sdk.errors import error_from_item
+from argosy.jobs.sdk.links import HEARTBEATS, LEASE, REPORT
 from argosy.jobs.sdk.router import BATCH_BYTES_MAX, ShardRouter
 
 ITEM_BYTES = 512  # of an item on the wire besides its data, at a guess
@@ -40,9 +40,7 @@ class TaskLeases:
         request = pb.LeaseTasksRequest(
             worker_id=self._worker, task_group=group, max_tasks=tasks_max, wait_ms=int(wait_s * 1000)
         )
-        response: pb.LeaseTasksResponse = await self._router.call(
-            address, ports.LEASE, request, timeout_s=wait_s + ANSWER_S
-        )
+        response: pb.LeaseTasksResponse = await self._router.call(address, LEASE, request, timeout_s=wait_s + ANSWER_S)
         return response
 
     async def lease_anywhere(self, group: str, tasks_max: int, *, wait_s: float) -> pb.LeaseTasksResponse:
@@ -79,7 +77,7 @@ class TaskLeases:
                 for (each, progress), place in batch
             ]
             request = pb.HeartbeatsRequest(worker_id=self._worker, heartbeats=beats)
-            response = await self._router.call(address, ports.HEARTBEATS, request, timeout_s=ANSWER_S)
+            response = await self._router.call(address, HEARTBEATS, request, timeout_s=ANSWER_S)
             return [
                 error_from_item(each.error) if each.HasField("error") else each.cancelled_at_ms
                 for each in response.results
@@ -95,7 +93,7 @@ class TaskLeases:
         ) -> list[ArgosyError | None]:
             items = [to_outcome(outcome, held.task_id, place.id) for (held, outcome), place in batch]
             request = pb.ReportOutcomesRequest(worker_id=self._worker, outcomes=items)
-            response = await self._router.call(address, ports.REPORT, request)
+            response = await self._router.call(address, REPORT, request)
             return [error_from_item(result.error) if result.HasField("error") else None for result in response.results]
 
         return await self._router.spread(
@@ -105,10 +103,10 @@ class TaskLeases:
 
 def to_outcome(outcome: TaskOutcome, task_id: str, shard_id: str) -> pb.TaskOutcome:
     match outcome:
-        case Success(data):
+        case TaskSuccess(data):
             return pb.TaskOutcome(shard=shard_id, task_id=task_id, success=data)
-        case Failure(code, data):
+        case TaskFailure(code, data):
             return pb.TaskOutcome(shard=shard_id, task_id=task_id, failure=pb.Failure(code=code, data=data))
-        case Released():
+        case TaskReleased():
             return pb.TaskOutcome(shard=shard_id, task_id=task_id, released=pb.Released())
     return pb.TaskOutcome(shard=shard_id, task_id=task_id, cancelled=pb.Cancelled())

@@ -41,7 +41,7 @@ _KINDS: dict[type, tuple[type, str]] = {
 }
 
 
-def complaint(job: NewJob) -> Invalid | None:
+def find_error(job: NewJob) -> Invalid | None:
     """What is wrong with one job of many, if anything."""
     try:
         check(job)

@@ -15,7 +15,6 @@ import asyncio
 import os
 import signal
 import socket
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -25,70 +24,16 @@ from argosy.base import logs
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs.api import argosy_jobs_pb2 as pb
-from argosy.jobs.broker import ShardInfo
 from argosy.jobs.model import LEASE_MS, NO_TENANT, TaskOutcome
-from argosy.jobs.sdk import ports
-from argosy.jobs.sdk.batcher import Batcher
+from argosy.jobs.ports import ShardInfo
 from argosy.jobs.sdk.client import JobsClient
-from argosy.jobs.sdk.errors import is_passing
-from argosy.jobs.sdk.handlers import Handler, TaskContext, find_marked, handler_of
+from argosy.jobs.sdk.errors import is_retryable
+from argosy.jobs.sdk.flow_control import Batcher, WorkerSlots
+from argosy.jobs.sdk.handlers import Handler, RunningTask, TaskContext, find_marked, handler_of, in_thread
+from argosy.jobs.sdk.links import REPORT_REFRESH
 from argosy.jobs.sdk.router import BACKOFF
 from argosy.jobs.sdk.task_leases import ANSWER_S, ITEM_BYTES, HeldTask, TaskLeases
-from argosy.jobs.sdk.task_runner import RunningTask, in_thread
 from argosy.jobs.silo import silo_pb2 as silo
-
-
-class WorkerSlots:
-    """A poll takes slots before it asks, so that no task is leased which could not begin at once.
-
-    Slots that become free are handed to whoever has waited longest, so that a busy group cannot starve another.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._free = self.count = count
-        self._is_closed = False
-        self._waiting: deque[tuple[asyncio.Future[int], int]] = deque()
-
-    @property
-    def in_use(self) -> int:
-        return self.count - self._free
-
-    async def acquire(self, most: int) -> int:
-        """At least one, and up to `most` of those that are free; none once no more are handed out."""
-        if self._is_closed:
-            return 0
-        turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append((turn, most))
-        self._hand_out()
-        try:
-            return await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release(turn.result())
-            raise
-
-    def close(self) -> None:
-        """Sends everybody away who waits."""
-        self._is_closed = True
-        for turn, _ in self._waiting:
-            if not turn.done():
-                turn.set_result(0)
-        self._waiting.clear()
-
-    def release(self, count: int) -> None:
-        self._free += count
-        assert self._free <= self.count, "more slots were given back than there are"
-        self._hand_out()
-
-    def _hand_out(self) -> None:
-        while self._free and self._waiting:
-            turn, most = self._waiting.popleft()
-            if turn.done():
-                continue  # its poll was given up
-            taken = min(self._free, most)
-            self._free -= taken
-            turn.set_result(taken)
-
 
 F = TypeVar("F", bound=Callable[..., Any])
 Refresher = Callable[[str, int, Mapping[str, str]], int | Awaitable[int]]
@@ -235,7 +180,7 @@ class Worker:
                 addresses = (await self._router.refresh()).addresses()
                 self._wanted = {(group, address) for group in self._handlers for address in addresses}
             except ArgosyError as error:
-                if not is_passing(error):
+                if not is_retryable(error):
                     raise
                 _log.warning("no node answers", why=str(error))
             for key, poller in list(self._pollers.items()):
@@ -266,7 +211,7 @@ class Worker:
                 response = await self._leases.lease(address, group, taken, wait_s=self._wait_s())
             except ArgosyError as error:
                 self._slots.release(taken)
-                if not is_passing(error):
+                if not is_retryable(error):
                     raise
                 failures += 1
                 _log.warning("poll failed", group=group, address=address, why=str(error))
@@ -342,7 +287,7 @@ class Worker:
         answers = await self._leases.beat(list(zip(held, progress, strict=True)))
         for running, answer, response in zip(tasks, answers, progress, strict=True):
             self._on_heartbeat(running, answer, response)
-        return not any(is_passing(answer) for answer in answers if isinstance(answer, ArgosyError))
+        return not any(is_retryable(answer) for answer in answers if isinstance(answer, ArgosyError))
 
     def _on_heartbeat(self, running: RunningTask, answer: int | ArgosyError, progress: bytes | None) -> None:
         context = running.context
@@ -351,7 +296,7 @@ class Worker:
         if not isinstance(answer, ArgosyError):
             if answer and not context.is_cancelled:
                 running.cancel()
-        elif is_passing(answer):
+        elif is_retryable(answer):
             context.restore_progress(progress)
         else:
             _log.warning("lease lost", job=context.job_id, task=context.task_id, why=str(answer))
@@ -372,7 +317,7 @@ class Worker:
 
         try:
             tenant = task.tenant_id or NO_TENANT
-            await self._router.call_shard(lambda shards: shards.shard_of(tenant), ports.REPORT_REFRESH, for_shard)
+            await self._router.call_shard(lambda shards: shards.shard_of(tenant), REPORT_REFRESH, for_shard)
         except ArgosyError as error:
             _log.warning("height of a limit not taken", key=task.queue_key, why=str(error))
 

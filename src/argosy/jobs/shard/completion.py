@@ -1,9 +1,16 @@
-"""Completion of a job: its final state, expiry, unique key and dependents; and removal of a job that has not run."""
+"""How a job ends or runs again: final states, delays before retries, unique keys, and the jobs that depend on it.
+
+A job that ends releases what it holds (its unique key, its place in the expiry index), and each job that runs after it
+continues, or fails with it. The rows that list the dependents are deleted only after a dependent has been handled, so a
+crash in between repeats the step.
+"""
 
 from msgspec.structs import replace
 
+from argosy.base.clock import Random
 from argosy.jobs import keys
 from argosy.jobs.model import (
+    AFTER_FAILED,
     Attempt,
     AttemptStatus,
     Job,
@@ -11,11 +18,16 @@ from argosy.jobs.model import (
     JobStatus,
     QueuedTask,
     RateLimit,
+    RateLimitRetry,
     RefreshLimit,
+    RetryPolicy,
     SlotRequest,
 )
-from argosy.jobs.shard.queue_state import UniqueClaim
-from argosy.jobs.shard.rows import encode, expiry_at
+from argosy.jobs.shard.core import READS_MAX, Core
+from argosy.jobs.shard.job_reader import StoredJob, read
+from argosy.jobs.shard.limit_chain import begin
+from argosy.jobs.shard.queue_state import JobKey, UniqueClaim
+from argosy.jobs.shard.rows import decode_state, encode, expiry_at
 from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 
 
@@ -140,3 +152,86 @@ def to_rescheduled(state: JobState, *, now: int, start_at: int, attempt: int, re
         progress=b"",
         is_dead=False,
     )
+
+
+DELAY_MS_MAX = 10 * 365 * 86_400_000  # ten years: longer than any policy, and no number overflows
+
+
+def delay_ms(policy: RetryPolicy | None, failed: int, random: Random) -> int | None:
+    """The delay after the failed attempt (1 is the first since the last restart); None if it was the last."""
+    if policy is None or failed > policy.retry_count:
+        return None
+    delay = _backoff_ms(policy.initial_interval_ms, policy.backoff_factor, failed)
+    if policy.randomize_interval:
+        delay *= 1 + random.random()
+    return max(0, min(int(delay + 0.5), policy.max_interval_ms))
+
+
+def rate_delay_ms(retry: RateLimitRetry, tries: int) -> int:
+    """The delay of a job over its rate that was checked `tries` times before."""
+    delay = int(_backoff_ms(retry.initial_backoff_ms, retry.backoff_multiplier, tries) + 0.5)
+    return max(1, min(delay, retry.max_backoff_ms))
+
+
+def is_last(policy: RetryPolicy | None, relative_attempt: int) -> bool:
+    return policy is None or relative_attempt > policy.retry_count
+
+
+def _backoff_ms(first_ms: int, factor: float, times: int) -> float:
+    try:
+        return min(float(DELAY_MS_MAX), first_ms * factor**times)
+    except OverflowError:
+        return float(DELAY_MS_MAX)
+
+
+DEPENDENCIES_PER_TICK_MAX = 100  # finished jobs handled in one tick
+
+
+async def settle_dependents(core: Core) -> None:
+    """Handles the dependents of finished jobs."""
+    for ended in list(core.queues.ended)[:DEPENDENCIES_PER_TICK_MAX]:
+        await settle_dependents_of(core, ended)
+
+
+async def settle_dependents_of(core: Core, ended: JobKey) -> None:
+    """Handles all dependents of one job, if it is done."""
+    if ended not in core.queues.ended:
+        return
+    tenant, before = ended
+    row = await core.store.get(keys.key(keys.DONE, tenant, before))
+    has_succeeded = row is not None and decode_state(row).status == JobStatus.SUCCEEDED
+    if row is None and await core.store.get(keys.key(keys.LIVE, tenant, before)) is not None:
+        core.queues.ended.pop(ended, None)  # it was restarted: the dependents wait on
+        return
+    for job in list(core.queues.waiters.get(ended, ())):
+        await _settle_dependent(core, (tenant, job), before, has_succeeded=has_succeeded)
+    if ended not in core.queues.waiters:
+        core.queues.ended.pop(ended, None)
+
+
+async def _settle_dependent(core: Core, waiting: JobKey, before: str, *, has_succeeded: bool) -> None:
+    for _ in range(READS_MAX):
+        with core.changes.track([waiting]) as changed:
+            known = await read(core, *waiting)
+            if changed:
+                continue
+            if known is None or before not in known.state.waiting_for:
+                return  # cancelled meanwhile
+            with core.begin_txn() as txn:
+                _on_dependency_done(txn, known, before, has_succeeded=has_succeeded)
+        await core.commit(txn)
+        return
+
+
+def _on_dependency_done(txn: ShardTxn, known: StoredJob, before: str, *, has_succeeded: bool) -> None:
+    job, state = known.job, known.state
+    if not has_succeeded:
+        cancel_dependencies(txn, job, state)
+        fail(txn, job, known.index_key, state, AFTER_FAILED)
+        return
+    left = tuple(each for each in state.waiting_for if each != before)
+    cancel_dependencies(txn, job, replace(state, waiting_for=(before,)))
+    state = replace(state, waiting_for=left)
+    txn.put_state(job.tenant, job.id, known.index_key, state)
+    if not left:
+        begin(txn, job, state)

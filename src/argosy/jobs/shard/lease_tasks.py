@@ -18,13 +18,12 @@ from argosy.jobs.model import (
     RunAttempt,
     TaskLease,
 )
-from argosy.jobs.shard.completion import dequeue
+from argosy.jobs.shard.completion import dequeue, is_last
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.job_reader import StoredJob, change
 from argosy.jobs.shard.queue import Entry
 from argosy.jobs.shard.queue_state import RunningLease
 from argosy.jobs.shard.report import require_lease
-from argosy.jobs.shard.retries import is_last
 from argosy.jobs.shard.rows import decode_job, without_payload
 from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 from argosy.jobs.shard.validation import check_number, check_text

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 
 from argosy.base.errors import ArgosyError, Fenced, NotFound
 from argosy.jobs.model import RATE_LIMITED, CheckRateLimit, FloatingState, QueuedTask, RateLimit, RefreshLimit
-from argosy.jobs.shard.completion import fail
+from argosy.jobs.shard.completion import fail, rate_delay_ms
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.job_reader import StoredJob, read
 from argosy.jobs.shard.limit_chain import advance, grant_order, refresh_if_wanted, request_of, without_first_limit
-from argosy.jobs.shard.retries import rate_delay_ms
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import RETRIES_MAX, check_number
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status

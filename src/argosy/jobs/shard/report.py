@@ -16,21 +16,20 @@ from argosy.jobs.model import (
     WORKER_STOPPED,
     Attempt,
     AttemptStatus,
-    Cancelled,
-    Failure,
     JobState,
     JobStatus,
     RefreshLimit,
-    Released,
     RunAttempt,
-    Success,
+    TaskCancelled,
+    TaskFailure,
     TaskOutcome,
+    TaskReleased,
+    TaskSuccess,
 )
-from argosy.jobs.shard.completion import end, to_rescheduled
+from argosy.jobs.shard.completion import delay_ms, end, to_rescheduled
 from argosy.jobs.shard.core import Core
 from argosy.jobs.shard.limit_chain import begin, refresh_if_wanted
 from argosy.jobs.shard.queue_state import QueueState, RunningLease
-from argosy.jobs.shard.retries import delay_ms
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_text
 
@@ -97,11 +96,11 @@ def finish(txn: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) ->
         cancelled_at=running.cancelled_at,
         progress=running.progress,
     )
-    if isinstance(outcome, Success):
+    if isinstance(outcome, TaskSuccess):
         end(txn, job, was, state)
-    elif isinstance(outcome, Cancelled) or running.cancelled_at:
+    elif isinstance(outcome, TaskCancelled) or running.cancelled_at:
         end(txn, job, was, replace(state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or txn.now))
-    elif isinstance(outcome, Released):
+    elif isinstance(outcome, TaskReleased):
         again = to_rescheduled(
             state, now=txn.now, start_at=txn.now, attempt=task.attempt + 1, relative_attempt=task.relative_attempt
         )
@@ -130,10 +129,10 @@ def expire(txn: ShardTxn, random: Random) -> int:
         if running.job is None:
             _expire_refresh(txn, task_id)
         elif running.cancelled_at:
-            finish(txn, task_id, Cancelled(), random)
+            finish(txn, task_id, TaskCancelled(), random)
         else:
             told = f"worker {running.lease.worker} was not heard of until {running.expires_at}"
-            finish(txn, task_id, Failure(WORKER_CRASHED, msgspec.msgpack.encode(told)), random)
+            finish(txn, task_id, TaskFailure(WORKER_CRASHED, msgspec.msgpack.encode(told)), random)
     return EXPIRED_MAX
 
 
@@ -152,22 +151,22 @@ def _attempt(running: RunningLease, task: RunAttempt, outcome: TaskOutcome, now:
         task.attempt, task.id, AttemptStatus.RUNNING, running.lease.started_at, running.lease.worker, finished_at=now
     )
     match outcome:
-        case Success(data):
+        case TaskSuccess(data):
             return replace(begun, status=AttemptStatus.SUCCEEDED, result=data)
-        case Failure(code, data):
+        case TaskFailure(code, data):
             return replace(begun, status=AttemptStatus.FAILED, error_code=code, error_data=data)
-        case Cancelled():
+        case TaskCancelled():
             return replace(begun, status=AttemptStatus.CANCELLED)
-        case Released():
+        case TaskReleased():
             return replace(begun, status=AttemptStatus.FAILED, error_code=WORKER_STOPPED)
 
 
 def _size(outcome: TaskOutcome) -> int:
-    return 0 if isinstance(outcome, Cancelled | Released) else len(outcome.data)
+    return 0 if isinstance(outcome, TaskCancelled | TaskReleased) else len(outcome.data)
 
 
 def _check(outcome: TaskOutcome) -> None:
     if _size(outcome) > OUTCOME_BYTES_MAX:
         raise Invalid(f"an outcome may have {OUTCOME_BYTES_MAX} bytes; got {_size(outcome)}")
-    if isinstance(outcome, Failure):
+    if isinstance(outcome, TaskFailure):
         check_text("an error code", outcome.code, ERROR_CODE_CHARS_MAX, may_be_empty=True)

@@ -19,17 +19,16 @@ from argosy.base.coalescer import Coalescer
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
 from argosy.jobs.model import NewJob, ShardOptions
 from argosy.jobs.ports import StagedStore
-from argosy.jobs.shard import cron_schedules, job_control, job_queries, lease_tasks, limit_checks
-from argosy.jobs.shard import limit_checks as limit_refresh
+from argosy.jobs.shard import cron_schedules, job_control, job_reader, lease_tasks, limit_checks
+from argosy.jobs.shard.completion import settle_dependents
 from argosy.jobs.shard.core import Core
-from argosy.jobs.shard.dependencies import settle_dependents
 from argosy.jobs.shard.enqueue import enqueue as enqueue_jobs
 from argosy.jobs.shard.import_jobs import import_jobs as import_all
+from argosy.jobs.shard.job_control import delete_expired, drop_claims
 from argosy.jobs.shard.lease_tasks import Leased
 from argosy.jobs.shard.recovery import load
 from argosy.jobs.shard.report import expire
 from argosy.jobs.shard.report import report as report_outcomes
-from argosy.jobs.shard.retention import delete_expired, drop_claims
 from argosy.throttle.limits.ports import RateLimiter
 
 WAITERS_MAX = 10_000  # workers that wait at a time
@@ -48,9 +47,9 @@ class Shard(Core):
     lease_job = lease_tasks.lease_job
     heartbeat = lease_tasks.heartbeat
     report = report_outcomes
-    report_refresh = limit_refresh.report_refresh
-    get = job_queries.get
-    find = job_queries.find
+    report_refresh = limit_checks.report_refresh
+    get = job_reader.get
+    find = job_reader.find
     cancel = job_control.cancel
     restart = job_control.restart
     expedite = job_control.expedite
@@ -132,7 +131,7 @@ class ShardService(Shard):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def wait_over(self) -> None:
+    async def wait_stopped(self) -> None:
         """Returns when the shard has stopped; `over` says why."""
         if self._tasks:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,17 +1,23 @@
-"""The calls of clients and workers: each checks the tenant, asks the shard, and puts the answer into its message.
+"""The calls of `silo.v1.Silo` about jobs, tasks and SQL: each checks the tenant, calls the shard
+and builds the response.
 
-Nothing here knows of gRPC; a call raises errors by remedy, or a `CallError` where the wire wants a code of its own.
+Nothing here depends on gRPC; a call raises Argosy's errors, or a `CallError` where silo's clients expect a specific
+code.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
-from argosy.jobs.broker import Broker
-from argosy.jobs.model import GROUP_CHARS_MAX, ImportedJob, JobStatus, JobView, LeasedRefresh, LeasedTask
+from argosy.jobs.model import GROUP_CHARS_MAX, NO_TENANT, ImportedJob, JobStatus, JobView, LeasedRefresh, LeasedTask
+from argosy.jobs.ports import Broker, RowReader
 from argosy.jobs.rpc.call_context import CallContext, Tenancy
 from argosy.jobs.rpc.status import CallError, Code, call_error
 from argosy.jobs.silo import codec
 from argosy.jobs.silo import silo_pb2 as pb
+from argosy.jobs.sql.tables import SqlResult, StatementTimeout, StatementTooLarge, Value
 
 LEASED_MAX = 1_000  # tasks for one call, whatever it asks for
 IMPORTED_MAX = 1_000  # jobs in one call
@@ -120,7 +126,7 @@ class JobCalls:
                 raise Conflict(f"{RUNNING_CANNOT_BE_IMPORTED}: {job.job.id}; nothing of this call was imported")
 
     async def lease_task(self, request: pb.LeaseTaskRequest, context: CallContext) -> pb.LeaseTaskResponse:
-        context.caller.check_whole("lease tasks")
+        context.caller.check_all_tenants("lease tasks")
         check_worker(request.worker_id)
         tenant = self._tenancy.tenant(context, request.tenant)
         leased = await self._tenancy.shard(request.shard, tenant).lease_job(tenant, request.id, request.worker_id)
@@ -128,7 +134,7 @@ class JobCalls:
 
     async def lease_tasks(self, request: pb.LeaseTasksRequest, context: CallContext) -> pb.LeaseTasksResponse:
         """From the shard named, or from all that are here."""
-        context.caller.check_whole("lease tasks, which are of all tenants")
+        context.caller.check_all_tenants("lease tasks, which are of all tenants")
         check_worker(request.worker_id)
         check_group(request.task_group)
         answer = pb.LeaseTasksResponse()
@@ -143,7 +149,7 @@ class JobCalls:
         return answer
 
     async def report_outcome(self, request: pb.ReportOutcomeRequest, context: CallContext) -> pb.ReportOutcomeResponse:
-        context.caller.check_whole("report outcomes")
+        context.caller.check_all_tenants("report outcomes")
         self._tenancy.tenant_of_task(request.tenant_id)
         shard = self._tenancy.shard(request.shard, request.tenant_id)
         [error] = await shard.report([(request.task_id, codec.from_outcome(request))])
@@ -154,7 +160,7 @@ class JobCalls:
     async def report_refresh_outcome(
         self, request: pb.ReportRefreshOutcomeRequest, context: CallContext
     ) -> pb.ReportRefreshOutcomeResponse:
-        context.caller.check_whole("report outcomes")
+        context.caller.check_all_tenants("report outcomes")
         self._tenancy.tenant_of_task(request.tenant_id)
         shard = self._tenancy.shard(request.shard, request.tenant_id)
         match request.WhichOneof("outcome"):
@@ -168,7 +174,7 @@ class JobCalls:
         return pb.ReportRefreshOutcomeResponse()
 
     async def heartbeat(self, request: pb.HeartbeatRequest, context: CallContext) -> pb.HeartbeatResponse:
-        context.caller.check_whole("send heartbeats")
+        context.caller.check_all_tenants("send heartbeats")
         check_worker(request.worker_id)
         self._tenancy.tenant_of_task(request.tenant_id)
         shard = self._tenancy.shard(request.shard, request.tenant_id)
@@ -199,3 +205,77 @@ def _set_result(result: pb.ImportJobResult, answer: JobStatus | ArgosyError) -> 
     else:
         result.success = True
         result.status = codec.to_status(answer)
+
+
+NO_ARROW = "the broker cannot encode Arrow, because it lacks the package pyarrow: use Query instead"
+INT64_MAX = (1 << 63) - 1
+
+
+class QueryEngine(Protocol):
+    """Executes statements."""
+
+    async def query(
+        self, shard_id: str, rows: RowReader, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
+    ) -> SqlResult: ...
+
+
+class ArrowEncoder(Protocol):
+    """Encodes results in the Arrow format."""
+
+    def messages(self, result: SqlResult) -> list[bytes]:
+        """Whole IPC streams of one record batch each; the first has the schema even if there are no rows."""
+        ...
+
+
+class SqlCalls:
+    """Requests that name a tenant, and callers with a tenant's key, see only that tenant's rows."""
+
+    def __init__(self, broker: Broker, tenancy: Tenancy, engine: QueryEngine, arrow: ArrowEncoder | None) -> None:
+        self._broker = broker
+        self._tenancy = tenancy
+        self._engine = engine
+        self._arrow = arrow
+
+    async def query(self, request: pb.QueryRequest, context: CallContext) -> pb.QueryResponse:
+        result = await self._result(request, context)
+        names = [name for name, _ in result.columns]
+        encode = msgspec.msgpack.Encoder().encode
+        return pb.QueryResponse(
+            columns=[pb.ColumnInfo(name=name, data_type=kind) for name, kind in result.columns],
+            rows=[codec.to_msgpack(encode(dict(zip(names, row, strict=True)))) for row in result.rows],
+            row_count=len(result.rows),
+        )
+
+    async def query_arrow(
+        self, request: pb.QueryArrowRequest, context: CallContext
+    ) -> AsyncIterator[pb.ArrowIpcMessage]:
+        if self._arrow is None:
+            raise CallError(Code.UNIMPLEMENTED, NO_ARROW)
+        for message in self._arrow.messages(await self._result(request, context)):
+            yield pb.ArrowIpcMessage(ipc_data=message)
+
+    async def _result(self, request: pb.QueryRequest | pb.QueryArrowRequest, context: CallContext) -> SqlResult:
+        tenant = self._tenancy.tenant_or_all(context, request.tenant)
+        self._tenancy.shard(request.shard, tenant)
+        if not self._tenancy.is_on:
+            tenant = NO_TENANT  # the only tenant; naming it lets the indexes be used
+        parameters = {str(at): _value(parameter) for at, parameter in enumerate(request.parameters, 1)}
+        rows = self._broker.rows(request.shard)
+        try:
+            return await self._engine.query(request.shard, rows, request.sql, parameters, tenant=tenant)
+        except StatementTimeout as error:
+            raise CallError(Code.DEADLINE_EXCEEDED, str(error)) from error
+        except StatementTooLarge as error:
+            raise CallError(Code.RESOURCE_EXHAUSTED, str(error)) from error
+
+
+def _value(parameter: pb.QueryParameter) -> Value:
+    kind = parameter.WhichOneof("value")
+    if kind is None:
+        raise Invalid("a parameter without a value: send null_value for NULL")
+    if kind == "null_value":
+        return None
+    value: Value = getattr(parameter, kind)
+    if kind == "uint64_value" and isinstance(value, int) and value > INT64_MAX:
+        raise Invalid(f"a parameter may be at most {INT64_MAX}; got {value}")
+    return value

@@ -8,9 +8,7 @@ from argosy.jobs.model import (
     NO_TENANT,
     Attempt,
     AttemptStatus,
-    Cancelled,
     ConcurrencyLimit,
-    Failure,
     FloatingLimit,
     ImportedJob,
     JobStatus,
@@ -22,8 +20,10 @@ from argosy.jobs.model import (
     RateLimit,
     RateLimitRetry,
     RetryPolicy,
-    Success,
+    TaskCancelled,
+    TaskFailure,
     TaskOutcome,
+    TaskSuccess,
 )
 from argosy.jobs.silo import silo_pb2 as pb
 
@@ -264,9 +264,9 @@ def to_tenant(tenant: str) -> str | None:
 def from_outcome(request: pb.ReportOutcomeRequest) -> TaskOutcome:
     match request.WhichOneof("outcome"):
         case "success":
-            return Success(request.success.msgpack)
+            return TaskSuccess(request.success.msgpack)
         case "failure":
-            return Failure(request.failure.code, request.failure.data.msgpack)
+            return TaskFailure(request.failure.code, request.failure.data.msgpack)
         case "cancelled":
-            return Cancelled()
+            return TaskCancelled()
     raise Invalid("an outcome is required: success, failure or cancelled")

@@ -4,7 +4,7 @@ import re
 from typing import Protocol
 
 from argosy.base.errors import ArgosyError, Conflict, Forbidden, Invalid, NotFound, NotOwner, Unavailable
-from argosy.jobs.broker import Broker
+from argosy.jobs.ports import Broker
 from argosy.jobs.rpc.call_context import CallContext, check_shard_id
 from argosy.jobs.rpc.status import SHARD_NOT_FOUND
 from argosy.jobs.silo import silo_pb2 as pb
@@ -62,7 +62,7 @@ class ShardOperations:
         )
 
     async def get_node_info(self, _: pb.GetNodeInfoRequest, context: CallContext) -> pb.GetNodeInfoResponse:
-        context.caller.check_whole("look at a node")
+        context.caller.check_all_tenants("look at a node")
         shards = []
         for shard_id, _shard in self._broker.local():
             try:
@@ -82,20 +82,20 @@ class ShardOperations:
         return pb.GetNodeInfoResponse(node_id=self._broker.topology().node, owned_shards=shards)
 
     async def request_split(self, request: pb.RequestSplitRequest, context: CallContext) -> pb.RequestSplitResponse:
-        context.caller.check_whole("split a shard")
+        context.caller.check_all_tenants("split a shard")
         check_shard_id(request.shard_id)
         if not _HASH.fullmatch(request.split_point):
             raise Invalid(f"split_point must be 16 lower-case hexadecimal digits; got {request.split_point[:64]!r}")
         try:
             status = await self._broker.split(request.shard_id, request.split_point)
         except NotOwner as error:
-            raise Conflict(_elsewhere(request.shard_id, error)) from error
+            raise Conflict(_not_served_text(request.shard_id, error)) from error
         return pb.RequestSplitResponse(left_child_id=status.left, right_child_id=status.right, phase=status.phase)
 
     async def get_split_status(
         self, request: pb.GetSplitStatusRequest, context: CallContext
     ) -> pb.GetSplitStatusResponse:
-        context.caller.check_whole("look at a split")
+        context.caller.check_all_tenants("look at a split")
         check_shard_id(request.shard_id)
         status = self._broker.split_status(request.shard_id)
         return pb.GetSplitStatusResponse(
@@ -112,7 +112,7 @@ class ShardOperations:
         self, request: pb.ConfigureShardRequest, context: CallContext
     ) -> pb.ConfigureShardResponse:
         """Every node may serve every shard: only the default ring has members, so only it can be selected."""
-        context.caller.check_whole("configure a shard")
+        context.caller.check_all_tenants("configure a shard")
         check_shard_id(request.shard)
         if not any(place.id == request.shard for place in self._broker.topology().shards):
             raise NotFound(SHARD_NOT_FOUND)
@@ -124,7 +124,7 @@ class ShardOperations:
         return pb.ConfigureShardResponse()
 
     async def reset_shards(self, _: pb.ResetShardsRequest, context: CallContext) -> pb.ResetShardsResponse:
-        context.caller.check_whole("reset shards")
+        context.caller.check_all_tenants("reset shards")
         if not self._is_dev:
             raise Forbidden("shards are reset only by a broker in dev mode, and this one is not")
         return pb.ResetShardsResponse(shards_reset=await self._broker.reset())
@@ -132,18 +132,18 @@ class ShardOperations:
     async def force_release_shard(
         self, request: pb.ForceReleaseShardRequest, context: CallContext
     ) -> pb.ForceReleaseShardResponse:
-        context.caller.check_whole("release a shard")
+        context.caller.check_all_tenants("release a shard")
         check_shard_id(request.shard)
         return pb.ForceReleaseShardResponse(released=await self._broker.force_release(request.shard))
 
     async def compact_shard(self, request: pb.CompactShardRequest, context: CallContext) -> pb.CompactShardResponse:
-        context.caller.check_whole("compact a shard")
+        context.caller.check_all_tenants("compact a shard")
         check_shard_id(request.shard)
         await self._broker.compact(request.shard)
         return pb.CompactShardResponse(status=DONE)
 
     async def flush_shard(self, request: pb.FlushShardRequest, context: CallContext) -> pb.FlushShardResponse:
-        context.caller.check_whole("flush a shard")
+        context.caller.check_all_tenants("flush a shard")
         check_shard_id(request.shard)
         await self._broker.flush(request.shard)
         return pb.FlushShardResponse(status=DONE)
@@ -151,7 +151,7 @@ class ShardOperations:
     async def get_shard_storage_info(
         self, request: pb.GetShardStorageInfoRequest, context: CallContext
     ) -> pb.GetShardStorageInfoResponse:
-        context.caller.check_whole("look into a shard's store")
+        context.caller.check_all_tenants("look into a shard's store")
         check_shard_id(request.shard)
         info = await self._broker.storage(request.shard)
         return pb.GetShardStorageInfoResponse(
@@ -165,7 +165,7 @@ class ShardOperations:
         )
 
     async def cpu_profile(self, request: pb.CpuProfileRequest, context: CallContext) -> pb.CpuProfileResponse:
-        context.caller.check_whole("profile a node")
+        context.caller.check_all_tenants("profile a node")
         seconds = _seconds(request.duration_seconds)
         frequency = request.frequency or FREQUENCY_DEFAULT
         if frequency > FREQUENCY_MAX:
@@ -174,22 +174,22 @@ class ShardOperations:
         return pb.CpuProfileResponse(profile_data=folded, duration_seconds=seconds, samples=samples)
 
     async def heap_profile(self, request: pb.HeapProfileRequest, context: CallContext) -> pb.HeapProfileResponse:
-        context.caller.check_whole("profile a node")
+        context.caller.check_all_tenants("profile a node")
         seconds = _seconds(request.duration_seconds)
         return pb.HeapProfileResponse(profile_data=await self._diagnostics.heap(seconds), duration_seconds=seconds)
 
     async def dump_tasks(self, _: pb.DumpTasksRequest, context: CallContext) -> pb.DumpTasksResponse:
-        context.caller.check_whole("look at a node's tasks")
+        context.caller.check_all_tenants("look at a node's tasks")
         dump, count = self._diagnostics.tasks()
         return pb.DumpTasksResponse(dump=dump, task_count=count)
 
 
-def _seconds(asked_for: int) -> int:
-    if asked_for > PROFILE_S_MAX:
-        raise Invalid(f"a profile may take {PROFILE_S_MAX} seconds; got {asked_for}")
-    return asked_for or PROFILE_S_DEFAULT
+def _seconds(requested: int) -> int:
+    if requested > PROFILE_S_MAX:
+        raise Invalid(f"a profile may take {PROFILE_S_MAX} seconds; got {requested}")
+    return requested or PROFILE_S_DEFAULT
 
 
-def _elsewhere(shard_id: str, error: ArgosyError) -> str:
+def _not_served_text(shard_id: str, error: ArgosyError) -> str:
     hint = getattr(error, "hint", None)
     return f"shard {shard_id} is not served here: ask {hint or 'its owner'}"

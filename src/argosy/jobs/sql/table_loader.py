@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from argosy.jobs import keys
-from argosy.jobs.broker import RowReader
 from argosy.jobs.model import (
     CheckRateLimit,
     ConcurrencyLimit,
@@ -21,6 +20,7 @@ from argosy.jobs.model import (
     RunAttempt,
     SlotRequest,
 )
+from argosy.jobs.ports import RowReader
 from argosy.jobs.shard.rows import (
     METADATA_INDEXED_CHARS_MAX,
     decode_floating,

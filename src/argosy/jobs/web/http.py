@@ -10,10 +10,10 @@ from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.http import error_response, json_response, read_body
 from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, NO_TENANT, PAYLOAD_BYTES_MAX, JobStatus
 from argosy.jobs.sdk.client import JobHandle, JobsClient
+from argosy.jobs.sdk.codec import pack
 from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
-from argosy.jobs.sdk.payload_codec import pack
 from argosy.jobs.sdk.task_leases import HeldTask, TaskLeases
-from argosy.jobs.web import bodies, json_views
+from argosy.jobs.web import bodies
 
 BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX  # the largest payload fits, in base64 and with the other fields
 TENANT_HEADER = "x-argosy-tenant"
@@ -79,13 +79,13 @@ async def _put(request: Request, client: JobsClient) -> Response:
 
 
 def _to_enqueue_result(answer: JobHandle | ArgosyError) -> object:
-    return {"error": json_views.error_to_json(answer)} if isinstance(answer, ArgosyError) else {"id": answer.id}
+    return {"error": bodies.error_to_json(answer)} if isinstance(answer, ArgosyError) else {"id": answer.id}
 
 
 async def _get(request: Request, client: JobsClient) -> Response:
     with_attempts = _flag(request, "attempts")
     info = await client.get(request.path_params["id"], with_attempts=with_attempts)
-    return json_response(json_views.job_to_json(info, with_attempts=with_attempts))
+    return json_response(bodies.job_to_json(info, with_attempts=with_attempts))
 
 
 async def _result(request: Request, client: JobsClient) -> Response:
@@ -95,16 +95,14 @@ async def _result(request: Request, client: JobsClient) -> Response:
     try:
         await client.result(id, timeout_s=wait_s)
     except JobFailed as failure:
-        error = {"code": failure.code, **json_views.bytes_to_json("data", pack(failure.data))}
+        error = {"code": failure.code, **bodies.bytes_to_json("data", pack(failure.data))}
         return json_response({"id": id, "status": "failed", "error": error})
     except JobCancelled:
         return json_response({"id": id, "status": "cancelled"})
     except NotDone:
         return json_response({"id": id, "status": (await client.get(id)).status.name.lower()}, 202)
     info = await client.get(id)
-    return json_response(
-        {"id": id, "status": "succeeded", **json_views.bytes_to_json("result", info.result_bytes or b"")}
-    )
+    return json_response({"id": id, "status": "succeeded", **bodies.bytes_to_json("result", info.result_bytes or b"")})
 
 
 async def _find(request: Request, client: JobsClient) -> Response:
@@ -116,7 +114,7 @@ async def _find(request: Request, client: JobsClient) -> Response:
         after=asked.get("after", ""),
         limit=_limit(request),
     )
-    return json_response({"jobs": [json_views.job_to_json(info) for info in found]})
+    return json_response({"jobs": [bodies.job_to_json(info) for info in found]})
 
 
 def _control(name: str) -> Answer:
@@ -155,7 +153,7 @@ async def _lease(request: Request, client: JobsClient) -> Response:
         raise Invalid(f"max_tasks must be 1 to {bodies.TASKS_MAX} and wait_s 0 to {bodies.WAIT_S_MAX:g}")
     leases = TaskLeases(client.router, body.worker)
     response = await leases.lease_anywhere(body.task_group, body.max_tasks, wait_s=body.wait_s)
-    return json_response({"tasks": [json_views.task_to_json(task) for task in response.tasks]})
+    return json_response({"tasks": [bodies.task_to_json(task) for task in response.tasks]})
 
 
 async def _beat(request: Request, client: JobsClient) -> Response:
@@ -181,7 +179,7 @@ async def _report(request: Request, client: JobsClient) -> Response:
 
 
 async def _schedules(_: Request, client: JobsClient) -> Response:
-    return json_response({"schedules": [json_views.schedule_to_json(each) for each in await client.schedules()]})
+    return json_response({"schedules": [bodies.schedule_to_json(each) for each in await client.schedules()]})
 
 
 async def _put_schedule(request: Request, client: JobsClient) -> Response:
@@ -199,11 +197,11 @@ async def _delete_schedule(request: Request, client: JobsClient) -> Response:
 
 
 async def _shards(_: Request, client: JobsClient) -> Response:
-    return json_response({"shards": [json_views.shard_to_json(place) for place in await client.shards()]})
+    return json_response({"shards": [bodies.shard_to_json(place) for place in await client.shards()]})
 
 
 def _item(id: str, error: ArgosyError | None) -> dict[str, object]:
-    return {"id": id} if error is None else {"id": id, "error": json_views.error_to_json(error)}
+    return {"id": id} if error is None else {"id": id, "error": bodies.error_to_json(error)}
 
 
 def _heartbeat_result(id: str, answer: int | ArgosyError) -> dict[str, object]:

@@ -1,15 +1,68 @@
-"""gRPC links: one channel per node, reused, with gRPC errors converted."""
+"""The calls that the SDK makes, the port over which it makes them (a link to each node), and that port over gRPC."""
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import grpc  # type: ignore[import-untyped, unused-ignore]
 
 from argosy.base.errors import ArgosyError, Unavailable
+from argosy.jobs.api import argosy_jobs_pb2 as api
 from argosy.jobs.rpc.status import MESSAGE_BYTES_MAX, OWNER_ADDRESS
 from argosy.jobs.sdk.errors import error_from_status
-from argosy.jobs.sdk.ports import RpcMethod
+from argosy.jobs.silo import silo_pb2 as silo
+
+SILO = "silo.v1.Silo"
+JOBS = "argosy.jobs.v1.Jobs"
+
+
+@dataclass(frozen=True)
+class RpcMethod:
+    service: str
+    method: str
+    answer: Any
+
+    @property
+    def path(self) -> str:
+        return f"/{self.service}/{self.method}"
+
+
+CLUSTER = RpcMethod(SILO, "GetClusterInfo", silo.GetClusterInfoResponse)
+CANCEL = RpcMethod(SILO, "CancelJob", silo.CancelJobResponse)
+RESTART = RpcMethod(SILO, "RestartJob", silo.RestartJobResponse)
+EXPEDITE = RpcMethod(SILO, "ExpediteJob", silo.ExpediteJobResponse)
+DELETE = RpcMethod(SILO, "DeleteJob", silo.DeleteJobResponse)
+SPLIT = RpcMethod(SILO, "RequestSplit", silo.RequestSplitResponse)
+SPLIT_STATUS = RpcMethod(SILO, "GetSplitStatus", silo.GetSplitStatusResponse)
+REPORT_REFRESH = RpcMethod(SILO, "ReportRefreshOutcome", silo.ReportRefreshOutcomeResponse)
+ENQUEUE = RpcMethod(JOBS, "EnqueueBatch", api.EnqueueBatchResponse)
+LEASE = RpcMethod(JOBS, "LeaseTasks", api.LeaseTasksResponse)
+REPORT = RpcMethod(JOBS, "ReportOutcomes", api.ReportOutcomesResponse)
+HEARTBEATS = RpcMethod(JOBS, "Heartbeats", api.HeartbeatsResponse)
+GET = RpcMethod(JOBS, "GetJob", api.Job)
+FIND = RpcMethod(JOBS, "FindJobs", api.FindJobsResponse)
+REQUEUE = RpcMethod(JOBS, "RequeueDead", api.RequeueDeadResponse)
+PUT_SCHEDULE = RpcMethod(JOBS, "PutSchedule", api.PutScheduleResponse)
+SCHEDULES = RpcMethod(JOBS, "ListSchedules", api.ListSchedulesResponse)
+DELETE_SCHEDULE = RpcMethod(JOBS, "DeleteSchedule", api.DeleteScheduleResponse)
+
+
+class NodeLink(Protocol):
+    """A connection to one node. Failures are raised as Argosy's errors."""
+
+    async def call(self, call: RpcMethod, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any: ...
+
+
+class NodeLinks(Protocol):
+    """Links to all nodes, by address."""
+
+    def link(self, address: str) -> NodeLink:
+        """Unavailable if the address is empty."""
+        ...
+
+    async def close(self) -> None: ...
+
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),

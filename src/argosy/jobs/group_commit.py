@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 from argosy.base import logs
 from argosy.base.errors import ArgosyError, Fenced, Unavailable
 from argosy.base.kv import Batch, check_key, check_keys, check_limit
-from argosy.jobs.group_commit.overlay import UNTOUCHED, ChangeGroup, Overlay, deletions, merge_changes
+from argosy.jobs.overlay import UNTOUCHED, ChangeGroup, Overlay, deletions, merge_changes
 from argosy.jobs.ports import PipelinedKV
 
 T = TypeVar("T")

@@ -1,14 +1,45 @@
-"""A job as clients see it, decoded from messages."""
+"""Payloads as msgpack, and jobs as clients see them, decoded from messages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from argosy.base.errors import Invalid
 from argosy.jobs.api import argosy_jobs_pb2 as pb
-from argosy.jobs.model import NO_TENANT, AttemptStatus, JobStatus, Limit, RetryPolicy
-from argosy.jobs.sdk.payload_codec import unpack
+from argosy.jobs.model import NO_TENANT, PAYLOAD_BYTES_MAX, AttemptStatus, JobStatus, Limit, RetryPolicy
 from argosy.jobs.silo import codec as silo
 from argosy.jobs.silo import silo_pb2
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+
+def pack(value: object) -> bytes:
+    """Bytes are kept as they are. None becomes empty, and is decoded as None."""
+    if value is None:
+        return b""
+    if isinstance(value, bytes | bytearray | memoryview):
+        packed = bytes(value)
+    else:
+        try:
+            packed = _encode(value)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Invalid(f"cannot encode the value as msgpack ({error}); send plain values, or bytes") from error
+    if len(packed) > PAYLOAD_BYTES_MAX:
+        raise Invalid(f"the encoded value has {len(packed)} bytes; at most {PAYLOAD_BYTES_MAX} are allowed")
+    return packed
+
+
+def unpack(data: bytes) -> Any:
+    """The decoded value; bytes that are not msgpack are returned as bytes."""
+    if not data:
+        return None
+    try:
+        return _decode(data)
+    except msgspec.DecodeError:
+        return data
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from typing import TypeVar
 from argosy.base.errors import ArgosyError, Conflict, Invalid
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api import codec
-from argosy.jobs.broker import Broker
 from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, JobStatus, JobView, LeasedRefresh, LeasedTask
-from argosy.jobs.ports import ShardCalls
+from argosy.jobs.ports import Broker, ShardCalls
 from argosy.jobs.rpc.call_context import CallContext, Tenancy
 from argosy.jobs.rpc.status import Code
 from argosy.jobs.silo import codec as silo
@@ -23,7 +22,7 @@ R = TypeVar("R")
 
 BATCH_MAX = 10_000  # items of one call
 WAIT_S_MAX = 60.0  # of one poll
-BESIDE_MAX = 256  # concurrent calls of one batch
+CONCURRENT_MAX = 256  # concurrent calls of one batch
 ANSWER_S = 0.25  # of a caller's deadline, for the response to arrive
 
 
@@ -57,7 +56,7 @@ class ApiCalls:
 
     async def lease_tasks(self, request: pb.LeaseTasksRequest, context: CallContext) -> pb.LeaseTasksResponse:
         """Waits as long as requested, within the caller's deadline."""
-        context.caller.check_whole("lease tasks, which are of all tenants")
+        context.caller.check_all_tenants("lease tasks, which are of all tenants")
         check_worker(request.worker_id)
         check_group(request.task_group)
         group, worker = request.task_group, request.worker_id
@@ -77,7 +76,7 @@ class ApiCalls:
     async def report_outcomes(
         self, request: pb.ReportOutcomesRequest, context: CallContext
     ) -> pb.ReportOutcomesResponse:
-        context.caller.check_whole("report outcomes")
+        context.caller.check_all_tenants("report outcomes")
         check_batch(request.outcomes)
 
         async def report(shard: ShardCalls, reported: list[tuple[pb.TaskOutcome, str]]) -> list[ArgosyError | None]:
@@ -95,7 +94,7 @@ class ApiCalls:
         return pb.ReportOutcomesResponse(results=results)
 
     async def heartbeats(self, request: pb.HeartbeatsRequest, context: CallContext) -> pb.HeartbeatsResponse:
-        context.caller.check_whole("send heartbeats")
+        context.caller.check_all_tenants("send heartbeats")
         check_worker(request.worker_id)
         check_batch(request.heartbeats)
 
@@ -104,10 +103,10 @@ class ApiCalls:
                 progress = each.progress if each.HasField("progress") else None
                 return (await shard.heartbeat(request.worker_id, each.task_id, progress=progress)).cancelled_at
 
-            return await beside(one, [each for each, _ in beats])
+            return await gather_bounded(one, [each for each, _ in beats])
 
         answers = await self._by_shard(request.heartbeats, _its_shard, beat)
-        return pb.HeartbeatsResponse(results=[_beaten(answer) for answer in answers])
+        return pb.HeartbeatsResponse(results=[_to_heartbeat_result(answer) for answer in answers])
 
     async def get_job(self, request: pb.GetJobRequest, context: CallContext) -> pb.Job:
         tenant, shard = self._of(context, request.tenant)
@@ -143,7 +142,7 @@ class ApiCalls:
             await shard.restart(tenant, id)
 
         results = [pb.RequeueResult(id=id) for id in ids]
-        for result, answer in zip(results, await beside(requeue, ids), strict=True):
+        for result, answer in zip(results, await gather_bounded(requeue, ids), strict=True):
             if answer is not None:
                 result.error.CopyFrom(codec.to_error(answer))
         return pb.RequeueDeadResponse(results=results)
@@ -194,15 +193,15 @@ class ApiCalls:
                 replies = [error] * len(entries)
             answers.update(zip((at for at, _, _ in entries), replies, strict=True))
 
-        await beside(call_one, list(by_shard))
+        await gather_bounded(call_one, list(by_shard))
         return [answers[at] for at in range(len(answers))]
 
 
-async def beside(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R | ArgosyError]:
+async def gather_bounded(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R | ArgosyError]:
     """Results or errors in order, with a bounded number of concurrent calls."""
     answers: list[R | ArgosyError] = []
-    for start in range(0, len(items), BESIDE_MAX):
-        context = (ask(item) for item in items[start : start + BESIDE_MAX])
+    for start in range(0, len(items), CONCURRENT_MAX):
+        context = (ask(item) for item in items[start : start + CONCURRENT_MAX])
         for answer in await asyncio.gather(*context, return_exceptions=True):
             if isinstance(answer, BaseException) and not isinstance(answer, ArgosyError):
                 raise answer
@@ -242,7 +241,7 @@ def _to_enqueue_result(answer: str | ArgosyError) -> pb.EnqueueResult:
     return pb.EnqueueResult(error=codec.to_error(answer, Code.ALREADY_EXISTS if is_taken else None))
 
 
-def _beaten(answer: int | ArgosyError) -> pb.HeartbeatResult:
+def _to_heartbeat_result(answer: int | ArgosyError) -> pb.HeartbeatResult:
     if isinstance(answer, ArgosyError):
         return pb.HeartbeatResult(error=codec.to_error(answer))
     return pb.HeartbeatResult(cancelled_at_ms=answer or None)

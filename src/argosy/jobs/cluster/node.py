@@ -25,15 +25,23 @@ from argosy.base.kv import Batch
 from argosy.base.metrics import Metrics
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs import keys
-from argosy.jobs.broker import ClusterMember, RowReader, ShardInfo, ShardStats, SplitStatus, StorageInfo, Topology
-from argosy.jobs.cluster.model import ShardLeases, Split
 from argosy.jobs.cluster.poller import Poller
-from argosy.jobs.cluster.ports import ShardMapStore, ShardStore
+from argosy.jobs.cluster.ports import ShardStore, Split
 from argosy.jobs.cluster.shard_host import OpenShard, ShardHost
-from argosy.jobs.cluster.shard_map_cache import ShardMapCache
-from argosy.jobs.cluster.shardmap import check_tenant_name
+from argosy.jobs.cluster.shard_map import ShardMapCache, ShardMapStore, check_tenant_name
 from argosy.jobs.cluster.splitter import Splitter
-from argosy.jobs.ports import ShardCalls, StagedStore
+from argosy.jobs.ports import (
+    ClusterMember,
+    ClusterTopology,
+    RowReader,
+    ShardCalls,
+    ShardInfo,
+    ShardLeases,
+    ShardStats,
+    SplitStatus,
+    StagedStore,
+    StorageInfo,
+)
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.telemetry import JobsTelemetry
 from argosy.ownership.model import Unit
@@ -188,7 +196,7 @@ class JobsNode:
     def rows(self, shard_id: str) -> RowReader:
         return self._open(shard_id).rows
 
-    def topology(self) -> Topology:
+    def topology(self) -> ClusterTopology:
         leases = {lease.unit.name: lease for lease in self.ownership.leases()}
         shards = []
         for spec in self._maps.current.shards:
@@ -197,7 +205,7 @@ class JobsNode:
             shards.append(ShardInfo(spec.id, spec.range.start, spec.range.end, node, address))
         members = sorted(self.ownership.members(), key=lambda member: member.node)
         places = tuple(ClusterMember(member.node, member.address) for member in members)
-        return Topology(tuple(shards), places, self.ownership.node_id, self._address)
+        return ClusterTopology(tuple(shards), places, self.ownership.node_id, self._address)
 
     def _open_shard(self) -> dict[str, OpenShard]:
         return {

@@ -1,7 +1,7 @@
-"""The engine: SQLite in memory, one fresh database per statement, worked in a thread.
+"""The SQL engine: SQLite in memory, one fresh database per statement, executed in a thread.
 
-An authorizer lets nothing through but SELECT on our tables, by functions that are named; a progress handler ends what
-takes too long or whose caller has gone.
+An authorizer permits only SELECT on our tables and functions that are listed; a progress handler interrupts a statement
+that takes too long or whose caller has gone.
 """
 
 import asyncio
@@ -16,8 +16,7 @@ import msgspec
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid, Throttled
-from argosy.jobs.broker import RowReader
-from argosy.jobs.sql.functions import BUILT_IN, FUNCTIONS
+from argosy.jobs.ports import RowReader
 from argosy.jobs.sql.pushdown import extract_pushdown
 from argosy.jobs.sql.table_loader import TableLoader
 from argosy.jobs.sql.tables import MAP, TABLES, Cell, SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
@@ -28,8 +27,66 @@ EXPRESSION_DEPTH_MAX = 200
 COMPOUND_SELECTS_MAX = 20
 RETRY_AFTER_S = 1.0
 
-_ALLOWED = {name for name, _, _ in FUNCTIONS} | BUILT_IN
 _ERRORS = (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError)
+
+
+def element_at(container: Value, key: Value) -> str | None:
+    """The values a map has under a key, as a list: of one, or of none."""
+    found = _parse(container)
+    if isinstance(found, dict):
+        return _to_json([found[key]]) if key in found else "[]"
+    if isinstance(found, list) and isinstance(key, int) and 1 <= key <= len(found):
+        return _to_json([found[key - 1]])
+    return None
+
+
+def array_contains(items: Value, item: Value) -> bool | None:
+    found = _parse(items)
+    return item in found if isinstance(found, list) else None
+
+
+def array_any_value(items: Value) -> Value:
+    """The first that is not null."""
+    found = _parse(items)
+    values = found if isinstance(found, list) else []
+    first = next((value for value in values if value is not None), None)
+    return _to_json(first) if isinstance(first, dict | list) else first
+
+
+def starts_with(text: Value, prefix: Value) -> bool | None:
+    if not isinstance(text, str) or not isinstance(prefix, str):
+        return None
+    return text.startswith(prefix)
+
+
+FUNCTIONS = (
+    ("element_at", 2, element_at), ("array_contains", 2, array_contains), ("array_has", 2, array_contains),
+    ("array_any_value", 1, array_any_value), ("starts_with", 2, starts_with),
+)  # fmt: skip
+# Of SQLite's own: what computes, and nothing that makes large values out of small ones or looks outside.
+BUILT_IN = frozenset((
+    "abs", "avg", "coalesce", "count", "cume_dist", "date", "datetime", "dense_rank", "first_value",
+    "glob", "group_concat", "hex", "ifnull", "iif", "instr", "json_array_length", "json_extract", "json_type",
+    "json_valid", "lag", "last_value", "lead", "length", "like", "lower", "ltrim", "max", "min", "nth_value", "ntile",
+    "nullif", "percent_rank", "quote", "rank", "round", "row_number", "rtrim", "sign", "strftime", "substr",
+    "substring", "sum", "time", "total", "trim", "typeof", "unicode", "upper", "->", "->>",
+))  # fmt: skip
+
+
+def _parse(value: Value) -> Any:
+    if not isinstance(value, str):
+        return None
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _to_json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+_ALLOWED = {name for name, _, _ in FUNCTIONS} | BUILT_IN
 
 
 class SqlEngine:

@@ -1,21 +1,27 @@
-"""The shard map: which shards exist and which hashes each has. It is durable and changes only with splits.
+"""The shard map: which shards exist and which tenant hashes each has; and this node's copy of it.
 
-Shard ids are assigned once, so the rows of a shard are found after every restart. Ranges leave no gap and do not
-overlap; a map that violates this is rejected.
+The map is durable and changes only with splits. It is a sequence of numbered versions, each written once: of two nodes
+that change it at the same time one gets the number, and the other reads again (decision 0025). Shard ids are assigned
+once, so the rows of a shard are found after every restart. Ranges leave no gap and do not overlap; a map that violates
+this is rejected.
+
+`ShardMapCache` is the node's unit catalog: the ring places the shards of the map.
 """
 
 import re
 from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Protocol
 
 import msgspec
 
-from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.base.errors import Conflict, Invalid, NotFound, Unavailable
 from argosy.base.hashing import hash64
 from argosy.jobs.model import TENANT_CHARS_MAX
+from argosy.ownership.model import UnitSpec
 
-SPACE = 1 << 64
+HASH_SPACE = 1 << 64
 _POINT = re.compile(r"[0-9a-f]{16}")
 
 
@@ -43,7 +49,7 @@ class HashRange(msgspec.Struct, frozen=True, order=True):
     def middle(self) -> str:
         """The hash in the middle of the range."""
         first = int(self.start or "0", 16)
-        return f"{(first + (int(self.end, 16) if self.end else SPACE)) // 2:016x}"
+        return f"{(first + (int(self.end, 16) if self.end else HASH_SPACE)) // 2:016x}"
 
     def split(self, point: str) -> "tuple[HashRange, HashRange]":
         """The parts before and from `point`; Invalid if either would be empty."""
@@ -61,9 +67,9 @@ def check_point(point: str) -> None:
         raise Invalid(f"invalid hash {point[:40]!r}: use 16 lower-case hexadecimal digits")
 
 
-def evenly(count: int) -> list[HashRange]:
+def equal_ranges(count: int) -> list[HashRange]:
     """The whole space in `count` equal parts. Clients of silo.v1 may compute the same boundaries."""
-    bounds = ["", *(f"{number * SPACE // count:016x}" for number in range(1, count)), ""]
+    bounds = ["", *(f"{number * HASH_SPACE // count:016x}" for number in range(1, count)), ""]
     return [HashRange(start, end) for start, end in pairwise(bounds)]
 
 
@@ -142,7 +148,7 @@ def first_map(count: int, new_id: Callable[[], str], now_ms: int) -> ShardMap:
     """The map of a new cluster."""
     if not 1 <= count <= SHARDS_MAX:
         raise Invalid(f"a new cluster has 1 to {SHARDS_MAX} shards; got {count}")
-    return validate(ShardMap(1, tuple(ShardSpec(new_id(), part, now_ms) for part in evenly(count))))
+    return validate(ShardMap(1, tuple(ShardSpec(new_id(), part, now_ms) for part in equal_ranges(count))))
 
 
 def validate(shards: ShardMap) -> ShardMap:
@@ -169,3 +175,75 @@ def decode_map(text: bytes) -> ShardMap:
     if shards.format != FORMAT:
         raise Invalid(f"the shard map has format {shards.format}; this release reads format {FORMAT} only")
     return validate(shards)
+
+
+class ShardMapStore(Protocol):
+    """Versions of the map, each written once. All nodes see the same map under the same number."""
+
+    async def newest(self, known: int = 0) -> ShardMap | None:
+        """The newest version, or None if none is newer than `known`."""
+        ...
+
+    async def add(self, shards: ShardMap) -> None:
+        """Stores a version durably; Conflict if that number exists."""
+        ...
+
+
+async def newest(maps: ShardMapStore, known: ShardMap) -> ShardMap:
+    return await maps.newest(known.version) or known
+
+
+async def try_add(changed: ShardMap, maps: ShardMapStore) -> bool:
+    """Whether this version is known to be stored. If not, it may be stored nevertheless: a response can be lost."""
+    try:
+        await maps.add(changed)
+    except (Conflict, Unavailable):
+        return False
+    return True
+
+
+class ShardMapCache:
+    """Implements ownership's `UnitCatalog`."""
+
+    def __init__(self, store: ShardMapStore) -> None:
+        self.store = store
+        self.observers: list[Callable[[], None]] = []  # called when a newer map has been read
+        self._known: ShardMap | None = None
+
+    @property
+    def current(self) -> ShardMap:
+        if self._known is None:
+            raise Unavailable("the shard map has not been read yet; retry")
+        return self._known
+
+    async def start(self, count: int, new_id: Callable[[], str], now_ms: int) -> ShardMap:
+        """Reads the map. If there is none, one of the starting nodes creates it, with `count` shards."""
+        found = await self.store.newest()
+        if found is None:
+            found = first_map(count, new_id, now_ms)
+            try:
+                await self.store.add(found)
+            except Conflict:
+                found = await self.store.newest()
+                assert found is not None, "a version that exists can be read"
+        self.adopt(found)
+        return found
+
+    async def refresh(self) -> ShardMap:
+        """The newest map."""
+        self.adopt(await newest(self.store, self.current))
+        return self.current
+
+    def adopt(self, shards: ShardMap) -> None:
+        """Accepts a map that was read or written elsewhere in this process."""
+        if self._known is None or shards.version > self._known.version:
+            self._known = shards
+            for observer in self.observers:
+                observer()
+
+    async def units(self) -> list[UnitSpec]:
+        try:
+            shards = await self.refresh()
+        except Invalid as why:  # written by a later release, or damaged: what is known goes on being served
+            raise Unavailable(str(why)) from why
+        return [UnitSpec(spec.id, footprint_bytes=0) for spec in shards.shards]
