@@ -29,7 +29,7 @@ from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.remote_node import RemoteNodes
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import CONTENT, A, result
-from tests.search.fleet.counter import Counter, asked, small, without_time
+from tests.search.fleet.counter import Counter, search_request, small, without_time
 
 HOST = "127.0.0.1"
 WITHIN_S = 30
@@ -156,9 +156,9 @@ async def test_a_node_answers_in_frames_or_over_http_alike(upgrades: bool) -> No
     try:
         this = NodeSettings(address=listener_address(listener))
         node = nodes.at(node_address(this, in_frames=upgrades))
-        answer = await node.search(asked("needle", "alpha"))
+        answer = await node.search(search_request("needle", "alpha"))
         assert len(answer.files) == 20
-        assert without_time(answer) == without_time(await counter.node.search(asked("needle", "alpha")))
+        assert without_time(answer) == without_time(await counter.node.search(search_request("needle", "alpha")))
     finally:
         await nodes.close()
         task.cancel()

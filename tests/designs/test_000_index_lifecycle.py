@@ -16,12 +16,13 @@ from argosy.base.metrics import declared
 from argosy.ownership.model import Unit
 from argosy.search.fleet.effects import Release, Save, UnloadIndex, VerifyIndex
 from argosy.search.fleet.events import IndexVerified
-from argosy.search.fleet.model import Phase, SearchRequest
+from argosy.search.fleet.model import Phase
 from argosy.search.model import MissingReason
 from argosy.search.settings import SearchSettings
 from argosy.sim.fleet import run_fleet
 from argosy.sim.report import FleetPlan, FleetReport
 from tests.search.fleet.controller_bench import MIB, Bench, of_kind, only
+from tests.search.fleet.counter import search_request
 from tests.search.fleet.harbour import Harbour, harbour_at, lease, until
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +118,7 @@ async def test_from_a_claim_to_an_answer(harbour: Harbour) -> None:
     await harbour.spec("a")
     harbour.start("n1", in_fleet=True, **SLOW)
     await until(lambda: harbour.ownership["n1"].holds(Unit("a")) and harbour.is_ready("a"))
-    answer = await harbour.local_nodes["n1"].search(SearchRequest("anchor", ("a",)))
+    answer = await harbour.local_nodes["n1"].search(search_request("anchor", "a"))
     assert [file.repository for file in answer.files] == ["a"]
     assert answer.missing == ()
     await until(lambda: harbour.row("a").last_commit == commit)
@@ -141,7 +142,7 @@ async def test_a_query_during_the_first_index_is_told_that_it_is_warming(harbour
     harbour.origins.open.clear()
     harbour.start("n1", in_fleet=True, **SLOW)
     await until(lambda: harbour.origins.fetches)
-    answer = await harbour.local_nodes["n1"].search(SearchRequest("name", ("a",)))
+    answer = await harbour.local_nodes["n1"].search(search_request("name", "a"))
     assert [(each.repository, each.why) for each in answer.missing] == [("a", MissingReason.WARMING)]
     assert harbour.status("a").phase is Phase.FETCHING
     harbour.origins.open.set()

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.base.errors import Invalid
-from argosy.gateway.repo_filter import PATTERNS_MAX, RepoNameIndex, format_for_nodes
+from argosy.gateway.repo_filter import PATTERNS_MAX, RepoNameIndex, drop_resolved_sets
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.model import Branch as RepositoryBranch
-from argosy.search.model import Options, Repository
+from argosy.search.model import Repository
 from argosy.search.query import parse
 from argosy.search.query.simplify import for_repository
 from argosy.search.query.tree import (
@@ -108,17 +107,11 @@ def test_what_is_ruled_out_is_ruled_out_by_the_node_as_well(query: Query, is_arc
             assert for_repository(query, known) == FALSE
 
 
-@pytest.mark.parametrize("text", ["needle", "r:acme (needle or -file:x) case:yes", "type:repo needle", ""])
-def test_a_query_is_read_again_as_the_same_query(text: str) -> None:
-    query = parse(text).query
-    assert parse(format_for_nodes(query)).query == query
-
-
-def test_sets_that_routing_tells_are_not_spelled() -> None:
-    needle = Substring("needle")
-    assert format_for_nodes(And((needle, RepoSet(frozenset({"a"}))))) == "needle"
-    assert format_for_nodes(And((RepoIds(frozenset({1})), needle))) == "needle"
-    assert parse(format_for_nodes(RepoSet(frozenset({"a"})))).query == TRUE
+def test_sets_of_repositories_at_the_top_are_not_sent_to_nodes() -> None:
+    needle, repositories = Substring("needle"), RepoSet(frozenset({"a"}))
+    assert drop_resolved_sets(And((needle, repositories))) == needle
+    assert drop_resolved_sets(And((RepoIds(frozenset({1})), needle))) == needle
+    assert drop_resolved_sets(repositories) == TRUE
 
 
 @pytest.mark.parametrize(
@@ -130,10 +123,5 @@ def test_sets_that_routing_tells_are_not_spelled() -> None:
         Boost(Substring("needle"), 2.0),
     ],
 )
-def test_what_has_no_text_is_refused(query: Query) -> None:
-    with pytest.raises(Invalid, match="cannot be sent to nodes"):
-        format_for_nodes(query)
-
-
-def test_options_and_queries_can_be_keys() -> None:
-    assert len({(format_for_nodes(parse("a").query), Options()), (format_for_nodes(parse("a").query), Options())}) == 1
+def test_every_other_query_is_sent_as_it_is(query: Query) -> None:
+    assert drop_resolved_sets(query) == query

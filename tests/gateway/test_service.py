@@ -103,11 +103,11 @@ def test_sets_of_repositories_are_told_by_routing() -> None:
     fleet(main)
 
 
-def test_what_cannot_be_spelled_is_refused() -> None:
+def test_a_query_without_a_text_form_is_answered() -> None:
     async def main(world: World) -> None:
         spread(world)
-        with pytest.raises(Invalid, match="boost"):
-            await world.gateway.search(Boost(tree("needle"), 2.0), Options())
+        answer = await world.gateway.search(Boost(tree("needle"), 2.0), Options())
+        assert comparable(answer) == comparable(oracle(NAMES, Boost(tree("needle"), 2.0)))
 
     fleet(main)
 
@@ -202,6 +202,19 @@ def test_a_node_that_refuses_is_replaced_by_a_replica() -> None:
             assert comparable(answer) == comparable(oracle(NAMES, "needle"))
             assert answer.is_complete
         assert len(world.nodes["n1"].asked) <= 3  # then its breaker opened
+
+    fleet(main, cache_entries=0)
+
+
+def test_a_node_of_another_version_is_missing_with_the_reason_and_the_others_answer() -> None:
+    why = "node n1 is of another version: unsupported query version 2: this node reads version 1; upgrade this node"
+
+    async def main(world: World) -> None:
+        world.give("n1", *NAMES[:3]).failure = Unavailable(why)
+        world.give("n2", *NAMES[3:])
+        answer = await world.gateway.search(tree("needle"), Options())
+        assert answer.missing == tuple(Missing(name, MissingReason.FAILED, why) for name in NAMES[:3])
+        assert comparable(structs.replace(answer, missing=())) == comparable(oracle(NAMES[3:], "needle"))
 
     fleet(main, cache_entries=0)
 

@@ -32,6 +32,8 @@ from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet
 from argosy.search.model import FileMatch, LimitHit, Missing, MissingReason, Options, SearchResult
 from argosy.search.query import parse
+from argosy.search.query.codec import decode_query
+from argosy.search.query.tree import Query
 from argosy.sim.clocks import SimClock
 from argosy.sim.loop import SimLoop, run
 from tests.search.match.search_calls import built
@@ -75,6 +77,7 @@ class FakeNode:
         self.delay_s = 0.001
         self.is_down = False
         self.is_hanging = False
+        self.failure: Unavailable | None = None
         self.asked: list[SearchRequest] = []
         self.was_asked = asyncio.Event()
         self.cancelled = 0
@@ -92,6 +95,8 @@ class FakeNode:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
+        if self.failure is not None:
+            raise self.failure
         if self.is_down:
             raise Unavailable("connection refused")
 
@@ -101,7 +106,7 @@ class FakeNode:
         await self._pass_time()
         found = [self.indexes[name] for name in asked.repositories if name in self.indexes]
         shelf = IndexSet(found, threads=1, clock=self._clock)
-        answer = shelf.search_now(parse(asked.query).query, asked.options)
+        answer = shelf.search_now(decode_query(asked.query), asked.options)
         shelf.close()
         known = {index.repository.name: index.repository for index in found}
         return structs.replace(answer, missing=self._missing(asked), repositories=known)
@@ -113,7 +118,7 @@ class FakeNode:
         shelf = IndexSet(
             [self.indexes[n] for n in asked.repositories if n in self.indexes], threads=1, clock=self._clock
         )
-        found = shelf.repositories_now(parse(asked.query).query)
+        found = shelf.repositories_now(decode_query(asked.query))
         shelf.close()
         return ListResult(tuple(RepoListing(each) for each in found), self._missing(asked))
 
@@ -204,10 +209,11 @@ class World:
         return self.node(address).has(*names)
 
 
-def oracle(names: Iterable[str], query: str, options: Options | None = None) -> SearchResult:
+def oracle(names: Iterable[str], query: str | Query, options: Options | None = None) -> SearchResult:
     """What a single process with these repositories answers."""
     shelf = IndexSet([INDEXES[name] for name in names], threads=1)
-    answer = shelf.search_now(parse(query).query, options or Options())
+    tree = parse(query).query if isinstance(query, str) else query
+    answer = shelf.search_now(tree, options or Options())
     shelf.close()
     return answer
 

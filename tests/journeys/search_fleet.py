@@ -19,6 +19,8 @@ from urllib.parse import quote
 from argosy.search.fleet.codec import SEARCH_PATH, pack, unpack
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.model import SearchResult
+from argosy.search.query.codec import encode_query
+from argosy.search.query.tree import Substring
 from tests.journeys.fleet import NodeProcess, eventually
 from tests.journeys.search_oracle import Oracle, complaints, options, question
 from tests.search.backends.repositories import Repo
@@ -211,7 +213,7 @@ class Stranger(threading.Thread):
         self.seen: list[tuple[float, SearchResult]] = []
 
     def run(self) -> None:
-        body = pack(SearchRequest("anchor", self._names, options("anchor")))
+        body = pack(SearchRequest(encode_query(Substring("anchor")), self._names, options("anchor")))
         while not self._is_over.wait(PAUSE_S):
             asked_at = time.monotonic()
             connection = HTTPConnection(self._node.address() or "nowhere", timeout=ANSWER_S)

@@ -1,23 +1,18 @@
-"""Repositories that a query excludes by name alone, and the text of a query as sent to nodes.
+"""Repositories that a query excludes by name alone, and the query without the sets that this resolves.
 
 A repository is excluded only when that is certain: conditions that a name does not decide (flags, aliases, text) count
 as unknown, and unknown stays in.
 """
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable
 
-from argosy.base.errors import Invalid
 from argosy.search.catalog.addresses import repository_id
-from argosy.search.query.format import format_query
 from argosy.search.query.simplify import conjunction
 from argosy.search.query.tree import (
+    TRUE,
     And,
     Boost,
-    Branch,
-    BranchesRepos,
     Const,
-    FileNameSet,
     Not,
     Or,
     Query,
@@ -108,44 +103,11 @@ class RepoNameIndex:
         return found
 
 
-def format_for_nodes(query: Query) -> str:
-    """The query as text that a node parses to the same query, for repositories that the query does not exclude.
-
-    Sets of names or ids at the top level are resolved by routing already and dropped. Other leaves that only programs
-    can build have no text and are rejected.
-    """
+def drop_resolved_sets(query: Query) -> Query:
+    """The query without the sets of repositories at its top: routing has resolved them, and a request names the
+    repositories that it is about. A set of a thousand names would otherwise travel to every node."""
     if isinstance(query, RepoSet | RepoIds):
-        return format_query(Const(True))
+        return TRUE
     if isinstance(query, And) and any(isinstance(child, RepoSet | RepoIds) for child in query.children):
-        query = conjunction(child for child in query.children if not isinstance(child, RepoSet | RepoIds))
-    for leaf in leaves(query):
-        if isinstance(leaf, RepoSet | RepoIds | BranchesRepos | FileNameSet) or _is_exact(leaf):
-            raise Invalid(
-                f"{format_query(leaf)} cannot be sent to nodes as text; pass the repository names in `repositories`"
-            )
-    if any(isinstance(part, Boost) for part in parts(query)):
-        raise Invalid("boosted queries cannot be sent to nodes; remove the boost")
-    return format_query_cached(query)
-
-
-# An API formats the query for its response and the gateway formats it for nodes right after: one entry serves both.
-format_query_cached = lru_cache(maxsize=1)(format_query)
-
-
-def parts(query: Query) -> Iterator[Query]:
-    """The nodes of the tree in pre-order."""
-    yield query
-    match query:
-        case And(children) | Or(children):
-            for child in children:
-                yield from parts(child)
-        case Not(child) | Type(_, child) | Boost(child, _):
-            yield from parts(child)
-
-
-def leaves(query: Query) -> Iterator[Query]:
-    return (part for part in parts(query) if not isinstance(part, And | Or | Not | Type | Boost))
-
-
-def _is_exact(leaf: Query) -> bool:
-    return isinstance(leaf, Branch) and leaf.is_exact
+        return conjunction(child for child in query.children if not isinstance(child, RepoSet | RepoIds))
+    return query

@@ -27,7 +27,7 @@ from argosy.gateway.fleet_status import build_fleet_status, node_addresses
 from argosy.gateway.load_balancer import LoadBalancer
 from argosy.gateway.merge import merge_listings, merge_results, select_repositories
 from argosy.gateway.model import FleetStatus
-from argosy.gateway.repo_filter import format_for_nodes
+from argosy.gateway.repo_filter import drop_resolved_sets
 from argosy.gateway.route import CatalogView, QueryTargets, Router, RouteTable
 from argosy.gateway.scatter_runner import ScatterRunner
 from argosy.gateway.settings import GatewaySettings
@@ -48,6 +48,7 @@ from argosy.search.fleet.model import (
 )
 from argosy.search.fleet.ports import Node, Nodes
 from argosy.search.model import Missing, Options, Repository, SearchResult
+from argosy.search.query.codec import encode_query
 from argosy.search.query.tree import Query
 
 T = TypeVar("T")
@@ -58,15 +59,15 @@ ATTEMPTS_MAX = 3  # of one search, while repositories are removed from the catal
 class _Search(NamedTuple):
     """One search, with the routes at its start."""
 
-    text: str
+    encoded: bytes  # the query as nodes receive it
     query: Query
     options: Options
     only: frozenset[str] | None
     routes: RouteTable
 
     @property
-    def key(self) -> tuple[str, Options, frozenset[str] | None]:
-        return self.text, self.options, self.only
+    def key(self) -> tuple[bytes, Options, frozenset[str] | None]:
+        return self.encoded, self.options, self.only
 
 
 class Gateway:
@@ -155,7 +156,7 @@ class Gateway:
         search = self._begin_search(query, Options(), only)
 
         async def ask(node: Node, names: tuple[str, ...], left_s: float) -> ListResult:
-            return await node.list(SearchRequest(search.text, names, Options(wall_time_s=left_s)))
+            return await node.list(SearchRequest(search.encoded, names, Options(wall_time_s=left_s)))
 
         async with self._dispatcher.scatter(self._targets(search), ask, lambda listing: listing.missing) as work:
             await work.wait_done()
@@ -193,7 +194,8 @@ class Gateway:
     def _begin_search(self, query: Query, options: Options, only: Collection[str] | None) -> _Search:
         self._check_ready()
         routes = self._current_routes()
-        return _Search(format_for_nodes(query), query, options, None if only is None else frozenset(only), routes)
+        encoded = encode_query(drop_resolved_sets(query))
+        return _Search(encoded, query, options, None if only is None else frozenset(only), routes)
 
     def _cached(self, search: _Search) -> SearchResult | None:
         answer = self._cache.get(search.key, search.routes.version, self._clock.now())
@@ -353,7 +355,7 @@ class _QueryTracker:
 def _search_call(search: _Search) -> Call[SearchResult]:
     def ask(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[SearchResult]:
         options = structs.replace(search.options, wall_time_s=left_s, pre_encoded=True)
-        return node.search(SearchRequest(search.text, names, options))
+        return node.search(SearchRequest(search.encoded, names, options))
 
     return ask
 

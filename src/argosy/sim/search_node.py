@@ -12,6 +12,8 @@ from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.fleet.service import SearchNode, quiesce
+from argosy.search.query.codec import encode_query
+from argosy.search.query.tree import Substring
 from argosy.sim.clocks import SimClock
 from argosy.sim.index_executor import SimBuildExecutor, SimIndex, SimIndexSet, encode_index
 from argosy.sim.link import Link
@@ -22,7 +24,7 @@ from argosy.sim.space import SimSearch
 
 T = TypeVar("T")
 
-QUERY = "anything"
+QUERY = encode_query(Substring("anything"))
 STREAM_STEP_BYTES = 16 << 20  # what a stream carries between two looks at whether both ends still stand
 
 

@@ -24,6 +24,8 @@ from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Branch, Options, Repository, SearchResult
+from argosy.search.query.codec import encode_query
+from argosy.search.query.parse import parse
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
 from argosy.search.skip_policy import Policy
@@ -143,8 +145,9 @@ def without_time(answer: SearchResult) -> SearchResult:
     return replace(answer, stats=replace(answer.stats, duration_s=0.0, wait_s=0.0))
 
 
-def asked(query: str = "needle", *names: str, options: Options | None = None) -> SearchRequest:
-    return SearchRequest(query, names or NAMES, options or Options())
+def search_request(query: str | Query = "needle", *names: str, options: Options | None = None) -> SearchRequest:
+    tree = parse(query).query if isinstance(query, str) else query
+    return SearchRequest(encode_query(tree), names or NAMES, options or Options())
 
 
 @asynccontextmanager

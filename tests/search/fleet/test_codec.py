@@ -27,7 +27,7 @@ def test_an_answer_arrives_as_it_was() -> None:
 def test_names_that_are_no_unicode_arrive_as_they_were() -> None:
     answer = SearchResult((FileMatch(ODD, f"{ODD}/ä", content=b"\xff\xfe"),), repositories={ODD: Repository(ODD)})
     assert unpack(pack(answer), SearchResult) == answer
-    assert unpack(pack(SearchRequest("q", (ODD, "plain"))), SearchRequest) == SearchRequest("q", (ODD, "plain"))
+    assert unpack(pack(SearchRequest(b"q", (ODD, "plain"))), SearchRequest) == SearchRequest(b"q", (ODD, "plain"))
 
 
 @given(path=st.binary(max_size=20), content=st.binary(max_size=20), names=st.lists(st.binary(max_size=8), max_size=4))
@@ -45,12 +45,14 @@ def test_any_name_and_any_content_arrive(path: bytes, content: bytes, names: lis
     [
         (b"", "invalid msgpack"),
         (b"\xc1", "invalid msgpack"),
+        (b"\x81\xa1\xff\x01", "invalid SearchRequest"),
         (b"\x91" * 100_000, "invalid "),
         (msgspec.msgpack.encode([1, 2]), "invalid SearchRequest"),
         (msgspec.msgpack.encode({"query": 7, "repositories": []}), "invalid SearchRequest"),
-        (msgspec.msgpack.encode({"query": "x"}), "invalid SearchRequest"),
+        (msgspec.msgpack.encode({"query": "x", "repositories": []}), "Expected `bytes`, got `str`"),
+        (msgspec.msgpack.encode({"query": b"x"}), "invalid SearchRequest"),
         (
-            msgspec.msgpack.encode({"query": msgspec.msgpack.Ext(9, b"x"), "repositories": []}),
+            msgspec.msgpack.encode({"query": b"x", "repositories": [msgspec.msgpack.Ext(9, b"x")]}),
             "unknown msgpack extension 9",
         ),
     ],

@@ -78,7 +78,7 @@ def test_a_folder_is_as_the_branch_has_it() -> None:
     assert names(index, "", "dev") == ("both.py", "dev.py")
     with pytest.raises(NotFound, match="folder not found: 'lib' on branch 'dev'"):
         names(index, "lib", "dev")
-    with pytest.raises(NotFound, match="no branch 'prod'"):
+    with pytest.raises(NotFound, match=r"branch 'prod' of .* not found"):
         names(index, "", "prod")
 
 

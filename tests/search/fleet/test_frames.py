@@ -24,7 +24,9 @@ from argosy.search.fleet.model import FileRequest, FileText, NodeStatus, SearchR
 from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.index import Index
 from argosy.search.model import Options, Repository, SearchResult, Stats
-from tests.search.fleet.counter import HOST, NAMES, Counter, asked, open_door, small
+from argosy.search.query.codec import decode_query
+from argosy.search.query.format import format_query
+from tests.search.fleet.counter import HOST, NAMES, Counter, open_door, search_request, small
 
 PATIENCE_S = 60.0
 
@@ -117,12 +119,13 @@ class Told:
         self.ended: list[str] = []
 
     async def search(self, asked: SearchRequest) -> SearchResult:
-        gate = self.gates[asked.query] = asyncio.Event()
+        word = format_query(decode_query(asked.query))
+        gate = self.gates[word] = asyncio.Event()
         try:
             await gate.wait()
         finally:
-            self.ended.append(asked.query)
-        return SearchResult(stats=Stats(files=int(asked.query)))
+            self.ended.append(word)
+        return SearchResult(stats=Stats(files=int(word)))
 
     async def file(self, asked: FileRequest) -> FileText:
         return FileText(Repository("r"), asked.path, bytes(int(asked.path)))
@@ -138,7 +141,7 @@ def is_at(node: Told, *queries: str) -> Callable[[], bool]:
 async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
-        calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(20)]
+        calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(20)]
         await until(is_at(node, *map(str, range(20))))
         for number in reversed(range(20)):
             node.gates[str(number)].set()
@@ -149,7 +152,7 @@ async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(no
 async def test_a_question_that_is_called_off_ends_alone(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
-        calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(2)]
+        calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(2)]
         await until(is_at(node, "0", "1"))
         calls[0].cancel()
         await until(lambda: node.ended == ["0"])
@@ -165,7 +168,7 @@ async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> 
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(
             wire.upgrade_request("n", {})
-            + encode_frame(7, wire.SEARCH, pack(asked("1")))
+            + encode_frame(7, wire.SEARCH, pack(search_request("1")))
             + encode_frame(7, wire.CANCEL)
         )
         await until(lambda: bool(node.ended))
@@ -204,7 +207,7 @@ class Sent:
 async def test_whoever_goes_away_ends_all_that_was_asked(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
-        calls = [asyncio.ensure_future(nodes.at(address).search(asked(str(i)))) for i in range(3)]
+        calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(3)]
         await until(is_at(node, "0", "1", "2"))
         await nodes.close()
         await until(lambda: sorted(node.ended) == ["0", "1", "2"])
@@ -219,12 +222,12 @@ async def test_a_late_question_is_given_up_and_the_others_are_not(
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
-        slow = asyncio.ensure_future(nodes.at(address).search(asked("1")))
-        late = asyncio.ensure_future(nodes.at(address).search(asked("2", options=Options(wall_time_s=0.2))))
+        slow = asyncio.ensure_future(nodes.at(address).search(search_request("1")))
+        late = asyncio.ensure_future(nodes.at(address).search(search_request("2", options=Options(wall_time_s=0.2))))
         await until(is_at(node, "1", "2"))
         number = 3
         while not late.done():  # so that the connection is not silent
-            other = asyncio.ensure_future(nodes.at(address).search(asked(str(number))))
+            other = asyncio.ensure_future(nodes.at(address).search(search_request(str(number))))
             await until(is_at(node, str(number)))
             node.gates[str(number)].set()
             assert (await other).stats.files == number
@@ -255,7 +258,7 @@ async def spoken_to(address: str, said: bytes) -> bytes:
 async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[str, str]) -> None:
     node = Told()
     async with open_door(node, fleet_token="sesam") as address:  # type: ignore[arg-type]
-        question = encode_frame(1, wire.SEARCH, pack(asked("1")))
+        question = encode_frame(1, wire.SEARCH, pack(search_request("1")))
         heard = await spoken_to(address, wire.upgrade_request("n", token) + question)
     assert heard.startswith(b"HTTP/1.1 401 ")
     assert node.gates == {}
@@ -263,7 +266,7 @@ async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[
 
 async def test_another_language_is_not_spoken() -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
-        other = wire.upgrade_request("n", {}).replace(b"frames-1", b"frames-2")
+        other = wire.upgrade_request("n", {}).replace(b"frames-2", b"frames-1")
         assert (await spoken_to(address, other)).startswith(b"HTTP/1.1 426 ")
 
 
@@ -285,7 +288,7 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: Remote
     "said",
     [
         encode_frame(1, wire.SEARCH, bytes(codec.REQUEST_BYTES_MAX + wire.TRACE_BYTES_MAX + 1))[:11],
-        encode_frame(1, wire.SEARCH, pack(asked("1"))) * 2,
+        encode_frame(1, wire.SEARCH, pack(search_request("1"))) * 2,
     ],
     ids=["too long", "the same call twice"],
 )
@@ -313,7 +316,7 @@ async def test_over_plain_http_one_is_told_what_to_do(indexes: list[Index]) -> N
     async with open_door(Counter(*indexes).node) as address:
         heard = await spoken_to(address, b"GET /v1/node/frames?x HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
     assert heard.startswith(b"HTTP/1.1 400 ")
-    assert b"upgrade to argosy-frames-1" in heard
+    assert b"upgrade to argosy-frames-2" in heard
 
 
 # -- servers that behave badly --------------------------------------------------------------------------------------
@@ -374,25 +377,25 @@ async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 
 async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: RemoteNodes) -> None:
     async with scripted(hang_up, answer) as address:
-        assert await nodes.at(address).search(asked()) == SearchResult()
+        assert await nodes.at(address).search(search_request()) == SearchResult()
         await nodes.close()
     nodes = RemoteNodes()
     async with scripted(hang_up, hang_up) as address:
         with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
-            await nodes.at(address).search(asked())
+            await nodes.at(address).search(search_request())
     await nodes.close()
 
 
 async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: RemoteNodes) -> None:
     async with scripted(answer_and_hang_up, answer) as address:
-        assert await nodes.at(address).search(asked()) == SearchResult()
-        assert await nodes.at(address).search(asked()) == SearchResult()
+        assert await nodes.at(address).search(search_request()) == SearchResult()
+        assert await nodes.at(address).search(search_request()) == SearchResult()
         await nodes.close()
     nodes = RemoteNodes()
     async with scripted(answer_and_hang_up, hang_up) as address:
-        assert await nodes.at(address).search(asked()) == SearchResult()
+        assert await nodes.at(address).search(search_request()) == SearchResult()
         with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
-            await nodes.at(address).search(asked())
+            await nodes.at(address).search(search_request())
     await nodes.close()
 
 
@@ -406,8 +409,8 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: Remot
         heard.append(await reader.readexactly(11))
 
     async with scripted(answer_and_hang_up, hear) as address:
-        assert await nodes.at(address).search(asked()) == SearchResult()
-        again = asyncio.ensure_future(nodes.at(address).search(asked()))
+        assert await nodes.at(address).search(search_request()) == SearchResult()
+        again = asyncio.ensure_future(nodes.at(address).search(search_request()))
         await until(lambda: len(heard) == 1)
         again.cancel()
         await until(lambda: len(heard) == 2)
@@ -426,9 +429,9 @@ async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(
         await reader.read()
 
     async with scripted(answer_wrongly) as address:
-        assert await nodes.at(address).search(asked()) == SearchResult()
+        assert await nodes.at(address).search(search_request()) == SearchResult()
         with pytest.raises(Unavailable, match="is not understood"):
-            await nodes.at(address).search(asked())
+            await nodes.at(address).search(search_request())
         await nodes.close()
 
 
@@ -439,7 +442,7 @@ async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: R
     with pytest.raises(Unavailable, match="cannot be asked"):
         await nodes.at(address).status()
     async with scripted(answer) as other:
-        assert await nodes.at(other).search(asked()) == SearchResult()
+        assert await nodes.at(other).search(search_request()) == SearchResult()
         await nodes.close()
 
 
@@ -448,7 +451,7 @@ async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: R
     [
         (saying(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"), "no node of ours.*answered with 404"),
         (saying(b"SSH-2.0-x\r\n\r\n"), "no node of ours"),
-        (saying(wire.UPGRADED.replace(b"frames-1", b"frames-2")), "no node of ours"),
+        (saying(wire.UPGRADED.replace(b"frames-2", b"frames-1")), "no node of ours"),
         (saying(bytes(wire.UPGRADE_BYTES_MAX + 1)), "cannot be asked"),
         (saying(b""), "cannot be asked: the connection was closed"),
     ],
@@ -457,7 +460,7 @@ async def test_whoever_does_not_welcome_us_is_no_node(script: Script, why: str, 
     scripts = (script,) if "closed" not in why else (script, script)
     async with scripted(*scripts) as address:
         with pytest.raises(Unavailable, match=why):
-            await nodes.at(address).search(asked())
+            await nodes.at(address).search(search_request())
 
 
 async def test_an_answer_that_would_be_too_long_is_not_read(nodes: RemoteNodes) -> None:
@@ -470,7 +473,7 @@ async def test_an_answer_that_would_be_too_long_is_not_read(nodes: RemoteNodes) 
 
     async with scripted(announce) as address:
         with pytest.raises(Unavailable, match="what comes back is no answer"):
-            await nodes.at(address).search(asked())
+            await nodes.at(address).search(search_request())
 
 
 async def test_a_connection_on_which_nothing_comes_is_not_used_again(
@@ -479,8 +482,8 @@ async def test_a_connection_on_which_nothing_comes_is_not_used_again(
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
     async with scripted(say_nothing, answer) as address:
         with pytest.raises(Unavailable, match=r"did not answer within 0.05 s"):
-            await nodes.at(address).search(asked(options=Options(wall_time_s=0.05)))
-        assert await nodes.at(address).search(asked()) == SearchResult()
+            await nodes.at(address).search(search_request(options=Options(wall_time_s=0.05)))
+        assert await nodes.at(address).search(search_request()) == SearchResult()
         await nodes.close()
 
 
@@ -491,19 +494,19 @@ async def test_of_several_late_questions_each_is_given_up_in_its_time(
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         await nodes.at(address).status()
-        first = asyncio.ensure_future(nodes.at(address).search(asked("0")))
+        first = asyncio.ensure_future(nodes.at(address).search(search_request("0")))
         await until(is_at(node, "0"))
         node.gates["0"].set()
         await first
         times = {"1": 0.3, "2": 0.1, "3": 60.0}
-        calls = [nodes.at(address).search(asked(q, options=Options(wall_time_s=s))) for q, s in times.items()]
+        calls = [nodes.at(address).search(search_request(q, options=Options(wall_time_s=s))) for q, s in times.items()]
         await until(is_at(node, *times))
         order: list[str] = []
         for query, call in zip(times, map(asyncio.ensure_future, calls), strict=True):
             call.add_done_callback(partial(lambda query, _: order.append(query), query))
         number = 4
         while len(order) < 2:  # so that the connection is not silent
-            other = asyncio.ensure_future(nodes.at(address).search(asked(str(number))))
+            other = asyncio.ensure_future(nodes.at(address).search(search_request(str(number))))
             await until(is_at(node, str(number)))
             node.gates[str(number)].set()
             await other
@@ -525,7 +528,7 @@ async def test_nobody_waits_for_a_connection_that_does_not_come_about(
         await reader.read()
 
     async with scripted(no_welcome) as address:
-        calls = [nodes.at(address).search(asked()) for _ in range(3)]
+        calls = [nodes.at(address).search(search_request()) for _ in range(3)]
         for told in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(told, Unavailable)
             assert "no connection within 0.05 s" in str(told)
@@ -578,10 +581,10 @@ async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: p
 
 async def test_a_question_waits_while_the_node_takes_none(nodes: RemoteNodes, indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
-        await nodes.at(address).search(asked())
+        await nodes.at(address).search(search_request())
         [line] = nodes.lines._open.values()
         line.pause_writing()
-        call = asyncio.ensure_future(nodes.at(address).search(asked()))
+        call = asyncio.ensure_future(nodes.at(address).search(search_request()))
         for _ in range(20):
             await asyncio.sleep(0)
         assert not call.done()
@@ -594,7 +597,9 @@ async def test_a_server_that_ends_answers_what_it_was_asked(nodes: RemoteNodes) 
     [route] = [each for each in node_routes(node) if isinstance(each, FramesRoute)]  # type: ignore[arg-type]
     server = await asyncio.get_running_loop().create_server(lambda: route.upgrade(connections), HOST, 0)
     async with server:
-        call = asyncio.ensure_future(nodes.at(f"{HOST}:{server.sockets[0].getsockname()[1]}").search(asked("1")))
+        call = asyncio.ensure_future(
+            nodes.at(f"{HOST}:{server.sockets[0].getsockname()[1]}").search(search_request("1"))
+        )
         await until(is_at(node, "1"))
         for connection in list(connections):
             connection.shutdown()
@@ -640,7 +645,7 @@ async def test_a_trace_goes_on_in_the_node() -> None:
 async def test_whoever_asks_while_a_connection_is_made_waits_for_the_same_one(indexes: list[Index]) -> None:
     nodes = RemoteNodes()
     async with open_door(Counter(*indexes).node) as address:
-        answers = await asyncio.gather(*(nodes.at(address).search(asked()) for _ in range(30)))
+        answers = await asyncio.gather(*(nodes.at(address).search(search_request()) for _ in range(30)))
         assert all(answer.files for answer in answers)
         assert nodes.lines.count() == 1
         await nodes.at(address).status()  # which has a lane of its own

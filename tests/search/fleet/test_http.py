@@ -20,8 +20,8 @@ from argosy.search.index.sections import verify
 from argosy.search.index.wire import dump, load
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Form, LimitHit, Options, SearchResult
-from argosy.search.query.tree import Query
-from tests.search.fleet.counter import Counter, asked, odd, open_door, small, without_time
+from argosy.search.query.tree import Query, Regexp
+from tests.search.fleet.counter import Counter, odd, open_door, search_request, small, without_time
 from tests.search.match.search_calls import built
 
 PATIENCE_S = 60.0
@@ -55,17 +55,17 @@ async def until(is_so: Callable[[], bool]) -> None:
 # -- the same answers -----------------------------------------------------------------------------------------------
 
 QUESTIONS: dict[str, Callable[[Node], Awaitable[object]]] = {
-    "search": lambda node: node.search(asked("needle", *EVERYWHERE)),
-    "search by name": lambda node: node.search(asked("file:bad or r:beta", *EVERYWHERE)),
+    "search": lambda node: node.search(search_request("needle", *EVERYWHERE)),
+    "search by name": lambda node: node.search(search_request("file:bad or r:beta", *EVERYWHERE)),
     "search lines": lambda node: node.search(
-        asked("sail", *EVERYWHERE, options=Options(form=Form.LINES, context_lines=1, files_max=5))
+        search_request("sail", *EVERYWHERE, options=Options(form=Form.LINES, context_lines=1, files_max=5))
     ),
     "search with content": lambda node: node.search(
-        asked("f:both sym:Ship", *EVERYWHERE, options=Options(with_content=True))
+        search_request("f:both sym:Ship", *EVERYWHERE, options=Options(with_content=True))
     ),
-    "count": lambda node: node.search(asked("needle", *EVERYWHERE, options=Options(form=Form.COUNT))),
-    "nothing found": lambda node: node.search(asked("nowhere", *EVERYWHERE)),
-    "list": lambda node: node.list(asked("file:py", *EVERYWHERE)),
+    "count": lambda node: node.search(search_request("needle", *EVERYWHERE, options=Options(form=Form.COUNT))),
+    "nothing found": lambda node: node.search(search_request("nowhere", *EVERYWHERE)),
+    "list": lambda node: node.list(search_request("file:py", *EVERYWHERE)),
     "file": lambda node: node.file(FileRequest(ODD_NAME, "both.py", "dev")),
     "oddly named file": lambda node: node.file(FileRequest(ODD_NAME, "bad\udcff/name\udcfe.py")),
     "skipped file": lambda node: node.file(FileRequest(ODD_NAME, "lib/logo.png")),
@@ -90,7 +90,9 @@ async def test_a_question_over_http_is_answered_as_in_process(
 async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).node) as address:
         node = nodes.at(address)
-        answers = await asyncio.gather(*(node.search(asked(f"file:beta{i % 20}\\.", "beta")) for i in range(60)))
+        answers = await asyncio.gather(
+            *(node.search(search_request(f"file:beta{i % 20}\\.", "beta")) for i in range(60))
+        )
     assert [answer.files[0].path for answer in answers] == [f"src/beta{i % 20}.py" for i in range(60)]
 
 
@@ -99,7 +101,7 @@ async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
 ) -> None:
     monkeypatch.setattr(http, "pack_answer", lambda answer: codec.pack_answer(answer, bytes_max=4_000))
     async with open_door(Counter(*indexes).node) as address:
-        answer = await nodes.at(address).search(asked("needle", "beta"))
+        answer = await nodes.at(address).search(search_request("needle", "beta"))
     assert 0 < len(answer.files) < 20
     assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
 
@@ -137,7 +139,7 @@ async def test_a_question_too_many_is_refused_and_the_next_is_not(
     monkeypatch.setattr(http, "REQUESTS_MAX", 1)
     shelf = Endless(threads=1)
     async with open_door(Counter(*indexes, shelf=shelf).node) as address:
-        first = asyncio.ensure_future(nodes.at(address).search(asked("needle", "alpha")))
+        first = asyncio.ensure_future(nodes.at(address).search(search_request("needle", "alpha")))
         await until(shelf.begun.is_set)
         with pytest.raises(Unavailable, match="too many concurrent requests, limit 1"):
             await nodes.at(address).status()
@@ -188,7 +190,7 @@ async def test_a_body_that_is_no_question_is_refused(body: bytes, indexes: list[
 
 async def test_a_query_that_cannot_be_read_is_a_bad_request(indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
-        status, text = await posted(address, pack(asked("(needle")))
+        status, text = await posted(address, pack(search_request(Regexp("(needle"))))
     assert status == 400
     assert "cannot search for" in text
 
@@ -232,7 +234,7 @@ async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], node
     shelf = Endless(threads=1)
     counter = Counter(*indexes, shelf=shelf)
     async with open_door(counter.node) as address:
-        call = asyncio.ensure_future(nodes.at(address).search(asked("needle", "alpha")))
+        call = asyncio.ensure_future(nodes.at(address).search(search_request("needle", "alpha")))
         await until(shelf.begun.is_set)
         call.cancel()
         await asyncio.wait([call])
@@ -378,8 +380,8 @@ async def test_the_answer_over_http_is_one_msgpack_body(indexes: list[Index]) ->
     async with (
         open_door(counter.node) as address,
         aiohttp.ClientSession() as session,
-        session.post(f"http://{address}{codec.SEARCH_PATH}", data=pack(asked("r:beta", "beta"))) as told,
+        session.post(f"http://{address}{codec.SEARCH_PATH}", data=pack(search_request("r:beta", "beta"))) as told,
     ):
         assert told.headers["content-type"] == "application/msgpack"
         answer = unpack(await told.read(), SearchResult)
-    assert plain(answer) == plain(await counter.node.search(asked("r:beta", "beta")))
+    assert plain(answer) == plain(await counter.node.search(search_request("r:beta", "beta")))

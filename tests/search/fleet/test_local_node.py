@@ -16,9 +16,9 @@ from argosy.search.index.sections import verify
 from argosy.search.index.wire import dump, load
 from argosy.search.index_set import IndexSet
 from argosy.search.model import LimitHit, Missing, MissingReason, Options, SearchResult
-from argosy.search.query.tree import Query
+from argosy.search.query.tree import Query, Regexp
 from argosy.search.settings import SearchSettings
-from tests.search.fleet.counter import CODE, NAMES, Between, Counter, asked, odd, small, without_time
+from tests.search.fleet.counter import CODE, NAMES, Between, Counter, odd, search_request, small, without_time
 from tests.search.match.search_calls import tree_of
 from tests.search.test_index_set import SetClock
 
@@ -51,14 +51,14 @@ async def alone(indexes: list[Index], options: Options) -> SearchResult:
 async def test_a_search_is_the_shelfs_own_and_says_where_its_files_are_from(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     options = Options(files_max=25)
-    answer = await counter.node.search(asked(options=options))
+    answer = await counter.node.search(search_request(options=options))
     expected = await alone(indexes, options)
     assert without_time(replace(answer, repositories={})) == without_time(expected)
     assert answer.repositories == {name: counter.shelf.get(name).repository for name in ("beta", "gamma")}
 
 
 async def test_only_the_repositories_asked_for_are_searched(indexes: list[Index]) -> None:
-    answer = await Counter(*indexes).node.search(asked("needle", "gamma", "gamma"))
+    answer = await Counter(*indexes).node.search(search_request("needle", "gamma", "gamma"))
     assert {file.repository for file in answer.files} == {"gamma"}
     assert (answer.stats.indexes_searched, answer.is_complete) == (1, True)
 
@@ -69,7 +69,9 @@ async def test_a_repository_that_cannot_be_answered_for_is_missing_with_a_reason
     counter.keeper.tell(RepoStatus("line", Phase.WAITING))
     counter.keeper.tell(RepoStatus("fetch", Phase.FETCHING, progress=0.42))
     counter.keeper.tell(RepoStatus("bad", Phase.FAILED, reason="no such branch"))
-    answer = await counter.node.search(asked("needle", "line", "elsewhere", "unknown", "fetch", "bad", "alpha"))
+    answer = await counter.node.search(
+        search_request("needle", "line", "elsewhere", "unknown", "fetch", "bad", "alpha")
+    )
     assert {file.repository for file in answer.files} == {"alpha"}
     assert answer.missing == (
         Missing("bad", MissingReason.FAILED, "no such branch"),
@@ -83,7 +85,7 @@ async def test_a_repository_that_cannot_be_answered_for_is_missing_with_a_reason
 async def test_what_is_on_the_shelf_without_a_lease_is_not_searched(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     counter.leases.clear()
-    answer = await counter.node.search(asked())
+    answer = await counter.node.search(search_request())
     assert (answer.files, answer.stats.indexes_searched) == ((), 0)
     assert [(each.repository, each.why) for each in answer.missing] == [(name, MissingReason.UNOWNED) for name in NAMES]
     assert counter.keeper.noted == []
@@ -93,7 +95,7 @@ async def test_a_lease_lost_in_mid_search_takes_its_files_with_it(indexes: list[
     """The best files were beta's: the answer is what it would have been had beta never been asked."""
     counter = disturbed(indexes, lambda counter: counter.leases.discard("beta"))
     options = Options(files_max=10)
-    answer = await counter.node.search(asked(options=options))
+    answer = await counter.node.search(search_request(options=options))
     assert [(each.repository, each.why) for each in answer.missing] == [("beta", MissingReason.UNOWNED)]
     expected = await alone([indexes[0], indexes[2]], options)
     assert without_time(replace(answer, missing=(), repositories={})) == without_time(expected)
@@ -103,7 +105,7 @@ async def test_a_lease_lost_in_mid_search_takes_its_files_with_it(indexes: list[
 
 async def test_leases_lost_one_after_the_other_leave_an_empty_answer(indexes: list[Index]) -> None:
     counter = disturbed(indexes, lambda counter: counter.leases.pop())
-    answer = await counter.node.search(asked())
+    answer = await counter.node.search(search_request())
     assert [each.repository for each in answer.missing] == list(NAMES)
     assert without_time(replace(answer, missing=())) == SearchResult()
 
@@ -117,14 +119,14 @@ async def test_an_index_dropped_in_mid_search_makes_its_repository_missing(index
             counter.shelf.drop("gamma")
             counter.keeper.tell(RepoStatus("gamma", Phase.INDEXING, progress=0.1))
 
-    answer = await disturbed(indexes, drop).node.search(asked(options=Options(files_max=0)))
+    answer = await disturbed(indexes, drop).node.search(search_request(options=Options(files_max=0)))
     assert {file.repository for file in answer.files} == {"alpha", "beta"}
     assert answer.missing == (Missing("gamma", MissingReason.WARMING, "indexing, 10%"),)
 
 
 async def test_an_index_replaced_in_mid_search_changes_nothing(indexes: list[Index]) -> None:
     counter = disturbed(indexes, lambda counter: counter.shelf.put(small("gamma", files=1)))
-    answer = await counter.node.search(asked("needle", "gamma"))
+    answer = await counter.node.search(search_request("needle", "gamma"))
     assert (answer.stats.files, answer.is_complete) == (20, True)
 
 
@@ -140,7 +142,7 @@ async def test_a_search_begun_anew_has_only_the_time_that_is_left(indexes: list[
         shelves.append(Between(counter.shelf, lambda: lose(counter)))
         return shelves[0]
 
-    await Counter(*indexes, wrapped=wrapped, clock=clock).node.search(asked(options=Options(wall_time_s=10.0)))
+    await Counter(*indexes, wrapped=wrapped, clock=clock).node.search(search_request(options=Options(wall_time_s=10.0)))
     assert [options.wall_time_s for options in shelves[0].asked] == [10.0, 2.0, SEARCH_S_MIN]
 
 
@@ -153,21 +155,21 @@ async def test_files_and_time_are_bounded_whatever_is_asked(indexes: list[Index]
 
     counter = Counter(*indexes, wrapped=wrapped, settings=SearchSettings(result_files_max=7))
     for files_max in (0, 8, 1_000_000):
-        answer = await counter.node.search(asked(options=Options(files_max=files_max, wall_time_s=0.0)))
+        answer = await counter.node.search(search_request(options=Options(files_max=files_max, wall_time_s=0.0)))
         assert (len(answer.files), answer.limits_hit) == (7, (LimitHit.FILES_SHOWN,))
-    assert len((await counter.node.search(asked(options=Options(files_max=3)))).files) == 3
+    assert len((await counter.node.search(search_request(options=Options(files_max=3)))).files) == 3
     assert shelves[0].asked[0].wall_time_s == WALL_TIME_S_MAX
 
 
 async def test_a_query_that_cannot_be_read_is_refused(indexes: list[Index]) -> None:
     with pytest.raises(Invalid, match="missing \\)"):
-        await Counter(*indexes).node.search(asked("(needle"))
+        await Counter(*indexes).node.search(search_request(Regexp("(needle")))
 
 
 async def test_the_repositories_shown_are_noted(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
-    await counter.node.search(asked("file:beta1 or file:gamma2"))
-    await counter.node.search(asked("nowhere"))
+    await counter.node.search(search_request("file:beta1 or file:gamma2"))
+    await counter.node.search(search_request("nowhere"))
     assert sorted(counter.keeper.noted) == ["beta", "gamma"]
 
 
@@ -176,7 +178,7 @@ async def test_the_repositories_shown_are_noted(indexes: list[Index]) -> None:
 
 async def test_a_list_has_the_repositories_with_a_match_and_their_numbers(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
-    listing = await counter.node.list(asked("needle -r:beta", *NAMES, "elsewhere"))
+    listing = await counter.node.list(search_request("needle -r:beta", *NAMES, "elsewhere"))
     assert [entry.repository for entry in listing.entries] == [indexes[0].repository, indexes[2].repository]
     first = listing.entries[0]
     assert (first.documents, first.indexed_at, first.languages, first.has_symbols) == (20, 5.0, {"Python": 20}, True)
@@ -184,13 +186,13 @@ async def test_a_list_has_the_repositories_with_a_match_and_their_numbers(indexe
 
 
 async def test_a_lease_lost_in_mid_list_makes_its_repository_missing(indexes: list[Index]) -> None:
-    listing = await disturbed(indexes, lambda counter: counter.leases.discard("beta")).node.list(asked('""'))
+    listing = await disturbed(indexes, lambda counter: counter.leases.discard("beta")).node.list(search_request('""'))
     assert [entry.repository.name for entry in listing.entries] == ["alpha", "gamma"]
     assert [(each.repository, each.why) for each in listing.missing] == [("beta", MissingReason.UNOWNED)]
 
 
 async def test_a_list_of_nothing_that_is_held_is_empty(indexes: list[Index]) -> None:
-    listing = await Counter(*indexes).node.list(asked('""', "elsewhere"))
+    listing = await Counter(*indexes).node.list(search_request('""', "elsewhere"))
     assert (listing.entries, len(listing.missing)) == ((), 1)
 
 
@@ -318,7 +320,7 @@ class Held(Between):
 async def test_a_search_is_counted_while_it_runs_and_no_longer(indexes: list[Index]) -> None:
     gate = asyncio.Event()
     counter = Counter(*indexes, wrapped=lambda counter: Held(counter.shelf, gate))
-    searches = [asyncio.ensure_future(counter.node.search(asked("needle", "alpha"))) for _ in range(2)]
+    searches = [asyncio.ensure_future(counter.node.search(search_request("needle", "alpha"))) for _ in range(2)]
     await asyncio.sleep(0)
     assert not await counter.quiesce("alpha", within_s=0.0)
     searches[0].cancel()

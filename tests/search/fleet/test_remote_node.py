@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 import uvloop
 
@@ -27,7 +28,8 @@ from argosy.search.fleet.model import FileRequest, SearchRequest
 from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.index import Index
 from argosy.search.model import MissingReason, Options, SearchResult
-from tests.search.fleet.counter import HOST, NAMES, Counter, asked, open_door, small
+from argosy.search.query.codec import QUERY_VERSION
+from tests.search.fleet.counter import HOST, NAMES, Counter, open_door, search_request, small
 
 
 @pytest.fixture
@@ -70,7 +72,9 @@ class Refusing:
 async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: RemoteNodes) -> None:
     async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
         ways = [nodes.at(address), nodes.at(f"http://{address}")]
-        for question in [each.search(asked()) for each in ways] + [each.file(FileRequest("r", "p")) for each in ways]:
+        for question in [each.search(search_request()) for each in ways] + [
+            each.file(FileRequest("r", "p")) for each in ways
+        ]:
             with pytest.raises(type(error)) as told:
                 await question
             assert (str(told.value), type(told.value)) == (str(error), type(error))
@@ -86,6 +90,16 @@ async def test_what_the_asker_cannot_mend_is_unavailable(error: ArgosyError, tol
         for way in (address, f"http://{address}"):
             with pytest.raises(Unavailable, match=told):
                 await nodes.at(way).status()
+
+
+async def test_a_node_of_another_query_version_is_unavailable_with_both_versions(nodes: RemoteNodes) -> None:
+    newer = SearchRequest(msgspec.msgpack.encode([QUERY_VERSION + 1, {"a": "newer form"}]), NAMES)
+    why = f"unsupported query version {QUERY_VERSION + 1}: this node reads version {QUERY_VERSION}; upgrade this node"
+    async with open_door(Counter(small("alpha")).node) as address:
+        for way in (address, f"http://{address}"):
+            for call in (nodes.at(way).search(newer), nodes.at(way).list(newer)):
+                with pytest.raises(Unavailable, match=f"node {way} is of another version: {why}"):
+                    await call
 
 
 async def test_nobody_at_the_address_is_unavailable(nodes: RemoteNodes) -> None:
@@ -136,10 +150,10 @@ def told(body: bytes, status: str = "200 OK", *, length: int | None = None) -> b
 
 async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: RemoteNodes) -> None:
     async with speaking(b"", told(pack(SearchResult()))) as address:
-        assert await nodes.at(address).search(asked()) == SearchResult()
+        assert await nodes.at(address).search(search_request()) == SearchResult()
     async with speaking(b"", b"") as address:
         with pytest.raises(Unavailable, match="cannot be asked"):
-            await nodes.at(address).search(asked())
+            await nodes.at(address).search(search_request())
 
 
 @pytest.mark.parametrize(
@@ -211,7 +225,7 @@ def indexes() -> list[Index]:
 async def test_a_question_about_very_many_repositories_is_answered(indexes: list[Index], nodes: RemoteNodes) -> None:
     names = tuple(f"somewhere.example/else/{i}" for i in range(40_000))
     async with open_door(Counter(*indexes).node) as address:
-        answer = await nodes.at(address).search(SearchRequest("needle", (*names, "alpha")))
+        answer = await nodes.at(address).search(search_request("needle", *names, "alpha"))
     assert len(answer.missing) == len(names)
     assert {each.why for each in answer.missing} == {MissingReason.UNOWNED}
     assert {file.repository for file in answer.files} == {"alpha"}
@@ -236,7 +250,7 @@ def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Ind
     async def ask() -> SearchResult:
         nodes = RemoteNodes()
         async with open_door(Counter(*indexes).node) as address:
-            answers = [await nodes.at(address).search(asked()) for _ in range(2)]
+            answers = [await nodes.at(address).search(search_request()) for _ in range(2)]
         await nodes.close()
         return answers[-1]
 
@@ -246,7 +260,7 @@ def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Ind
 
 async def test_a_question_that_is_called_off_closes_its_connection(nodes: RemoteNodes) -> None:
     async with speaking(None) as address:
-        call = asyncio.ensure_future(nodes.at(address).search(asked()))
+        call = asyncio.ensure_future(nodes.at(address).search(search_request()))
         done, _ = await asyncio.wait([call], timeout=0.1)
         assert not done
         call.cancel()

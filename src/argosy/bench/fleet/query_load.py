@@ -18,6 +18,8 @@ from argosy.bench.fleet.http_load import Address, Connections, request
 from argosy.search.fleet.codec import CONTENT_TYPE, SEARCH_PATH, pack, unpack
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.model import Options, SearchResult
+from argosy.search.query import parse
+from argosy.search.query.codec import encode_query
 
 ANSWER_S_MAX = 30.0
 CALLERS = 8  # at once, when it is about how many answers there can be
@@ -70,9 +72,8 @@ def to_door(address: str, query: str, repositories: Sequence[str] | None = None)
 
 def to_node(address: str, query: str, repositories: Iterable[str]) -> Question:
     """The same question as the front door puts it."""
-    return Question(
-        f"http://{address}{SEARCH_PATH}", pack(SearchRequest(query, tuple(repositories), Options())), CONTENT_TYPE
-    )
+    request = SearchRequest(encode_query(parse(query).query), tuple(repositories), Options())
+    return Question(f"http://{address}{SEARCH_PATH}", pack(request), CONTENT_TYPE)
 
 
 @asynccontextmanager

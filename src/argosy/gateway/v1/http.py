@@ -23,7 +23,6 @@ from argosy.base.redact import redact
 from argosy.gateway.admission import AlwaysAdmit, admit_request, client_of
 from argosy.gateway.model import RepoState
 from argosy.gateway.ports import Admission, SearchGateway
-from argosy.gateway.repo_filter import format_query_cached
 from argosy.gateway.settings import ApiSettings
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1 import responses
@@ -112,7 +111,7 @@ class _ReadApi:
 
     async def _search_once(self, request: Request, params: SearchParams) -> Response:
         parsed, only = _parse_query(params)
-        shown_query = format_query_cached(parsed.query)
+        shown_query = format_query(parsed.query)
         with admit_request(self._admission, client_of(request.scope)) as visit:
             answer = await self._gateway.search(parsed.query, options_of(params, parsed), only=only)
             visit.on_result(answer)

@@ -42,11 +42,11 @@ def unpack(body: bytes, kind: type[_T]) -> _T:
         return _decoder(kind).decode(body)
     except msgspec.ValidationError:
         pass  # text as an extension origin_checks wrong at first
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"invalid msgpack: {error}") from None
     try:
-        return msgspec.convert(_with_text_keys(_odd_decoder.decode(body)), kind)
-    except (msgspec.MsgspecError, RecursionError) as error:
+        return msgspec.convert(_with_text_keys(_odd_decoder.decode(body)), kind, builtin_types=(bytes,))
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"invalid {kind.__name__}: {error}") from None
 
 

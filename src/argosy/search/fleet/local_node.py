@@ -31,7 +31,7 @@ from argosy.search.fleet.serving_set import IndexLookup, ServingSet, StatusSourc
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump
 from argosy.search.model import Missing, Options, Repository, SearchResult
-from argosy.search.query.parse import parse
+from argosy.search.query.codec import decode_query
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
 
@@ -109,7 +109,7 @@ class LocalNode:
     # -- requests about many repositories ---------------------------------------------------------------------------
 
     async def search(self, request: SearchRequest) -> SearchResult:
-        query, options = parse(request.query).query, self._with_limits(request.options)
+        query, options = decode_query(request.query), self._with_limits(request.options)
         ends_at = self._clock.now() + options.wall_time_s
         held, missing = self._serving.split(request.repositories)
         answer = SearchResult()
@@ -129,7 +129,7 @@ class LocalNode:
         return replace(answer, missing=_by_name(missing), repositories=repositories)
 
     async def list(self, request: SearchRequest) -> ListResult:
-        query = parse(request.query).query
+        query = decode_query(request.query)
         held, missing = self._serving.split(request.repositories)
         with self._requests.track(held):
             found = await self._indexes.repositories(query, only=held.keys()) if held else ()

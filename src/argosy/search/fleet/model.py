@@ -78,9 +78,10 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A query over some repositories. `query` is its printed form, which every node parses."""
+    """A query over some repositories. `query` is its tree as search/query/codec.py encodes it, with a version: bytes,
+    because a gateway encodes a query once and sends it to many nodes."""
 
-    query: str
+    query: bytes
     repositories: tuple[str, ...]
     options: Options = Options()
 

@@ -38,6 +38,7 @@ from argosy.search.fleet.model import (
 )
 from argosy.search.fleet.ports import Node
 from argosy.search.model import SearchResult
+from argosy.search.query.codec import UnsupportedQueryVersion
 
 CONNECTIONS_PER_NODE_MAX = 128  # over HTTP, where each question has one to itself
 KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
@@ -348,6 +349,9 @@ def _error(refusal: Refusal, address: str) -> ArgosyError:
             return Unavailable(f"the node at {address} knows another fleet token: set the same node.fleet_token")
         case 421:
             return NotOwner(refusal.message, hint=refusal.hint)
+        case UnsupportedQueryVersion.status:
+            # Not Invalid: the query is good, and other nodes may be of our version.
+            return Unavailable(f"node {address} is of another version: {refusal.message}")
         case 429:
             return Throttled(refusal.message, retry_after_s=refusal.retry_after_s)
         case 503:

@@ -19,7 +19,7 @@ from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled
 from argosy.base.redact import redact
 
 FRAMES_PATH = "/v1/node/frames"
-LANGUAGE = "argosy-frames-1"  # versioned: a mismatch is rejected
+LANGUAGE = "argosy-frames-2"  # versioned: a mismatch is rejected; 1 sent queries as text
 
 # Kinds of frames: of a client, and of a server.
 CANCEL, SEARCH, LIST, FILE, FOLDER, STATUS = range(6)
