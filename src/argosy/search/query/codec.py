@@ -17,8 +17,7 @@ from typing import NoReturn
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.search.query.cost import STEPS_MAX, steps
-from argosy.search.query.leaves import SPECIAL
+from argosy.search.query.leaves import SPECIAL, STEPS_MAX, steps
 from argosy.search.query.lex import NESTING_MAX
 from argosy.search.query.tree import (
     Alias,
