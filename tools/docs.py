@@ -26,7 +26,7 @@ from argosy.bench import plot
 from argosy.cli.examples import EXAMPLES
 from argosy.cli.manual import manual_page
 from argosy.cli.root import cli, command_tree
-from argosy.ownership.backends import etcd_keys, redis_keys
+from argosy.ownership.backends import etcd_records, redis_records
 from argosy.registry import memory
 from argosy.registry.backends import redis_keys as registry_keys
 from argosy.registry.backends.redis_memory import measure
@@ -98,8 +98,8 @@ def keys_page() -> str:
     )
     registry = [(code(doc.name), doc.kind, doc.content, doc.why) for doc in registry_keys.KEY_DOCS]
     throttle = [(code(d.name), d.kind, d.content, d.why) for d in (*throttle_keys.KEY_DOCS, *limit_keys.KEY_DOCS)]
-    redis = [(code(doc.name), doc.kind, doc.content, doc.why) for doc in redis_keys.KEY_DOCS]
-    etcd = [(code(doc.name), doc.kind, doc.content, doc.why) for doc in etcd_keys.KEY_DOCS]
+    redis = [(code(doc.name), doc.kind, doc.content, doc.why) for doc in redis_records.KEY_DOCS]
+    etcd = [(code(doc.name), doc.kind, doc.content, doc.why) for doc in etcd_records.KEY_DOCS]
     return page(
         "Keys",
         intro,

@@ -11,7 +11,7 @@ import yaml
 from argosy.app import SECTIONS
 from argosy.base import settings
 from argosy.cli.root import command_tree
-from argosy.ownership.backends import etcd_keys, redis_keys
+from argosy.ownership.backends import etcd_records, redis_records
 from argosy.registry.backends import redis_keys as registry_keys
 from argosy.search.model import MissingReason
 from argosy.throttle.backends import redis_keys as throttle_keys
@@ -81,7 +81,7 @@ def test_every_metric_in_the_code_is_documented() -> None:
 
 def test_every_key_is_documented() -> None:
     page = (REFERENCE / "keys.md").read_text()
-    rooms = (redis_keys, etcd_keys, registry_keys, throttle_keys, limit_keys)
+    rooms = (redis_records, etcd_records, registry_keys, throttle_keys, limit_keys)
     docs = [doc for room in rooms for doc in room.KEY_DOCS]
     assert [doc.name for doc in docs if f"`{doc.name}`" not in page] == []
 

@@ -108,8 +108,8 @@ async def won(store: OwnershipStore, session: Session, unit: Unit) -> Lease:
 
 
 async def snapshot(store: OwnershipStore) -> Snapshot:
-    async with aclosing(cast("ClosableWatch", store.watch())) as facts:
-        first = await anext(facts)
+    async with aclosing(cast("ClosableWatch", store.watch())) as stream:
+        first = await anext(stream)
     assert isinstance(first, Snapshot)
     return first
 
@@ -132,15 +132,15 @@ class ClosableWatch(Protocol):
 
 @dataclass
 class View:
-    """What a watcher knows: the fold of all facts. Times are left out, for they pass."""
+    """What a watcher knows: the fold of all stream. Times are left out, for they pass."""
 
     leases: dict[Unit, Lease] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     auctions: dict[Unit, tuple[int, int]] = field(default_factory=dict)
     max_bids: int | None = None
 
-    def learn(self, fact: WatchEvent) -> None:
-        match fact:
+    def learn(self, event: WatchEvent) -> None:
+        match event:
             case Snapshot(leases, members, auctions, max_bids):
                 self.leases = {lease.unit: lease for lease in leases}
                 self.members = {each.node: each for each in members}
@@ -166,28 +166,28 @@ class Watcher:
     """Watches a store in the background and keeps all it hears."""
 
     def __init__(self) -> None:
-        self.facts: list[WatchEvent] = []
+        self.events: list[WatchEvent] = []
         self.view = View()
-        self._heard = asyncio.Event()
+        self._arrived = asyncio.Event()
 
     async def listen(self, store: OwnershipStore) -> None:
-        async with aclosing(cast("ClosableWatch", store.watch())) as facts:
-            async for fact in facts:
-                self.facts.append(fact)
-                self.view.learn(fact)
-                self._heard.set()
+        async with aclosing(cast("ClosableWatch", store.watch())) as stream:
+            async for event in stream:
+                self.events.append(event)
+                self.view.learn(event)
+                self._arrived.set()
 
-    async def hears(self, is_so: Callable[[View], bool]) -> None:
+    async def wait_until(self, is_so: Callable[[View], bool]) -> None:
         """Waits until what it knows is so."""
         async with asyncio.timeout(PATIENCE_S):
             while not is_so(self.view):
-                self._heard.clear()
-                await self._heard.wait()
+                self._arrived.clear()
+                await self._arrived.wait()
 
     async def catches_up(self, store: OwnershipStore, mark: int) -> None:
-        """Waits until it has heard all that was told so far: a pushed number goes through the same queue."""
+        """Waits until it has received all that was told so far: a pushed number goes through the same queue."""
         await eventually(lambda: _pushed(store, mark))
-        await self.hears(lambda view: view.max_bids == mark)
+        await self.wait_until(lambda view: view.max_bids == mark)
 
 
 async def _pushed(store: OwnershipStore, mark: int) -> bool:
@@ -202,7 +202,7 @@ async def watching(store: OwnershipStore) -> AsyncIterator[Watcher]:
     task = asyncio.create_task(watcher.listen(store))
     try:
         async with asyncio.timeout(PATIENCE_S):
-            while not watcher.facts and not task.done():
+            while not watcher.events and not task.done():
                 await CLOCK.sleep(POLL_S)
         yield watcher
     finally:

@@ -49,7 +49,7 @@ async def test_the_first_bid_starts_the_clock(open_store: OpenStore) -> None:
     assert [each.id for each in (await snapshot(store)).auctions] == [auction.id]
 
 
-async def test_a_second_bid_while_one_is_pending_is_refused(open_store: OpenStore) -> None:
+async def test_a_second_bid_while_one_is_pending_is_rejected(open_store: OpenStore) -> None:
     """ "Only one unaccepted bid per holder (node) is allowed at a time; attempts to bid while another bid is pending
     will be rejected." """
     store = await open_store(AUCTIONED)
@@ -71,7 +71,7 @@ async def test_concurrent_bids_of_one_node_leave_one(open_store: OpenStore) -> N
     assert len((await snapshot(store)).auctions) == 1
 
 
-async def test_a_bid_below_the_minimum_is_refused_and_opens_nothing(open_store: OpenStore) -> None:
+async def test_a_bid_below_the_minimum_is_rejected_and_opens_nothing(open_store: OpenStore) -> None:
     """ "Enforce a minimum bid for a previously-indexed repo based on its historical memory footprint." """
     store = await open_store(AUCTIONED)
     session = await holder(store, "n1")
@@ -274,7 +274,7 @@ async def test_of_many_who_close_an_empty_auction_one_does(open_store: OpenStore
     assert {closing.outcome for closing in closings} == {CloseOutcome.ALREADY_CLOSED}
 
 
-async def test_there_is_nothing_to_close_where_nobody_bid(open_store: OpenStore) -> None:
+async def test_there_is_nothing_to_close_without_bids(open_store: OpenStore) -> None:
     store = await open_store(AUCTIONED)
     assert (await store.close_auction(UNIT)).outcome is CloseOutcome.ALREADY_CLOSED
 
@@ -316,7 +316,7 @@ async def test_a_namesake_does_not_inherit_a_bid(open_store: OpenStore) -> None:
     assert await holders(store) == {}
 
 
-async def test_if_all_bidders_are_gone_nobody_wins_and_the_unit_is_open_again(open_store: OpenStore) -> None:
+async def test_if_all_bidders_are_gone_there_is_no_winner_and_the_unit_is_open_again(open_store: OpenStore) -> None:
     """ "This is a benign race — the repo will be available for future auctions." """
     store = await open_store(AUCTIONED)
     sessions = await bidders(store, 2)
@@ -388,7 +388,7 @@ async def test_bidders_may_be_called_anything(open_store: OpenStore, name: str) 
     assert (await bid(store, odd, OTHER)).outcome is BidOutcome.PLACED
 
 
-async def test_a_store_that_may_have_forgotten_leases_takes_bids_and_closes_later(open_store: OpenStore) -> None:
+async def test_a_store_that_may_have_lost_leases_takes_bids_and_closes_later(open_store: OpenStore) -> None:
     store = await open_store(AUCTIONED, GRACE_S)
     session = await holder(store, "n1")
     assert (await bid(store, session, UNIT, max_bids=1)).is_full

@@ -64,7 +64,7 @@ async def test_the_holder_changes_the_state_of_its_lease(open_store: OpenStore) 
             changed = await store.set_state(session, UNIT, lease.epoch, state)
             assert (changed.state, changed.epoch, changed.node) == (state, lease.epoch, "n1")
         await watcher.catches_up(store, 7)
-        told = [fact.lease.state for fact in watcher.facts if hasattr(fact, "lease")]
+        told = [event.lease.state for event in watcher.events if hasattr(event, "lease")]
     assert told == [LeaseState.READY, LeaseState.DRAINING, LeaseState.READY]
 
 
@@ -165,7 +165,7 @@ async def test_nodes_and_units_may_be_called_anything(open_store: OpenStore, nam
     assert await store.release(longer, other.unit, other.epoch)
 
 
-async def test_a_store_that_may_have_forgotten_leases_grants_none_for_a_while(open_store: OpenStore) -> None:
+async def test_a_store_that_may_have_lost_leases_grants_none_for_a_while(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED, GRACE_S)
     session = await holder(store, "n1")
     with pytest.raises(Throttled) as refusal:

@@ -39,7 +39,7 @@ async def test_an_open_session_is_listed_with_the_time_it_has_left(open_store: O
     assert 0 < info.expires_in_s <= TTL_S
 
 
-async def test_a_second_run_of_a_node_that_still_lives_is_refused(open_store: OpenStore) -> None:
+async def test_a_second_run_of_a_node_that_still_lives_is_rejected(open_store: OpenStore) -> None:
     first, second = await open_store(CLAIMED), await open_store(CLAIMED)
     session = await holder(first, "n1")
     with pytest.raises(Conflict, match="'n1' is in use at 'http://n1'"):
@@ -89,7 +89,7 @@ async def test_a_renewed_session_outlives_its_first_time_to_live(open_store: Ope
     assert await holders(store) == {UNIT: "n1"}
 
 
-async def test_renewing_tells_a_holder_what_the_store_knows_it_to_hold(open_store: OpenStore) -> None:
+async def test_a_renewal_returns_the_leases_that_the_store_has(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED)
     session, other = await holder(store, "n1"), await holder(store, "n11")
     leases = [await store.claim(session, Unit(f"u{n}")) for n in range(5)]
@@ -107,7 +107,7 @@ async def test_when_a_session_expires_all_its_leases_end(open_store: OpenStore) 
     before = [await store.claim(dying, unit) for unit in units]
     async with watching(other) as watcher:
         await eventually(lambda: _is_gone(store, dying.node))
-        await watcher.hears(lambda view: not view.leases)
+        await watcher.wait_until(lambda view: not view.leases)
     after = [await other.claim(ready_successor, unit) for unit in units]
     assert all(new.epoch > old.epoch for old, new in zip(before, after, strict=True))
 
@@ -171,7 +171,7 @@ async def test_ending_a_session_twice_is_no_error_and_spares_the_namesake(open_s
     assert await holders(store) == {UNIT: "n1"}
 
 
-async def test_a_member_says_new_things_about_itself(open_store: OpenStore) -> None:
+async def test_a_member_announces_a_new_record(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED)
     said = Member("n1", "http://n1", is_bidding=True, started_at=1763212345.678901, capabilities=())
     session = await store.open_session(SessionRole.MEMBER, said, ttl_s=TTL_S)

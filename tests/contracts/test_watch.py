@@ -1,4 +1,4 @@
-"""Watching, on every backend: a snapshot, then every fact in order, and none lost in silence."""
+"""Watching, on every backend: a snapshot, then every event in order, and none lost in silence."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -60,7 +60,7 @@ async def test_a_watch_begins_with_what_is(open_store: OpenStore) -> None:
     assert seen.max_bids == 4
 
 
-async def test_every_change_is_told_in_order(open_store: OpenStore) -> None:
+async def test_every_change_is_delivered_in_order(open_store: OpenStore) -> None:
     store, other = await open_store(AUCTIONED), await open_store(AUCTIONED)
     async with watching(other) as watcher:
         as_member, session = await member(store, "n1"), await holder(store, "n1")
@@ -74,7 +74,7 @@ async def test_every_change_is_told_in_order(open_store: OpenStore) -> None:
         await store.release(session, UNIT, lease.epoch)
         await store.end_session(as_member)
         await watcher.catches_up(store, 7)
-        first, joined, quietened, opened, *rest = watcher.facts
+        first, joined, quietened, opened, *rest = watcher.events
     assert first == Snapshot()
     assert (joined, quietened) == (MemberChanged(Member("n1", "http://n1")), MemberChanged(quiet))
     assert isinstance(opened, AuctionOpened)
@@ -90,7 +90,7 @@ async def test_every_change_is_told_in_order(open_store: OpenStore) -> None:
     ]
 
 
-async def test_an_auction_without_a_winner_is_told(open_store: OpenStore) -> None:
+async def test_an_auction_without_a_winner_is_delivered(open_store: OpenStore) -> None:
     store = await open_store(AUCTIONED)
     async with watching(store) as watcher:
         session = await holder(store, "n1")
@@ -98,24 +98,24 @@ async def test_an_auction_without_a_winner_is_told(open_store: OpenStore) -> Non
         await store.end_session(session)
         await eventually(lambda: _is_closed(store))
         await watcher.catches_up(store, 7)
-        assert [fact.winner for fact in watcher.facts if isinstance(fact, AuctionClosed)] == [None]
+        assert [event.winner for event in watcher.events if isinstance(event, AuctionClosed)] == [None]
 
 
-async def test_the_end_of_a_silent_node_is_told(open_store: OpenStore) -> None:
+async def test_the_end_of_a_silent_node_is_delivered(open_store: OpenStore) -> None:
     """ "Node crash: lease expiry allows another node to claim and reindex." """
     store, other = await open_store(CLAIMED), await open_store(CLAIMED)
     async with watching(other) as watcher:
         await member(store, "n1", ttl_s=SHORT_TTL_S)
         session = await holder(store, "n1", ttl_s=SHORT_TTL_S)
         leases = [await store.claim(session, Unit(f"u{n}")) for n in range(3)]
-        await watcher.hears(lambda view: len(view.leases) == 3)
+        await watcher.wait_until(lambda view: len(view.leases) == 3)
         await eventually(lambda: _is_empty(other))
-        await watcher.hears(lambda view: not view.leases and not view.members)
-        gone = {fact for fact in watcher.facts if isinstance(fact, LeaseGone)}
+        await watcher.wait_until(lambda view: not view.leases and not view.members)
+        gone = {event for event in watcher.events if isinstance(event, LeaseGone)}
     assert gone == {LeaseGone(lease.unit, lease.epoch) for lease in leases}
 
 
-async def test_a_hand_over_is_told_as_one_change_of_hands(open_store: OpenStore) -> None:
+async def test_a_handoff_is_delivered_as_one_change_of_hands(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED)
     old, new = await holder(store, "n1"), await holder(store, "n2")
     slot = Unit(UNIT.name, 1)
@@ -127,24 +127,24 @@ async def test_a_hand_over_is_told_as_one_change_of_hands(open_store: OpenStore)
         await watcher.catches_up(store, 7)
         assert watcher.view.leases == {UNIT: given}
         # At no point does the ready_successor think that it holds nothing of the unit.
-        assert watcher.facts.index(LeaseChanged(given)) < watcher.facts.index(LeaseGone(slot, waiting.epoch))
+        assert watcher.events.index(LeaseChanged(given)) < watcher.events.index(LeaseGone(slot, waiting.epoch))
 
 
-async def test_two_watchers_hear_the_same(open_store: OpenStore) -> None:
+async def test_two_watchers_see_the_same(open_store: OpenStore) -> None:
     store, other = await open_store(AUCTIONED), await open_store(AUCTIONED)
     async with watching(store) as one, watching(other) as two:
         sessions = [await holder(store, f"n{n}") for n in range(6)]
         await asyncio.gather(*(bid(store, each, Unit(f"u{n % 3}"), max_bids=2) for n, each in enumerate(sessions)))
         await asyncio.gather(*(each.close_auction(Unit(f"u{n}")) for n in range(3) for each in (store, other)))
         await one.catches_up(store, 7)
-        await two.hears(lambda view: view.max_bids == 7)
+        await two.wait_until(lambda view: view.max_bids == 7)
         assert len(one.view.leases) == 3
-        assert [timeless(fact) for fact in one.facts] == [timeless(fact) for fact in two.facts]
+        assert [timeless(event) for event in one.events] == [timeless(event) for event in two.events]
 
 
-def timeless(fact: WatchEvent) -> WatchEvent:
-    """A fact without the time that was left when it was heard."""
-    return AuctionOpened(replace(fact.auction, closes_in_s=0.0)) if isinstance(fact, AuctionOpened) else fact
+def timeless(event: WatchEvent) -> WatchEvent:
+    """A event without the time that was left when it was received."""
+    return AuctionOpened(replace(event.auction, closes_in_s=0.0)) if isinstance(event, AuctionOpened) else event
 
 
 @pytest.mark.parametrize("backend", ["valkey", "etcd"], indirect=True)
@@ -166,7 +166,7 @@ async def test_a_watch_goes_on_when_the_server_comes_back(open_store: OpenStore,
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("space", [AUCTIONED, CLAIMED], ids=lambda space: space.name)
-async def test_what_is_told_adds_up_to_what_is(open_store: OpenStore, space: Space, seed: int) -> None:
+async def test_the_events_add_up_to_the_state(open_store: OpenStore, space: Space, seed: int) -> None:
     store, other = await open_store(space), await open_store(space)
     async with watching(other) as watcher:
         actor = Actor(store)
@@ -176,7 +176,7 @@ async def test_what_is_told_adds_up_to_what_is(open_store: OpenStore, space: Spa
         fresh = View()
         fresh.learn(await snapshot(other))
         assert watcher.view == fresh
-        assert [fact for fact in watcher.facts if isinstance(fact, Snapshot)] == watcher.facts[:1]
+        assert [event for event in watcher.events if isinstance(event, Snapshot)] == watcher.events[:1]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -256,7 +256,7 @@ class Actor:
         session = await self._session(SessionRole.HOLDER, node)
         return await self.store.release(session, unit, self.epochs.get(unit, 0) + number // 3)
 
-    async def _hand_over(self, node: str, unit: Unit, number: int) -> object:
+    async def _handoff(self, node: str, unit: Unit, number: int) -> object:
         session, to = await self._session(SessionRole.HOLDER, node), Unit(unit.name, 1 if unit.replica == 0 else 0)
         lease = await self.store.hand_off(session, unit, self.epochs.get(unit, 0), to)
         return lease and self._told(lease)
@@ -291,7 +291,7 @@ STEPS_BY_NAME: dict[str, Callable[[Actor, str, Unit, int], Awaitable[object]]] =
     "claim": Actor._claim,
     "state": Actor._state,
     "release": Actor._release,
-    "hand over": Actor._hand_over,
+    "hand off": Actor._handoff,
     "bid": Actor._bid,
     "bid again": Actor._bid,
     "close": Actor._close,

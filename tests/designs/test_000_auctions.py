@@ -7,9 +7,8 @@ import pytest
 
 from argosy.base.metrics import declared
 from argosy.ownership import telemetry
+from argosy.ownership.auction import Bidder, Closer
 from argosy.ownership.autoscale import Autoscaler
-from argosy.ownership.bidder import Bidder
-from argosy.ownership.closer import Closer
 from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseGone, Snapshot
 from argosy.ownership.model import BidOutcome, BidResult, CloseOutcome, Lease, Session, Unit, UnitSpec
 from argosy.ownership.settings import OwnershipSettings
@@ -17,7 +16,7 @@ from argosy.ownership.view import FleetView
 from tests.contracts.stage import bid as place
 from tests.contracts.stage import holder as opened
 from tests.contracts.stage import member as joined
-from tests.ownership.making import Bench, auction, catalog, member
+from tests.ownership.builders import Bench, auction, catalog, member
 from tests.ownership.world import MIB, World, in_virtual_time
 
 REPO, OTHER = Unit("repo"), Unit("other")
@@ -101,7 +100,7 @@ async def test_enough_bids_end_it_at_once(world: World) -> None:
     """when a configured number of bids for a repo is reached, the auction evaluation is triggered immediately instead
     of waiting for the full 60s window."""
     world.settings = OwnershipSettings(max_bids="2")
-    world.wish("repo")
+    world.add_units("repo")
     world.start("n1")
     await world.pass_time(10.0)
     assert world.holder("repo") is None
@@ -127,7 +126,7 @@ async def test_a_pushed_threshold_reaches_every_node(world: World) -> None:
     world.start("n1")
     await world.pass_time(5.0)
     await world.store.push_max_bids(7)
-    world.wish("repo")
+    world.add_units("repo")
     await world.until(lambda: world.value("n1", telemetry.CONFIGURED_MAX_BIDS) == 7, within_s=10.0)
     assert world.nodes["n1"].members()
 
@@ -159,7 +158,7 @@ async def test_new_auctions_use_the_new_threshold(world: World) -> None:
 async def test_a_threshold_never_reached_delays_and_does_not_hang(world: World) -> None:
     """always keep the auction wall-clock window (60s) as a hard upper bound even when `MAX_BIDS` is large or
     misconfigured."""
-    world.wish("repo")
+    world.add_units("repo")
     world.start("n1")
     assert 60.0 <= await world.until(lambda: world.holder("repo") == "n1") <= 65.0
 
@@ -167,7 +166,7 @@ async def test_a_threshold_never_reached_delays_and_does_not_hang(world: World) 
 @in_virtual_time(max_bids="100")
 async def test_a_repo_may_have_a_threshold_of_its_own(world: World) -> None:
     """allow an optional per-repo max-bids override (configurable in the catalog) for special cases"""
-    world.wish("repo", max_bids=1)
+    world.add_units("repo", max_bids=1)
     world.start("n1")
     assert await world.until(lambda: world.holder("repo") == "n1") < 10.0
 
@@ -191,7 +190,7 @@ def test_the_recommended_metrics_are_there_too() -> None:
 @in_virtual_time()
 async def test_a_repo_indexed_before_has_a_minimum_bid(world: World) -> None:
     """Enforce a minimum bid for a previously-indexed repo based on its historical memory footprint."""
-    world.wish("repo", footprint_bytes=900 * MIB)
+    world.add_units("repo", footprint_bytes=900 * MIB)
     world.start("small", budget_bytes=1000 * MIB)
     await world.pass_time(100.0)
     assert world.links["small"].calls["place_bid"] == 0
@@ -264,9 +263,9 @@ def test_evaluations_are_rate_limited() -> None:
     """Ensure these operations are rate-limited and monitored to avoid creating load on Redis during large-scale
     bidding."""
     bench = Bench(closings_per_s=5.0)
-    bench.machine = Closer(bench.settings, bench.view, bench.dice)
+    bench.machine = Closer(bench.settings, bench.view, bench.random)
     for i in range(100):
-        bench.tell(AuctionOpened(auction(f"u{i}", closes_in_s=0.0)), 0.0)
+        bench.handle(AuctionOpened(auction(f"u{i}", closes_in_s=0.0)), 0.0)
     assert len(bench.wait(0.0, until=10.0)) <= 5 + 5 * 10
 
 
@@ -284,7 +283,7 @@ async def test_the_next_best_bid_wins_if_the_best_cannot(world: World) -> None:
 @in_virtual_time(window_s=5.0, max_bids="9")
 async def test_the_window_can_be_tuned(world: World) -> None:
     """it can be tuned or made configurable per-cluster."""
-    world.wish("repo")
+    world.add_units("repo")
     world.start("n1")
     assert 5.0 <= await world.until(lambda: world.holder("repo") == "n1") < 7.0
 
@@ -292,8 +291,8 @@ async def test_the_window_can_be_tuned(world: World) -> None:
 @in_virtual_time()
 async def test_a_bid_advertises_free_memory_less_what_is_not_yet_indexed(world: World) -> None:
     """it may place a single outstanding bid for that repo advertising its currently available free memory (bytes)."""
-    world.wish("first", footprint_bytes=800 * MIB)
-    world.wish("second", footprint_bytes=500 * MIB)
+    world.add_units("first", footprint_bytes=800 * MIB)
+    world.add_units("second", footprint_bytes=500 * MIB)
     world.start("n1", budget_bytes=1000 * MIB, warm_s=30.0)
     await world.until(lambda: world.holder("first") == "n1")
     await world.pass_time(20.0)  # still warming: the memory only looks free
@@ -304,16 +303,16 @@ async def test_a_bid_advertises_free_memory_less_what_is_not_yet_indexed(world: 
 def test_running_auctions_are_joined_by_all() -> None:
     """allow a short window where nodes can advertise capacity before a winner is chosen."""
     bench = Bench(UnitSpec("repo"), "other")
-    bench.machine = Bidder(bench.settings, bench.view, bench.keeper, bench.member, bench.dice)
+    bench.machine = Bidder(bench.settings, bench.view, bench.keeper, bench.member, bench.random)
     bench.measure(MIB, 0.0)
-    placed = bench.tell(AuctionOpened(auction("repo")), 0.01)
+    placed = bench.handle(AuctionOpened(auction("repo")), 0.01)
     assert [effect.unit for effect in placed] == [REPO]  # type: ignore[union-attr]
 
 
 @in_virtual_time(max_bids="9", window_s=5.0)
 async def test_leases_last_and_auctions_do_not(world: World) -> None:
     """One-pending-bid-per-node reduces noisy re-bidding and keeps the bookkeeping small."""
-    world.wish(*(f"r{i}" for i in range(20)))
+    world.add_units(*(f"r{i}" for i in range(20)))
     world.start("n1")
     world.start("n2")
     most = 0
@@ -322,4 +321,4 @@ async def test_leases_last_and_auctions_do_not(world: World) -> None:
         most = max(most, len(world.store.pending_marks()))
     assert most == 2
     assert world.store.snapshot().auctions == ()
-    assert not any(isinstance(fact, LeaseGone) for _, fact in world.facts)
+    assert not any(isinstance(fact, LeaseGone) for _, fact in world.events)

@@ -13,7 +13,7 @@ from argosy.ownership.model import LeaseState, SessionRole, Unit, UnitSpec
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 from tests.contracts.stage import bid, holder
-from tests.ownership.making import catalog, lease, member
+from tests.ownership.builders import catalog, lease, member
 from tests.ownership.world import MIB, World, in_virtual_time
 
 REPOS = [f"repo-{i}" for i in range(10)]
@@ -36,14 +36,14 @@ async def test_bidding_is_the_only_way(world: World) -> None:
 @in_virtual_time()
 async def test_nodes_never_try_another_way(world: World) -> None:
     """There is no alternate direct-acquire path"""
-    world.wish(*REPOS)
+    world.add_units(*REPOS)
     world.start("n1")
     world.start("n2")
     await world.until(world.all_ready)
     await world.crash("n1")
     await world.until(lambda: set(world.ready().values()) == {"n2"} and world.all_ready())
     assert all(link.calls["claim"] == 0 for link in world.links.values())
-    assert world.total(telemetry.AUCTIONS_WON) == sum(_is_grant(fact) for _, fact in world.facts) >= len(REPOS)
+    assert world.total(telemetry.AUCTIONS_WON) == sum(_is_grant(fact) for _, fact in world.events) >= len(REPOS)
 
 
 def _is_grant(fact: object) -> bool:
@@ -75,13 +75,13 @@ async def test_ownership_lasts_for_a_ttl(world: World) -> None:
 @in_virtual_time(is_auctioned=False)
 async def test_an_owner_renews_often(world: World) -> None:
     """owner renews lease periodically (interval << TTL). If lease expires the repo becomes claimable by others."""
-    world.wish("repo")
+    world.add_units("repo")
     world.start("n1")
     await world.until(world.all_ready)
     await world.pass_time(10 * DEFAULTS.ttl_s)
     assert world.links["n1"].calls["renew"] >= 2 * 10 * DEFAULTS.ttl_s / DEFAULTS.renew_s  # two sessions
     assert DEFAULTS.renew_s * 3 < DEFAULTS.ttl_s
-    assert world.facts[-1][0] < 10.0  # the lease never changed hands
+    assert world.events[-1][0] < 10.0  # the lease never changed hands
     await world.crash("n1")
     world.start("n2")
     await world.until(lambda: world.holder("repo") == "n2", within_s=DEFAULTS.ttl_s + 5)
@@ -106,7 +106,7 @@ def test_ttls_are_short_and_heartbeats_a_fraction() -> None:
 @in_virtual_time()
 async def test_a_query_before_readiness_learns_that_the_owner_is_warming(world: World) -> None:
     """Queries are routed to the owner. If owner is not ready, the caller gets a "warming" response"""
-    world.wish("repo")
+    world.add_units("repo")
     node = world.start("n1", warm_s=30.0)
     await world.until(lambda: node.holds(REPO))
     assert node.require_lease(REPO).state is LeaseState.WARMING
@@ -116,7 +116,7 @@ async def test_a_query_before_readiness_learns_that_the_owner_is_warming(world: 
 @in_virtual_time()
 async def test_the_watched_map_routes_to_the_owner(world: World) -> None:
     """Catalog maps repo -> owner node."""
-    world.wish(*REPOS)
+    world.add_units(*REPOS)
     nodes = [world.start("n1"), world.start("n2")]
     await world.until(world.all_ready)
     for node in nodes:
@@ -132,7 +132,7 @@ async def test_the_watched_map_routes_to_the_owner(world: World) -> None:
 async def test_the_drain_flow(world: World) -> None:
     """Drain flow: node sets repo state to draining, finishes in-flight queries, optionally streams index to a new owner
     (advanced), then releases claim."""
-    world.wish("repo")
+    world.add_units("repo")
     node = world.start("old")
     await world.until(world.all_ready)
     world.start("new", warm_s=15.0)
@@ -148,7 +148,7 @@ async def test_the_drain_flow(world: World) -> None:
 @in_virtual_time()
 async def test_after_a_crash_another_node_claims_and_reindexes(world: World) -> None:
     """If a node crashes, the lease expires and another node claims + reindexes."""
-    world.wish("repo")
+    world.add_units("repo")
     world.start("n1", budget_bytes=2000 * MIB)
     world.start("n2", budget_bytes=1000 * MIB)
     await world.until(lambda: world.ready() == {"repo": "n1"})
@@ -199,7 +199,7 @@ def test_a_node_may_go_only_when_it_has_drained() -> None:
 async def test_primary_and_replicas(world: World) -> None:
     """a repo can be owned by N nodes (primary + replicas). Replicas index proactively and stand ready to serve if
     primary fails."""
-    world.wish("repo", replicas=2)
+    world.add_units("repo", replicas=2)
     for name in ("n1", "n2", "n3"):
         world.start(name, warm_s=20.0)
     await world.until(lambda: [x.state for x in world.store.snapshot().leases] == [LeaseState.READY] * 3)
@@ -215,7 +215,7 @@ async def test_primary_and_replicas(world: World) -> None:
 @in_virtual_time()
 async def test_a_herd_is_spread_and_bounded(world: World) -> None:
     """add randomized claim jitter, exponential backoff, and limit concurrent reindexes per node."""
-    world.wish(*REPOS)
+    world.add_units(*REPOS)
     node = world.start("n1", warm_s=10.0)
     most = 0
     while not world.all_ready():

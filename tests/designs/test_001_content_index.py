@@ -18,7 +18,7 @@ from argosy.ownership.assigner import (
     audience,
     candidates,
     holders,
-    owed,
+    pending_handoffs,
     plan_assignment,
     plan_handoff,
 )
@@ -100,7 +100,7 @@ def test_a_restarted_assigner_knows_which_handoffs_are_done() -> None:
     """It also queries the status of each indexer to see which indexers are frozen and if their assigned publishers have
     already been handed off to other indexers."""
     pool = (frozen("a", "p", "q"), active("b", "p", continued={"p": "a"}), active("c"))
-    assert owed("a", pool, ONCE) == {"q"}
+    assert pending_handoffs("a", pool, ONCE) == {"q"}
 
 
 # Presets and preferences

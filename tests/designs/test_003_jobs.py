@@ -29,7 +29,7 @@ from argosy.jobs.model import (
 )
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.shard.rows import decode_attempt, decode_job, decode_lease, decode_task
-from argosy.ownership.backends.etcd_keys import KEY_DOCS, EtcdKeys
+from argosy.ownership.backends.etcd_records import KEY_DOCS, EtcdKeys
 from argosy.ownership.model import SessionRole, Space, Unit
 from argosy.ownership.settings import OwnershipSettings
 from argosy.throttle.limits.model import RateLimitResponse, Status
@@ -315,8 +315,8 @@ def test_the_control_planes_keys_are_ephemeral_and_one_for_each_member_and_shard
     assert spelled.session(SessionRole.MEMBER, "silo-a") == b"/coord/shards/members/silo-a"
     assert spelled.lease(Unit("7")) == b"/coord/shards/leases/0:7"  # 0: the first copy, and of shards the only one
     docs: dict[str, KeyDoc] = {doc.name: doc for doc in KEY_DOCS}
-    assert docs["members/<node>"].kind == "on the member session's lease"
-    assert docs["leases/<unit>"].kind == "on the holder session's lease"
+    assert docs["members/<node>"].kind == "on the member session's etcd lease"
+    assert docs["leases/<unit>"].kind == "on the holder session's etcd lease"
 
 
 def test_the_timing_is_the_documents_and_can_be_tuned() -> None:

@@ -26,7 +26,7 @@ SILO = {
 
 async def settled(world: World, *nodes: str, warm_s: float = 0.1) -> None:
     """These nodes run and hold what the ring gives them."""
-    world.wish(*SHARDS)
+    world.add_units(*SHARDS)
     for node in nodes:
         world.start(node, warm_s=warm_s)
     await world.until(lambda: world.ready() == by_ring(*nodes))
@@ -38,7 +38,7 @@ def by_ring(*nodes: str) -> dict[str, str | None]:
 
 
 def told_at(world: World, is_so: object) -> list[float]:
-    return [at for at, fact in world.facts if is_so(fact)]  # type: ignore[operator]
+    return [at for at, fact in world.events if is_so(fact)]  # type: ignore[operator]
 
 
 def gaps(world: World, shard: str) -> list[float]:
@@ -123,11 +123,11 @@ async def test_a_membership_change_moves_exactly_what_the_ring_moves(world: Worl
     """On membership change event, recompute ring and run reconciliation: acquire new shards, release shards no longer
     owned."""
     await settled(world, "silo-a", "silo-b")
-    before, count = by_ring("silo-a", "silo-b"), len(world.facts)
+    before, count = by_ring("silo-a", "silo-b"), len(world.events)
     world.start("silo-c", warm_s=0.1)
     after = by_ring("silo-a", "silo-b", "silo-c")
     await world.until(lambda: world.ready() == after)
-    released = {fact.unit.name for _, fact in world.facts[count:] if isinstance(fact, LeaseGone)}
+    released = {fact.unit.name for _, fact in world.events[count:] if isinstance(fact, LeaseGone)}
     assert released == {shard for shard in SHARDS if before[shard] != after[shard]}  # OWN-5
 
 
@@ -171,10 +171,10 @@ async def test_revoking_the_liveness_lease_frees_all_shards_for_the_next_retry(w
 async def test_new_owners_try_before_old_ones_let_go(world: World) -> None:
     """we ensure that the new owners start trying to acquire the shard lock before the old owners release it."""
     await settled(world, "silo-a", "silo-b")
-    count = len(world.facts)
+    count = len(world.events)
     world.start("silo-c", warm_s=0.1)
     await world.until(lambda: world.ready() == by_ring("silo-a", "silo-b", "silo-c"))
-    changes: list[tuple[float, WatchEvent]] = world.facts[count:]
+    changes: list[tuple[float, WatchEvent]] = world.events[count:]
     joined_at = next(at for at, fact in changes if isinstance(fact, MemberChanged) and fact.member.node == "silo-c")
     released_at = [at for at, fact in changes if isinstance(fact, LeaseGone)]
     assert min(released_at) >= joined_at + 1.0  # old ones wait a little
@@ -241,7 +241,7 @@ async def test_nodes_that_join_at_once_end_with_one_owner_each(world: World) -> 
     await world.until(lambda: world.ready() == by_ring(*nodes))
     assert all(gap >= 0 for shard in SHARDS for gap in gaps(world, shard))  # OWN-1
     epochs: dict[str, list[int]] = {}
-    for _, fact in world.facts:
+    for _, fact in world.events:
         if isinstance(fact, LeaseChanged) and fact.lease.state is LeaseState.WARMING:
             epochs.setdefault(fact.lease.unit.name, []).append(fact.lease.epoch)
     assert all(numbers == sorted(set(numbers)) for numbers in epochs.values())

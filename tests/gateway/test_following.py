@@ -6,8 +6,8 @@ from collections.abc import Callable
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.gateway import Gateway, GatewaySettings
 from argosy.ownership.backends.memory import MemoryOwnershipStore
-from argosy.ownership.fleet_watcher import FleetWatcher
 from argosy.ownership.model import LeaseState, Member, SessionRole, Space, Unit
+from argosy.ownership.view import FleetWatcher
 from argosy.registry import catalog, open_registry
 from argosy.search.catalog.watcher import CatalogWatcher
 from argosy.search.model import MissingReason, Options, SearchResult

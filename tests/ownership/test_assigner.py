@@ -21,10 +21,10 @@ from argosy.ownership.assigner import (
     audience,
     candidates,
     holders,
-    owed,
+    pending_handoffs,
     plan_assignment,
     plan_handoff,
-    required,
+    target_replication,
 )
 
 ONCE = PoolPolicy()
@@ -86,23 +86,23 @@ def handed_off(frozen: str, pool: Pool, policy: PoolPolicy, failing: frozenset[s
 
 @pytest.mark.parametrize(("replication", "pool_size", "expected"), [(1, 3, 1), (3, 3, 3), (9, 3, 3), (2, 0, 0)])
 def test_replication_is_capped_to_the_pool(replication: int, pool_size: int, expected: int) -> None:
-    assert required("p", PoolPolicy(replication=replication), pool_size) == expected
+    assert target_replication("p", PoolPolicy(replication=replication), pool_size) == expected
 
 
 @pytest.mark.parametrize(("preset_replication", "expected"), [(1, 1), (2, 2), (3, 2)])
 def test_a_preset_publisher_has_its_own_replication_capped_to_its_list(preset_replication: int, expected: int) -> None:
     policy = PoolPolicy(replication=3, preset_replication=preset_replication, presets={"p": ("a", "b", "a")})
-    assert required("p", policy, 5) == expected
-    assert required("q", policy, 5) == 3
+    assert target_replication("p", policy, 5) == expected
+    assert target_replication("q", policy, 5) == 3
 
 
 @pytest.mark.parametrize("wrong", [{"replication": -1}, {"preset_replication": -1}, {"replication": 0}])
-def test_a_replication_below_one_is_refused(wrong: dict[str, int]) -> None:
+def test_a_replication_below_one_is_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(Invalid, match="must be at least 1"):
         PoolPolicy(**wrong)  # type: ignore[arg-type]
 
 
-def test_a_preset_list_that_names_nobody_is_refused() -> None:
+def test_an_empty_preset_list_is_rejected() -> None:
     with pytest.raises(Invalid, match="'p' name no indexer"):
         PoolPolicy(presets={"p": ()})
 
@@ -141,7 +141,7 @@ def test_preferred_publishers_go_to_their_indexer_despite_its_load() -> None:
     assert counts(pool) == {"0": 0, "1": 6}
 
 
-def test_presets_bind_their_publishers_and_nobody_else() -> None:
+def test_presets_bind_their_publishers_and_no_others() -> None:
     policy = PoolPolicy(replication=2, preset_replication=2, presets={"p1": ("0", "1"), "p2": ("0",)})
     pool: Pool = (indexer("0", "p1"), indexer("1", "p1"))
     assert plan_assignment("p1", pool, policy) == AssignmentPlan(0)
@@ -157,16 +157,16 @@ def test_an_assignment_against_a_preset_is_ignored() -> None:
     pool = (indexer("a", "p"), indexer("b"))
     assert holders("p", pool, policy) == audience("p", pool, policy) == ()
     assert plan_assignment("p", pool, policy) == AssignmentPlan(1, ("b",))
-    assert owed("a", frozen_now(pool, "a"), policy) == frozenset()
+    assert pending_handoffs("a", frozen_now(pool, "a"), policy) == frozenset()
 
 
-def test_a_refusal_sends_the_assigner_to_the_next_candidate() -> None:
+def test_a_rejection_sends_the_assigner_to_the_next_candidate() -> None:
     pool: Pool = (indexer("a"), indexer("b", "q"), indexer("c", "q", "r"))
     pool = announced("p", pool, TWICE, refusing=frozenset({"a"}))
     assert holders("p", pool, TWICE) == ("b", "c")
 
 
-def test_too_few_candidates_are_all_asked_and_the_plan_says_so() -> None:
+def test_too_few_candidates_all_get_an_offer_and_the_plan_rejects_calls() -> None:
     pool = (indexer("a"), indexer("b", frozen=True))
     plan = plan_assignment("p", pool, TWICE)
     assert plan == AssignmentPlan(2, ("a",))
@@ -174,7 +174,7 @@ def test_too_few_candidates_are_all_asked_and_the_plan_says_so() -> None:
     assert not plan_assignment("p", pool, ONCE).is_short
 
 
-def test_an_empty_pool_needs_nobody() -> None:
+def test_an_empty_pool_needs_no_indexer() -> None:
     assert plan_assignment("p", (), TWICE) == AssignmentPlan(0)
 
 
@@ -183,7 +183,7 @@ def test_the_allow_policy_decides_which_publishers_are_handled(is_open: bool, ex
     policy = PoolPolicy(is_open=is_open, exceptions=frozenset({"p"}))
     assert plan_assignment("p", (indexer("a"),), policy).needed == expected
     assert plan_assignment("q", (indexer("a"),), policy).needed == 1 - expected
-    assert len(owed("a", (indexer("a", "p", frozen=True), indexer("b")), policy)) == expected
+    assert len(pending_handoffs("a", (indexer("a", "p", frozen=True), indexer("b")), policy)) == expected
 
 
 # Indexers that have not answered
@@ -278,7 +278,7 @@ def test_what_a_plan_was_made_from_cannot_change_under_it() -> None:
     assert pool[0].assigned == {"p"}
 
 
-def test_a_frozen_holder_does_not_count_and_is_continued_rather_than_begun_anew() -> None:
+def test_a_frozen_holder_does_not_count_and_is_continued_rather_than_ingested_from_the_start() -> None:
     """Sixth defect of the reference: the frozen node counts until its handoff, so an announcement mends nothing."""
     pool: Pool = (indexer("a", "p", frozen=True), indexer("b"), indexer("c"))
     assert plan_assignment("p", pool, ONCE) == AssignmentPlan(1, ("b", "c"), resume_from=("a",))
@@ -294,7 +294,7 @@ def test_no_more_frozen_holders_are_continued_than_holders_are_missing() -> None
     assert plan_assignment("p", pool, TWICE) == AssignmentPlan(2, ("c", "d"), resume_from=("a", "b"))
 
 
-def test_a_removed_indexer_is_missed_at_the_next_announcement_and_its_publishers_begin_anew() -> None:
+def test_a_removed_indexer_is_missed_at_the_next_announcement_and_its_publishers_start_again() -> None:
     """Seventh: removal works by absence."""
     pool = (indexer("b", "q"), indexer("c"))
     assert plan_assignment("p", pool, ONCE) == AssignmentPlan(1, ("c", "b"), resume_from=())
@@ -306,15 +306,15 @@ def test_replication_is_restored_by_one_handoff_per_frozen_holder() -> None:
     assert plan_handoff("b", pool, TWICE) == {"p": ("d",)}
     pool = handed_off("b", pool, TWICE)
     assert (pool[2].continued, pool[3].continued) == ({"p": "a"}, {"p": "b"})
-    assert owed("a", pool, TWICE) == owed("b", pool, TWICE) == frozenset()
+    assert pending_handoffs("a", pool, TWICE) == pending_handoffs("b", pool, TWICE) == frozenset()
 
 
 def test_a_chain_of_handoffs_is_done_even_after_its_middle_has_left_the_pool() -> None:
     pool: Pool = (indexer("a", "p", frozen=True), indexer("b", "p", frozen=True, continued={"p": "a"}), indexer("c"))
-    assert owed("a", pool, ONCE) == frozenset()
+    assert pending_handoffs("a", pool, ONCE) == frozenset()
     pool = handed_off("b", pool, ONCE)
     assert holders("p", pool, ONCE) == ("c",)
-    assert owed("a", (pool[0], pool[2], indexer("d")), ONCE) == frozenset()
+    assert pending_handoffs("a", (pool[0], pool[2], indexer("d")), ONCE) == frozenset()
 
 
 def test_when_the_receiver_of_a_handoff_is_removed_the_frozen_indexer_is_continued_again() -> None:
@@ -325,18 +325,18 @@ def test_when_the_receiver_of_a_handoff_is_removed_the_frozen_indexer_is_continu
 
 def test_an_unfrozen_indexer_counts_again_and_owes_nothing() -> None:
     pool = (indexer("a", "p"), indexer("b", "p", continued={"p": "a"}))
-    assert owed("a", pool, ONCE) == frozenset()
+    assert pending_handoffs("a", pool, ONCE) == frozenset()
     assert holders("p", pool, ONCE) == ("a", "b")
     assert plan_handoff("b", frozen_now(pool, "b"), ONCE) == {}
 
 
 def test_an_indexer_cannot_prove_its_own_handoff() -> None:
     pool = (indexer("a", "p", frozen=True, continued={"p": "a"}), indexer("b"))
-    assert owed("a", pool, ONCE) == {"p"}
+    assert pending_handoffs("a", pool, ONCE) == {"p"}
 
 
 def test_an_indexer_that_is_not_in_the_pool_is_named_in_the_error() -> None:
-    for call in (lambda: owed("x", (), ONCE), lambda: after_assignment((indexer("a"),), "p", "x")):
+    for call in (lambda: pending_handoffs("x", (), ONCE), lambda: after_assignment((indexer("a"),), "p", "x")):
         with pytest.raises(NotFound, match="'x' is not in the pool"):
             call()
 

@@ -5,8 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.ownership.auction import MINIMUM_BID_FACTOR, minimum_bid, rank, rivals, threshold
-from argosy.ownership.model import BIDS_MAX, PRIMARY, SUCCESSOR, Bid, Unit
+from argosy.ownership.model import (
+    BIDS_MAX,
+    MINIMUM_BID_FACTOR,
+    PRIMARY,
+    SUCCESSOR,
+    Bid,
+    Unit,
+    minimum_bid,
+    rank,
+    rivals,
+    threshold,
+)
 
 
 def bid(node: str, free_bytes: int, order: int) -> Bid:
@@ -46,7 +56,7 @@ def test_a_threshold_is_the_number_given_or_who_is_bidding(max_bids: int | None,
 
 
 @pytest.mark.parametrize("max_bids", [0, -1])
-def test_a_threshold_below_one_is_refused(max_bids: int) -> None:
+def test_a_threshold_below_one_is_rejected(max_bids: int) -> None:
     with pytest.raises(Invalid, match="at least 1"):
         threshold(max_bids, 3)
 
@@ -55,14 +65,14 @@ def test_the_minimum_bid_leaves_room_to_grow() -> None:
     assert minimum_bid(1000) == 1000 * MINIMUM_BID_FACTOR > 1000
 
 
-def test_of_a_unit_never_held_nothing_is_asked() -> None:
+def test_of_a_unit_never_held_there_is_no_minimum() -> None:
     assert minimum_bid(None) == 0
 
 
-def test_whoever_holds_any_slot_may_not_take_a_replica() -> None:
+def test_the_holder_of_a_slot_may_not_acquire_a_replica() -> None:
     assert set(rivals(Unit("a", 1))) == set(Unit("a", 1).siblings())
     assert set(rivals(Unit("a", SUCCESSOR))) == set(Unit("a", SUCCESSOR).siblings())
 
 
-def test_whoever_holds_a_replica_may_take_the_primary() -> None:
+def test_the_holder_of_a_replica_may_acquire_the_primary() -> None:
     assert rivals(Unit("a", PRIMARY)) == ()

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.clock import seeded_random
-from argosy.ownership.auction import PENDING_BUFFER_S
-from argosy.ownership.bidder import ANNOUNCE_STEP_BYTES, Bidder
+from argosy.ownership.auction import ANNOUNCE_STEP_BYTES, Bidder
 from argosy.ownership.effects import AnnounceMember, Effect, PlaceBid
 from argosy.ownership.events import (
     AuctionClosed,
@@ -24,8 +23,8 @@ from argosy.ownership.events import (
     UnitWarmed,
     WarmingFailed,
 )
-from argosy.ownership.model import BidOutcome, BidResult, LeaseState, SessionRole, Unit, UnitSpec
-from tests.ownership.making import GIB, VALID_S, Bench, auction, catalog, lease, member, of_kind, session
+from argosy.ownership.model import PENDING_BUFFER_S, BidOutcome, BidResult, LeaseState, SessionRole, Unit, UnitSpec
+from tests.ownership.builders import GIB, VALID_S, Bench, auction, catalog, lease, member, of_kind, session
 
 A, B = Unit("a"), Unit("b")
 WARMING = LeaseState.WARMING
@@ -35,18 +34,18 @@ PLACED = BidResult(BidOutcome.PLACED, has_opened=True, max_bids=2)
 class BidderBench(Bench):
     def __init__(self, *specs: UnitSpec | str, free_bytes: int | None = GIB, **changes: object) -> None:
         super().__init__(*specs, **changes)
-        self.machine = Bidder(self.settings, self.view, self.keeper, self.member, self.dice)
+        self.machine = Bidder(self.settings, self.view, self.keeper, self.member, self.random)
         if free_bytes is not None:
             self.measure(free_bytes, 0.0)
 
     def bid(self, now: float = 1.0) -> PlaceBid:
         """The bid that comes once the jitter is over."""
-        bids = of_kind(self.tell(None, now), PlaceBid)
+        bids = of_kind(self.handle(None, now), PlaceBid)
         assert len(bids) == 1, bids
         return bids[0]
 
     def bids(self, event: object, now: float) -> list[Unit]:
-        return [bid.unit for bid in of_kind(self.tell(event, now), PlaceBid)]  # type: ignore[arg-type]
+        return [bid.unit for bid in of_kind(self.handle(event, now), PlaceBid)]  # type: ignore[arg-type]
 
 
 def test_an_opening_bid_waits_a_random_part_of_the_jitter() -> None:
@@ -129,11 +128,11 @@ def test_without_both_sessions_there_is_no_bidding(role: SessionRole) -> None:
     bench = BidderBench("a")
     assert bench.bids(SessionEnded(session(role)), 0.1) == []
     assert bench.bids(None, 1.0) == []
-    bench.tell(SessionOpened(session(role, token="run-2"), 1.0), 1.0)
+    bench.handle(SessionOpened(session(role, token="run-2"), 1.0), 1.0)
     assert bench.bid(2.0).unit == A
 
 
-def test_with_a_promise_in_doubt_there_is_no_bidding() -> None:
+def test_with_an_invalid_session_there_is_no_bidding() -> None:
     assert BidderBench("a").bids(None, VALID_S) == []
 
 
@@ -152,7 +151,7 @@ def test_a_node_with_a_slot_of_a_unit_bids_for_no_other_but_the_primary() -> Non
 )
 def test_the_units_own_threshold_comes_before_the_fleets(max_bids: str, own: int | None, expected: int | None) -> None:
     bench = BidderBench(UnitSpec("a", max_bids=own), max_bids=max_bids)
-    bench.tell(MaxBidsChanged(7), 0.0)
+    bench.handle(MaxBidsChanged(7), 0.0)
     assert bench.bid().max_bids == expected
 
 
@@ -164,15 +163,15 @@ def test_willingness_is_announced_only_when_it_changes() -> None:
     bench = BidderBench("a", "b", warming_max=1, free_bytes=None)
     said = of_kind(bench.measure(GIB, 0.0), AnnounceMember)
     assert [(a.is_bidding, a.free_bytes) for a in said] == [(True, GIB)]
-    assert of_kind(bench.measure(GIB - 1000, 1.0) + bench.tell(None, 2.0), AnnounceMember) == []
+    assert of_kind(bench.measure(GIB - 1000, 1.0) + bench.handle(None, 2.0), AnnounceMember) == []
     assert [a.is_bidding for a in of_kind(bench.grant("a", 3.0, state=WARMING), AnnounceMember)] == [False]
     assert [a.is_bidding for a in of_kind(bench.grant("a", 4.0), AnnounceMember)] == [True]
 
 
-def test_a_new_member_session_is_told_anew() -> None:
+def test_a_new_member_session_is_announced_again() -> None:
     bench = BidderBench("a")
-    bench.tell(SessionEnded(session(SessionRole.MEMBER)), 0.1)
-    said = of_kind(bench.tell(SessionOpened(session(SessionRole.MEMBER, token="run-2"), 0.2), 0.2), AnnounceMember)
+    bench.handle(SessionEnded(session(SessionRole.MEMBER)), 0.1)
+    said = of_kind(bench.handle(SessionOpened(session(SessionRole.MEMBER, token="run-2"), 0.2), 0.2), AnnounceMember)
     assert [(a.session.token, a.is_bidding) for a in said] == [("run-2", True)]
 
 
@@ -187,7 +186,7 @@ def test_an_answer_that_was_lost_leads_to_another_try_later() -> None:
     assert bench.bids(BidFailed(A), 1.0) == []
     again = bench.machine.deadline()
     assert 1.0 < again <= 1.1
-    bench.tell(None, again)  # the jitter begins anew
+    bench.handle(None, again)  # the jitter begins anew
     assert bench.bids(None, again + 0.2) == [A]
 
 
@@ -196,10 +195,10 @@ def test_a_bid_that_stands_unknown_to_us_is_waited_for_ever_longer() -> None:
     refused = BidAnswered(A, BidResult(BidOutcome.ALREADY_PENDING))
     bench.bid(now)
     for _ in range(6):
-        bench.tell(refused, now)
+        bench.handle(refused, now)
         waits.append(bench.machine.deadline() - now)
         now = bench.machine.deadline()
-        bench.tell(None, now)
+        bench.handle(None, now)
         now += 0.2
         assert bench.bids(None, now) == [A]
     assert waits == sorted(waits)
@@ -210,75 +209,75 @@ def test_the_end_of_any_auction_shortens_that_wait() -> None:
     bench, now = BidderBench("a", "b"), 1.0
     bench.bid(now)
     for _ in range(7):
-        bench.tell(BidAnswered(A, BidResult(BidOutcome.ALREADY_PENDING)), now)
+        bench.handle(BidAnswered(A, BidResult(BidOutcome.ALREADY_PENDING)), now)
     assert bench.machine.deadline() > now + 1
-    bench.tell(AuctionClosed(B, 1, None), now)
+    bench.handle(AuctionClosed(B, 1, None), now)
     assert bench.machine.deadline() <= now + 0.1
 
 
 def test_an_auction_that_ended_before_the_bids_answer_is_not_waited_for() -> None:
     bench = BidderBench("a", "b")
     bench.bid(1.0)
-    bench.tell(AuctionOpened(auction("a")), 1.1)
-    bench.tell(AuctionClosed(A, 1, "n2"), 1.2)
-    bench.tell(LeaseChanged(lease(A, node="n2")), 1.2)
-    bench.tell(BidAnswered(A, PLACED), 1.3)
+    bench.handle(AuctionOpened(auction("a")), 1.1)
+    bench.handle(AuctionClosed(A, 1, "n2"), 1.2)
+    bench.handle(LeaseChanged(lease(A, node="n2")), 1.2)
+    bench.handle(BidAnswered(A, PLACED), 1.3)
     assert bench.bids(None, 2.0) == [B]
 
 
-def test_a_pending_bid_is_forgotten_when_its_mark_must_have_expired() -> None:
+def test_a_pending_bid_is_dropped_when_its_mark_must_have_expired() -> None:
     bench = BidderBench("a", window_s=10.0)
     bench.bid(1.0)
-    bench.tell(BidAnswered(A, PLACED), 2.0)
+    bench.handle(BidAnswered(A, PLACED), 2.0)
     expires_at = 2.0 + 10.0 + PENDING_BUFFER_S
     assert bench.machine.deadline() == expires_at
-    bench.tell(None, expires_at)
+    bench.handle(None, expires_at)
     assert bench.bids(None, expires_at + 0.2) == [A]
 
 
 def test_a_snapshot_without_the_auction_ends_the_wait() -> None:
     bench = BidderBench("a")
     bench.bid(1.0)
-    bench.tell(BidAnswered(A, PLACED), 2.0)
-    bench.tell(Snapshot(members=(member(),), auctions=(auction("a"),)), 3.0)
+    bench.handle(BidAnswered(A, PLACED), 2.0)
+    bench.handle(Snapshot(members=(member(),), auctions=(auction("a"),)), 3.0)
     assert bench.bids(None, 4.0) == []
-    bench.tell(Snapshot(members=(member(),)), 5.0)
+    bench.handle(Snapshot(members=(member(),)), 5.0)
     assert bench.bids(None, 6.0) == [A]
 
 
 def test_bids_end_with_the_session_that_placed_them() -> None:
     bench = BidderBench("a")
     bench.bid(1.0)
-    bench.tell(BidAnswered(A, PLACED), 2.0)
-    bench.tell(SessionEnded(session()), 3.0)
-    bench.tell(SessionOpened(session(token="run-2"), 3.0), 3.1)
+    bench.handle(BidAnswered(A, PLACED), 2.0)
+    bench.handle(SessionEnded(session()), 3.0)
+    bench.handle(SessionOpened(session(token="run-2"), 3.0), 3.1)
     assert bench.bids(None, 4.0) == [A]
 
 
 @pytest.mark.parametrize("outcome", [BidOutcome.NOT_OPEN, BidOutcome.BELOW_MINIMUM])
-def test_a_refused_unit_is_left_alone_for_a_moment(outcome: BidOutcome) -> None:
+def test_a_rejected_unit_is_avoided_for_a_moment(outcome: BidOutcome) -> None:
     bench = BidderBench("a", "b")
     bench.bid(1.0)
-    bench.tell(BidAnswered(A, BidResult(outcome)), 1.0)
-    bench.tell(AuctionOpened(auction("a")), 1.01)
+    bench.handle(BidAnswered(A, BidResult(outcome)), 1.0)
+    bench.handle(AuctionOpened(auction("a")), 1.01)
     assert bench.bids(AuctionOpened(auction("b")), 1.02) == [B]
 
 
 def test_what_could_not_be_made_ready_is_avoided_ever_longer() -> None:
     bench, waits = BidderBench("a", window_s=10.0, free_bytes=None), []
     for failures in range(1, 7):
-        bench.tell(WarmingFailed(A, failures), 1.0)
+        bench.handle(WarmingFailed(A, failures), 1.0)
         waits.append(bench.machine.deadline() - 1.0)
     assert waits == [22.5, 45.0, 90.0, 180.0, 180.0, 180.0]
-    bench.tell(UnitWarmed(A, 7), 1.0)
-    bench.tell(WarmingFailed(A, 8), 1.0)
+    bench.handle(UnitWarmed(A, 7), 1.0)
+    bench.handle(WarmingFailed(A, 8), 1.0)
     assert bench.machine.deadline() - 1.0 == 22.5
 
 
 @pytest.mark.parametrize("event", [WarmingFailed(A, 1), ReleaseRequested(A)])
 def test_what_failed_or_was_given_up_is_not_bid_for_until_its_time(event: WarmingFailed | ReleaseRequested) -> None:
     bench = BidderBench("a", window_s=10.0)
-    bench.tell(event, 0.0)
+    bench.handle(event, 0.0)
     assert bench.bids(AuctionOpened(auction("a")), 22.0) == []
     assert bench.bids(None, 22.5) == [A]
 
@@ -341,7 +340,7 @@ def test_whatever_happens_it_bids_for_one_thing_at_a_time_and_never_spins(
                 event = Snapshot(members=(member(),))
             case "catalog":
                 event = catalog(name)
-        effects += bench.tell(event, now)
+        effects += bench.handle(event, now)
         for _ in range(50):
             bids = of_kind(effects, PlaceBid)
             assert len(bids) <= 1
@@ -352,6 +351,6 @@ def test_whatever_happens_it_bids_for_one_thing_at_a_time_and_never_spins(
             if deadline is None or deadline > now:
                 break
             assert deadline >= now, "a deadline in the past would wake the driver for ever"
-            effects = bench.tell(None, now)
+            effects = bench.handle(None, now)
         else:
             raise AssertionError("the bidder spins")

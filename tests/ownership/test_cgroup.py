@@ -154,7 +154,7 @@ def test_a_group_without_statistics_counts_all_its_pages(machine: Machine) -> No
     assert machine.free_mib() == 300
 
 
-def test_limits_are_read_anew_each_time(machine: Machine) -> None:
+def test_limits_are_read_again_each_time(machine: Machine) -> None:
     machine.process("0::/app\n")
     machine.v2("app", limit=1000 * MIB, used=0)
     probe = CgroupMemory(machine.root, machine.proc)
@@ -163,7 +163,7 @@ def test_limits_are_read_anew_each_time(machine: Machine) -> None:
     assert probe.free_bytes() == 2000 * MIB
 
 
-def test_when_nothing_can_be_read_the_error_says_what_to_set(machine: Machine) -> None:
+def test_when_nothing_can_be_read_the_error_names_the_setting(machine: Machine) -> None:
     with pytest.raises(Unavailable, match="set limit_bytes"):
         machine.free_mib()
 
@@ -173,6 +173,6 @@ def test_an_explicit_limit_is_enough_where_nothing_can_be_read(machine: Machine)
 
 
 @pytest.mark.parametrize("limit_bytes", [0, -1])
-def test_a_limit_that_allows_nothing_is_refused(limit_bytes: int) -> None:
+def test_a_limit_that_allows_nothing_is_rejected(limit_bytes: int) -> None:
     with pytest.raises(Invalid, match="limit_bytes must be more than 0"):
         CgroupMemory(limit_bytes=limit_bytes)

@@ -1,17 +1,16 @@
-"""How events become facts: in the order of revisions, and within one transaction in an order that makes sense."""
+"""How etcd events become watch events: by revision, and within one transaction in a fixed order."""
 
 from argosy.base.clock import SystemClock
-from argosy.ownership.backends.etcd_auction_clock import AUCTIONS_SEEN_MAX, AuctionClock
+from argosy.ownership.backends.etcd_auctions import AUCTIONS_SEEN_MAX, AuctionClock
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
 from argosy.ownership.backends.etcd_events import EventTranslator
-from argosy.ownership.backends.etcd_keys import EtcdKeys
-from argosy.ownership.backends.etcd_records import AuctionValue, LeaseValue, encode
+from argosy.ownership.backends.etcd_records import AuctionValue, EtcdKeys, LeaseValue, encode
 from argosy.ownership.events import AuctionClosed, AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged
 from argosy.ownership.model import SUCCESSOR, Auction, Lease, LeaseState, Space, Unit
 
 KEYS = EtcdKeys("", "argosy", Space("repos", is_auctioned=True))
 UNIT = Unit("forge/u")
-HEIR = Unit("forge/u", SUCCESSOR)
+SUCCESSOR_SLOT = Unit("forge/u", SUCCESSOR)
 
 
 class StillClock(SystemClock):
@@ -39,57 +38,67 @@ def lease(unit: Unit, node: str, epoch: int, state: LeaseState = LeaseState.WARM
     return Lease(unit, node, f"http://{node}", f"{7:016x}", epoch, state)
 
 
-def book() -> EventTranslator:
+def new_translator() -> EventTranslator:
     return EventTranslator(KEYS, AuctionClock(StillClock()))
 
 
-def test_an_auction_closes_after_its_lease_is_told_whatever_the_order_of_events() -> None:
-    facts = book()
+def test_an_auction_closes_after_its_lease_is_delivered_whatever_the_order_of_events() -> None:
+    translator = new_translator()
     terms = encode(AuctionValue(max_bids=3, window_s=5.0, base=1000))
-    assert list(facts.facts([put(KEYS.auction(UNIT), terms, 5, lease=0)])) == [
+    assert list(translator.translate([put(KEYS.auction(UNIT), terms, 5, lease=0)])) == [
         AuctionOpened(Auction(UNIT, 1005, 3, closes_in_s=5.0))
     ]
     closing = [deleted(KEYS.auction(UNIT), 9), put(KEYS.lease(UNIT), lease_value("a"), 9)]
     expected = [LeaseChanged(lease(UNIT, "a", 1009)), AuctionClosed(UNIT, 1005, "a")]
-    assert list(facts.facts(closing)) == expected
+    assert list(translator.translate(closing)) == expected
 
 
 def test_an_auction_without_a_winner_names_none_even_beside_a_later_lease() -> None:
-    facts = book()
+    translator = new_translator()
     terms = encode(AuctionValue(max_bids=3, window_s=5.0, base=1000))
     events = [
         put(KEYS.auction(UNIT), terms, 5, lease=0),
         deleted(KEYS.auction(UNIT), 6),
         put(KEYS.lease(UNIT), lease_value("a"), 7),
     ]
-    assert list(facts.facts(events))[1:] == [AuctionClosed(UNIT, 1005, None), LeaseChanged(lease(UNIT, "a", 1007))]
+    assert list(translator.translate(events))[1:] == [
+        AuctionClosed(UNIT, 1005, None),
+        LeaseChanged(lease(UNIT, "a", 1007)),
+    ]
 
 
-def test_a_hand_over_is_two_leases_gone_and_one_granted_at_a_new_epoch() -> None:
-    facts = book()
-    list(facts.facts([put(KEYS.lease(UNIT), lease_value("old"), 5), put(KEYS.lease(HEIR), lease_value("heir"), 6)]))
-    handed = [put(KEYS.lease(UNIT), lease_value("heir", LeaseState.READY), 9), deleted(KEYS.lease(HEIR), 9)]
-    assert list(facts.facts(handed)) == [
+def test_a_handoff_is_two_leases_gone_and_one_granted_at_a_new_epoch() -> None:
+    translator = new_translator()
+    list(
+        translator.translate(
+            [put(KEYS.lease(UNIT), lease_value("old"), 5), put(KEYS.lease(SUCCESSOR_SLOT), lease_value("successor"), 6)]
+        )
+    )
+    handed = [
+        put(KEYS.lease(UNIT), lease_value("successor", LeaseState.READY), 9),
+        deleted(KEYS.lease(SUCCESSOR_SLOT), 9),
+    ]
+    assert list(translator.translate(handed)) == [
         LeaseGone(UNIT, 1005),
-        LeaseChanged(lease(UNIT, "heir", 1009, LeaseState.READY)),
-        LeaseGone(HEIR, 1006),
+        LeaseChanged(lease(UNIT, "successor", 1009, LeaseState.READY)),
+        LeaseGone(SUCCESSOR_SLOT, 1006),
     ]
 
 
 def test_a_change_of_state_keeps_the_epoch_of_the_grant() -> None:
-    facts = book()
-    list(facts.facts([put(KEYS.lease(UNIT), lease_value("a"), 5)]))
+    translator = new_translator()
+    list(translator.translate([put(KEYS.lease(UNIT), lease_value("a"), 5)]))
     ready = put(KEYS.lease(UNIT), lease_value("a", LeaseState.READY, epoch=1005), 8)
-    assert list(facts.facts([ready])) == [LeaseChanged(lease(UNIT, "a", 1005, LeaseState.READY))]
+    assert list(translator.translate([ready])) == [LeaseChanged(lease(UNIT, "a", 1005, LeaseState.READY))]
 
 
 def test_a_snapshot_is_the_start_of_what_deletions_are_named_by() -> None:
-    facts = book()
+    translator = new_translator()
     kvs = [put(KEYS.lease(UNIT), lease_value("a"), 5).kv, put(KEYS.max_bids, b"4", 6, lease=0).kv]
-    snapshot = facts.begin(kvs)
+    snapshot = translator.begin(kvs)
     assert (snapshot.leases, snapshot.max_bids) == ((lease(UNIT, "a", 1005),), 4)
     gone = [deleted(KEYS.lease(UNIT), 7), deleted(KEYS.max_bids, 8)]
-    assert list(facts.facts(gone)) == [LeaseGone(UNIT, 1005), MaxBidsChanged(None)]
+    assert list(translator.translate(gone)) == [LeaseGone(UNIT, 1005), MaxBidsChanged(None)]
 
 
 def test_an_auctions_window_counts_from_when_it_was_first_seen() -> None:
@@ -102,7 +111,7 @@ def test_an_auctions_window_counts_from_when_it_was_first_seen() -> None:
     assert first_seen.elapsed_s(1) == 0.0
 
 
-def test_what_was_seen_first_is_forgotten_first_when_there_is_too_much() -> None:
+def test_what_was_seen_first_is_dropped_first_when_there_is_too_much() -> None:
     clock = StillClock()
     first_seen = AuctionClock(clock)
     for auction in range(AUCTIONS_SEEN_MAX + 1):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.ownership.backends.etcd_keys import KEY_DOCS, EtcdKeys
+from argosy.ownership.backends.etcd_records import KEY_DOCS, EtcdKeys
 from argosy.ownership.model import SessionRole, Space, Unit
 
 KEYS = EtcdKeys("", "argosy", Space("repos", is_auctioned=True))

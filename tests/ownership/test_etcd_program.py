@@ -33,7 +33,7 @@ def test_a_program_that_does_not_run_is_named_with_a_remedy() -> None:
     assert "install etcd 3.6 or newer and name the program in $ARGOSY_TEST_ETCD" in done.stderr
 
 
-def test_an_older_release_is_refused_by_name_and_passed_over_on_the_path(
+def test_an_older_release_is_rejected_by_name_and_passed_over_on_the_path(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(etcd, "build_once", lambda: Path("built"))
@@ -49,7 +49,7 @@ def test_an_older_release_is_refused_by_name_and_passed_over_on_the_path(
     assert etcd.find_etcd() == new
 
 
-def test_a_build_that_fails_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_build_that_fails_reports_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "none.txt").write_text("no-such-thing-anywhere @ file:///absent\n")
     monkeypatch.setattr(etcd, "LOCK", tmp_path / "none.txt")
     monkeypatch.setattr(etcd, "HOME", tmp_path / "etcd")

@@ -53,12 +53,12 @@ def test_the_password_is_never_shown() -> None:
         "etcd://h:1]",
     ],
 )
-def test_a_url_that_says_something_else_is_refused(text: str) -> None:
+def test_a_url_that_says_something_else_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         EtcdUrl.parse(text)
 
 
-def test_a_refused_url_does_not_show_its_password_either() -> None:
+def test_a_rejected_url_does_not_show_its_password_either() -> None:
     with pytest.raises(Invalid) as caught:
         EtcdUrl.parse("etcd://root:hunter2@h:port")
     assert "hunter2" not in str(caught.value)

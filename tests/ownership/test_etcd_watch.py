@@ -38,26 +38,26 @@ class Listener:
     """Reads a watch in the background."""
 
     def __init__(self) -> None:
-        self.facts: list[WatchEvent] = []
-        self._heard = asyncio.Event()
+        self.events: list[WatchEvent] = []
+        self._arrived = asyncio.Event()
 
     async def listen(self, store: EtcdStore) -> None:
-        async with aclosing(cast(Any, store.watch())) as facts:
-            async for fact in facts:
-                self.facts.append(fact)
-                self._heard.set()
+        async with aclosing(cast(Any, store.watch())) as stream:
+            async for event in stream:
+                self.events.append(event)
+                self._arrived.set()
 
-    async def hears(self, is_so: Callable[[list[WatchEvent]], bool]) -> None:
+    async def wait_until(self, is_so: Callable[[list[WatchEvent]], bool]) -> None:
         async with asyncio.timeout(PATIENCE_S):
-            while not is_so(self.facts):
-                self._heard.clear()
-                await self._heard.wait()
+            while not is_so(self.events):
+                self._arrived.clear()
+                await self._arrived.wait()
 
     def numbers(self) -> list[float]:
-        return [fact.member.started_at for fact in self.facts if isinstance(fact, MemberChanged)]
+        return [event.member.started_at for event in self.events if isinstance(event, MemberChanged)]
 
     def snapshots(self) -> list[Snapshot]:
-        return [fact for fact in self.facts if isinstance(fact, Snapshot)]
+        return [event for event in self.events if isinstance(event, Snapshot)]
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ async def listening(store: EtcdStore) -> AsyncIterator[Listener]:
     listener = Listener()
     task = asyncio.create_task(listener.listen(store))
     try:
-        await listener.hears(lambda facts: bool(facts))
+        await listener.wait_until(lambda stream: bool(stream))
         yield listener
     finally:
         task.cancel()
@@ -84,7 +84,7 @@ async def listening(store: EtcdStore) -> AsyncIterator[Listener]:
 
 
 async def count_from(store: EtcdStore, session: Session, first: int, number: int) -> None:
-    """Tells facts that carry consecutive numbers."""
+    """Tells stream that carry consecutive numbers."""
     for n in range(first, first + number):
         await store.announce(session, Member("n", "a", started_at=float(n)))
 
@@ -106,23 +106,23 @@ async def test_a_watch_goes_on_after_a_crash_without_loss_or_repetition(etcd: Et
     session = await writer.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)
     async with listening(watched) as listener:
         await count_from(writer, session, 1, 100)
-        await listener.hears(lambda _: len(listener.numbers()) == 100)
+        await listener.wait_until(lambda _: len(listener.numbers()) == 100)
         etcd.kill()
         await asyncio.wait_for(clock.is_waiting.wait(), PATIENCE_S)
         etcd.start()
         await until_up(writer)
         await count_from(writer, session, 101, MISSED)
         clock.gate.set()
-        await listener.hears(lambda _: len(listener.numbers()) >= 100 + MISSED)
+        await listener.wait_until(lambda _: len(listener.numbers()) >= 100 + MISSED)
         await count_from(writer, session, 101 + MISSED, 10)
-        await listener.hears(lambda _: listener.numbers()[-1] == 110 + MISSED)
+        await listener.wait_until(lambda _: listener.numbers()[-1] == 110 + MISSED)
         assert listener.numbers() == [float(n) for n in range(1, 111 + MISSED)]
         assert len(listener.snapshots()) == 1
     await watched.close()
     await writer.close()
 
 
-async def test_a_transaction_of_many_keys_is_told_whole_after_a_crash(etcd: Etcd) -> None:
+async def test_a_transaction_of_many_keys_is_delivered_whole_after_a_crash(etcd: Etcd) -> None:
     clock = GatedClock()
     watched, writer = await opened(etcd, clock), await opened(etcd)
     holder = await writer.open_session(SessionRole.HOLDER, Member("n", "a"), ttl_s=600)
@@ -135,15 +135,15 @@ async def test_a_transaction_of_many_keys_is_told_whole_after_a_crash(etcd: Etcd
         leases = [await writer.claim(holder, unit) for unit in units]
         await writer.end_session(holder)  # all leases fall in one revision
         clock.gate.set()
-        await listener.hears(lambda facts: len(facts) >= 601)
-        granted = [fact.lease for fact in listener.facts if isinstance(fact, LeaseChanged)]
+        await listener.wait_until(lambda stream: len(stream) >= 601)
+        granted = [event.lease for event in listener.events if isinstance(event, LeaseChanged)]
         assert granted == leases
-        assert len(listener.facts) == 601
+        assert len(listener.events) == 601
     await watched.close()
     await writer.close()
 
 
-async def test_a_history_that_was_cut_while_away_is_replaced_by_a_snapshot(etcd: Etcd) -> None:
+async def test_a_history_that_was_cut_while_unreachable_is_replaced_by_a_snapshot(etcd: Etcd) -> None:
     clock = GatedClock()
     watched, writer = await opened(etcd, clock), await opened(etcd)
     session = await writer.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)
@@ -157,10 +157,10 @@ async def test_a_history_that_was_cut_while_away_is_replaced_by_a_snapshot(etcd:
         revision = next(line.split(":")[1].strip() for line in header.splitlines() if '"Revision"' in line)
         etcd.ctl("compact", revision)
         clock.gate.set()
-        await listener.hears(lambda _: len(listener.snapshots()) == 2)
+        await listener.wait_until(lambda _: len(listener.snapshots()) == 2)
         assert listener.snapshots()[1].members == (Member("n", "a", started_at=20.0),)
         await count_from(writer, session, 21, 1)
-        await listener.hears(lambda _: listener.numbers() == [21.0])
+        await listener.wait_until(lambda _: listener.numbers() == [21.0])
     await watched.close()
     await writer.close()
 
@@ -171,7 +171,7 @@ async def test_a_store_that_was_wiped_is_noticed_even_when_its_revisions_have_ca
     watched, writer = await opened(etcd, clock), await opened(etcd)
     await writer.open_session(SessionRole.MEMBER, Member("old", "a"), ttl_s=600)
     async with listening(watched) as listener:
-        await listener.hears(lambda facts: len(facts) == 2 or bool(listener.snapshots()[0].members))
+        await listener.wait_until(lambda stream: len(stream) == 2 or bool(listener.snapshots()[0].members))
         etcd.kill()
         await asyncio.wait_for(clock.is_waiting.wait(), PATIENCE_S)
         etcd.wipe()
@@ -179,30 +179,30 @@ async def test_a_store_that_was_wiped_is_noticed_even_when_its_revisions_have_ca
         session = await fresh.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)
         await count_from(fresh, session, 1, later)
         clock.gate.set()
-        await listener.hears(lambda _: len(listener.snapshots()) == 2)
+        await listener.wait_until(lambda _: len(listener.snapshots()) == 2)
         assert listener.snapshots()[1].members == (Member("n", "a", started_at=float(later)),)
     for store in (watched, writer, fresh):
         await store.close()
 
 
-async def test_a_watch_of_a_store_that_stays_away_ends_with_unavailable(
+async def test_a_watch_of_a_store_that_stays_unreachable_ends_with_unavailable(
     etcd: Etcd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("argosy.ownership.backends.etcd.WATCH_BACKOFF", Backoff(attempts_max=2))
     store = await opened(etcd)
-    facts = cast(Any, store.watch())
-    assert isinstance(await anext(facts), Snapshot)
+    stream = cast(Any, store.watch())
+    assert isinstance(await anext(stream), Snapshot)
     etcd.kill()
     with pytest.raises(Unavailable, match=f"127.0.0.1:{etcd.port}"):
-        await asyncio.wait_for(anext(facts), 60)
+        await asyncio.wait_for(anext(stream), 60)
     await store.close()
 
 
 async def test_closing_the_store_ends_its_watch_with_unavailable_not_with_cancellation(etcd: Etcd) -> None:
     store = await opened(etcd)
-    facts = cast(Any, store.watch())
-    assert isinstance(await anext(facts), Snapshot)
-    waiting = asyncio.create_task(anext(facts))
+    stream = cast(Any, store.watch())
+    assert isinstance(await anext(stream), Snapshot)
+    waiting = asyncio.create_task(anext(stream))
     await store.sessions()  # by now the watch has had a turn
     await store.close()
     with pytest.raises(Unavailable, match="closed"):
@@ -223,14 +223,14 @@ async def test_a_watch_on_a_server_that_went_silent_is_noticed(etcd: Etcd, monke
         writer = await opened(etcd)
         session = await writer.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)
         await count_from(writer, session, 1, 1)
-        await listener.hears(lambda _: len(listener.numbers()) == 2)
+        await listener.wait_until(lambda _: len(listener.numbers()) == 2)
         assert listener.numbers() == [0.0, 1.0]
         await writer.close()
     await watched.close()
 
 
 async def test_a_snapshot_of_more_than_one_page_is_of_one_moment(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("argosy.ownership.backends.etcd_client.client.PAGE_KEYS", 7)
+    monkeypatch.setattr("argosy.ownership.backends.etcd_client.calls.PAGE_KEYS", 7)
     store = await opened(etcd, namespace=secrets.token_hex(4))
     holder = await store.open_session(SessionRole.HOLDER, Member("n", "a"), ttl_s=600)
     leases = [await store.claim(holder, Unit(f"u{n:03}")) for n in range(40)]

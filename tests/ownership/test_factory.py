@@ -33,7 +33,7 @@ async def test_memory_is_a_store_of_its_own_each_time() -> None:
         ("etc://host", "etcd://"),
     ],
 )
-async def test_an_unknown_scheme_is_refused_with_a_hint(url: str, hint: str) -> None:
+async def test_an_unknown_scheme_is_rejected_with_a_hint(url: str, hint: str) -> None:
     with pytest.raises(Invalid) as refusal:
         await opened(url)
     assert hint in str(refusal.value)
@@ -41,7 +41,7 @@ async def test_an_unknown_scheme_is_refused_with_a_hint(url: str, hint: str) -> 
 
 
 @pytest.mark.parametrize("url", ["", "memory", "host:6379", "://", "postgres://host"])
-async def test_whatever_is_no_url_of_a_store_is_refused(url: str) -> None:
+async def test_a_malformed_url_is_rejected(url: str) -> None:
     with pytest.raises(Invalid, match="unknown ownership store scheme"):
         await opened(url)
 

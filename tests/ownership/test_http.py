@@ -82,7 +82,7 @@ def web(node: OwnershipNode, admin_token: str | None = None) -> Starlette:
     return Starlette(routes=ownership_routes(node, admin_token=admin_token), exception_handlers=EXCEPTION_HANDLERS)
 
 
-async def test_scale_tells_an_autoscaler_how_many_nodes_to_have(node: OwnershipNode) -> None:
+async def test_scale_reports_to_an_autoscaler_how_many_nodes_to_have(node: OwnershipNode) -> None:
     reply = await ask(web(node), "GET", "/scale")
     assert reply.status == 200
     assert (reply.body["desired_nodes"], reply.body["current_nodes"]) == (1, 1)
@@ -94,12 +94,12 @@ async def test_a_held_unit_is_answered_for_even_if_its_name_has_slashes(node: Ow
     assert "token" not in reply.body
 
 
-async def test_a_unit_held_by_nobody_here_is_not_owned(node: OwnershipNode) -> None:
+async def test_a_unit_held_by_no_node_is_not_owned(node: OwnershipNode) -> None:
     reply = await ask(web(node), "GET", "/v1/units/elsewhere")
     assert (reply.status, reply.body["error"]["kind"]) == (421, "NotOwner")
 
 
-async def test_a_name_that_cannot_be_is_refused_as_the_callers_mistake(node: OwnershipNode) -> None:
+async def test_a_name_that_cannot_be_is_rejected_as_the_callers_mistake(node: OwnershipNode) -> None:
     reply = await ask(web(node), "GET", "/v1/units/a\x00b")
     assert (reply.status, reply.body["error"]["kind"]) == (400, "Invalid")
 

@@ -17,7 +17,7 @@ from argosy.ownership.events import (
 )
 from argosy.ownership.lease_keeper import LeaseGained, LeaseKeeper, LeaseLost
 from argosy.ownership.model import LeaseState, SessionRole, Unit
-from tests.ownership.making import OTHER, TIMING, VALID_S, Dice, lease, session
+from tests.ownership.builders import OTHER, TIMING, VALID_S, FixedRandom, lease, session
 
 A, B = Unit("a"), Unit("b")
 MINE = session()
@@ -25,7 +25,7 @@ MINE = session()
 
 def keeping(*units: Unit, at: float = 0.0) -> LeaseKeeper:
     """A keeper whose session opened at `at`, serving `units`."""
-    keeper = LeaseKeeper(TIMING, Dice())
+    keeper = LeaseKeeper(TIMING, FixedRandom())
     keeper.keepalive.start(at)
     keeper.handle(None, at)
     keeper.handle(SessionOpened(MINE, at), at)
@@ -46,7 +46,7 @@ def test_a_grant_on_the_watch_is_served_at_once() -> None:
     assert not keeper.holds_any("b", 1.0)
 
 
-def test_nothing_is_held_at_the_very_instant_the_promise_ends() -> None:
+def test_nothing_is_held_at_the_very_instant_the_session_ends() -> None:
     keeper = keeping(A)
     assert keeper.holds(A, VALID_S - 1e-6)
     assert not keeper.holds(A, VALID_S)  # even before the machine is told that time has passed
@@ -131,7 +131,7 @@ def test_a_snapshot_with_the_same_leases_changes_nothing() -> None:
     assert keeper.handle(Snapshot(leases=(lease(A), lease(B))), 1.0) == []
 
 
-def test_a_renewal_tells_which_leases_the_store_has_forgotten() -> None:
+def test_a_renewal_shows_which_leases_the_store_has_lost() -> None:
     keeper = keeping(A, B)
     effects = keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(B, 1)})), 8.1)
     assert ServingStopped(A, 1) in effects
@@ -145,7 +145,7 @@ def test_a_lease_granted_after_the_renewal_left_is_not_missed() -> None:
     assert keeper.holds(B, 8.1)
 
 
-def test_a_store_that_never_forgets_says_nothing_of_leases() -> None:
+def test_a_store_that_never_loses_leases_returns_no_leases() -> None:
     keeper = keeping(A)
     keeper.handle(SessionRenewed(MINE, 8.0, None), 8.1)
     assert keeper.holds(A, 8.1)
@@ -187,7 +187,7 @@ def test_warming_is_what_is_held_and_not_ready() -> None:
     assert keeper.held_leases[A].lease.state is LeaseState.READY
 
 
-def test_how_many_are_served_is_none_when_the_promise_has_ended() -> None:
+def test_how_many_are_served_is_none_when_the_session_has_ended() -> None:
     keeper = keeping(A, B)
     assert keeper.serving_count(1.0) == 2
     assert keeper.serving_count(VALID_S) == 0
@@ -207,8 +207,8 @@ def histories(draw: st.DrawFn) -> list[tuple[float, str, Unit, float]]:
 
 @settings(max_examples=400)
 @given(histories())
-def test_no_unit_is_ever_served_without_a_valid_promise(history: list[tuple[float, str, Unit, float]]) -> None:
-    keeper, now, epoch, runs = LeaseKeeper(TIMING, Dice()), 0.0, 0, 0
+def test_no_unit_is_ever_served_without_a_valid_session(history: list[tuple[float, str, Unit, float]]) -> None:
+    keeper, now, epoch, runs = LeaseKeeper(TIMING, FixedRandom()), 0.0, 0, 0
     confirmed_at = float("-inf")  # when the latest confirmed request of this session left
     served: dict[Unit, int] = {}
     keeper.keepalive.start(now)

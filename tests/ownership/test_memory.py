@@ -7,11 +7,19 @@ import pytest
 
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Conflict, Fenced, Throttled
-from argosy.ownership.auction import PENDING_BUFFER_S
 from argosy.ownership.backends.memory import WATCH_BACKLOG_MAX, MemoryOwnershipStore
 from argosy.ownership.events import AuctionOpened, LeaseChanged, LeaseGone, MaxBidsChanged, MemberChanged, Snapshot
-from argosy.ownership.model import BidOutcome, CloseOutcome, LeaseState, Session, SessionRole, Space, Unit
-from tests.ownership.making import member
+from argosy.ownership.model import (
+    PENDING_BUFFER_S,
+    BidOutcome,
+    CloseOutcome,
+    LeaseState,
+    Session,
+    SessionRole,
+    Space,
+    Unit,
+)
+from tests.ownership.builders import member
 
 A = Unit("a")
 
@@ -60,7 +68,7 @@ async def test_a_session_ends_at_the_instant_its_time_is_up(clock: Hand) -> None
         await store.renew(session)
 
 
-async def test_a_namesake_is_told_where_the_other_is_and_how_long_to_wait(clock: Hand) -> None:
+async def test_a_namesake_learns_where_the_other_is_and_how_long_to_wait(clock: Hand) -> None:
     store = store_of(clock)
     await holder(store)
     clock.at = 10.0
@@ -68,7 +76,7 @@ async def test_a_namesake_is_told_where_the_other_is_and_how_long_to_wait(clock:
         await holder(store)
 
 
-async def test_a_store_that_forgot_everything_grants_nothing_for_its_grace(clock: Hand) -> None:
+async def test_a_store_that_lost_everything_grants_nothing_for_its_grace(clock: Hand) -> None:
     store = store_of(clock, grace_s=30.0)
     clock.at = 100.0
     first = (await store.claim(await holder(store), A)).epoch
@@ -83,13 +91,13 @@ async def test_a_store_that_forgot_everything_grants_nothing_for_its_grace(clock
     assert (await store.claim(session, A)).epoch > first
 
 
-async def test_a_store_that_forgot_everything_says_so_to_its_watchers(clock: Hand) -> None:
+async def test_a_store_that_lost_everything_resets_its_watchers(clock: Hand) -> None:
     store = store_of(clock)
     await store.claim(await holder(store), A)
-    async with aclosing(store.watch()) as facts:  # type: ignore[type-var]
-        assert len((await anext(facts)).leases) == 1  # type: ignore[union-attr]
+    async with aclosing(store.watch()) as stream:  # type: ignore[type-var]
+        assert len((await anext(stream)).leases) == 1  # type: ignore[union-attr]
         store.lose_everything()
-        assert await anext(facts) == Snapshot()
+        assert await anext(stream) == Snapshot()
 
 
 async def test_an_auction_full_within_the_grace_is_closed_after_it(clock: Hand) -> None:
@@ -104,60 +112,60 @@ async def test_an_auction_full_within_the_grace_is_closed_after_it(clock: Hand) 
 
 async def test_a_watcher_that_lags_is_given_a_snapshot_instead(clock: Hand) -> None:
     store = store_of(clock)
-    async with aclosing(store.watch()) as facts:  # type: ignore[type-var]
-        assert isinstance(await anext(facts), Snapshot)
+    async with aclosing(store.watch()) as stream:  # type: ignore[type-var]
+        assert isinstance(await anext(stream), Snapshot)
         for number in range(WATCH_BACKLOG_MAX + 5):
             await store.push_max_bids(number % 7 + 1)
-        assert await anext(facts) == store.snapshot()
+        assert await anext(stream) == store.snapshot()
         await store.push_max_bids(3)
-        assert await anext(facts) == MaxBidsChanged(3)
+        assert await anext(stream) == MaxBidsChanged(3)
 
 
-async def test_a_watcher_that_went_away_is_forgotten(clock: Hand) -> None:
+async def test_a_watcher_that_ended_is_removed(clock: Hand) -> None:
     store = store_of(clock)
-    async with aclosing(store.watch()) as facts:  # type: ignore[type-var]
-        await anext(facts)
+    async with aclosing(store.watch()) as stream:  # type: ignore[type-var]
+        await anext(stream)
         assert len(store._watchers) == 1
     assert store._watchers == []
 
 
-async def test_observers_hear_each_fact_in_the_same_instant(clock: Hand) -> None:
-    store, heard = store_of(clock), []
-    store.observers.append(lambda fact: heard.append((clock.at, fact)))
+async def test_observers_see_each_event_in_the_same_instant(clock: Hand) -> None:
+    store, received = store_of(clock), []
+    store.observers.append(lambda event: received.append((clock.at, event)))
     clock.at = 5.0
     lease = await store.claim(await holder(store), A)
     clock.at = 6.0
     await store.open_session(SessionRole.MEMBER, member("n2"), ttl_s=30.0)
-    assert heard == [(5.0, LeaseChanged(lease)), (6.0, MemberChanged(member("n2")))]
+    assert received == [(5.0, LeaseChanged(lease)), (6.0, MemberChanged(member("n2")))]
 
 
-async def test_a_hand_over_is_told_so_that_the_heir_always_holds_something(clock: Hand) -> None:
-    store, heard = store_of(clock), []
+async def test_a_handoff_is_published_so_that_the_successor_always_holds_something(clock: Hand) -> None:
+    store, received = store_of(clock), []
     old, ready_successor = await holder(store, "n1"), await holder(store, "n2")
     slot = Unit("a", -1)
     lease = await store.claim(old, A)
     standby = await store.claim(ready_successor, slot)
     await store.set_state(ready_successor, slot, standby.epoch, LeaseState.READY)
-    store.observers.append(heard.append)
+    store.observers.append(received.append)
     granted = await store.hand_off(old, A, lease.epoch, slot)
     assert granted is not None
     assert (granted.node, granted.state, granted.epoch > lease.epoch) == ("n2", LeaseState.READY, True)
-    assert heard == [LeaseGone(A, lease.epoch), LeaseChanged(granted), LeaseGone(slot, standby.epoch)]
+    assert received == [LeaseGone(A, lease.epoch), LeaseChanged(granted), LeaseGone(slot, standby.epoch)]
 
 
 async def test_pending_marks_are_those_of_running_auctions(clock: Hand) -> None:
-    store, heard = store_of(clock, is_auctioned=True), []
-    store.observers.append(heard.append)
+    store, received = store_of(clock, is_auctioned=True), []
+    store.observers.append(received.append)
     session = await holder(store)
     how: dict[str, Any] = {"min_bytes": 0, "max_bids": 2, "window_s": 60.0}
     await store.place_bid(session, A, free_bytes=1, **how)
     assert store.pending_marks() == {"n1": A}
-    assert [fact.auction.closes_in_s for fact in heard if isinstance(fact, AuctionOpened)] == [60.0]
+    assert [event.auction.closes_in_s for event in received if isinstance(event, AuctionOpened)] == [60.0]
     await store.end_session(session)
     assert store.pending_marks() == {}
 
 
-async def test_a_mark_expires_though_nobody_closes_its_auction_and_the_bid_goes_with_it(clock: Hand) -> None:
+async def test_a_mark_expires_though_no_node_closes_its_auction_and_the_bid_goes_with_it(clock: Hand) -> None:
     store = store_of(clock, is_auctioned=True)
     session = await holder(store, ttl_s=600.0)
     how: dict[str, Any] = {"min_bytes": 0, "max_bids": 2, "window_s": 60.0}

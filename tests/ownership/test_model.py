@@ -18,7 +18,7 @@ from argosy.ownership.model import (
     Unit,
     UnitSpec,
 )
-from tests.ownership.making import lease, session
+from tests.ownership.builders import lease, session
 
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=40).filter(str.isprintable)
 
@@ -76,7 +76,7 @@ def test_the_slots_of_a_spec_are_primary_and_replicas() -> None:
         {"max_bids": BIDS_MAX + 1},
     ],
 )
-def test_a_spec_out_of_range_is_refused_with_its_name(wrong: dict[str, int]) -> None:
+def test_a_spec_out_of_range_is_rejected_with_its_name(wrong: dict[str, int]) -> None:
     with pytest.raises(Invalid, match="repo-7"):
         UnitSpec("repo-7", **wrong)
 

@@ -60,11 +60,11 @@ from argosy.ownership.model import (
 )
 from argosy.ownership.node import NodeMachine
 from argosy.ownership.ring import Ring
-from tests.ownership.making import GIB, ME, OTHER, Dice, auction, catalog, lease, member, of_kind, session
-from tests.ownership.making import settings as made
+from tests.ownership.builders import GIB, ME, OTHER, FixedRandom, auction, catalog, lease, member, of_kind, session
+from tests.ownership.builders import settings as made
 
 A = Unit("a")
-HEIR = Unit("a", SUCCESSOR)
+SUCCESSOR_SLOT = Unit("a", SUCCESSOR)
 WARMING, READY, DRAINING = LeaseState.WARMING, LeaseState.READY, LeaseState.DRAINING
 
 
@@ -72,76 +72,76 @@ class Node:
     """A machine past its first steps: sessions open, space seen, catalog read."""
 
     def __init__(self, *specs: UnitSpec | str, **changes: object) -> None:
-        self.machine = NodeMachine(made(**changes), ME, Dice())
+        self.machine = NodeMachine(made(**changes), ME, FixedRandom())
         first = self.machine.handle(None, 0.0)
         assert {type(effect) for effect in first} == {OpenSession, SweepSessions, ReadCatalog}
-        self.tell(SessionOpened(session(SessionRole.MEMBER), 0.0), 0.0)
-        self.tell(SessionOpened(session(SessionRole.HOLDER), 0.0), 0.0)
-        self.tell(Snapshot(members=(member(ME), member(OTHER))), 0.0)
-        self.tell(catalog(*specs or ("a",)), 0.0)
+        self.handle(SessionOpened(session(SessionRole.MEMBER), 0.0), 0.0)
+        self.handle(SessionOpened(session(SessionRole.HOLDER), 0.0), 0.0)
+        self.handle(Snapshot(members=(member(ME), member(OTHER))), 0.0)
+        self.handle(catalog(*specs or ("a",)), 0.0)
 
-    def tell(self, event: Event | None, now: float) -> list[Effect]:
+    def handle(self, event: Event | None, now: float) -> list[Effect]:
         return self.machine.handle(event, now)
 
     def grant(self, unit: Unit | str, now: float, **changes: object) -> list[Effect]:
-        return self.tell(LeaseChanged(lease(unit, **changes)), now)  # type: ignore[arg-type]
+        return self.handle(LeaseChanged(lease(unit, **changes)), now)  # type: ignore[arg-type]
 
 
-def test_a_won_unit_is_warmed_and_then_said_to_be_ready() -> None:
+def test_a_won_unit_is_warmed_and_then_reported_ready() -> None:
     node = Node()
     assert node.grant("a", 1.0, state=WARMING)[-1] == WarmUnit(A, 1)
-    assert SetLeaseState(session(), A, 1, READY) in node.tell(UnitWarmed(A, 1), 2.0)
+    assert SetLeaseState(session(), A, 1, READY) in node.handle(UnitWarmed(A, 1), 2.0)
 
 
-def test_warmth_that_came_after_the_lease_was_lost_is_not_told() -> None:
+def test_warmth_that_came_after_the_lease_was_lost_is_not_reported() -> None:
     node = Node()
     node.grant("a", 1.0, state=WARMING)
-    node.tell(LeaseGone(A, 1), 1.5)
-    assert of_kind(node.tell(UnitWarmed(A, 1), 2.0), SetLeaseState) == []
+    node.handle(LeaseGone(A, 1), 1.5)
+    assert of_kind(node.handle(UnitWarmed(A, 1), 2.0), SetLeaseState) == []
 
 
-def test_readiness_the_store_could_not_be_told_is_told_again() -> None:
+def test_readiness_the_store_did_not_accept_is_sent_again() -> None:
     node = Node()
     node.grant("a", 1.0, state=WARMING)
-    node.tell(UnitWarmed(A, 1), 2.0)
-    node.tell(SetStateFailed(A, 1), 2.0)
-    assert SetLeaseState(session(), A, 1, READY) in node.tell(None, 2.2)
+    node.handle(UnitWarmed(A, 1), 2.0)
+    node.handle(SetStateFailed(A, 1), 2.0)
+    assert SetLeaseState(session(), A, 1, READY) in node.handle(None, 2.2)
 
 
-def test_a_unit_that_cannot_be_made_ready_is_given_back_and_forgotten() -> None:
+def test_a_unit_that_cannot_be_made_ready_is_released() -> None:
     node = Node()
     node.grant("a", 1.0, state=WARMING)
-    assert of_kind(node.tell(WarmingFailed(A, 1), 2.0), ServingStopped | ReleaseLease) == [
+    assert of_kind(node.handle(WarmingFailed(A, 1), 2.0), ServingStopped | ReleaseLease) == [
         ServingStopped(A, 1),
         ReleaseLease(session(), A, 1),
     ]
-    assert DropUnit(A) in node.tell(LeaseGone(A, 1), 2.1)
+    assert DropUnit(A) in node.handle(LeaseGone(A, 1), 2.1)
 
 
 def test_a_lost_lease_is_dropped_from_memory() -> None:
     node = Node()
     node.grant("a", 1.0)
-    effects = node.tell(SessionEnded(session()), 2.0)
+    effects = node.handle(SessionEnded(session()), 2.0)
     assert effects.index(ServingStopped(A, 1)) < effects.index(DropUnit(A))
 
 
 @pytest.mark.parametrize("wished", [(), ("b",), (UnitSpec("a", replicas=1),)])
-def test_what_is_no_longer_wished_for_is_released(wished: tuple[UnitSpec | str, ...]) -> None:
+def test_what_is_no_longer_in_the_catalog_is_released(wished: tuple[UnitSpec | str, ...]) -> None:
     node = Node(UnitSpec("a", replicas=2))
     node.grant(Unit("a", 2), 1.0)
-    assert of_kind(node.tell(catalog(*wished), 2.0), ReleaseLease) == [ReleaseLease(session(), Unit("a", 2), 1)]
+    assert of_kind(node.handle(catalog(*wished), 2.0), ReleaseLease) == [ReleaseLease(session(), Unit("a", 2), 1)]
 
 
-def test_what_is_still_wished_for_stays() -> None:
+def test_what_is_still_in_the_catalog_stays() -> None:
     node = Node(UnitSpec("a", replicas=2))
     node.grant(Unit("a", 2), 1.0)
-    assert of_kind(node.tell(catalog(UnitSpec("a", replicas=3), "b"), 2.0), ReleaseLease) == []
+    assert of_kind(node.handle(catalog(UnitSpec("a", replicas=3), "b"), 2.0), ReleaseLease) == []
 
 
 def test_what_the_plane_gives_up_is_released() -> None:
     node = Node()
     node.grant("a", 1.0)
-    assert of_kind(node.tell(ReleaseRequested(A), 2.0), ServingStopped | ReleaseLease) == [
+    assert of_kind(node.handle(ReleaseRequested(A), 2.0), ServingStopped | ReleaseLease) == [
         ServingStopped(A, 1),
         ReleaseLease(session(), A, 1),
     ]
@@ -149,22 +149,24 @@ def test_what_the_plane_gives_up_is_released() -> None:
 
 def test_a_changed_catalog_is_read_at_once() -> None:
     node = Node(catalog_s=60.0)
-    assert of_kind(node.tell(None, 1.0), ReadCatalog) == []
-    assert of_kind(node.tell(CatalogChanged(), 1.0), ReadCatalog) == [ReadCatalog()]
+    assert of_kind(node.handle(None, 1.0), ReadCatalog) == []
+    assert of_kind(node.handle(CatalogChanged(), 1.0), ReadCatalog) == [ReadCatalog()]
 
 
 def test_a_primary_that_does_not_drain_needs_no_successor() -> None:
     node = Node()
     node.grant("a", 1.0, node=OTHER, state=DRAINING)
-    node.grant(HEIR, 2.0)
-    assert of_kind(node.grant("a", 3.0, node="n3", epoch=2), ReleaseLease) == [ReleaseLease(session(), HEIR, 1)]
+    node.grant(SUCCESSOR_SLOT, 2.0)
+    assert of_kind(node.grant("a", 3.0, node="n3", epoch=2), ReleaseLease) == [
+        ReleaseLease(session(), SUCCESSOR_SLOT, 1)
+    ]
 
 
 def test_a_superfluous_successor_learnt_of_from_a_snapshot_leaves_too() -> None:
     node = Node()
-    node.grant(HEIR, 1.0)
-    snapshot = Snapshot(leases=(lease(HEIR), lease("a", node=OTHER)), members=(member(ME),))
-    assert ReleaseLease(session(), HEIR, 1) in node.tell(snapshot, 2.0)
+    node.grant(SUCCESSOR_SLOT, 1.0)
+    snapshot = Snapshot(leases=(lease(SUCCESSOR_SLOT), lease("a", node=OTHER)), members=(member(ME),))
+    assert ReleaseLease(session(), SUCCESSOR_SLOT, 1) in node.handle(snapshot, 2.0)
 
 
 def test_one_node_keeps_one_slot_and_what_it_has_in_memory() -> None:
@@ -174,14 +176,18 @@ def test_one_node_keeps_one_slot_and_what_it_has_in_memory() -> None:
     assert WarmUnit(A, 1) in effects
     assert of_kind(effects, ReleaseLease) == [], "the replica answers until the primary can"
     assert ReleaseLease(session(), Unit("a", 1), 1) in node.grant("a", 2.5, state=READY)
-    assert of_kind(node.tell(LeaseGone(Unit("a", 1), 1), 3.0), DropUnit) == []
+    assert of_kind(node.handle(LeaseGone(Unit("a", 1), 1), 3.0), DropUnit) == []
 
 
-def test_an_heir_takes_over_without_dropping_anything() -> None:
+def test_a_successor_takes_over_without_dropping_anything() -> None:
     node = Node()
     node.grant("a", 1.0, node=OTHER, state=DRAINING)
-    node.grant(HEIR, 2.0)
-    told = node.tell(LeaseGone(A, 1), 3.0) + node.grant("a", 3.0, epoch=2) + node.tell(LeaseGone(HEIR, 1), 3.0)
+    node.grant(SUCCESSOR_SLOT, 2.0)
+    told = (
+        node.handle(LeaseGone(A, 1), 3.0)
+        + node.grant("a", 3.0, epoch=2)
+        + node.handle(LeaseGone(SUCCESSOR_SLOT, 1), 3.0)
+    )
     assert ServingStarted(A, 2, 27.0) in told
     assert of_kind(told, DropUnit) == []
     assert node.machine.keeper.holds(A, 3.0)
@@ -190,26 +196,28 @@ def test_an_heir_takes_over_without_dropping_anything() -> None:
 def test_a_drain_ends_membership_first_and_the_holder_session_last() -> None:
     node = Node()
     node.grant("a", 1.0)
-    effects = node.tell(DrainRequested(), 2.0)
+    effects = node.handle(DrainRequested(), 2.0)
     assert of_kind(effects, EndSession | SetLeaseState) == [
         SetLeaseState(session(), A, 1, DRAINING),
         EndSession(session(SessionRole.MEMBER)),
     ]
     node.grant("a", 2.1, state=DRAINING)
-    node.grant(HEIR, 3.0, node=OTHER, state=WARMING)
+    node.grant(SUCCESSOR_SLOT, 3.0, node=OTHER, state=WARMING)
     assert node.machine.keeper.holds(A, 3.0)
-    assert of_kind(node.grant(HEIR, 4.0, node=OTHER), HandOffLease) == [HandOffLease(session(), A, 1, HEIR)]
-    assert of_kind(node.tell(ReleaseAnswered(A, 1, is_done=True), 4.1), EndSession) == []
-    assert of_kind(node.tell(LeaseGone(A, 1), 4.2), EndSession) == [EndSession(session())]
+    assert of_kind(node.grant(SUCCESSOR_SLOT, 4.0, node=OTHER), HandOffLease) == [
+        HandOffLease(session(), A, 1, SUCCESSOR_SLOT)
+    ]
+    assert of_kind(node.handle(ReleaseAnswered(A, 1, is_done=True), 4.1), EndSession) == []
+    assert of_kind(node.handle(LeaseGone(A, 1), 4.2), EndSession) == [EndSession(session())]
     assert node.machine.has_left
 
 
 def test_a_draining_node_bids_no_more_and_still_closes() -> None:
     node = Node("a", "b")
     node.grant("b", 0.0)
-    node.tell(DrainRequested(), 1.0)
-    effects = node.tell(MemoryMeasured(GIB), 1.0) + node.tell(AuctionOpened(auction("a", closes_in_s=1.0)), 1.0)
-    effects += node.tell(None, 5.0)
+    node.handle(DrainRequested(), 1.0)
+    effects = node.handle(MemoryMeasured(GIB), 1.0) + node.handle(AuctionOpened(auction("a", closes_in_s=1.0)), 1.0)
+    effects += node.handle(None, 5.0)
     assert of_kind(effects, PlaceBid) == []
     assert "CloseAuction" in {type(effect).__name__ for effect in effects}
 
@@ -217,7 +225,7 @@ def test_a_draining_node_bids_no_more_and_still_closes() -> None:
 def test_a_unit_won_while_draining_is_given_back() -> None:
     node = Node("a", "b")
     node.grant("b", 0.0)
-    node.tell(DrainRequested(), 1.0)
+    node.handle(DrainRequested(), 1.0)
     assert ReleaseLease(session(), A, 1) in node.grant("a", 2.0, state=WARMING)
 
 
@@ -226,10 +234,10 @@ def test_a_ring_node_quiesces_and_then_ends_its_session_with_all_leases() -> Non
     node = Node(first, second, placement="ring", quiesce_s=1.5)
     node.grant(first, 0.0)
     node.grant(second, 0.0)
-    assert of_kind(node.tell(DrainRequested(), 1.0), EndSession) == [EndSession(session(SessionRole.MEMBER))]
+    assert of_kind(node.handle(DrainRequested(), 1.0), EndSession) == [EndSession(session(SessionRole.MEMBER))]
     assert node.machine.keeper.holds(Unit(first), 2.4)
-    assert of_kind(node.tell(None, 2.4), EndSession) == []
-    effects = node.tell(None, 2.5)
+    assert of_kind(node.handle(None, 2.4), EndSession) == []
+    effects = node.handle(None, 2.5)
     assert of_kind(effects, ServingStopped | EndSession) == [
         ServingStopped(Unit(first), 1),
         ServingStopped(Unit(second), 1),
@@ -240,29 +248,29 @@ def test_a_ring_node_quiesces_and_then_ends_its_session_with_all_leases() -> Non
 
 def test_a_node_that_has_left_wants_nothing_more() -> None:
     node = Node()
-    node.tell(DrainRequested(), 1.0)
+    node.handle(DrainRequested(), 1.0)
     assert node.machine.has_left
     assert node.machine.deadline() is None
-    assert node.tell(None, 100.0) == []
+    assert node.handle(None, 100.0) == []
 
 
 def test_a_node_without_a_session_can_leave_too() -> None:
-    machine = NodeMachine(made(), ME, Dice())
+    machine = NodeMachine(made(), ME, FixedRandom())
     machine.handle(None, 0.0)
     assert machine.handle(DrainRequested(), 1.0)[-1] == Exit()
     node = Node()
     node.grant("a", 1.0)
-    node.tell(DrainRequested(), 2.0)
-    assert of_kind(node.tell(SessionEnded(session()), 3.0), Exit | EndSession) == [Exit()]
+    node.handle(DrainRequested(), 2.0)
+    assert of_kind(node.handle(SessionEnded(session()), 3.0), Exit | EndSession) == [Exit()]
 
 
 @pytest.mark.parametrize("placement", ["auction", "claim"])
-def test_a_draining_node_is_not_woken_by_wishes_it_no_longer_has(placement: str) -> None:
+def test_a_draining_node_is_not_woken_by_deadlines_it_no_longer_has(placement: str) -> None:
     node = Node("a", "b", placement=placement)
     node.grant("b", 0.0)
-    node.tell(MemoryMeasured(GIB), 0.0)
+    node.handle(MemoryMeasured(GIB), 0.0)
     assert node.machine.deadline() <= 0.2  # about to bid, or to claim
-    node.tell(DrainRequested(), 0.05)
+    node.handle(DrainRequested(), 0.05)
     node.grant("b", 0.05, state=DRAINING)
     wakes = list(islice(_wakes(node.machine, 0.05, until=120.0), 1000))
     assert len(wakes) < 120 * 2 + 40  # sweeps and catalog, a few renewals

@@ -28,7 +28,7 @@ def never_two_at_once(world: World, *names: str) -> bool:
 
 @in_virtual_time()
 async def test_two_nodes_share_units_by_their_memory(world: World) -> None:
-    world.wish(*REPOS, footprint_bytes=100 * MIB)
+    world.add_units(*REPOS, footprint_bytes=100 * MIB)
     world.start("big", budget_bytes=2000 * MIB, warm_s=0.0)
     world.start("small", budget_bytes=1000 * MIB, warm_s=0.0)
     assert await world.until(world.all_ready) < 30.0  # far less than one window: auctions fill
@@ -41,8 +41,8 @@ async def test_two_nodes_share_units_by_their_memory(world: World) -> None:
 
 @in_virtual_time()
 async def test_what_fits_nowhere_stays_open_and_the_rest_is_served(world: World) -> None:
-    world.wish("small", footprint_bytes=MIB)
-    world.wish("huge", footprint_bytes=4096 * MIB)
+    world.add_units("small", footprint_bytes=MIB)
+    world.add_units("huge", footprint_bytes=4096 * MIB)
     node = world.start("n1", budget_bytes=1024 * MIB)
     await world.until(lambda: world.ready() == {"small": "n1"})
     await world.pass_time(5 * WINDOW_S + 10)
@@ -54,7 +54,7 @@ async def test_what_fits_nowhere_stays_open_and_the_rest_is_served(world: World)
 
 @in_virtual_time()
 async def test_when_a_node_crashes_another_takes_over_after_the_ttl(world: World) -> None:
-    world.wish(*REPOS)
+    world.add_units(*REPOS)
     world.start("n1")
     world.start("n2")
     await world.until(world.all_ready)
@@ -67,7 +67,7 @@ async def test_when_a_node_crashes_another_takes_over_after_the_ttl(world: World
 
 @in_virtual_time()
 async def test_a_node_that_loses_the_store_pauses_everything_before_its_leases_can_be_gone(world: World) -> None:
-    world.wish("a", "b")
+    world.add_units("a", "b")
     node = world.start("n1")
     await world.until(world.all_ready)
     await world.pass_time(20.0)
@@ -80,7 +80,7 @@ async def test_a_node_that_loses_the_store_pauses_everything_before_its_leases_c
 
 @in_virtual_time()
 async def test_a_node_whose_session_survived_the_outage_resumes_without_warming_again(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     node = world.start("n1")
     await world.until(world.all_ready)
     world.links["n1"].is_cut = True
@@ -96,7 +96,7 @@ async def test_a_node_whose_session_survived_the_outage_resumes_without_warming_
 
 @in_virtual_time()
 async def test_a_node_whose_session_was_lost_starts_afresh_under_a_new_epoch(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     node = world.start("n1")
     await world.until(world.all_ready)
     first = node.require_lease(A).epoch
@@ -111,8 +111,8 @@ async def test_a_node_whose_session_was_lost_starts_afresh_under_a_new_epoch(wor
 
 
 @in_virtual_time()
-async def test_a_second_node_of_the_same_id_gives_up_and_says_why(world: World) -> None:
-    world.wish("a")
+async def test_a_second_node_of_the_same_id_gives_up_and_reports_why(world: World) -> None:
+    world.add_units("a")
     world.start("n1")
     await world.until(world.all_ready)
     first = world.tasks["n1"]
@@ -128,7 +128,7 @@ async def test_a_second_node_of_the_same_id_gives_up_and_says_why(world: World) 
 
 @in_virtual_time()
 async def test_a_restarted_node_waits_for_its_own_earlier_session_and_goes_on(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     world.start("n1")
     await world.until(world.all_ready)
     await world.crash("n1")
@@ -139,7 +139,7 @@ async def test_a_restarted_node_waits_for_its_own_earlier_session_and_goes_on(wo
 
 @in_virtual_time()
 async def test_a_wrong_node_names_the_holder(world: World) -> None:
-    world.wish("a", footprint_bytes=500 * MIB)
+    world.add_units("a", footprint_bytes=500 * MIB)
     world.start("n1", budget_bytes=1000 * MIB)
     other = world.start("n2", budget_bytes=900 * MIB)
     await world.until(world.all_ready)
@@ -154,7 +154,7 @@ async def test_a_wrong_node_names_the_holder(world: World) -> None:
 
 @in_virtual_time()
 async def test_a_hint_never_points_at_the_node_that_gives_it(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     node = world.start("n1")
     await world.until(world.all_ready)
     world.links["n1"].is_cut = True
@@ -170,7 +170,7 @@ async def test_the_documents_metrics_have_the_right_counts(world: World) -> None
     world.start("n2")
     await world.until(lambda: all(node.is_ready() for node in world.nodes.values()))
     await world.pass_time(3.0)
-    world.wish(*REPOS)
+    world.add_units(*REPOS)
     await world.until(world.all_ready)
     await world.pass_time(2.0)
     for metric in (
@@ -197,7 +197,7 @@ async def test_the_documents_metrics_have_the_right_counts(world: World) -> None
 
 @in_virtual_time(max_bids="5")
 async def test_an_auction_that_cannot_fill_ends_with_its_window_and_is_counted(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     world.start("n1")
     assert WINDOW_S <= await world.until(world.all_ready) <= WINDOW_S + 5
     await world.pass_time(1.0)
@@ -208,7 +208,7 @@ async def test_an_auction_that_cannot_fill_ends_with_its_window_and_is_counted(w
 
 @in_virtual_time()
 async def test_a_drained_node_stops_only_when_its_successor_is_ready(world: World) -> None:
-    world.wish("a", "b", "c")
+    world.add_units("a", "b", "c")
     node = world.start("old")
     await world.until(world.all_ready)
     world.start("new", warm_s=20.0)
@@ -220,23 +220,23 @@ async def test_a_drained_node_stops_only_when_its_successor_is_ready(world: Worl
     for name in "abc":
         (_, stopped_at, _), (started_at, _, _) = world.spans(name)
         assert 0 <= started_at - stopped_at < 0.1  # the gap is one message, not one warming
-        ready_successor = next(at for at, fact in world.facts if _is_ready_heir(fact, name))
+        ready_successor = next(at for at, event in world.events if _is_ready_successor(event, name))
         assert ready_successor <= stopped_at
     assert {info.node for info in await world.store.sessions()} == {"new"}
     assert world.shelves["new"].warmed == ["a", "b", "c"]  # once each: nothing is built twice
 
 
-def _is_ready_heir(fact: object, name: str) -> bool:
+def _is_ready_successor(event: object, name: str) -> bool:
     return (
-        isinstance(fact, LeaseChanged)
-        and fact.lease.unit == Unit(name, SUCCESSOR)
-        and fact.lease.state is LeaseState.READY
+        isinstance(event, LeaseChanged)
+        and event.lease.unit == Unit(name, SUCCESSOR)
+        and event.lease.state is LeaseState.READY
     )
 
 
 @in_virtual_time(drain_timeout_s=40.0)
 async def test_a_drain_that_finds_no_successor_ends_all_the_same(world: World) -> None:
-    world.wish("a", footprint_bytes=500 * MIB)
+    world.add_units("a", footprint_bytes=500 * MIB)
     node = world.start("old")
     await world.until(world.all_ready)
     world.start("tiny", budget_bytes=10 * MIB)
@@ -250,7 +250,7 @@ async def test_a_drain_that_finds_no_successor_ends_all_the_same(world: World) -
 
 @in_virtual_time()
 async def test_the_last_node_drains_at_once(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     node = world.start("n1")
     await world.until(world.all_ready)
     began = world.clock.now()
@@ -290,7 +290,7 @@ async def test_an_announcement_that_took_a_second_try_does_not_undo_a_newer_one(
 
 @in_virtual_time()
 async def test_a_drain_goes_on_when_membership_could_not_be_ended(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     node = world.start("old")
     await world.until(world.all_ready)
     world.start("new", warm_s=5.0)
@@ -306,7 +306,7 @@ async def test_a_drain_goes_on_when_membership_could_not_be_ended(world: World) 
 
 @in_virtual_time()
 async def test_primary_and_replica_live_on_different_nodes(world: World) -> None:
-    world.wish(*REPOS[:4], replicas=1)
+    world.add_units(*REPOS[:4], replicas=1)
     for name in ("n1", "n2", "n3"):
         world.start(name)
     await world.until(lambda: all(world.holder(name, 1) for name in REPOS[:4]) and world.all_ready())
@@ -316,7 +316,7 @@ async def test_primary_and_replica_live_on_different_nodes(world: World) -> None
 
 @in_virtual_time(max_bids="1")
 async def test_when_the_primary_dies_its_unit_goes_on_at_the_replica(world: World) -> None:
-    world.wish("a", replicas=1)
+    world.add_units("a", replicas=1)
     world.start("n1", warm_s=20.0)
     world.start("n2", warm_s=20.0)
     await world.until(lambda: [lease.state for lease in world.store.snapshot().leases] == [LeaseState.READY] * 2)
@@ -334,7 +334,7 @@ async def test_when_the_primary_dies_its_unit_goes_on_at_the_replica(world: Worl
 
 @in_virtual_time()
 async def test_a_unit_that_cannot_be_warmed_goes_to_another_node(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     world.start("n1", budget_bytes=2000 * MIB)
     world.start("n2", budget_bytes=1000 * MIB)
     world.shelves["n1"].spoilt.add("a")
@@ -344,8 +344,8 @@ async def test_a_unit_that_cannot_be_warmed_goes_to_another_node(world: World) -
 
 
 @in_virtual_time(is_auctioned=False)
-async def test_a_unit_that_nobody_can_warm_is_not_tried_without_end(world: World) -> None:
-    world.wish("a")
+async def test_a_unit_that_no_node_can_warm_is_not_tried_without_end(world: World) -> None:
+    world.add_units("a")
     world.start("n1")
     world.shelves["n1"].spoilt.add("a")
     await world.pass_time(10 * WINDOW_S)
@@ -354,7 +354,7 @@ async def test_a_unit_that_nobody_can_warm_is_not_tried_without_end(world: World
 
 @in_virtual_time()
 async def test_a_unit_won_again_is_not_torn_down_by_a_slow_drop(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     node = world.start("n1")
     await world.until(world.all_ready)
     world.shelves["n1"].drop_s = 10.0
@@ -369,10 +369,10 @@ async def test_a_unit_won_again_is_not_torn_down_by_a_slow_drop(world: World) ->
 
 @in_virtual_time()
 async def test_a_unit_lost_while_warming_is_dropped_after_the_warming_has_ended(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     world.start("n1", warm_s=50.0)
     await world.until(lambda: world.holder("a") == "n1")
-    del world.wishes.specs["a"]
+    del world.catalog.specs["a"]
     await world.until(lambda: world.shelves["n1"].dropped == ["a"], within_s=20.0)
     await world.pass_time(60.0)
     assert world.shelves["n1"].kept == {}
@@ -380,11 +380,11 @@ async def test_a_unit_lost_while_warming_is_dropped_after_the_warming_has_ended(
 
 
 @in_virtual_time()
-async def test_a_unit_no_longer_wished_for_is_released_and_dropped(world: World) -> None:
-    world.wish("a", "b")
+async def test_a_unit_no_longer_in_the_catalog_is_released_and_dropped(world: World) -> None:
+    world.add_units("a", "b")
     world.start("n1")
     await world.until(world.all_ready)
-    del world.wishes.specs["a"]
+    del world.catalog.specs["a"]
     await world.until(lambda: world.holder("a") is None, within_s=10.0)
     await world.until(lambda: world.shelves["n1"].dropped == ["a"], within_s=1.0)
     assert world.holder("b") == "n1"
@@ -392,7 +392,7 @@ async def test_a_unit_no_longer_wished_for_is_released_and_dropped(world: World)
 
 @in_virtual_time()
 async def test_the_request_path_never_calls_the_store(world: World) -> None:
-    world.wish("a")
+    world.add_units("a")
     node = world.start("n1")
     await world.until(world.all_ready)
     before = world.links["n1"].calls.total()
@@ -404,8 +404,8 @@ async def test_the_request_path_never_calls_the_store(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_when_the_store_forgets_everything_the_fleet_recovers(world: World) -> None:
-    world.wish(*REPOS)
+async def test_when_the_store_loses_everything_the_fleet_recovers(world: World) -> None:
+    world.add_units(*REPOS)
     world.start("n1")
     world.start("n2")
     await world.until(world.all_ready)

@@ -19,7 +19,7 @@ from argosy.ownership.events import (
 from argosy.ownership.model import SUCCESSOR, LeaseState, SessionRole, Unit, UnitSpec
 from argosy.ownership.reconciler import CLAIMS_MAX, Reconciler
 from argosy.ownership.ring import Ring
-from tests.ownership.making import GIB, ME, OTHER, VALID_S, Bench, catalog, lease, member, of_kind, session
+from tests.ownership.builders import GIB, ME, OTHER, VALID_S, Bench, catalog, lease, member, of_kind, session
 
 SHARDS = [f"s{i}" for i in range(8)]
 A = Unit("a")
@@ -28,10 +28,10 @@ A = Unit("a")
 class ReconcilerBench(Bench):
     def __init__(self, *specs: UnitSpec | str, placement: str = "ring", **changes: object) -> None:
         super().__init__(*specs, placement=placement, **changes)
-        self.machine = Reconciler(self.settings, ME, self.view, self.keeper, self.member, self.dice)
+        self.machine = Reconciler(self.settings, ME, self.view, self.keeper, self.member, self.random)
 
     def claims(self, event: object, now: float) -> list[str]:
-        return [claim.unit.name for claim in of_kind(self.tell(event, now), ClaimLease)]  # type: ignore[arg-type]
+        return [claim.unit.name for claim in of_kind(self.handle(event, now), ClaimLease)]  # type: ignore[arg-type]
 
     def claims_with(self, free_bytes: int, now: float) -> list[str]:
         """The claims that follow from so much memory, at once or after the jitter."""
@@ -42,7 +42,7 @@ class ReconcilerBench(Bench):
         """Everything that this node should hold alone is granted to it."""
         for name in self.view.specs:
             self.grant(name, now)
-            self.tell(ClaimAnswered(Unit(name), None), now)
+            self.handle(ClaimAnswered(Unit(name), None), now)
 
 
 def keys_of(node: str, *members: str) -> list[str]:
@@ -63,27 +63,27 @@ def test_a_ring_node_claims_what_is_its_own_after_a_jitter() -> None:
 def test_without_both_sessions_nothing_is_claimed(role: SessionRole, placement: str) -> None:
     bench = ReconcilerBench(*SHARDS, placement=placement)
     bench.measure(GIB, 0.0)
-    bench.tell(SessionEnded(session(role)), 0.05)
+    bench.handle(SessionEnded(session(role)), 0.05)
     assert bench.claims(None, 1.0) == []
     assert bench.machine.deadline() is None
-    bench.tell(SessionOpened(session(role, token="run-2"), 1.0), 1.0)
+    bench.handle(SessionOpened(session(role, token="run-2"), 1.0), 1.0)
     assert bench.claims(None, 2.0)
 
 
-def test_with_a_promise_in_doubt_nothing_is_claimed() -> None:
+def test_with_an_invalid_session_nothing_is_claimed() -> None:
     bench = ReconcilerBench(*SHARDS)
-    bench.tell(catalog(*SHARDS), 0.0)
+    bench.handle(catalog(*SHARDS), 0.0)
     assert bench.claims(None, VALID_S) == []
 
 
 def test_new_owners_try_at_once_and_again_with_growing_jittered_waits() -> None:
     bench, now, waits = ReconcilerBench("a", claim_retry_s=0.5), 1.0, []
-    bench.tell(catalog("a"), now)
-    bench.tell(MemberChanged(member(ME)), now)
+    bench.handle(catalog("a"), now)
+    bench.handle(MemberChanged(member(ME)), now)
     assert bench.claims(None, 2.0) == ["a"]
     now = 2.0
     for _ in range(7):
-        bench.tell(ClaimAnswered(A, None), now)
+        bench.handle(ClaimAnswered(A, None), now)
         waits.append(bench.machine.deadline() - now)
         now = bench.machine.deadline()
         assert bench.claims(None, now) == ["a"]
@@ -94,28 +94,28 @@ def test_new_owners_try_at_once_and_again_with_growing_jittered_waits() -> None:
 
 def test_a_unit_known_to_be_held_costs_no_call() -> None:
     bench = ReconcilerBench("a")
-    bench.tell(LeaseChanged(lease("a", node=OTHER)), 0.0)
-    bench.tell(MemberChanged(member(ME)), 0.0)
+    bench.handle(LeaseChanged(lease("a", node=OTHER)), 0.0)
+    bench.handle(MemberChanged(member(ME)), 0.0)
     assert bench.wait(0.0, until=20.0) == []
     assert bench.machine.deadline() is not None  # and yet it keeps looking
     bench.confirm(20.0)
-    bench.tell(LeaseGone(A, 1), 20.0)
+    bench.handle(LeaseGone(A, 1), 20.0)
     assert bench.claims(None, 20.2) == ["a"]  # not a whole retry later
 
 
-def test_a_store_that_asks_for_patience_gets_it() -> None:
+def test_a_store_that_names_a_delay_gets_it() -> None:
     bench = ReconcilerBench("a")
-    bench.tell(MemberChanged(member(ME)), 0.0)
+    bench.handle(MemberChanged(member(ME)), 0.0)
     assert bench.claims(None, 1.0) == ["a"]
-    bench.tell(ClaimAnswered(A, 12.0), 1.0)
+    bench.handle(ClaimAnswered(A, 12.0), 1.0)
     assert bench.machine.deadline() == 13.0
 
 
 def test_what_is_held_is_not_claimed_again() -> None:
     bench = ReconcilerBench("a")
-    bench.tell(MemberChanged(member(ME)), 0.0)
+    bench.handle(MemberChanged(member(ME)), 0.0)
     bench.claims(None, 1.0)
-    bench.tell(ClaimAnswered(A, None), 1.0)
+    bench.handle(ClaimAnswered(A, None), 1.0)
     bench.grant("a", 1.01)
     assert bench.machine.deadline() is None
 
@@ -123,7 +123,7 @@ def test_what_is_held_is_not_claimed_again() -> None:
 def test_old_owners_wait_a_little_and_then_leave() -> None:
     bench = ReconcilerBench(*SHARDS, handoff_wait_s=1.0)
     bench.settle(0.0)
-    bench.tell(MemberChanged(member(OTHER)), 5.0)
+    bench.handle(MemberChanged(member(OTHER)), 5.0)
     theirs = {Unit(name) for name in keys_of(OTHER, ME, OTHER)}
     assert bench.machine.due_releases(5.9) == []
     assert bench.machine.deadline() == 6.0
@@ -134,8 +134,8 @@ def test_old_owners_wait_a_little_and_then_leave() -> None:
 def test_a_unit_wanted_again_in_time_stays() -> None:
     bench = ReconcilerBench(*SHARDS, handoff_wait_s=1.0)
     bench.settle(0.0)
-    bench.tell(MemberChanged(member(OTHER)), 5.0)
-    bench.tell(MemberGone(OTHER), 5.5)
+    bench.handle(MemberChanged(member(OTHER)), 5.0)
+    bench.handle(MemberGone(OTHER), 5.5)
     assert bench.machine.due_releases(7.0) == []
     assert bench.machine.deadline() is None
 
@@ -143,7 +143,7 @@ def test_a_unit_wanted_again_in_time_stays() -> None:
 def test_no_more_claims_are_under_way_than_the_bound() -> None:
     names = [f"s{i:02}" for i in range(3 * CLAIMS_MAX)]
     bench = ReconcilerBench(*names)
-    bench.tell(MemberChanged(member(ME)), 0.0)
+    bench.handle(MemberChanged(member(ME)), 0.0)
     first = bench.claims(None, 1.0)
     assert len(first) == CLAIMS_MAX
     assert bench.machine.deadline() is None  # an answer wakes it, not time
@@ -153,7 +153,7 @@ def test_no_more_claims_are_under_way_than_the_bound() -> None:
 def test_a_claiming_node_takes_what_fits_its_memory() -> None:
     specs = [UnitSpec("a", footprint_bytes=600), UnitSpec("b", footprint_bytes=500), UnitSpec("c", footprint_bytes=300)]
     bench = ReconcilerBench(*specs, placement="claim")
-    bench.dice.fraction = 0.0
+    bench.random.fraction = 0.0
     assert bench.claims_with(1000, 0.0) == ["a", "c"]
 
 
@@ -168,7 +168,7 @@ def test_claiming_nodes_begin_in_different_places() -> None:
     firsts = set()
     for fraction in (0.0, 0.5):
         bench = ReconcilerBench(*SHARDS, placement="claim", warming_max=1)
-        bench.dice.fraction = fraction
+        bench.random.fraction = fraction
         firsts.update(bench.claims_with(GIB, 0.0))
     assert len(firsts) == 2
 
@@ -176,7 +176,7 @@ def test_claiming_nodes_begin_in_different_places() -> None:
 def test_a_claiming_node_never_lets_go_by_itself() -> None:
     bench = ReconcilerBench("a", placement="claim")
     bench.grant("a", 0.0)
-    bench.tell(MemberChanged(member(OTHER)), 1.0)
+    bench.handle(MemberChanged(member(OTHER)), 1.0)
     assert bench.machine.due_releases(1000.0) == []
 
 
@@ -188,22 +188,22 @@ def test_one_node_claims_one_slot_of_a_unit() -> None:
 
 
 @pytest.mark.parametrize("slot", [1, SUCCESSOR])
-def test_whoever_stands_by_may_claim_the_primary(slot: int) -> None:
+def test_a_replica_holder_may_claim_the_primary(slot: int) -> None:
     bench = ReconcilerBench(UnitSpec("a", replicas=1), placement="claim")
     bench.grant(Unit("a", slot), 0.0)
     bench.measure(GIB, 0.0)
-    assert of_kind(bench.tell(None, 1.0), ClaimLease) == [ClaimLease(session(), A)]
+    assert of_kind(bench.handle(None, 1.0), ClaimLease) == [ClaimLease(session(), A)]
 
 
 @pytest.mark.parametrize("placement", ["ring", "claim"])
-def test_what_could_not_be_made_ready_is_left_alone_for_a_window(placement: str) -> None:
+def test_what_could_not_be_made_ready_is_avoided_for_a_window(placement: str) -> None:
     bench = ReconcilerBench("a", placement=placement, window_s=10.0)
     bench.measure(GIB, 0.0)
     bench.claims(None, 1.0)
-    bench.tell(ClaimAnswered(A, None), 1.0)
+    bench.handle(ClaimAnswered(A, None), 1.0)
     bench.grant("a", 1.0, state=LeaseState.WARMING)
-    bench.tell(WarmingFailed(A, 1), 2.0)
-    bench.tell(LeaseGone(A, 1), 2.1)
+    bench.handle(WarmingFailed(A, 1), 2.0)
+    bench.handle(LeaseGone(A, 1), 2.1)
     bench.measure(GIB, 2.2)
     assert bench.wait(2.2, until=11.9) == []
     assert bench.claims_with(GIB, 12.1) == ["a"]
@@ -211,8 +211,8 @@ def test_what_could_not_be_made_ready_is_left_alone_for_a_window(placement: str)
 
 def test_a_spoilt_unit_takes_no_place_from_others() -> None:
     bench = ReconcilerBench("a", "b", placement="claim", warming_max=1)
-    bench.dice.fraction = 0.0
-    bench.tell(WarmingFailed(A, 1), 0.0)
+    bench.random.fraction = 0.0
+    bench.handle(WarmingFailed(A, 1), 0.0)
     assert bench.claims_with(GIB, 0.0) == ["b"]
 
 
@@ -224,7 +224,7 @@ STEPS = st.lists(
 
 
 @given(st.sampled_from(["ring", "claim"]), STEPS, st.integers())
-def test_whatever_happens_no_unit_is_asked_for_twice_at_once_and_it_never_spins(
+def test_whatever_happens_no_unit_is_claimed_twice_at_once_and_it_never_spins(
     placement: str, steps: list[tuple[float, str, str, str]], seed: int
 ) -> None:
     bench, now, epoch = ReconcilerBench(*SHARDS, placement=placement), 0.0, 0
@@ -238,21 +238,21 @@ def test_whatever_happens_no_unit_is_asked_for_twice_at_once_and_it_never_spins(
             bench.confirm(now)
         match kind:
             case "join":
-                effects = bench.tell(MemberChanged(member(node)), now)
+                effects = bench.handle(MemberChanged(member(node)), now)
             case "leave":
-                effects = bench.tell(MemberGone(node), now)
+                effects = bench.handle(MemberGone(node), now)
             case "answer" if unit in asking:
                 asking.remove(unit)
-                effects = bench.tell(ClaimAnswered(unit, None), now)
+                effects = bench.handle(ClaimAnswered(unit, None), now)
             case "held" | "granted":
                 epoch += 1
                 effects = bench.grant(unit, now, epoch=epoch, node=ME if kind == "granted" else node)
             case "gone" if unit in bench.view.leases:
-                effects = bench.tell(LeaseGone(unit, bench.view.leases[unit].epoch), now)
+                effects = bench.handle(LeaseGone(unit, bench.view.leases[unit].epoch), now)
             case "spoilt":
-                effects = bench.tell(WarmingFailed(unit, 1), now)
+                effects = bench.handle(WarmingFailed(unit, 1), now)
             case "lost":
-                effects = bench.tell(SessionEnded(session()), now)
+                effects = bench.handle(SessionEnded(session()), now)
             case _:
                 effects = bench.measure(GIB, now)
         for _ in range(50):
@@ -265,6 +265,6 @@ def test_whatever_happens_no_unit_is_asked_for_twice_at_once_and_it_never_spins(
             deadline = bench.machine.deadline()
             if deadline is None or deadline > now:
                 break
-            effects = bench.tell(None, now)
+            effects = bench.handle(None, now)
         else:
             raise AssertionError(f"the reconciler spins at {now}: {bench.machine.deadline()}")

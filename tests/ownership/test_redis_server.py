@@ -13,9 +13,9 @@ from redis.exceptions import ConnectionError as RedisError
 from argosy.base.clock import system_random
 from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
 from argosy.ownership.backends import redis as redis_backend
-from argosy.ownership.backends import redis_scripts, redis_watch
+from argosy.ownership.backends import redis_scripts
 from argosy.ownership.backends.redis import RedisStore
-from argosy.ownership.backends.redis_keys import KEY_DOCS
+from argosy.ownership.backends.redis_records import KEY_DOCS
 from argosy.ownership.events import LeaseChanged, Snapshot
 from argosy.ownership.model import (
     BidOutcome,
@@ -147,13 +147,13 @@ async def test_a_pushed_threshold_is_published(opened: Opened, admin: Redis) -> 
     store = await opened(AUCTIONED)
     async with admin.pubsub(ignore_subscribe_messages=True) as listener:
         await listener.subscribe("{argosy:repos}:max_bids_changed")
-        heard = []
+        received = []
         for pushed in (5, None):
             await store.push_max_bids(pushed)
             message = await eventually(lambda: listener.get_message(ignore_subscribe_messages=True, timeout=0.1))
             assert message is not None
-            heard.append(message["data"])
-    assert heard == ["5", ""]
+            received.append(message["data"])
+    assert received == ["5", ""]
     assert await admin.hget("{argosy:repos}:config", "max_bids") is None
 
 
@@ -171,14 +171,14 @@ async def test_the_heartbeats_are_a_sorted_set_that_is_trimmed_and_counted(opene
     await eventually(counted, is_so=lambda count: count == 1)
 
 
-async def test_a_script_the_server_forgot_is_sent_again(opened: Opened, admin: Redis) -> None:
+async def test_a_script_the_server_does_not_know_is_sent_again(opened: Opened, admin: Redis) -> None:
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     await admin.script_flush()
     assert (await store.claim(session, UNIT)).node == "n1"
 
 
-async def test_another_layout_of_the_data_is_refused(opened: Opened, admin: Redis) -> None:
+async def test_another_layout_of_the_data_is_rejected(opened: Opened, admin: Redis) -> None:
     await admin.hset("{argosy:repos}:meta", "schema", "999")
     with pytest.raises(Invalid, match="layout 999"):
         await opened(AUCTIONED)
@@ -206,7 +206,7 @@ async def test_a_server_in_cluster_mode_runs_all_scripts() -> None:
         await admin.aclose()
 
 
-async def test_a_replica_is_refused_and_the_way_to_it_given_up(opened: Opened, server: Valkey, admin: Redis) -> None:
+async def test_a_replica_is_rejected_and_the_way_to_it_given_up(opened: Opened, server: Valkey, admin: Redis) -> None:
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     with Valkey() as primary:
@@ -307,7 +307,7 @@ async def test_a_failover_by_sentinel_keeps_leases_and_brings_a_grace(server: Va
                 await store.claim(session, Unit("another"))
             newer = await eventually(lambda: granted_unit(store, session, Unit("another")))
             assert newer is not None
-            await watcher.hears(lambda view: set(view.leases) == {UNIT, Unit("another")})
+            await watcher.wait_until(lambda view: set(view.leases) == {UNIT, Unit("another")})
         await replica.aclose()
         await store.close()
 
@@ -358,7 +358,7 @@ async def test_a_space_lives_on_one_node_of_a_cluster() -> None:
         await whole_life(store)
         async with watching(store) as watcher:
             await bid(store, await holder(store, "n5"), Unit("seen"), max_bids=9)
-            await watcher.hears(lambda view: Unit("seen") in view.auctions)
+            await watcher.wait_until(lambda view: Unit("seen") in view.auctions)
             assert {info.node for info in await store.sessions()} >= {"n5"}
         await store.close()
 
@@ -371,25 +371,25 @@ async def test_a_watcher_whose_place_was_cut_off_is_given_a_snapshot(
 ) -> None:
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
-    facts = store.watch()
-    assert isinstance(await anext(facts), Snapshot)
+    stream = store.watch()
+    assert isinstance(await anext(stream), Snapshot)
     first = await store.claim(session, Unit("u0"))
-    assert await anext(facts) == LeaseChanged(first)
+    assert await anext(stream) == LeaseChanged(first)
     for n in range(1, 50):
         await store.claim(session, Unit(f"u{n}"))
     await admin.xtrim("{argosy:shards}:events", maxlen=10, approximate=False)
-    caught_up = await anext(facts)
+    caught_up = await anext(stream)
     assert isinstance(caught_up, Snapshot)
     assert len(caught_up.leases) == 50
     last = await store.claim(session, Unit("last"))
-    assert await anext(facts) == LeaseChanged(last)
-    await facts.aclose()  # type: ignore[attr-defined]
+    assert await anext(stream) == LeaseChanged(last)
+    await stream.aclose()  # type: ignore[attr-defined]
 
 
-async def test_the_stream_is_cut_at_about_the_number_of_facts_kept(
+async def test_the_stream_is_cut_at_about_the_number_of_events_retained(
     opened: Opened, admin: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_scripts, "FACTS_KEPT_MAX", 100)
+    monkeypatch.setattr(redis_scripts, "EVENTS_MAX", 100)
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     for n in range(600):
@@ -397,16 +397,16 @@ async def test_the_stream_is_cut_at_about_the_number_of_facts_kept(
     assert 100 <= await admin.xlen("{argosy:shards}:events") <= 300
 
 
-async def test_a_watcher_hears_of_a_flush_even_when_nothing_follows(
+async def test_a_watcher_notices_a_flush_even_when_nothing_follows(
     opened: Opened, admin: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_watch, "BLOCK_S", 0.1)
+    monkeypatch.setattr(redis_backend, "BLOCK_S", 0.1)
     store = await opened(CLAIMED)
     await store.claim(await holder(store, "n1"), UNIT)
     async with watching(store) as watcher:
         assert set(watcher.view.leases) == {UNIT}
         await admin.flushall()
-        await watcher.hears(lambda view: not view.leases)
+        await watcher.wait_until(lambda view: not view.leases)
 
 
 async def test_a_restart_without_memory_gives_watchers_a_new_snapshot(opened: Opened, server: Valkey) -> None:
@@ -415,40 +415,40 @@ async def test_a_restart_without_memory_gives_watchers_a_new_snapshot(opened: Op
     await store.claim(session, UNIT)
     async with watching(store) as watcher:
         await asyncio.to_thread(server.restart)
-        await watcher.hears(lambda view: not view.leases)
+        await watcher.wait_until(lambda view: not view.leases)
         session = await holder(store, "n1")
         await store.claim(session, Unit("new"))
-        await watcher.hears(lambda view: set(view.leases) == {Unit("new")})
-        assert sum(isinstance(fact, Snapshot) for fact in watcher.facts) == 2
+        await watcher.wait_until(lambda view: set(view.leases) == {Unit("new")})
+        assert sum(isinstance(event, Snapshot) for event in watcher.events) == 2
 
 
-async def test_a_watch_ends_when_the_server_stays_away(
+async def test_a_watch_ends_when_the_server_stays_unreachable(
     opened: Opened, server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(redis_watch, "AWAY_S_MAX", 0.3)
+    monkeypatch.setattr(redis_backend, "UNREACHABLE_S_MAX", 0.3)
     store = await opened(CLAIMED)
-    facts = store.watch()
-    assert isinstance(await anext(facts), Snapshot)
+    stream = store.watch()
+    assert isinstance(await anext(stream), Snapshot)
     server.kill()
     with pytest.raises(Unavailable, match="is unreachable"):
-        await anext(facts)
+        await anext(stream)
 
 
 @pytest.mark.parametrize("moment", range(20))
 async def test_a_watch_can_be_cancelled_at_any_moment(opened: Opened, moment: int) -> None:
     store = await opened(CLAIMED)
-    facts = store.watch()
-    assert isinstance(await anext(facts), Snapshot)
-    reading = asyncio.ensure_future(anext(facts))
+    stream = store.watch()
+    assert isinstance(await anext(stream), Snapshot)
+    reading = asyncio.ensure_future(anext(stream))
     for _ in range(moment):
         await asyncio.sleep(0)
     reading.cancel()
-    async with asyncio.timeout(redis_watch.BLOCK_S / 2):
+    async with asyncio.timeout(redis_backend.BLOCK_S / 2):
         with pytest.raises(asyncio.CancelledError):
             await reading
 
 
-# -- a server that is away --------------------------------------------------------------------------------------------
+# -- an unreachable server --------------------------------------------------------------------------------------------
 
 
 async def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
@@ -466,7 +466,7 @@ async def test_a_server_that_is_not_there_is_named_without_its_password() -> Non
     assert "hunter2" not in text
 
 
-async def test_a_wrong_password_is_told_as_such() -> None:
+async def test_a_wrong_password_is_reported_as_such() -> None:
     with Valkey(options=("--requirepass", "right")) as server:
         wrong = "refused the login: check the user and the password"
         for login, advice in (("", "wants a password: put it into the URL"), (":hunter2@", wrong)):
@@ -480,7 +480,7 @@ async def test_a_wrong_password_is_told_as_such() -> None:
         await store.close()
 
 
-async def test_a_url_that_is_none_is_refused() -> None:
+async def test_a_url_that_is_none_is_rejected() -> None:
     with pytest.raises(Invalid, match="not a Redis URL"):
         await RedisStore.open("redis://host:port/0", CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
 
@@ -503,7 +503,7 @@ async def test_a_server_that_stands_still_is_unavailable_after_a_bounded_time(
     monkeypatch.setattr(store._scripts, "_call_timeout_s", 0.3)
     session = await holder(store, "n1")
     server.pause()
-    with pytest.raises(Unavailable, match=r"no answer within 0\.3 s"):
+    with pytest.raises(Unavailable, match=r"timed out after 0\.3 s"):
         await store.claim(session, UNIT)
     server.resume()
     # The call may or may not have taken effect; what it did is for the caller to look up.
@@ -513,7 +513,7 @@ async def test_a_server_that_stands_still_is_unavailable_after_a_bounded_time(
 # -- pending marks ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_mark_nobody_cleared_binds_its_node_only_for_the_window_and_a_while(
+async def test_a_mark_that_was_not_cleared_binds_its_node_only_for_the_window_and_a_while(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ "pending markers (per-holder keys) expire after the auction window plus a small buffer" """
@@ -537,8 +537,8 @@ async def test_a_session_that_ends_in_silence_leaves_no_mark_and_no_bid(opened: 
     await bid(store, await holder(store, "n1", ttl_s=0.1), UNIT, max_bids=9)
     assert await admin.exists("{argosy:repos}:pending", "{argosy:repos}:bids:" + UNIT.key) == 2
 
-    async def nobody_lives() -> bool:
+    async def no_session_is_left() -> bool:
         return not await living(store)
 
-    await eventually(nobody_lives)
+    await eventually(no_session_is_left)
     assert await admin.exists("{argosy:repos}:pending", "{argosy:repos}:bids:" + UNIT.key) == 0

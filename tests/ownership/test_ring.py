@@ -100,7 +100,7 @@ def test_each_key_is_keys_of_exactly_one_node(members: frozenset[str], keys: lis
     assert sorted(wanted) == sorted(set(keys))
 
 
-def test_two_nodes_at_one_point_are_told_apart_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_nodes_at_one_point_are_distinguished_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("argosy.ownership.ring.hash64", lambda data: 7)
     assert Ring(["b", "a"]).owners("k", 2) == Ring(["a", "b"]).owners("k", 2) == ("a", "b")
     assert moves(Ring(["b"]), Ring(["a", "b"]), ["k"]) == {"k": ("b", "a")}
@@ -135,17 +135,17 @@ def test_names_like_points_do_not_meet() -> None:
 
 
 @pytest.mark.parametrize("vnodes", [0, -1, VNODES_MAX + 1])
-def test_a_silly_number_of_points_is_refused(vnodes: int) -> None:
+def test_a_silly_number_of_points_is_rejected(vnodes: int) -> None:
     with pytest.raises(Invalid, match="vnodes must be"):
         Ring(["a"], vnodes=vnodes)
 
 
-def test_a_node_without_a_name_is_refused() -> None:
+def test_a_node_without_a_name_is_rejected() -> None:
     with pytest.raises(Invalid, match="node id"):
         Ring(["a", ""])
 
 
-def test_a_negative_number_of_owners_is_refused() -> None:
+def test_a_negative_number_of_owners_is_rejected() -> None:
     with pytest.raises(Invalid, match="not -1"):
         Ring(["a"]).owners("k", -1)
 

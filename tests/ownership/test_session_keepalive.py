@@ -9,28 +9,28 @@ from argosy.ownership.effects import Abort, OpenSession, RenewSession
 from argosy.ownership.events import SessionEnded, SessionFailed, SessionOpened, SessionRejected, SessionRenewed
 from argosy.ownership.model import SessionRole
 from argosy.ownership.session_keepalive import REJECTED_MAX_TTLS, SessionKeepAlive
-from tests.ownership.making import TIMING, VALID_S, Dice, session
+from tests.ownership.builders import TIMING, VALID_S, FixedRandom, session
 
 MINE = session()
 
 
 def opened(at: float = 0.0, *, random: object = None) -> SessionKeepAlive:
     """A promise whose opening left at `at` and has been answered."""
-    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, random or Dice())  # type: ignore[arg-type]
+    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, random or FixedRandom())  # type: ignore[arg-type]
     keepalive.start(at)
     assert keepalive.handle(None, at) == [OpenSession(SessionRole.HOLDER)]
     keepalive.handle(SessionOpened(MINE, at), at)
     return keepalive
 
 
-def test_nothing_is_asked_before_it_is_wanted() -> None:
-    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, Dice())
+def test_no_session_is_opened_before_start() -> None:
+    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, FixedRandom())
     assert keepalive.handle(None, 5.0) == []
     assert keepalive.deadline() is None
 
 
 def test_validity_counts_from_before_the_request_left() -> None:
-    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, Dice())
+    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, FixedRandom())
     keepalive.start(100.0)
     keepalive.handle(None, 100.0)
     keepalive.handle(SessionOpened(MINE, 100.0), 107.0)
@@ -44,7 +44,7 @@ def test_it_is_believed_up_to_the_margin_and_not_at_it() -> None:
 
 
 def test_an_answer_later_than_its_own_validity_makes_nothing_valid() -> None:
-    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, Dice())
+    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, FixedRandom())
     keepalive.start(0.0)
     keepalive.handle(None, 0.0)
     keepalive.handle(SessionOpened(MINE, 0.0), VALID_S + 1)
@@ -79,7 +79,7 @@ def test_renewals_leave_at_most_renew_s_apart(seed: int, latencies: list[float])
 
 
 def test_renewals_are_jittered() -> None:
-    assert opened(random=Dice(0.0)).deadline() != opened(random=Dice(1.0)).deadline()
+    assert opened(random=FixedRandom(0.0)).deadline() != opened(random=FixedRandom(1.0)).deadline()
 
 
 def test_there_is_no_second_request_while_one_is_under_way() -> None:
@@ -91,8 +91,8 @@ def test_there_is_no_second_request_while_one_is_under_way() -> None:
     assert keepalive.deadline() is not None
 
 
-def test_after_a_miss_it_asks_again_before_the_margin_and_ever_more_rarely() -> None:
-    keepalive, now, waits = opened(random=Dice(1.0)), TIMING.renew_s, []
+def test_after_a_miss_it_retries_before_the_margin_and_ever_more_rarely() -> None:
+    keepalive, now, waits = opened(random=FixedRandom(1.0)), TIMING.renew_s, []
     keepalive.handle(None, now)
     while now < VALID_S:
         assert keepalive.handle(SessionFailed(SessionRole.HOLDER), now) == []
@@ -107,7 +107,7 @@ def test_after_a_miss_it_asks_again_before_the_margin_and_ever_more_rarely() -> 
 
 
 def test_a_success_ends_the_back_off() -> None:
-    keepalive = opened(random=Dice(1.0))
+    keepalive = opened(random=FixedRandom(1.0))
     keepalive.handle(None, 8.0)
     keepalive.handle(SessionFailed(SessionRole.HOLDER), 8.0)
     keepalive.handle(None, 8.5)
@@ -117,7 +117,7 @@ def test_a_success_ends_the_back_off() -> None:
     assert keepalive.deadline() == 17.0
 
 
-def test_a_miss_leaves_the_promise_valid_until_its_time() -> None:
+def test_a_miss_leaves_the_session_valid_until_its_time() -> None:
     keepalive = opened()
     keepalive.handle(None, 8.0)
     keepalive.handle(SessionFailed(SessionRole.HOLDER), 8.0)
@@ -139,8 +139,8 @@ def test_news_of_an_older_sessions_end_is_ignored() -> None:
     assert keepalive.is_valid(5.0)
 
 
-def test_refusal_is_borne_while_it_may_be_our_own_earlier_run() -> None:
-    keepalive, now = SessionKeepAlive(SessionRole.HOLDER, TIMING, Dice()), 0.0
+def test_a_rejection_is_retried_while_it_may_be_our_own_earlier_run() -> None:
+    keepalive, now = SessionKeepAlive(SessionRole.HOLDER, TIMING, FixedRandom()), 0.0
     keepalive.start(now)
     keepalive.handle(None, now)
     while now <= TIMING.ttl_s:
@@ -151,8 +151,8 @@ def test_refusal_is_borne_while_it_may_be_our_own_earlier_run() -> None:
     assert keepalive.is_valid(now)
 
 
-def test_refusal_past_the_bound_is_final_and_says_why() -> None:
-    keepalive, now, effects = SessionKeepAlive(SessionRole.HOLDER, TIMING, Dice()), 0.0, []
+def test_a_rejection_past_the_bound_is_final_and_reports_why() -> None:
+    keepalive, now, effects = SessionKeepAlive(SessionRole.HOLDER, TIMING, FixedRandom()), 0.0, []
     keepalive.start(now)
     keepalive.handle(None, now)
     while not effects:
@@ -166,7 +166,7 @@ def test_refusal_past_the_bound_is_final_and_says_why() -> None:
     assert keepalive.handle(None, now + 1000) == []
 
 
-def test_refusals_are_counted_anew_after_a_success() -> None:
+def test_rejections_are_counted_again_after_a_success() -> None:
     keepalive = opened()
     keepalive.handle(SessionEnded(MINE), 10.0)
     keepalive.handle(SessionRejected(SessionRole.HOLDER, "in use"), 10.0)
@@ -175,7 +175,7 @@ def test_refusals_are_counted_anew_after_a_success() -> None:
     assert keepalive.handle(SessionRejected(SessionRole.HOLDER, "in use"), 200.0) == []
 
 
-def test_a_forgotten_promise_is_invalid_and_asks_for_nothing() -> None:
+def test_a_stopped_session_is_invalid_and_sends_nothing() -> None:
     keepalive = opened()
     assert keepalive.stop() == MINE
     assert not keepalive.is_valid(0.0)
@@ -193,7 +193,7 @@ def test_a_forgotten_promise_is_invalid_and_asks_for_nothing() -> None:
         SessionEnded(MINE),
     ],
 )
-def test_late_answers_do_not_wake_a_forgotten_promise(late: object) -> None:
+def test_late_answers_do_not_wake_a_stopped_session(late: object) -> None:
     keepalive = opened()
     keepalive.stop()
     assert keepalive.handle(late, 2.0) == []  # type: ignore[arg-type]
@@ -202,7 +202,7 @@ def test_late_answers_do_not_wake_a_forgotten_promise(late: object) -> None:
 
 
 def test_answers_about_the_other_role_are_ignored() -> None:
-    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, Dice())
+    keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, FixedRandom())
     keepalive.start(0.0)
     keepalive.handle(None, 0.0)
     keepalive.handle(SessionOpened(session(SessionRole.MEMBER), 0.0), 0.0)

@@ -15,7 +15,7 @@ from argosy.ownership.events import (
 )
 from argosy.ownership.model import SUCCESSOR, LeaseState, Unit, UnitSpec
 from argosy.ownership.view import CLAIM_WAITS_MAX, FleetView
-from tests.ownership.making import OTHER, auction, catalog, lease, member
+from tests.ownership.builders import OTHER, auction, catalog, lease, member
 
 A = Unit("a")
 
@@ -85,7 +85,7 @@ def test_a_draining_primary_with_a_replica_needs_no_successor() -> None:
     assert list(view.unowned_units()) == []
 
 
-def test_only_a_ready_sibling_is_an_heir() -> None:
+def test_only_a_ready_sibling_is_a_successor() -> None:
     view = seeing(LeaseChanged(lease(Unit("a", SUCCESSOR), node=OTHER, state=LeaseState.WARMING)))
     assert view.ready_successor(A) is None
     view.apply(LeaseChanged(lease(Unit("a", SUCCESSOR), node=OTHER)), 1.0)
@@ -109,7 +109,7 @@ def test_members_that_bid_are_counted() -> None:
     assert view.bidding_count() == 1
 
 
-def test_an_auctions_end_is_told_in_local_time() -> None:
+def test_an_auctions_end_is_shown_in_local_time() -> None:
     view = FleetView()
     view.apply(AuctionOpened(auction("a", closes_in_s=60.0)), 100.0)
     assert view.closes_at[A] == 160.0
@@ -158,7 +158,7 @@ def test_a_snapshot_replaces_all_that_was_known() -> None:
     assert view.is_unowned(A)
 
 
-def test_what_the_catalog_asks_for_is_primary_replicas_and_successor() -> None:
+def test_the_catalog_is_primary_replicas_and_successor() -> None:
     view = seeing(wishes=(UnitSpec("a", replicas=1),))
     asked = [view.is_in_catalog(Unit("a", slot)) for slot in (SUCCESSOR, 0, 1, 2)]
     assert asked == [True, True, True, False]

@@ -54,7 +54,7 @@ class IndexSet:
         return self._budget_bytes - sum(self.kept.values())
 
 
-class Wishes:
+class MutableCatalog:
     """Implements `UnitCatalog`; tests change it as they go."""
 
     def __init__(self) -> None:
@@ -92,10 +92,10 @@ class Link:
     async def watch(self) -> AsyncIterator[WatchEvent]:
         if self.is_cut:
             raise Unavailable("the link is cut")
-        async for fact in self._store.watch():
+        async for event in self._store.watch():
             if self.is_cut:
                 raise Unavailable("the link is cut")
-            yield fact
+            yield event
 
 
 class World:
@@ -106,9 +106,9 @@ class World:
         self.settings = OwnershipSettings(**{"placement": placement, **changes})
         self.clock = SimClock(loop.time)
         self.store = MemoryOwnershipStore(Space("repos", is_auctioned), clock=self.clock, random=seeded_random("store"))
-        self.facts: list[tuple[float, WatchEvent]] = []
-        self.store.observers.append(lambda fact: self.facts.append((self.clock.now(), fact)))
-        self.wishes = Wishes()
+        self.events: list[tuple[float, WatchEvent]] = []
+        self.store.observers.append(lambda event: self.events.append((self.clock.now(), event)))
+        self.catalog = MutableCatalog()
         self.sizes: dict[str, int] = {}
         self.nodes: dict[str, OwnershipNode] = {}
         self.shelves: dict[str, IndexSet] = {}
@@ -118,9 +118,9 @@ class World:
         self.crashed: dict[str, float] = {}
         self.serving: list[tuple[float, str, ServingChange]] = []
 
-    def wish(self, *names: str, **changes: Any) -> None:
+    def add_units(self, *names: str, **changes: Any) -> None:
         for name in names:
-            self.wishes.specs[name] = UnitSpec(name, **changes)
+            self.catalog.specs[name] = UnitSpec(name, **changes)
             self.sizes[name] = changes.get("footprint_bytes") or MIB
 
     def start(self, node_id: str, *, budget_bytes: int = 1024 * MIB, warm_s: float = 1.0) -> OwnershipNode:
@@ -129,7 +129,7 @@ class World:
         self.metrics[node_id] = Metrics()
         node = self.nodes[node_id] = OwnershipNode(
             link,
-            self.wishes,
+            self.catalog,
             shelf,
             shelf,
             node_id=node_id,
@@ -175,7 +175,7 @@ class World:
         return {x.unit.name: x.node for x in leases if x.unit.replica == 0 and x.state is LeaseState.READY}
 
     def all_ready(self) -> bool:
-        return self.ready().keys() == self.wishes.specs.keys()
+        return self.ready().keys() == self.catalog.specs.keys()
 
     def value(self, node: str, metric: Metric) -> float:
         return self.metrics[node].value(metric, space="repos")

@@ -19,12 +19,12 @@ from argosy.base.lazy_exports import lazy_exports
 if TYPE_CHECKING:
     from argosy.ownership.autoscale import ScaleSignal
     from argosy.ownership.factory import open_ownership_store
-    from argosy.ownership.fleet_watcher import FleetWatcher
     from argosy.ownership.model import Lease, LeaseState, Member, Space, Unit, UnitSpec
     from argosy.ownership.node_service import OwnershipNode
     from argosy.ownership.ports import MemoryProbe, OwnershipStore, UnitCatalog, Workload
     from argosy.ownership.ring import Ring
     from argosy.ownership.settings import OwnershipSettings
+    from argosy.ownership.view import FleetWatcher
 
 __all__ = [
     "FleetWatcher",
@@ -50,7 +50,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "argosy.ownership.autoscale": ("ScaleSignal",),
         "argosy.ownership.factory": ("open_ownership_store",),
-        "argosy.ownership.fleet_watcher": ("FleetWatcher",),
+        "argosy.ownership.view": ("FleetWatcher",),
         "argosy.ownership.model": ("Lease", "LeaseState", "Member", "Space", "Unit", "UnitSpec"),
         "argosy.ownership.node_service": ("OwnershipNode",),
         "argosy.ownership.ports": ("MemoryProbe", "OwnershipStore", "UnitCatalog", "Workload"),

@@ -1,13 +1,13 @@
-"""The assigner's choice: which indexers should ingest a publisher, and who goes on where a frozen one stopped.
+"""Placement of publishers: which indexers should ingest a publisher, and which one resumes it after a frozen indexer.
 
-The assigner proposes; the fact is each indexer's own allow-list. `IndexerState` is what an indexer last said about
-itself, and `after_assignment` and `after_handoff` change it exactly as the indexer does, so that a pool kept up to date
-and a pool rebuilt by asking are equal. Nothing is taken from a frozen indexer: it still follows its publishers, for
-their removals.
+The assigner only proposes; each indexer's own allow-list is authoritative. `IndexerState` is an indexer's last report,
+and `after_assignment` and `after_handoff` change it exactly as the indexer changes itself, so that a pool kept up to
+date and a pool rebuilt from reports are equal. A frozen indexer keeps its assignments: it still follows its publishers,
+because it must apply their removals (IPN-2).
 
-Three rules decide how many are missing:
+Three rules decide how many indexers a publisher lacks:
   - a frozen indexer never counts towards replication;
-  - an indexer that has not answered yet may already hold the publisher, so it is counted as if it did;
+  - an indexer without a report may already hold the publisher, so it is counted as if it did;
   - an assignment outside a publisher's presets is ignored.
 """
 
@@ -20,14 +20,14 @@ from argosy.base.errors import Invalid, NotFound
 
 @dataclass(frozen=True)
 class IndexerState:
-    """What one indexer of the pool has said. `id` is its peer id, the name by which others' `continued` mean it."""
+    """The last report of one indexer of the pool. `id` is its peer id, to which the `continued` of others refer."""
 
     id: str
-    is_known: bool = True  # it has answered since this assigner started; until then all below is empty
+    is_known: bool = True  # it has reported since this assigner started; until then all fields below are empty
     is_frozen: bool = False
     assigned: frozenset[str] = frozenset()
     preferred: frozenset[str] = frozenset()  # publishers whose data it has from before it joined the pool
-    # Publisher to the frozen indexer it was taken over from: the proof that a handoff is done.
+    # Publisher to the frozen indexer that it was handed off from: the proof that the handoff is done.
     continued: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -39,12 +39,12 @@ Pool = tuple[IndexerState, ...]
 
 @dataclass(frozen=True)
 class PoolPolicy:
-    """What the operator wishes of the pool."""
+    """The operator's policy for the pool."""
 
     replication: int = 1
     preset_replication: int = 1
     presets: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
-    is_open: bool = True  # every publisher is handled but `exceptions`; closed: none but them
+    is_open: bool = True  # True: all publishers except `exceptions`; False: only `exceptions`
     exceptions: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
@@ -53,7 +53,7 @@ class PoolPolicy:
                 raise Invalid(f"{name} must be at least 1, not {getattr(self, name)}")
         empty = sorted(publisher for publisher, indexers in self.presets.items() if not indexers)
         if empty:
-            raise Invalid(f"presets of {empty[0]!r} name no indexer: name one, or leave the publisher out")
+            raise Invalid(f"presets of {empty[0]!r} name no indexer; name one, or remove the publisher")
         object.__setattr__(self, "presets", MappingProxyType(dict(self.presets)))
 
     def allows(self, publisher: str) -> bool:
@@ -65,7 +65,7 @@ class PoolPolicy:
 
 @dataclass(frozen=True)
 class AssignmentPlan:
-    """Ask `candidates` in order until `needed` have accepted.
+    """Offer the publisher to `candidates` in order until `needed` have accepted.
 
     The first acceptances continue from the frozen indexers in `resume_from`, one each, as handoffs; the rest are plain
     assignments, which ingest from the beginning.
@@ -77,12 +77,12 @@ class AssignmentPlan:
 
     @property
     def is_short(self) -> bool:
-        """Even if all candidates accept, there will be fewer holders than wished."""
+        """Even if all candidates accept, there will be fewer holders than required."""
         return self.needed > len(self.candidates)
 
 
-def required(publisher: str, policy: PoolPolicy, pool_size: int) -> int:
-    """How many indexers should hold the publisher; never more than there are to choose from."""
+def target_replication(publisher: str, policy: PoolPolicy, pool_size: int) -> int:
+    """How many indexers should hold the publisher; never more than there are candidates."""
     if publisher in policy.presets:
         return min(policy.preset_replication, len(set(policy.presets[publisher])), pool_size)
     return min(policy.replication, pool_size)
@@ -94,45 +94,49 @@ def holders(publisher: str, pool: Pool, policy: PoolPolicy) -> tuple[str, ...]:
 
 
 def audience(publisher: str, pool: Pool, policy: PoolPolicy) -> tuple[str, ...]:
-    """The indexers to which an announcement is passed on: holders, and the frozen ones that still honour removals."""
+    """The indexers to which an announcement is forwarded: holders, and frozen ones, which still apply removals."""
     return tuple(i.id for i in _followers(publisher, pool, policy))
 
 
 def candidates(publisher: str, pool: Pool, policy: PoolPolicy) -> tuple[str, ...]:
-    """The indexers that could be asked, best first: preferred, then fewest assignments, then by id."""
+    """The indexers that may get the publisher, best first: preferred, then fewest assignments, then by id."""
     return _candidates(publisher, pool, policy, {i.id: len(i.assigned) for i in pool})
 
 
 def plan_assignment(publisher: str, pool: Pool, policy: PoolPolicy) -> AssignmentPlan:
-    """Whom to ask on an announcement of `publisher`; nobody if enough hold it, may hold it, or the policy bars it."""
-    needed = _missing(publisher, pool, policy) - _unanswered(publisher, pool, policy)
+    """The plan after an announcement of `publisher`; empty if enough indexers hold it or may hold it, or if the policy
+    excludes it."""
+    needed = _missing(publisher, pool, policy) - _unknown_count(publisher, pool, policy)
     if needed <= 0:
         return AssignmentPlan(0)
-    owing = sorted(i.id for i in _followers(publisher, pool, policy) if _owes(i, publisher, pool, policy))
-    return AssignmentPlan(needed, candidates(publisher, pool, policy), tuple(owing[:needed]))
+    resume_from = sorted(
+        i.id for i in _followers(publisher, pool, policy) if _must_hand_off(i, publisher, pool, policy)
+    )
+    return AssignmentPlan(needed, candidates(publisher, pool, policy), tuple(resume_from[:needed]))
 
 
-def owed(frozen: str, pool: Pool, policy: PoolPolicy) -> frozenset[str]:
-    """The publishers that a frozen indexer has still to hand on; empty for one that is not frozen.
+def pending_handoffs(frozen: str, pool: Pool, policy: PoolPolicy) -> frozenset[str]:
+    """The publishers that a frozen indexer must still hand off; empty for one that is not frozen.
 
-    One is done when another indexer, be it frozen itself by now, says that it continued from this one; or when enough
-    others hold it anyway, as after the proof has left the pool with the middle indexer of a chain of handoffs.
+    A publisher is done when another indexer, even one that is frozen by now, reports that it continued from this one;
+    or when enough others hold it anyway. The second case occurs when the middle indexer of a chain of handoffs has left
+    the pool, and the proof with it.
     """
     indexer = _of(pool, frozen)
-    return frozenset(publisher for publisher in indexer.assigned if _owes(indexer, publisher, pool, policy))
+    return frozenset(publisher for publisher in indexer.assigned if _must_hand_off(indexer, publisher, pool, policy))
 
 
 def plan_handoff(frozen: str, pool: Pool, policy: PoolPolicy) -> dict[str, tuple[str, ...]]:
-    """Every publisher still owed, with the indexers to ask in order until one accepts.
+    """Every publisher still to hand off, with the indexers to offer it to in order until one accepts.
 
-    No candidates means that this handoff must wait: nobody is free to take it, or an indexer that has not answered may
-    have taken it already. Each publisher stands alone, whatever becomes of the others. The lists are balanced as if
-    every first candidate accepted; a caller that met refusals gets a better plan by asking again.
+    No candidates means that this handoff must wait: no indexer is free, or one without a report may have accepted it
+    already. Each publisher is independent of the others. The lists are balanced as if every first candidate accepted;
+    after rejections, a new plan is better balanced.
     """
     loads = {i.id: len(i.assigned) for i in pool}
     plan: dict[str, tuple[str, ...]] = {}
-    for publisher in sorted(owed(frozen, pool, policy)):
-        must_wait = _missing(publisher, pool, policy) <= _unanswered(publisher, pool, policy)
+    for publisher in sorted(pending_handoffs(frozen, pool, policy)):
+        must_wait = _missing(publisher, pool, policy) <= _unknown_count(publisher, pool, policy)
         plan[publisher] = () if must_wait else _candidates(publisher, pool, policy, loads)
         if plan[publisher]:
             loads[plan[publisher][0]] += 1
@@ -141,16 +145,16 @@ def plan_handoff(frozen: str, pool: Pool, policy: PoolPolicy) -> dict[str, tuple
 
 def after_assignment(pool: Pool, publisher: str, target: str) -> Pool:
     """The pool once `target` has accepted the publisher."""
-    return _accepted(pool, publisher, target, {})
+    return _with_assignment(pool, publisher, target, {})
 
 
 def after_handoff(pool: Pool, publisher: str, *, frozen: str, target: str) -> Pool:
-    """The pool once `target` has accepted to go on with the publisher where `frozen` stopped."""
+    """The pool once `target` has accepted to resume the publisher where `frozen` stopped."""
     assert frozen != target, frozen
-    return _accepted(pool, publisher, target, {publisher: frozen})
+    return _with_assignment(pool, publisher, target, {publisher: frozen})
 
 
-def _accepted(pool: Pool, publisher: str, target: str, continued: Mapping[str, str]) -> Pool:
+def _with_assignment(pool: Pool, publisher: str, target: str, continued: Mapping[str, str]) -> Pool:
     old = _of(pool, target)
     new = replace(old, assigned=old.assigned | {publisher}, continued={**old.continued, **continued})
     return tuple(new if i is old else i for i in pool)
@@ -160,14 +164,14 @@ def _of(pool: Pool, indexer: str) -> IndexerState:
     for state in pool:
         if state.id == indexer:
             return state
-    raise NotFound(f"indexer {indexer!r} is not in the pool: add it to the assigner's configuration")
+    raise NotFound(f"indexer {indexer!r} is not in the pool; add it to the assigner's configuration")
 
 
 def _followers(publisher: str, pool: Pool, policy: PoolPolicy) -> Iterable[IndexerState]:
     return (i for i in pool if publisher in i.assigned and policy.may_hold(i.id, publisher))
 
 
-def _owes(indexer: IndexerState, publisher: str, pool: Pool, policy: PoolPolicy) -> bool:
+def _must_hand_off(indexer: IndexerState, publisher: str, pool: Pool, policy: PoolPolicy) -> bool:
     if not indexer.is_frozen or not policy.may_hold(indexer.id, publisher):
         return False
     is_done = any(i.continued.get(publisher) == indexer.id for i in pool if i is not indexer)
@@ -177,10 +181,10 @@ def _owes(indexer: IndexerState, publisher: str, pool: Pool, policy: PoolPolicy)
 def _missing(publisher: str, pool: Pool, policy: PoolPolicy) -> int:
     if not policy.allows(publisher):
         return 0
-    return max(0, required(publisher, policy, len(pool)) - len(holders(publisher, pool, policy)))
+    return max(0, target_replication(publisher, policy, len(pool)) - len(holders(publisher, pool, policy)))
 
 
-def _unanswered(publisher: str, pool: Pool, policy: PoolPolicy) -> int:
+def _unknown_count(publisher: str, pool: Pool, policy: PoolPolicy) -> int:
     return sum(not i.is_known and policy.may_hold(i.id, publisher) for i in pool)
 
 

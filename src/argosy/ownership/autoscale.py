@@ -1,7 +1,8 @@
 """Autoscale signal: how many nodes the fleet should have, computed from the view, with the reasons.
 
-The signal grows at once. It shrinks only after `CALM_S` without any reason to grow, and only by naming one node to
-drain. A node is removable once it has drained: it is no longer a member and holds no lease.
+The signal grows at once, because units without a holder are an outage. It shrinks only after `CALM_S` without any
+reason to grow, and only by naming one node to drain, because every drained unit is indexed again elsewhere. A node is
+removable once it has drained: it is no longer a member and holds no lease.
 """
 
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from argosy.ownership.model import Unit
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
-MEMORY_HIGH = 0.85  # fleet-wide share of memory in use above which nodes are added
+MEMORY_HIGH = 0.85  # share of the fleet's memory in use above which nodes are added
 MEMORY_TARGET = 0.70  # the share to reach by adding nodes
-MEMORY_LOW = 0.50  # a node is removed only if the share of the remaining nodes stays at or below this
+# A node is removed only if the share of the remaining nodes stays at or below this: far below MEMORY_HIGH, so that a
+# removal is not a reason to grow again.
+MEMORY_LOW = 0.50
 LATENCY_WINDOWS_MAX = 2.0  # mean wait from unowned to leased, in auction windows
 BACKLOG_ROUNDS_MAX = 4  # unowned units, in multiples of what the fleet can warm at once
 REMOVABLE_MAX = 100  # drained nodes that are listed; older ones are assumed to be removed
@@ -36,7 +39,7 @@ class ScaleSignal:
 
 
 class Autoscaler:
-    """Computes the signal. Its only state is since when the fleet has been calm, and the nodes seen so far."""
+    """Computes the signal. Its only state is since when there has been no reason to grow, and the nodes seen so far."""
 
     def __init__(self, settings: OwnershipSettings) -> None:
         self._settings = settings
@@ -58,14 +61,14 @@ class Autoscaler:
             current_nodes=nodes,
             reasons=tuple(growth) or ((f"{candidate} can be drained",) if candidate else ()),
             unowned_units=view.unowned_count(),
-            starved_units=len(self.starved(view, now)),
+            starved_units=len(self.starved_units(view, now)),
             claim_latency_s=_mean_latency(view),
             memory_used=_memory_used(view),
             drain_candidate=candidate,
             removable_nodes=self._removable(view),
         )
 
-    def starved(self, view: FleetView, now: float) -> list[Unit]:
+    def starved_units(self, view: FleetView, now: float) -> list[Unit]:
         """Units without a holder for `epochs_max` windows, or after as many auctions."""
         limit_s = self._settings.epochs_max * self._settings.window_s
         return [
@@ -78,7 +81,7 @@ class Autoscaler:
         """Each reason to grow, with the node count it requires."""
         nodes, settings = len(view.members), self._settings
         reasons: list[tuple[str, int]] = []
-        if starved := self.starved(view, now):
+        if starved := self.starved_units(view, now):
             text = f"{len(starved)} units without a holder for {settings.epochs_max} auction windows"
             reasons.append((text, nodes + self._nodes_for(starved, view)))
         if view.unowned_count() > BACKLOG_ROUNDS_MAX * settings.warming_max * max(1, nodes):

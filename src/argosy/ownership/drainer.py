@@ -1,7 +1,10 @@
 """Release, handoff and drain.
 
-The order is always the same: this node stops serving first, then sends the release. A release whose reply was lost is
-sent again until the watch reports the end of the lease; its epoch makes a late duplicate harmless.
+The order is always the same: this node stops serving first, then sends the release (OWN-1). A release whose reply was
+lost is sent again until the watch reports the end of the lease; its epoch makes a late duplicate harmless.
+
+A drain hands each ready primary off to a successor, which has won the unit's successor slot at auction and warmed the
+unit under that lease, or to a ready replica. Until then this node serves (docs/decisions/0006).
 """
 
 from argosy.base.clock import Random
@@ -40,7 +43,7 @@ class Drainer:
         return self.is_draining and not self._keeper.held_leases
 
     def deadline(self) -> float | None:
-        # Units that are leaving already wait for the watch, not for the end of the drain.
+        # Units that are leaving wait for the watch, not for the end of the drain: waking then would find nothing to do.
         is_waiting = self.is_draining and not all(held.is_leaving for held in self._keeper.held_leases.values())
         return earliest(self._drain_until if is_waiting else None, min(self._retry_at.values(), default=None))
 
@@ -71,7 +74,7 @@ class Drainer:
         """Hands each primary off once a successor is ready. Replicas and warming units are released at once."""
         if self._drain_until is None:
             return []
-        # The last node of a fleet has no successor to wait for.
+        # The last member of a fleet has no successor to wait for.
         is_late = now >= self._drain_until or self._view.members.keys() <= {self._node}
         effects: list[Effect] = []
         for unit in list(self._keeper.held_leases):
@@ -103,6 +106,7 @@ class Drainer:
             return []
         if not held.is_leaving:
             return self._mark_draining(unit)
+        # Also after a failed handoff: this node has stopped serving, so a release ends the outage soonest.
         return [ReleaseLease(session, unit, held.lease.epoch)]
 
     def _retry_later(self, unit: Unit, now: float) -> None:

@@ -1,8 +1,9 @@
 """Tracks the leases of one node, and answers for the serving code: may this node serve the unit now?
 
-Grants are learned from the watch alone, so that all events of one lease arrive in one order. The keeper also keeps the
-holder session alive. When the session can no longer be relied on, serving of all units pauses at once; it resumes at
-once if a later renewal finds the same session alive.
+Grants are learned from the watch alone, never from a reply, so that all events of one lease arrive in one order. The
+keeper also keeps the holder session alive. When the session can no longer be relied on, serving of all units pauses at
+once, even though the store may still have the leases: they may have expired there, and another node may have them. It
+resumes, under the same epochs, if a later renewal finds the same session alive.
 """
 
 from collections import Counter
@@ -18,7 +19,7 @@ from argosy.ownership.session_keepalive import KeepAliveTiming, SessionKeepAlive
 
 @dataclass
 class HeldLease:
-    """A lease of this node."""
+    """A lease of this node, as last seen on the watch."""
 
     lease: Lease
     since: float  # local time at which the grant became known
@@ -66,7 +67,7 @@ class LeaseKeeper:
         return len(self._serving) if self.keepalive.is_valid(now) else 0
 
     def stop_serving(self, unit: Unit) -> list[Effect]:
-        """Stops before a release or handoff is sent: from then on another node may hold the unit."""
+        """Must precede the release or handoff: once that is sent, another node may hold the unit (OWN-1)."""
         self.held_leases[unit].is_leaving = True
         self.warming.pop(unit, None)
         return self._stop(unit)
@@ -77,6 +78,7 @@ class LeaseKeeper:
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         effects = self.keepalive.handle(event, now)
         if self._session != self.keepalive.session:
+            # Leases end with their session, so a new session begins with none.
             self._session = self.keepalive.session
             effects += self._retain_only({})
         match event:
@@ -131,7 +133,7 @@ class LeaseKeeper:
         effects: list[Effect] = []
         known = self.held_leases.get(lease.unit)
         if known is not None and known.lease.epoch != lease.epoch:
-            assert known.lease.epoch < lease.epoch, "an epoch never goes back"
+            assert known.lease.epoch < lease.epoch, "an epoch never decreases"
             effects, known = self._on_lease_lost(lease.unit), None
         if known is None:
             known = self.held_leases[lease.unit] = HeldLease(lease, now)
@@ -145,7 +147,11 @@ class LeaseKeeper:
         return effects
 
     def _check_against(self, held: dict[Unit, int], sent_at: float) -> list[Effect]:
-        """A store may have lost its latest writes: leases known before the renewal was sent must be in its reply."""
+        """Gives up leases that the store has lost, as after a restart of Redis without its latest writes.
+
+        Only a lease known before the renewal was sent must be in the reply: a later one may have been granted after the
+        store answered. A lease that is being released is rightly missing.
+        """
         missing = [
             unit
             for unit, mine in self.held_leases.items()

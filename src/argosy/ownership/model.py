@@ -1,13 +1,18 @@
-"""Data model of ownership: units, sessions, leases, members and auctions.
+"""Data model of ownership: units, sessions, leases, members and auctions, and the rules of an auction.
 
 A node has two *sessions* with the store, each with a TTL that the node renews. The *holder* session carries all leases
-of the node: they are valid while the session is, and end with it. The *member* session only makes the node eligible
-for work (ring, bidding), so that a draining node can leave the fleet first and release its leases afterwards.
+of the node: they are valid while the session is, and end with it. So a renewal costs one call, however many units the
+node holds. The *member* session only makes the node eligible for work (ring, bidding), so that a draining node can
+leave the fleet first and release its leases afterwards.
 
 A lease therefore expires when its holder session expires. Its **epoch** is its fencing token: every new lease of a unit
 has a greater epoch than all earlier ones.
+
+The rules of an auction are pure functions at the end. The memory and etcd stores call them, Redis implements them in
+Lua; the contract suite checks that all agree.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -16,7 +21,7 @@ from argosy.base.errors import Invalid
 
 UNIT_NAME_MAX = 1024  # characters; long enough for a clone URL with a branch
 NODE_ID_MAX = 200  # characters; a host name with a suffix
-BIDS_MAX = 100  # bids in one auction; an etcd transaction, which closes it, carries at most 128 operations
+BIDS_MAX = 100  # bids in one auction: closing deletes them in one etcd transaction of at most 128 operations
 
 PRIMARY = 0  # the slot that serves a unit; replicas are 1, 2, …
 SUCCESSOR = -1  # the slot of the node that takes over from a draining primary
@@ -141,7 +146,7 @@ class Lease:
 
 @dataclass(frozen=True)
 class UnitSpec:
-    """Desired state of one unit, as the catalog stores it."""
+    """Desired state of one unit, as stored in the catalog."""
 
     name: str
     footprint_bytes: int | None = None  # memory it used when last held; None while unknown
@@ -216,3 +221,38 @@ class CloseResult:
     is_short_circuit: bool = False
     open_for_s: float = 0.0
     wait_s: float = 0.0  # for NOT_DUE: remaining time, as far as the store knows
+
+
+# -- rules of an auction ----------------------------------------------------------------------------------------------
+
+
+# The footprint is the size at the last indexing. Repositories grow, and building an index needs more memory than
+# holding it.
+MINIMUM_BID_FACTOR = 1.2
+
+# If an auction is still open this long after its window, the pending marks of its bidders expire. Without that, a node
+# whose auction nobody closes could never bid again.
+PENDING_BUFFER_S = 10.0
+
+
+def rank(bids: Iterable[Bid]) -> list[Bid]:
+    """Best bid first: most free memory, then earliest, then node name, so that all closers compute the same order."""
+    return sorted(bids, key=lambda bid: (-bid.free_bytes, bid.order, bid.node))
+
+
+def threshold(max_bids: int | None, bidding_now: int) -> int:
+    """How many bids close an auction early; fixed when it opens. With None: the number of members bidding now."""
+    if max_bids is not None and max_bids < 1:
+        raise Invalid(f"max_bids must be at least 1, not {max_bids}")
+    return min(BIDS_MAX, max(1, bidding_now if max_bids is None else max_bids))
+
+
+def minimum_bid(footprint_bytes: int | None) -> int:
+    """Free bytes a bidder must have; 0 for a unit that was never held, whose footprint is unknown."""
+    return 0 if footprint_bytes is None else int(footprint_bytes * MINIMUM_BID_FACTOR)
+
+
+def rivals(unit: Unit) -> tuple[Unit, ...]:
+    """Slots whose holder may not acquire this one: two slots on one node would fail together. The primary has none. A
+    replica's holder may win it, because it has the index already; its replica slot then becomes unowned."""
+    return () if unit.replica == PRIMARY else unit.siblings()

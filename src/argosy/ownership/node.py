@@ -1,14 +1,14 @@
 """The node's state machine, composed of view, keep-alives, lease keeper, placement and drainer.
 
-The parts are one machine rather than several drivers, so that all of them handle each event in the same step: a lost
-session stops serving in the same instant in which it stops bidding.
+The parts are one machine rather than several with a driver each, so that all of them handle each event in the same
+step: a lost session stops serving in the same instant in which it stops bidding. The view applies an event first, so
+every part decides on the state after it.
 """
 
 from argosy.base.clock import Random
 from argosy.base.retry import Backoff
 from argosy.base.state_machine import earliest
-from argosy.ownership.bidder import Bidder
-from argosy.ownership.closer import Closer
+from argosy.ownership.auction import Bidder, Closer
 from argosy.ownership.drainer import Drainer
 from argosy.ownership.effects import (
     DropUnit,
@@ -46,7 +46,7 @@ class NodeMachine:
     def __init__(self, settings: OwnershipSettings, node: str, random: Random) -> None:
         timing = KeepAliveTiming(settings.ttl_s, settings.renew_s, settings.ttl_s * settings.stop_margin)
         self.settings = settings
-        # No replicas on the ring: the next nodes after the owner change with every join, and replicas would move.
+        # The ring has no replicas: the nodes after the owner change with every join, so replicas would move (OWN-5).
         self.view = FleetView(has_replicas=settings.placement != "ring")
         self.member_keepalive = SessionKeepAlive(SessionRole.MEMBER, timing, random)
         self.keeper = LeaseKeeper(timing, random)
@@ -145,6 +145,7 @@ class NodeMachine:
             case LeaseChanged(lease):
                 effects += self._drop_superfluous(lease.unit.name)
             case Snapshot():
+                # The end of the drain may be among the events that the snapshot replaces.
                 for name in {unit.name: None for unit in self.keeper.held_leases if unit.replica == SUCCESSOR}:
                     effects += self._drop_superfluous(name)
         for unit in [unit for unit, at in self._set_ready_at.items() if at <= now]:
@@ -176,7 +177,12 @@ class NodeMachine:
         return effects
 
     def _leave(self, event: Event | None, now: float) -> list[Effect]:
-        """Ends the member session first, so that other nodes get new work; then the leases; then the holder session."""
+        """Ends the member session first, so that the other nodes acquire the units and the ring changes; then the
+        leases; then the holder session.
+
+        On the ring the leases end with the holder session after `quiesce_s`, without a handoff: the new owners already
+        try to claim.
+        """
         effects: list[Effect] = []
         if isinstance(event, DrainRequested) and (session := self.member_keepalive.stop()) is not None:
             effects.append(EndSession(session))

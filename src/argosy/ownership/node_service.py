@@ -1,11 +1,13 @@
 """A node of the fleet: runs the node's state machine on a store, and answers `holds(unit)` from memory.
 
-node = OwnershipNode(store, catalog, workload, memory, node_id="n1", address="10.0.0.1:6070")
-task = asyncio.create_task(node.run())
-...
-if node.holds(unit): ...            # on every request
-await node.drain()                  # hand off all units, then leave
-"""
+    node = OwnershipNode(store, catalog, workload, memory, node_id="n1", address="10.0.0.1:6070")
+    task = asyncio.create_task(node.run())
+    ...
+    if node.holds(unit): ...            # on every request
+    await node.drain()                  # hand off all units, then leave
+
+Serving code never calls the store: it asks `holds`, and the lease keeper stops answering yes before the lease can have
+expired in the store (OWN-4). `WorkloadRunner` warms and drops the units that the node gains and loses."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -19,14 +21,14 @@ from argosy.base.tasks import run_until_first_ends
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.ownership import effects, events
 from argosy.ownership.autoscale import Autoscaler, ScaleSignal
-from argosy.ownership.fleet_watcher import watch_events
+from argosy.ownership.events import Event, UnitWarmed, WarmingFailed
 from argosy.ownership.model import Lease, Member, Session, SessionRole, Unit
 from argosy.ownership.node import NodeMachine
 from argosy.ownership.ports import MemoryProbe, OwnershipStore, UnitCatalog, Workload
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.store_client import StoreClient
 from argosy.ownership.telemetry import OwnershipTelemetry
-from argosy.ownership.workload_runner import WorkloadRunner
+from argosy.ownership.view import watch_events
 
 
 class OwnershipNode:
@@ -152,42 +154,39 @@ class OwnershipNode:
         with self._tracer.span(f"ownership {type(effect).__name__}", node=self.node_id) as span:
             if (unit := getattr(effect, "unit", None)) is not None:
                 span.set("unit", str(unit))
-            return await self._dispatch(effect)
-
-    async def _dispatch(self, effect: effects.Effect) -> Iterable[events.Event]:
-        match effect:
-            case effects.OpenSession() | effects.RenewSession():
-                return await self._client.open_or_renew(effect, self._member)
-            case effects.AnnounceMember():
-                return await self._announce(effect)
-            case effects.EndSession(session):
-                await self._end(session)
-            case effects.Exit():
-                await self._end(None)
-            case effects.PlaceBid():
-                return await self._client.place_bid(effect)
-            case effects.CloseAuction():
-                return await self._client.close_auction(effect)
-            case effects.ClaimLease():
-                return await self._client.claim(effect)
-            case effects.SetLeaseState() | effects.ReleaseLease() | effects.HandOffLease():
-                return await self._client.change_lease(effect)
-            case effects.WarmUnit(unit, epoch):
-                held = self._machine.keeper.held_leases.get(unit)
-                if held is not None and held.lease.epoch == epoch:
-                    return await self._workload.warm(held.lease)
-            case effects.DropUnit(unit):
-                await self._workload.drop(unit)
-            case effects.SweepSessions():
-                return await self._sweep()
-            case effects.ReadCatalog():
-                return await self._read_catalog()
-            case effects.Abort(reason):
-                raise Conflict(reason)
-            case effects.ServingStarted() | effects.ServingExtended() | effects.ServingStopped():
-                self._telemetry.record_serving_change(effect, wall=self._clock.wall(), now=self._clock.now())
-                for observer in self.observers:
-                    observer(effect)
+            match effect:
+                case effects.OpenSession() | effects.RenewSession():
+                    return await self._client.open_or_renew(effect, self._member)
+                case effects.AnnounceMember():
+                    return await self._announce(effect)
+                case effects.EndSession(session):
+                    await self._end(session)
+                case effects.Exit():
+                    await self._end(None)
+                case effects.PlaceBid():
+                    return await self._client.place_bid(effect)
+                case effects.CloseAuction():
+                    return await self._client.close_auction(effect)
+                case effects.ClaimLease():
+                    return await self._client.claim(effect)
+                case effects.SetLeaseState() | effects.ReleaseLease() | effects.HandOffLease():
+                    return await self._client.change_lease(effect)
+                case effects.WarmUnit(unit, epoch):
+                    held = self._machine.keeper.held_leases.get(unit)
+                    if held is not None and held.lease.epoch == epoch:
+                        return await self._workload.warm(held.lease)
+                case effects.DropUnit(unit):
+                    await self._workload.drop(unit)
+                case effects.SweepSessions():
+                    return await self._sweep()
+                case effects.ReadCatalog():
+                    return await self._read_catalog()
+                case effects.Abort(reason):
+                    raise Conflict(reason)
+                case effects.ServingStarted() | effects.ServingExtended() | effects.ServingStopped():
+                    self._telemetry.record_serving_change(effect, wall=self._clock.wall(), now=self._clock.now())
+                    for observer in self.observers:
+                        observer(effect)
         return ()
 
     async def _announce(self, effect: effects.AnnounceMember) -> Iterable[events.Event]:
@@ -226,3 +225,52 @@ class OwnershipNode:
         except Unavailable as error:
             self._telemetry.record_store_unreachable(error)
             return ()
+
+
+class WorkloadRunner:
+    """Runs a node's workload: warms and drops units, one after another for each name.
+
+    All slots of a unit share one thing in memory, so the order is kept by name: nothing is built while its predecessor
+    is torn down. A failure of one unit never stops the node.
+    """
+
+    def __init__(self, workload: Workload, telemetry: OwnershipTelemetry) -> None:
+        self._workload = workload
+        self._telemetry = telemetry
+        self._warmings: dict[Unit, asyncio.Task[object]] = {}
+        self._drops: dict[str, asyncio.Task[object]] = {}
+
+    async def warm(self, lease: Lease) -> Iterable[Event]:
+        unit, task = lease.unit, _this_task()
+        self._warmings[unit] = task
+        try:
+            if (drop := self._drops.get(unit.name)) is not None:
+                await asyncio.wait([drop])
+            await self._workload.warm(lease)
+            return [UnitWarmed(unit, lease.epoch)]
+        except Exception as error:
+            self._telemetry.record_warming_failure(unit, lease.epoch, error)
+            return [WarmingFailed(unit, lease.epoch)]
+        finally:
+            if self._warmings.get(unit) is task:
+                del self._warmings[unit]
+
+    async def drop(self, unit: Unit) -> None:
+        """Cancels the unit's warming, and drops the unit when that and earlier drops of the same name have ended."""
+        task = _this_task()
+        warming, earlier = self._warmings.pop(unit, None), self._drops.get(unit.name)
+        self._drops[unit.name] = task
+        if warming is not None:
+            warming.cancel()
+        for other in (warming, earlier):
+            if other is not None:
+                await asyncio.wait([other])
+        await self._workload.drop(unit)
+        if self._drops.get(unit.name) is task:
+            del self._drops[unit.name]
+
+
+def _this_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task

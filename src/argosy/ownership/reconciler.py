@@ -1,13 +1,14 @@
 """Reconciler: moves the units a node holds towards the units it should hold, in spaces without auctions.
 
-There are two placements. On the *ring* each unit has one owner by hash, and a ring change moves units safely: new
-owners try to claim at once, old owners release after `handoff_wait_s`, and a unit that returns to its old owner in time
-is not moved at all. With *claim*, any node may claim an unowned unit that fits into its memory."""
+There are two placements. On the *ring* each unit has one owner by hash. A ring change moves units with little downtime:
+new owners try to claim at once, old owners release after `handoff_wait_s`, when the new ones are waiting, and a unit
+that returns to its old owner in time is not moved at all. With *claim*, any node may claim an unowned unit that fits
+into its memory. In both cases the store grants a lease only if there is none, so nodes that see different members
+cannot make two holders."""
 
 from argosy.base.clock import Random
 from argosy.base.retry import Backoff
 from argosy.base.state_machine import earliest
-from argosy.ownership.auction import rivals
 from argosy.ownership.effects import ClaimLease, Effect
 from argosy.ownership.events import (
     ClaimAnswered,
@@ -19,13 +20,13 @@ from argosy.ownership.events import (
     WarmingFailed,
 )
 from argosy.ownership.lease_keeper import LeaseKeeper
-from argosy.ownership.model import Unit
+from argosy.ownership.model import Unit, rivals
 from argosy.ownership.ring import Ring
 from argosy.ownership.session_keepalive import SessionKeepAlive
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
-CLAIMS_MAX = 16  # concurrent claims of one node
+CLAIMS_MAX = 16  # concurrent claims of one node: after a change of the ring it may have thousands to make
 
 
 class Reconciler:
@@ -119,7 +120,7 @@ class Reconciler:
             del self._release_at[unit]
 
     def _ring_targets(self) -> dict[Unit, None]:
-        """Computed again only after nodes or units were added or removed."""
+        """Computed again only after nodes or units were added or removed: a ring of many nodes takes milliseconds."""
         versions = (self._view.members_version, self._view.specs_version)
         if versions != (self._ring_version, self._specs_version):
             self._ring_version, self._specs_version = versions

@@ -12,7 +12,8 @@ from argosy.base.errors import Invalid
 from argosy.base.hashing import hash64
 from argosy.ownership.model import NODE_ID_MAX, check_name
 
-# Ketama's number. Load of the fullest node as a multiple of the fair share (mean and worst of 100 rings):
+# Ketama's number of points per server. Load of the fullest node as a multiple of the fair share, mean and worst of 100
+# rings:
 #                        3 nodes      10 nodes     50 nodes
 #   of the circle        1.07 1.20    1.12 1.29    1.18 1.26
 #   of 8 keys per node   1.30 1.75    1.57 2.12    1.92 2.75

@@ -1,8 +1,8 @@
 """Keep-alive of one session: opens it, renews it in time, and stops relying on it before the store can expire it.
 
 The store counts a TTL from the *arrival* of a request; this node counts it from before the request was *sent*, and
-subtracts a margin (OWN-4). No two clocks are ever compared, so only clock drift within one TTL matters, and the margin
-covers it.
+subtracts a margin (OWN-4). So the node always stops first, whatever the clocks show: no two clocks are ever compared,
+and only their rates must agree within the margin (docs/decisions/0005).
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,14 @@ from argosy.ownership.events import (
 )
 from argosy.ownership.model import Session, SessionRole
 
-# A restarted node finds its own previous session for at most one TTL. After that, another process uses the node id.
+# A restarted node finds its own previous session for at most one TTL. After two, another process must be using the node
+# id, and this one stops.
 REJECTED_MAX_TTLS = 2.0
 
 
 @dataclass(frozen=True)
 class KeepAliveTiming:
-    """When to renew a session and when to stop relying on it, as time since the request was sent."""
+    """When to renew a session, and when to stop relying on it, as time since the request was sent."""
 
     ttl_s: float
     renew_s: float
@@ -41,7 +42,7 @@ class SessionKeepAlive:
         self.session: Session | None = None
         self._timing = timing
         self._random = random
-        # The first retries come quickly: only a few fit between a failed renewal and the margin.
+        # The first retries come quickly, because only a few fit between a failed renewal and the margin.
         self._backoff = Backoff(first_s=timing.renew_s / 16, ceiling_s=timing.renew_s / 2)
         self._valid_until = float("-inf")
         self._next_at: float | None = None  # None while a request is in flight, and when stopped
@@ -75,6 +76,7 @@ class SessionKeepAlive:
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         match event:
+            # After `stop` a late reply is ignored: adopting its session would bring a drained node back.
             case SessionOpened(session, sent_at) if session.role is self.role and self._is_running:
                 self.session = session
                 self._on_confirmed(sent_at)
@@ -103,6 +105,7 @@ class SessionKeepAlive:
         self._next_at = now
 
     def _on_rejected(self, reason: str, now: float) -> list[Effect]:
+        """Retries at first: a restarted node is rejected by its own previous session until that expires."""
         self._rejected_since = now if self._rejected_since is None else self._rejected_since
         if now - self._rejected_since > REJECTED_MAX_TTLS * self._timing.ttl_s:
             self._is_running, self._next_at = False, None

@@ -1,7 +1,8 @@
 """Performs a node's effects on its store: each effect is one call with a timeout, and each reply becomes events.
 
 Every call has three kinds of result: the store is unreachable (`…Failed`; the call may or may not have taken effect),
-the session has ended (`SessionEnded`), or a reply.
+the session has ended (`SessionEnded`), or a reply. The state machines decide what to do; nothing is retried here,
+except calls that can be repeated without harm.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict, Fenced, Throttled, Unavailable
 from argosy.base.retry import Backoff, retry
 from argosy.ownership import effects, events
-from argosy.ownership.model import BidResult, Member, Session
+from argosy.ownership.model import Member, Session
 from argosy.ownership.ports import MemoryProbe, OwnershipStore
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.telemetry import OwnershipTelemetry
@@ -47,7 +48,7 @@ class StoreClient:
         self, effect: effects.OpenSession | effects.RenewSession, member: Member
     ) -> Iterable[events.Event]:
         role = effect.role if isinstance(effect, effects.OpenSession) else effect.session.role
-        sent_at = self._clock.now()
+        sent_at = self._clock.now()  # before the request: the store counts the TTL from its arrival (OWN-4)
         try:
             async with self.deadline():
                 if isinstance(effect, effects.RenewSession):
@@ -91,23 +92,21 @@ class StoreClient:
     async def place_bid(self, effect: effects.PlaceBid) -> Iterable[events.Event]:
         try:
             async with self.deadline():
-                result = await self._send_bid(effect)
+                result = await self._store.place_bid(
+                    effect.session,
+                    effect.unit,
+                    # Measured now: since the state machine decided, the process may have used more.
+                    free_bytes=max(0, self._memory.free_bytes() - effect.reserved_bytes),
+                    min_bytes=max(1, effect.min_bytes),
+                    max_bids=effect.max_bids,
+                    window_s=self._settings.window_s,
+                )
             self._telemetry.record_bid(result)
             return [events.BidAnswered(effect.unit, result)]
         except Fenced:
             return [*self._on_fenced(effect.session), events.BidFailed(effect.unit)]
         except Unavailable:
             return [events.BidFailed(effect.unit)]
-
-    async def _send_bid(self, effect: effects.PlaceBid) -> BidResult:
-        return await self._store.place_bid(
-            effect.session,
-            effect.unit,
-            free_bytes=max(0, self._memory.free_bytes() - effect.reserved_bytes),
-            min_bytes=max(1, effect.min_bytes),
-            max_bids=effect.max_bids,
-            window_s=self._settings.window_s,
-        )
 
     async def close_auction(self, effect: effects.CloseAuction) -> Iterable[events.Event]:
         try:
@@ -119,7 +118,7 @@ class StoreClient:
             return [events.CloseFailed(effect.unit)]
 
     async def claim(self, effect: effects.ClaimLease) -> Iterable[events.Event]:
-        answered = events.ClaimAnswered(effect.unit, None)
+        answered = events.ClaimAnswered(effect.unit, None)  # the watch tells who holds the unit
         try:
             async with self.deadline():
                 await self._store.claim(effect.session, effect.unit)

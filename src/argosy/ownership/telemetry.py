@@ -1,6 +1,6 @@
-"""Metrics and log lines of one node in one space. No other module of the package counts or logs what the node does.
+"""Metrics and log lines of one node in one space.
 
-The metric names without their prefix are those of design document 000.
+The names of the auction metrics, without their prefix, are those of design document 000.
 """
 
 from argosy.base import logs

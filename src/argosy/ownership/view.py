@@ -1,16 +1,22 @@
-"""A node's local copy of its space, built from watch events: leases, members, open auctions and unowned units.
+"""A local copy of one space, built from watch events: leases, members, open auctions and unowned units.
 
 Reading the view never calls the store. The set of unowned units is updated incrementally, because bidder and reconciler
-read it after every event.
+read it after every event. A node updates its view in its state machine; `FleetWatcher` keeps one current for a process
+that takes no part in the space.
 """
 
+import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
 from sortedcontainers import SortedKeyList  # type: ignore[import-untyped]
 
+from argosy.base import logs
+from argosy.base.clock import Clock, Random, SystemClock, system_random
+from argosy.base.errors import Unavailable
+from argosy.base.retry import Backoff
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
@@ -22,8 +28,10 @@ from argosy.ownership.events import (
     MemberChanged,
     MemberGone,
     Snapshot,
+    WatchEvent,
 )
 from argosy.ownership.model import PRIMARY, SUCCESSOR, Auction, Lease, LeaseState, Member, Unit, UnitSpec
+from argosy.ownership.ports import OwnershipStore
 
 CLAIM_WAITS_MAX = 200  # latest waits from unowned to leased that are retained for the autoscale signal
 
@@ -150,7 +158,7 @@ class FleetView:
     def _replace_specs(self, specs: Iterable[UnitSpec], now: float) -> None:
         by_name = {spec.name: spec if self._has_replicas else replace(spec, replicas=0) for spec in specs}
         if by_name != self.specs:
-            self._unowned.clear()  # its order depends on the specs
+            self._unowned.clear()  # it is sorted by the specs, so it must be built again with the new ones
             self.specs = by_name
             self.specs_version += 1
             since, self.unowned_since = self.unowned_since, {}
@@ -188,3 +196,52 @@ class FleetView:
     def _remove_unowned(self, unit: Unit) -> None:
         del self.unowned_since[unit]
         self._unowned.remove(unit)
+
+
+WATCH_BACKOFF = Backoff(first_s=0.1, ceiling_s=2.0)
+
+
+async def watch_events(
+    store: OwnershipStore, clock: Clock, random: Random, *, on_unreachable: Callable[[Unavailable], None]
+) -> AsyncIterator[WatchEvent]:
+    """All events of the store's space, without end. A watch that fails is opened again; it then begins with a snapshot,
+    which replaces the state so far."""
+    failures = 0
+    while True:
+        try:
+            async for event in store.watch():
+                failures = 0
+                yield event
+        except Unavailable as error:
+            on_unreachable(error)
+        failures += 1
+        await clock.sleep(WATCH_BACKOFF.delay(failures, random))
+
+
+class FleetWatcher:
+    """Keeps a `FleetView` current without being a member of the space. The gateway routes by it."""
+
+    def __init__(self, store: OwnershipStore, *, clock: Clock | None = None, random: Random | None = None) -> None:
+        self.view = FleetView()
+        self.observers: list[Callable[[], None]] = []  # called after every event
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._random = random or system_random()
+        self._log = logs.get("ownership").bind(space=store.space.name)
+        self._synced = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follows the watch until this task is cancelled."""
+        events = watch_events(self._store, self._clock, self._random, on_unreachable=self._on_unreachable)
+        async for event in events:
+            self.view.apply(event, self._clock.now())
+            self._synced.set()
+            for observer in self.observers:
+                observer()
+
+    async def wait_synced(self) -> None:
+        """Returns once the first snapshot has arrived."""
+        await self._synced.wait()
+
+    def _on_unreachable(self, error: Unavailable) -> None:
+        self._log.warning("store unreachable", error=str(error))

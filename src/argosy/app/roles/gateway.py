@@ -29,8 +29,8 @@ from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.ports import FindApi
 from argosy.ipni.publish.contexts import decode_label
-from argosy.ownership.fleet_watcher import FleetWatcher
 from argosy.ownership.settings import OwnershipSettings
+from argosy.ownership.view import FleetWatcher
 from argosy.registry import catalog as catalog_rows
 from argosy.search.fleet.ports import Node, Nodes
 from argosy.search.fleet.remote_node import RemoteNodes

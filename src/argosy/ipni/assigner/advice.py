@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from argosy.ipni.assigner.pool_state import PoolState
-from argosy.ownership.assigner import IndexerState, Pool, candidates, holders, required
+from argosy.ownership.assigner import IndexerState, Pool, candidates, holders, target_replication
 
 Kind = Literal["twice", "silent", "stuck", "full", "no room", "overloaded", "too many", "done"]
 
@@ -109,7 +109,7 @@ def _too_many(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     spare: dict[str, list[str]] = {}
     for publisher in sorted(set[str]().union(*(state.assigned for state in pool))):
         held = sorted(holders(publisher, pool, pool_state.policy), key=lambda url: (-loads[url], url))
-        for url in held[: max(0, len(held) - required(publisher, pool_state.policy, len(pool)))]:
+        for url in held[: max(0, len(held) - target_replication(publisher, pool_state.policy, len(pool)))]:
             spare.setdefault(url, []).append(publisher)
     for url, publishers in spare.items():
         text = f"{len(publishers)} of its publishers have more holders than required: unassign them here"

@@ -20,7 +20,7 @@ from argosy.ipni.assigner.advice import Advice, advise
 from argosy.ipni.assigner.pool_state import PoolState
 from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.formats import announce as announces
-from argosy.ownership.assigner import holders, required
+from argosy.ownership.assigner import holders, target_replication
 
 PUBLISHERS_SHOWN_MAX = 100_000
 
@@ -63,7 +63,7 @@ def assignment_rows(pool_state: PoolState, short: tuple[str, ...] = ()) -> list[
                 "publisher": publisher,
                 "holders": list(holding),
                 "frozen": [url for url in pool_state.audience(publisher) if url not in holding],
-                "required": required(publisher, pool_state.policy, len(pool)),
+                "required": target_replication(publisher, pool_state.policy, len(pool)),
                 "is_short": pool_state.is_short(publisher),
             }
         )

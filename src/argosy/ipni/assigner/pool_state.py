@@ -17,9 +17,9 @@ from argosy.ownership.assigner import (
     Pool,
     audience,
     holders,
-    owed,
+    pending_handoffs,
     plan_assignment,
-    required,
+    target_replication,
 )
 
 
@@ -170,7 +170,7 @@ class PoolState:
             return False
         pool = self.pool()
         certain = [url for url in holders(publisher, pool, self.policy) if self.holds(url, publisher)]
-        return len(certain) < required(publisher, self.policy, len(pool))
+        return len(certain) < target_replication(publisher, self.policy, len(pool))
 
     def audience(self, publisher: str) -> tuple[str, ...]:
         return audience(publisher, self.pool(), self.policy)
@@ -184,7 +184,9 @@ class PoolState:
         pool = self.pool()
         return {
             state.id: tuple(
-                sorted(p for p in owed(state.id, pool, self.policy) if (state.id, p) not in self._moot_handoffs)
+                sorted(
+                    p for p in pending_handoffs(state.id, pool, self.policy) if (state.id, p) not in self._moot_handoffs
+                )
             )
             for state in pool
             if state.is_frozen

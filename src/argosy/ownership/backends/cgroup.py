@@ -1,7 +1,7 @@
-"""How much memory this process may still take, as Linux tells it: the tightest of all limits that apply.
+"""Memory that this process may still allocate on Linux: the smallest of all limits that apply.
 
-Counted against a control group is what it could not give back: pages of files that were not touched lately
-(`inactive_file`) are dropped by the kernel before anybody is killed, so they are free. A group's parents limit it too.
+Pages of files that were not used recently (`inactive_file`) count as free: the kernel drops them before it kills a
+process for lack of memory. A control group is also limited by its parents.
 """
 
 import re
@@ -16,7 +16,7 @@ _DIGITS = re.compile(r"[0-9]{1,20}")
 
 
 class CgroupMemory:
-    """A `MemoryProbe`. Every call reads anew: limits change under a running process."""
+    """A `MemoryProbe`. Every call reads the limits again, because they can change under a running process."""
 
     def __init__(
         self,
@@ -25,16 +25,18 @@ class CgroupMemory:
         limit_bytes: int | None = None,
     ) -> None:
         if limit_bytes is not None and limit_bytes <= 0:
-            raise Invalid(f"limit_bytes must be more than 0, not {limit_bytes}: leave it out to go by the machine")
+            raise Invalid(
+                f"limit_bytes must be more than 0, not {limit_bytes}; omit it to use the limits of the machine"
+            )
         self._root = root
         self._proc = proc
         self._limit_bytes = limit_bytes
 
     def free_bytes(self) -> int:
-        found = [*self._of_limit(), *self._of_groups(), *self._of_machine()]
-        if not found:
-            raise Unavailable(f"no memory limit can be read under {self._root} or {self._proc}: set limit_bytes")
-        return max(0, min(found))
+        limits = [*self._of_limit(), *self._of_groups(), *self._of_machine()]
+        if not limits:
+            raise Unavailable(f"no memory limit is readable in {self._root} or {self._proc}; set limit_bytes")
+        return max(0, min(limits))
 
     def _of_limit(self) -> Iterator[int]:
         if self._limit_bytes is not None:
@@ -59,7 +61,7 @@ class CgroupMemory:
                     yield limit - used + (_field(group / "memory.stat", "inactive_file") or 0)
 
     def _of_v1(self, path: str) -> Iterator[int]:
-        # "No limit" is the largest number of pages that fits, which loses against the machine's own memory.
+        # Version 1 writes "no limit" as a huge number, which is never the smallest: the machine's own memory is less.
         for group in _upwards(self._root / "memory", path):
             limit, used = _number(group / "memory.limit_in_bytes"), _number(group / "memory.usage_in_bytes")
             if limit is not None and used is not None:
@@ -74,8 +76,8 @@ class CgroupMemory:
 def _upwards(mount: Path, path: str) -> Iterator[Path]:
     """The group and all its parents up to the mount.
 
-    In a container the path may be the host's, or climb out by "..", while the mount shows the container's own group as
-    its root. Names that are not there are skipped by the readers, and the root is always looked at.
+    In a container the path may be the host's, or begin with "..", while the mount shows the container's own group as
+    its root. Directories that do not exist are skipped by the readers, and the root is always read.
     """
     names = [name for name in PurePosixPath(path).parts if name not in ("/", "..")]
     for depth in range(len(names), -1, -1):
@@ -83,9 +85,9 @@ def _upwards(mount: Path, path: str) -> Iterator[Path]:
 
 
 def _peak_bytes() -> int:
-    """What this process took at its height: all that a machine without /proc tells, and never less than the truth."""
+    """Peak memory of this process, where there is no /proc. It is never less than the current use."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return peak if sys.platform == "darwin" else peak * 1024  # macOS reports bytes, Linux KiB
 
 
 def _text(path: Path) -> str | None:
@@ -96,7 +98,7 @@ def _text(path: Path) -> str | None:
 
 
 def _number(path: Path) -> int | None:
-    """The number a file holds; None for "max", and for what is not there or not a number."""
+    """The number in a file; None for "max", and if the file does not exist or has no number."""
     text = (_text(path) or "").strip()
     return int(text) if _DIGITS.fullmatch(text) else None
 

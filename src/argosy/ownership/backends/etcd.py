@@ -1,8 +1,8 @@
-"""Ownership store in etcd: for fleets whose leases must survive the loss of a machine.
+"""Ownership store in etcd, for fleets whose leases must survive the loss of a machine.
 
 A grant is on a majority of disks before it is acknowledged, and all keys on a session's etcd lease end with it. Each
-change is one transaction, conditional on everything it was decided on. Sessions, leases, bids, auctions and events are
-modules of their own; this one combines them.
+change is one transaction, conditional on everything that it was decided on. This module combines sessions and leases
+(`etcd_leases`), auctions (`etcd_auctions`) and events (`etcd_events`).
 """
 
 from collections.abc import AsyncIterator
@@ -12,17 +12,11 @@ from typing import Self
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
 from argosy.base.retry import RetryBudget
-from argosy.ownership.auction import threshold
-from argosy.ownership.backends.etcd_auction_clock import AuctionClock
-from argosy.ownership.backends.etcd_auctions import EtcdAuctions
-from argosy.ownership.backends.etcd_bids import BidRequest, EtcdBids
-from argosy.ownership.backends.etcd_client import EtcdClient, EtcdUrl, HistoryLost, follow
-from argosy.ownership.backends.etcd_client.watch import WATCH_BACKOFF
+from argosy.ownership.backends.etcd_auctions import AuctionClock, BidRequest, EtcdAuctions
+from argosy.ownership.backends.etcd_client import WATCH_BACKOFF, EtcdClient, EtcdUrl, HistoryLost, follow
 from argosy.ownership.backends.etcd_events import EventTranslator
-from argosy.ownership.backends.etcd_grace import Grace
-from argosy.ownership.backends.etcd_keys import EtcdKeys
-from argosy.ownership.backends.etcd_leases import EtcdLeases
-from argosy.ownership.backends.etcd_sessions import EtcdSessions
+from argosy.ownership.backends.etcd_leases import EtcdLeases, EtcdSessions, Grace
+from argosy.ownership.backends.etcd_records import EtcdKeys
 from argosy.ownership.events import Snapshot, WatchEvent
 from argosy.ownership.model import (
     BidResult,
@@ -35,6 +29,7 @@ from argosy.ownership.model import (
     SessionRole,
     Space,
     Unit,
+    threshold,
 )
 
 
@@ -44,17 +39,16 @@ class EtcdStore:
     def __init__(
         self, client: EtcdClient, keys: EtcdKeys, space: Space, *, clock: Clock, random: Random, grace: Grace
     ) -> None:
-        """For `open`, which also makes sure that the store can be reached and remembers."""
+        """Only for `open`, which connects and makes sure that the store's epoch base is known."""
         self.space = space
         self._client = client
         self._keys = keys
         self._clock = clock
         self._random = random
-        self._first_seen = AuctionClock(clock)
+        self._auction_clock = AuctionClock(clock)
         self._sessions = EtcdSessions(client, keys)
         self._leases = EtcdLeases(client, keys, grace, space)
-        self._bids = EtcdBids(client, keys, grace, self._sessions, self._first_seen)
-        self._closing = EtcdAuctions(client, keys, grace, self._first_seen)
+        self._auctions = EtcdAuctions(client, keys, grace, self._sessions, self._auction_clock)
 
     @classmethod
     async def open(
@@ -68,10 +62,11 @@ class EtcdStore:
         namespace: str = "argosy",
         connect_timeout_s: float = 5.0,
     ) -> Self:
-        """Connects. `grace_s` is how long a store without memory grants nothing: at least the longest session's TTL."""
-        where = EtcdUrl.parse(url)
-        client = await EtcdClient.open(where, connect_timeout_s=connect_timeout_s)
-        keys = EtcdKeys(where.prefix, namespace, space)
+        """Connects. `grace_s` is how long a store that has lost its data grants nothing: at least the longest session
+        TTL."""
+        parsed = EtcdUrl.parse(url)
+        client = await EtcdClient.open(parsed, connect_timeout_s=connect_timeout_s)
+        keys = EtcdKeys(parsed.prefix, namespace, space)
         grace = Grace(client, keys, clock=clock, grace_s=grace_s)
         try:
             await grace.begin()
@@ -89,7 +84,7 @@ class EtcdStore:
         return await self._sessions.open(role, member, ttl_s=ttl_s)
 
     async def renew(self, session: Session) -> frozenset[tuple[Unit, int]] | None:
-        """None: etcd forgets nothing that it has acknowledged."""
+        """Returns None: etcd keeps everything that it has acknowledged, so there are no lost leases to notice."""
         await self._sessions.renew(session)
         return None
 
@@ -103,7 +98,7 @@ class EtcdStore:
         return await self._sessions.list()
 
     async def sweep(self) -> None:
-        """Nothing to do: etcd ends what has run out by itself."""
+        """Nothing to do: etcd expires its leases by itself."""
 
     # -- leases -----------------------------------------------------------------------------------------------------
 
@@ -131,10 +126,10 @@ class EtcdStore:
         max_bids: int | None,
         window_s: float,
     ) -> BidResult:
-        return await self._bids.place(BidRequest(session, unit, free_bytes, min_bytes, max_bids, window_s))
+        return await self._auctions.place_bid(BidRequest(session, unit, free_bytes, min_bytes, max_bids, window_s))
 
     async def close_auction(self, unit: Unit) -> CloseResult:
-        return await self._closing.close(unit)
+        return await self._auctions.close_auction(unit)
 
     async def push_max_bids(self, max_bids: int | None) -> None:
         if max_bids is None:
@@ -145,17 +140,17 @@ class EtcdStore:
     # -- watching ---------------------------------------------------------------------------------------------------
 
     async def watch(self) -> AsyncIterator[WatchEvent]:
-        book = EventTranslator(self._keys, self._first_seen)
+        translator = EventTranslator(self._keys, self._auction_clock)
         budget = RetryBudget(WATCH_BACKOFF, clock=self._clock, random=self._random)
 
         async def is_same_store() -> bool:
             meta = await self._client.get(self._keys.meta)
-            return (meta.value if meta is not None else None) == book.meta
+            return (meta.value if meta is not None else None) == translator.meta
 
         while True:
-            snapshot, revision = await self._snapshot(book, budget)
+            snapshot, revision = await self._read_snapshot(translator, budget)
             yield snapshot
-            events = follow(
+            changes = follow(
                 self._client,
                 self._keys.root,
                 after_revision=revision,
@@ -163,18 +158,18 @@ class EtcdStore:
                 budget=budget,
             )
             try:
-                async with aclosing(events) as replies:
+                async with aclosing(changes) as replies:
                     async for reply in replies:
-                        for fact in book.facts(reply):
-                            yield fact
+                        for event in translator.translate(reply):
+                            yield event
             except HistoryLost:
-                pass  # a new snapshot replaces all that was told
+                pass  # the next snapshot replaces everything delivered so far
 
-    async def _snapshot(self, book: EventTranslator, budget: RetryBudget) -> tuple[Snapshot, int]:
+    async def _read_snapshot(self, translator: EventTranslator, budget: RetryBudget) -> tuple[Snapshot, int]:
         while True:
             try:
                 kvs, revision = await self._client.list(self._keys.root)
-                return book.begin(kvs), revision
+                return translator.begin(kvs), revision
             except Unavailable as error:
                 if self._client.channel.is_closed:
                     raise

@@ -1,7 +1,8 @@
 """Ownership store in memory: for one process, for tests, and as the server of the simulator.
 
 All nodes of the process share one `MemoryOwnershipStore`. Its methods never await, so each is one atomic step, like a
-script in Redis and a transaction in etcd.
+script in Redis and a transaction in etcd. It is also the readable form of what those two do: the contract suite
+requires that all three answer the same.
 """
 
 import asyncio
@@ -11,7 +12,6 @@ from dataclasses import dataclass, field, replace
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict, Fenced, Invalid, Throttled
-from argosy.ownership.auction import PENDING_BUFFER_S, rank, rivals, threshold
 from argosy.ownership.events import (
     AuctionClosed,
     AuctionOpened,
@@ -24,6 +24,7 @@ from argosy.ownership.events import (
     WatchEvent,
 )
 from argosy.ownership.model import (
+    PENDING_BUFFER_S,
     Auction,
     Bid,
     BidOutcome,
@@ -38,6 +39,9 @@ from argosy.ownership.model import (
     SessionRole,
     Space,
     Unit,
+    rank,
+    rivals,
+    threshold,
 )
 
 WATCH_BACKLOG_MAX = 10_000  # events a slow watcher may be behind before it gets a new snapshot instead
@@ -51,7 +55,7 @@ class _LiveSession:
 
 
 @dataclass
-class _AuctionState:
+class _OpenAuction:
     """An open auction with its bids."""
 
     unit: Unit
@@ -82,7 +86,7 @@ class MemoryOwnershipStore:
         self._sessions: dict[tuple[SessionRole, str], _LiveSession] = {}
         self._leases: dict[Unit, Lease] = {}
         self._epochs: dict[Unit, int] = {}
-        self._auctions: dict[Unit, _AuctionState] = {}
+        self._auctions: dict[Unit, _OpenAuction] = {}
         self._pending: dict[str, Unit] = {}
         self._max_bids: int | None = None
         self._sequence = 0
@@ -178,7 +182,7 @@ class MemoryOwnershipStore:
 
     async def set_state(self, session: Session, unit: Unit, epoch: int, state: LeaseState) -> Lease:
         self._require_session(session)
-        if (lease := self._held(session, unit, epoch)) is None:
+        if (lease := self._find_lease(session, unit, epoch)) is None:
             raise Fenced(f"{str(unit)!r} is not held by {session.node!r} at epoch {epoch}")
         if lease.state is not state:
             lease = self._leases[unit] = replace(lease, state=state)
@@ -187,14 +191,14 @@ class MemoryOwnershipStore:
 
     async def release(self, session: Session, unit: Unit, epoch: int) -> bool:
         self._sweep()
-        if (lease := self._held(session, unit, epoch)) is None:
+        if (lease := self._find_lease(session, unit, epoch)) is None:
             return False
         self._drop(lease)
         return True
 
     async def hand_off(self, session: Session, unit: Unit, epoch: int, to: Unit) -> Lease | None:
         self._sweep()
-        lease, successor = self._held(session, unit, epoch), self._leases.get(to)
+        lease, successor = self._find_lease(session, unit, epoch), self._leases.get(to)
         if lease is None or successor is None or successor.state is not LeaseState.READY or to not in unit.siblings():
             return None
         self._drop(lease)
@@ -203,7 +207,7 @@ class MemoryOwnershipStore:
         self._drop(successor)
         return granted
 
-    def _held(self, session: Session, unit: Unit, epoch: int) -> Lease | None:
+    def _find_lease(self, session: Session, unit: Unit, epoch: int) -> Lease | None:
         lease = self._leases.get(unit)
         return lease if lease is not None and lease.is_of(session) and lease.epoch == epoch else None
 
@@ -270,7 +274,7 @@ class MemoryOwnershipStore:
         self._max_bids = max_bids
         self._publish(MaxBidsChanged(max_bids))
 
-    def _open_auction(self, unit: Unit, max_bids: int | None, window_s: float) -> _AuctionState:
+    def _open_auction(self, unit: Unit, max_bids: int | None, window_s: float) -> _OpenAuction:
         # A crashed node's two sessions end at different times: without its holder session it cannot bid either.
         bidding = sum(
             live.member.is_bidding and (SessionRole.HOLDER, node) in self._sessions
@@ -279,7 +283,7 @@ class MemoryOwnershipStore:
         )
         now = self._clock.now()
         self._sequence += 1
-        auction = _AuctionState(unit, self._sequence, threshold(max_bids, bidding), now, now + window_s)
+        auction = _OpenAuction(unit, self._sequence, threshold(max_bids, bidding), now, now + window_s)
         self._auctions[unit] = auction
         self._publish(AuctionOpened(self._describe_auction(auction)))
         return auction
@@ -293,7 +297,7 @@ class MemoryOwnershipStore:
         if (unit := self._pending.pop(node, None)) is not None:
             del self._auctions[unit].bids[node]
 
-    def _describe_auction(self, auction: _AuctionState) -> Auction:
+    def _describe_auction(self, auction: _OpenAuction) -> Auction:
         return Auction(auction.unit, auction.id, auction.max_bids, max(0.0, auction.closes_at - self._clock.now()))
 
     def _may_win(self, bid: Bid, unit: Unit) -> bool:
@@ -304,7 +308,7 @@ class MemoryOwnershipStore:
     def _holds_rival(self, node: str, unit: Unit) -> bool:
         return any((held := self._leases.get(rival)) is not None and held.node == node for rival in rivals(unit))
 
-    def _clear(self, auction: _AuctionState) -> None:
+    def _clear(self, auction: _OpenAuction) -> None:
         """Deletes the auction with its bids and all their pending marks (OWN-6)."""
         del self._auctions[auction.unit]
         for node in auction.bids:

@@ -1,7 +1,8 @@
 """The scripts of one space, run on the shared Redis client.
 
-A script is sent once. Most are not idempotent (a second claim is refused, a second close hides who won), so a script
-whose reply is lost is `Unavailable`: it may have taken effect, and the caller, who can read the state, decides.
+A script is sent once. Most are not idempotent: a second claim is rejected, a second close no longer names the winner. A
+script whose reply was lost is therefore `Unavailable`: it may have taken effect, and the caller, who can read the
+state, decides.
 """
 
 import asyncio
@@ -13,25 +14,31 @@ from argosy.base.backends.redis.mux import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, Re
 from argosy.base.backends.redis.scripts import Script, load_script
 from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import Clock, Random
-from argosy.ownership.backends.redis_keys import Keys, lua_names
+from argosy.ownership.backends.redis_records import OwnershipKeys, lua_names
 
-FACTS_KEPT_MAX = 10_000  # events kept in the stream for watchers that lag; past that they are given a snapshot
+EVENTS_MAX = 10_000  # events in the stream; a watcher that is further behind gets a snapshot
 CLIENT_NAME = "argosy-ownership"  # in CLIENT LIST
 
 
 class SpaceScripts:
-    """Runs the scripts of one space, and bounds every call."""
+    """Runs the scripts of one space, each call within a time limit."""
 
-    def __init__(self, mux: RedisMux, keys: Keys, *, call_timeout_s: float = CALL_TIMEOUT_S) -> None:
+    def __init__(self, mux: RedisMux, keys: OwnershipKeys, *, call_timeout_s: float = CALL_TIMEOUT_S) -> None:
         self.keys = keys
         self._mux = mux
         self._call_timeout_s = call_timeout_s
 
     @classmethod
     def connect_to(
-        cls, url: str, keys: Keys, *, clock: Clock, random: Random, connect_timeout_s: float = CONNECT_TIMEOUT_S
+        cls,
+        url: str,
+        keys: OwnershipKeys,
+        *,
+        clock: Clock,
+        random: Random,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
     ) -> "SpaceScripts":
-        """Nothing connects before the first call."""
+        """The connection itself is made by the first call."""
         mux = RedisMux(
             parse_redis_url(url),
             clock=clock,
@@ -44,22 +51,23 @@ class SpaceScripts:
         return cls(mux, keys)
 
     def sibling(self, *, call_timeout_s: float) -> "SpaceScripts":
-        """The same scripts on a connection of their own, for reads that block."""
+        """The same scripts on a connection of their own, for reads that block: on a multiplexed connection a blocking
+        read would hold up the replies of all calls sent after it."""
         return SpaceScripts(self._mux.sibling(call_timeout_s=call_timeout_s), self.keys, call_timeout_s=call_timeout_s)
 
     async def run(self, name: str, *args: str, more_keys: tuple[str, ...] = ()) -> Any:
-        """Runs the script of this name."""
+        """Runs the script `lua/<name>.lua`."""
         keys = self.keys
         try:
-            # The connection bounds each request; this bounds the call, with the wait for a connection.
+            # The connection limits each request; this limits the call, including the wait for a connection.
             async with asyncio.timeout(self._call_timeout_s):
                 return await self._mux.script(
                     space_script(name),
                     (*keys.shared, *more_keys),
-                    (keys.bids_stem, str(FACTS_KEPT_MAX), *args),
+                    (keys.bids_prefix, str(EVENTS_MAX), *args),
                 )
         except TimeoutError as error:
-            raise self._overdue() from error
+            raise self._timeout_error() from error
 
     async def call(self, *args: Arg) -> Any:
         """Runs one command."""
@@ -67,15 +75,15 @@ class SpaceScripts:
             async with asyncio.timeout(self._call_timeout_s):
                 return await self._mux.call(*args)
         except TimeoutError as error:
-            raise self._overdue() from error
+            raise self._timeout_error() from error
 
-    def _overdue(self) -> Exception:
-        return unreachable(self._mux.name, f"no answer within {self._call_timeout_s} s", may_have_happened=True)
+    def _timeout_error(self) -> Exception:
+        return unreachable(self._mux.name, f"timed out after {self._call_timeout_s} s", may_have_happened=True)
 
     async def close(self) -> None:
         await self._mux.close()
 
 
 def space_script(name: str) -> Script:
-    """A whole script: the keys' names, the prelude that all share, and the body of this one."""
+    """A complete script: the names of the keys, the prelude that all scripts share, and the body of this one."""
     return load_script("argosy.ownership.backends", name, prelude=("prelude",), header=lua_names())

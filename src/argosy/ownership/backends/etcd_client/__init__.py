@@ -1,7 +1,6 @@
-"""A thin etcd v3 client of our own, over gRPC: keys, transactions, leases and a watch that resumes."""
+"""A thin etcd v3 client over gRPC: keys, transactions, leases and a watch that resumes."""
 
-from argosy.ownership.backends.etcd_client.client import EtcdClient
+from argosy.ownership.backends.etcd_client.calls import WATCH_BACKOFF, EtcdClient, HistoryLost, follow
 from argosy.ownership.backends.etcd_client.url import EtcdUrl
-from argosy.ownership.backends.etcd_client.watch import HistoryLost, follow
 
-__all__ = ["EtcdClient", "EtcdUrl", "HistoryLost", "follow"]
+__all__ = ["WATCH_BACKOFF", "EtcdClient", "EtcdUrl", "HistoryLost", "follow"]

@@ -1,6 +1,7 @@
-"""The words of an etcd transaction: what must be true, what is then done, what is read otherwise.
+"""Parts of an etcd transaction: comparisons, operations, and reading of replies.
 
-A key that is absent has revision 0 and lease 0, so "still absent" and "still as I read it" are one comparison.
+A key that does not exist has revision 0 and lease 0, so "still absent" and "unchanged since it was read" are one
+comparison.
 """
 
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
@@ -14,11 +15,12 @@ def prefix_end(prefix: bytes) -> bytes:
     return prefix[:-1] + bytes([prefix[-1] + 1])
 
 
-# -- if ---------------------------------------------------------------------------------------------------------
+# -- comparisons
+# ---------------------------------------------------------------------------------------------------------
 
 
 def is_at(key: bytes, mod_revision: int) -> pb.Compare:
-    """The key was last written at this revision; 0 is a key that is absent."""
+    """The key was last written at this revision; 0: it does not exist."""
     return _Compare(result=_Compare.EQUAL, target=_Compare.MOD, key=key, mod_revision=mod_revision)
 
 
@@ -27,7 +29,7 @@ def is_absent(key: bytes) -> pb.Compare:
 
 
 def is_attached(key: bytes, lease: int) -> pb.Compare:
-    """The key exists and falls with this lease."""
+    """The key exists and is attached to this lease."""
     return _Compare(result=_Compare.EQUAL, target=_Compare.LEASE, key=key, lease=lease)
 
 
@@ -36,12 +38,12 @@ def is_value(key: bytes, value: bytes) -> pb.Compare:
 
 
 def is_other_value(key: bytes, value: bytes) -> pb.Compare:
-    """The key exists and says something else."""
+    """The key exists and has another value."""
     return _Compare(result=_Compare.NOT_EQUAL, target=_Compare.VALUE, key=key, value=value)
 
 
 def none_newer(prefix: bytes, revision: int) -> pb.Compare:
-    """No key with this prefix was written after `revision`; true when there is none at all."""
+    """No key with this prefix was written after `revision`; true if there is none at all."""
     return _Compare(
         result=_Compare.LESS,
         target=_Compare.MOD,
@@ -51,7 +53,7 @@ def none_newer(prefix: bytes, revision: int) -> pb.Compare:
     )
 
 
-# -- then, else -------------------------------------------------------------------------------------------------
+# -- operations -------------------------------------------------------------------------------------------------
 
 
 def get(key: bytes) -> pb.RequestOp:
@@ -82,7 +84,7 @@ def delete_all(prefix: bytes) -> pb.RequestOp:
 
 
 def first_kv(reply: pb.ResponseOp) -> pb.KeyValue | None:
-    """The one key that a `get` asked for."""
+    """The key that a `get` has read, or None."""
     kvs = reply.response_range.kvs
     return kvs[0] if kvs else None
 

@@ -1,13 +1,13 @@
--- Replaces what a session says about its node.
+-- Replaces the member record of a session.
 -- A: role, node, token, info (JSON), member (JSON), is_bidding.
 
 local role, node, token, info, member, is_bidding = unpack(A)
-if not living(role, node, token) then return {'fenced'} end
+if not live_session(role, node, token) then return {'fenced'} end
 if redis.call('HGET', INFO[role], node) == info then return {'ok'} end
 
 redis.call('HSET', INFO[role], node, info)
 if role == 'member' then
   redis.call(is_bidding == '1' and 'SADD' or 'SREM', BIDDING, node)
-  tell('member_changed', member)
+  publish('member_changed', member)
 end
 return {'ok'}

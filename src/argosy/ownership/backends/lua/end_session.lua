@@ -1,6 +1,6 @@
--- Ends a session with all that hangs on it; a session that is gone already is no error.
+-- Ends a session with its leases, bid and pending mark. No error if it has already ended.
 -- A: role, node, token.
 
 local role, node, token = unpack(A)
-if living(role, node, token) then end_session(role, node) end
+if live_session(role, node, token) then end_session(role, node) end
 return {'ok'}

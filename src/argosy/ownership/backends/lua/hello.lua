@@ -1,6 +1,6 @@
--- Greets the store: marks new data with the schema's version, and sees which run of the server this is.
--- A: schema. Returns the version that the data has.
+-- Called when a store is opened: writes the layout version into new data, and notices a new run of the server.
+-- A: schema. Returns the layout version of the data.
 
 redis.call('HSETNX', META, 'schema', A[1])
-since()
+data_since()
 return redis.call('HGET', META, 'schema')

@@ -1,20 +1,20 @@
--- Starts a session, unless another run of a node with this id has one.
+-- Opens a session, unless another run of a node with this id has one.
 -- A: role, node, token, ttl_ms, info (JSON), member (JSON), is_bidding.
 
 local role, node, token, ttl_ms, info, member, is_bidding = unpack(A)
--- Later bids count on this: no session, and so no bid, is older than the server's newest run.
-since()
+-- Bids rely on this: no session, and so no bid, is older than the server's latest run.
+data_since()
 
-local namesake = decoded(INFO[role], node)
-if namesake and namesake.token ~= token then
-  return {'in_use', namesake.member.address, ms(redis.call('ZSCORE', EXPIRY[role], node) - NOW)}
+local other = read_json(INFO[role], node)
+if other and other.token ~= token then
+  return {'in_use', other.member.address, ms(redis.call('ZSCORE', EXPIRY[role], node) - NOW)}
 end
 redis.call('ZADD', EXPIRY[role], ms(NOW + ttl_ms), node)
-if namesake then return {'ok'} end
+if other then return {'ok'} end
 
 redis.call('HSET', INFO[role], node, info)
 if role == 'member' then
   if is_bidding == '1' then redis.call('SADD', BIDDING, node) end
-  tell('member_changed', member)
+  publish('member_changed', member)
 end
 return {'ok'}

@@ -1,13 +1,14 @@
--- What every script begins with: the server's time, the end of sessions, grants, and the telling of facts.
+-- Prelude of every script: the server's time, expiry of sessions, leases, and publishing of events.
 --
--- Before this file stand the names of the keys (META, LEASES, …; see redis_keys.py), after it the body of one script.
--- ARGV[1] is the stem of the bids' keys and ARGV[2] the length to cut the stream at; a body's own arguments follow in A.
+-- The names of the keys (META, LEASES, …; see redis_records.py) are defined before this file, and the body of one script
+-- follows after it. ARGV[1] is the prefix of the bids' keys and ARGV[2] the length to trim the stream to; A holds the
+-- body's own arguments.
 --
--- Every script first ends the sessions whose time is up, so that no later line needs to look at an expiry.
+-- Every script first ends the expired sessions, so that no later line has to check an expiry.
 -- All times are the server's, in milliseconds with a fraction. Numbers that must stay exact are kept as text, because
 -- cjson writes 14 digits only.
 
-local BIDS_STEM, FACTS_KEPT_MAX = ARGV[1], ARGV[2]
+local BIDS_PREFIX, EVENTS_MAX = ARGV[1], ARGV[2]
 local A = {unpack(ARGV, 3)}
 
 local clock = redis.call('TIME')
@@ -19,64 +20,64 @@ local INFO = {member = MEMBER_INFO, holder = HOLDER_INFO}
 local function int(number) return string.format('%.0f', number) end
 local function ms(number) return string.format('%.3f', number) end
 
--- The key of a bids hash is computed here and not passed in KEYS: which auction an ending session has a bid in is known
--- to its pending mark only. The stem carries the same hash tag as all KEYS, so the key is on this node.
-local function bids_of(unit) return BIDS_STEM .. unit end
+-- The key of a bids hash is computed here and not passed in KEYS, because only the pending mark of an ending session tells
+-- in which auction it has a bid. The prefix has the same hash tag as all KEYS, so the key is on this node.
+local function bids_of(unit) return BIDS_PREFIX .. unit end
 
--- Facts carry consecutive numbers, so a watcher that misses one, however that came about, notices.
-local function tell(kind, data)
+-- Events have consecutive numbers, so that a watcher detects a missing one, whatever the cause.
+local function publish(kind, data)
   local number = redis.call('HINCRBY', META, 'facts', 1)
-  redis.call('XADD', EVENTS, 'MAXLEN', '~', FACTS_KEPT_MAX, '*', 'number', int(number), 'kind', kind, 'data', data)
+  redis.call('XADD', EVENTS, 'MAXLEN', '~', EVENTS_MAX, '*', 'number', int(number), 'kind', kind, 'data', data)
 end
 
-local function decoded(hash, field)
-  local found = redis.call('HGET', hash, field)
-  return found and cjson.decode(found) or nil
+local function read_json(hash, field)
+  local text = redis.call('HGET', hash, field)
+  return text and cjson.decode(text) or nil
 end
 
 -- Leases.
 
-local function held_by(node)
-  local mark = node .. '\0'
+local function units_of(node)
+  local prefix = node .. '\0'
   local units = {}
-  for n, member in ipairs(redis.call('ZRANGEBYLEX', HELD, '[' .. mark, '(' .. node .. '\1')) do
-    units[n] = string.sub(member, #mark + 1)
+  for n, member in ipairs(redis.call('ZRANGEBYLEX', HELD, '[' .. prefix, '(' .. node .. '\1')) do
+    units[n] = string.sub(member, #prefix + 1)
   end
   return units
 end
 
-local function drop(unit, node)
+local function end_lease(unit, node)
   redis.call('HDEL', LEASES, unit)
   redis.call('ZREM', HELD, node .. '\0' .. unit)
-  tell('lease_gone', cjson.encode({unit = unit, epoch = redis.call('HGET', EPOCHS, unit)}))
+  publish('lease_gone', cjson.encode({unit = unit, epoch = redis.call('HGET', EPOCHS, unit)}))
 end
 
 local function put_lease(unit, lease)
   local text = cjson.encode(lease)
   redis.call('HSET', LEASES, unit, text)
-  tell('lease_changed', text)
+  publish('lease_changed', text)
   return text
 end
 
--- Since when this run of the server has kept the data, as far as the data knows. A server that was restarted, flushed or
--- put in another's place may have forgotten leases that still stand, so whoever grants waits for its grace after that.
--- Only INFO tells one run of a server from the next inside a script; it takes 8 microseconds, so not every script asks.
-local function since()
+-- Since when this run of the server has had the data. A server that was restarted, flushed or replaced may have lost leases
+-- that are still in use, so new leases wait for the grace period after that. Inside a script only INFO tells one run of a
+-- server from the next; it takes 8 microseconds, so only scripts that need it call this.
+local function data_since()
   local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
   local known = redis.call('HMGET', META, 'run_id', 'since_ms', 'sequence')
-  -- A moment to come means that the clock was set back; waiting for it could take for ever.
+  -- A time in the future means that the clock was set back. Waiting for it could take forever, so it is replaced.
   if known[1] == run_id and tonumber(known[2]) <= NOW then return tonumber(known[2]) end
   local sequence = math.max(math.floor(NOW), tonumber(known[3] or 0))
   redis.call('HSET', META, 'run_id', run_id, 'since_ms', ms(NOW), 'sequence', int(sequence))
   return NOW
 end
 
--- A new epoch is greater than the unit's last, and than any that an earlier run of the server can have given and lost:
--- nobody leases one unit more than once per millisecond for long.
+-- A new epoch is greater than the unit's last one, and greater than any that an earlier run of the server can have granted
+-- and lost: that would take more than one lease of the unit per millisecond since that run began.
 local function grant(unit, node, state)
   assert(redis.call('HEXISTS', LEASES, unit) == 0, 'OWN-1: the unit is held')
-  local epoch = int(math.max(tonumber(redis.call('HGET', EPOCHS, unit) or 0), math.floor(since())) + 1)
-  local holder = decoded(HOLDER_INFO, node)
+  local epoch = int(math.max(tonumber(redis.call('HGET', EPOCHS, unit) or 0), math.floor(data_since())) + 1)
+  local holder = read_json(HOLDER_INFO, node)
   redis.call('HSET', EPOCHS, unit, epoch)
   redis.call('ZADD', HELD, 0, node .. '\0' .. unit)
   return put_lease(unit, {
@@ -84,14 +85,15 @@ local function grant(unit, node, state)
   })
 end
 
-local function held(node, token, unit, epoch)
-  local lease = decoded(LEASES, unit)
+-- The lease if this session holds the unit at this epoch. The epoch makes a late duplicate of a request harmless.
+local function own_lease(node, token, unit, epoch)
+  local lease = read_json(LEASES, unit)
   return lease and lease.node == node and lease.token == token and lease.epoch == epoch and lease or nil
 end
 
 local function holds_any(node, units)
   for _, unit in ipairs(units) do
-    local lease = decoded(LEASES, unit)
+    local lease = read_json(LEASES, unit)
     if lease and lease.node == node then return true end
   end
   return false
@@ -105,14 +107,14 @@ local function withdraw(node, unit)
 end
 
 local function end_holder(node)
-  for _, unit in ipairs(held_by(node)) do drop(unit, node) end
-  local mark = decoded(PENDING, node)
+  for _, unit in ipairs(units_of(node)) do end_lease(unit, node) end
+  local mark = read_json(PENDING, node)
   if mark then withdraw(node, mark.unit) end
 end
 
 local function end_member(node)
   redis.call('SREM', BIDDING, node)
-  tell('member_gone', cjson.encode({node = node}))
+  publish('member_gone', cjson.encode({node = node}))
 end
 
 local function end_session(role, node)
@@ -121,8 +123,9 @@ local function end_session(role, node)
   if role == 'member' then end_member(node) else end_holder(node) end
 end
 
-local function living(role, node, token)
-  local info = decoded(INFO[role], node)
+-- The stored record of a live session, or nil. Another token is another run of a node with this id.
+local function live_session(role, node, token)
+  local info = read_json(INFO[role], node)
   return info and info.token == token and info or nil
 end
 

@@ -2,6 +2,6 @@
 -- A: node, token, unit, epoch.
 
 local node, token, unit, epoch = unpack(A)
-if not held(node, token, unit, epoch) then return {'not_held'} end
-drop(unit, node)
+if not own_lease(node, token, unit, epoch) then return {'not_held'} end
+end_lease(unit, node)
 return {'ok'}

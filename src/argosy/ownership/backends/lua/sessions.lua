@@ -1,4 +1,4 @@
--- Lists the living sessions: role, milliseconds left and info of each.
+-- Lists the live sessions: role, milliseconds left and stored record of each.
 
 local reply = {}
 for role, key in pairs(EXPIRY) do

@@ -1,8 +1,8 @@
--- All that a watcher must know, and the place in the stream from which it goes on.
--- Returns the server's run_id, the number of the last fact, the id of the last entry, leases, members' infos, auctions as
+-- The whole state of the space, and the position in the stream from which a watcher continues.
+-- Returns the server's run_id, the number of the last event, the id of the last entry, leases, member records, auctions as
 -- unit, JSON and milliseconds left, and max_bids ('' for none).
 
-since()
+data_since()
 local auctions, flat = {}, redis.call('HGETALL', AUCTIONS)
 for n = 1, #flat, 2 do
   auctions[#auctions + 1] = {flat[n], flat[n + 1], ms(math.max(0, cjson.decode(flat[n + 1]).closes_ms - NOW))}

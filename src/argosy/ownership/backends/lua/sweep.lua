@@ -1,5 +1,5 @@
--- Ends the sessions whose time is up, which every script does first, and looks whether the server is still the same run, so
--- that the grace after a restart begins with the next sweep and not with the next grant.
+-- Ends expired sessions, which the prelude does, and notices a new run of the server. Without that, the grace period after a
+-- restart would begin with the next grant instead of with the next sweep.
 
-since()
+data_since()
 return {'ok'}

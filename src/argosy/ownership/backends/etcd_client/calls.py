@@ -1,11 +1,26 @@
-"""A thin etcd v3 client: the calls that ownership makes, each with a deadline, each failure an error by remedy."""
+"""The etcd v3 client: the calls that ownership makes, each with a deadline, and a watch that resumes.
 
-from collections.abc import AsyncGenerator, Sequence
+Our own client, because none of the published asyncio clients has leases, TLS and a watch without gaps
+(docs/decisions/0007). The watch never loses an event, never repeats one, and never passes over a gap silently. Its
+rules avoid the errors found in those clients:
+
+- It resumes from the last *event's* revision. The header of a reply has the store's current revision, which is far
+  ahead
+  while the server catches up; a client that resumed from it lost 2001 of 3002 events.
+- It advances only when a whole reply has been delivered, because the events of one transaction share a revision.
+- When the history was compacted or the store replaced, it raises `HistoryLost` instead of waiting for a revision that
+  has passed or never comes.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from typing import Self
 
-from argosy.base.errors import NotFound
+from argosy.base.errors import NotFound, Unavailable
+from argosy.base.retry import Backoff, RetryBudget
 from argosy.ownership.backends.etcd_client import etcd_pb2 as pb
-from argosy.ownership.backends.etcd_client.channel import CALL_DEADLINE_S, Channel
+from argosy.ownership.backends.etcd_client.channel import CALL_DEADLINE_S, EtcdChannel
 from argosy.ownership.backends.etcd_client.ops import prefix_end
 from argosy.ownership.backends.etcd_client.url import EtcdUrl
 
@@ -15,16 +30,16 @@ PAGE_KEYS = 2000  # keys of one page of a listing: a few hundred kB
 class EtcdClient:
     """One connection to one cluster."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: EtcdChannel) -> None:
         self.channel = channel
 
     @classmethod
     async def open(cls, url: EtcdUrl, *, connect_timeout_s: float = CALL_DEADLINE_S) -> Self:
         """Connects and logs in, so that a wrong address or password fails here and not later.
 
-        Unavailable after a second if nothing listens there, else after `connect_timeout_s`.
+        Raises `Unavailable` after a second if nothing listens there, else after `connect_timeout_s`.
         """
-        channel = Channel(url)
+        channel = EtcdChannel(url)
         try:
             await channel.connect_first(connect_timeout_s)
             await channel.log_in()
@@ -43,7 +58,7 @@ class EtcdClient:
         return reply.kvs[0] if reply.kvs else None
 
     async def list(self, prefix: bytes) -> tuple[list[pb.KeyValue], int]:
-        """All keys with a prefix as they stood at one revision, and that revision; read in pages, so of any size."""
+        """All keys with a prefix at one revision, and that revision; read in pages, so of any size."""
         kvs: list[pb.KeyValue] = []
         request = pb.RangeRequest(key=prefix, range_end=prefix_end(prefix), limit=PAGE_KEYS)
         while True:
@@ -71,19 +86,19 @@ class EtcdClient:
         then: Sequence[pb.RequestOp] = (),
         otherwise: Sequence[pb.RequestOp] = (),
     ) -> pb.TxnResponse:
-        """One atomic step; without conditions `then` is what is done."""
+        """One atomic step; without conditions it performs `then`."""
         request = pb.TxnRequest(compare=when, success=then, failure=otherwise)
         return await self.channel.call("/etcdserverpb.KV/Txn", request, pb.TxnResponse)
 
     # -- leases -----------------------------------------------------------------------------------------------------
 
     async def grant(self, ttl_s: int) -> int:
-        """A new lease's id. etcd may give it a longer life than was asked for, never a shorter one."""
+        """Creates a lease and returns its id. Its TTL may be longer than requested, never shorter."""
         request = pb.LeaseGrantRequest(TTL=ttl_s)
         return (await self.channel.call("/etcdserverpb.Lease/LeaseGrant", request, pb.LeaseGrantResponse)).ID
 
     async def revoke(self, lease: int) -> bool:
-        """Ends a lease and deletes its keys, in one revision; False if it had ended before."""
+        """Ends a lease and deletes its keys, in one revision. Returns False if it had already ended."""
         request = pb.LeaseRevokeRequest(ID=lease)
         try:
             await self.channel.call("/etcdserverpb.Lease/LeaseRevoke", request, pb.LeaseRevokeResponse)
@@ -113,7 +128,7 @@ class EtcdClient:
     # -- watching ---------------------------------------------------------------------------------------------------
 
     async def watch(self, prefix: bytes, start_revision: int) -> AsyncGenerator[pb.WatchResponse, None]:
-        """One watch stream, from its `created` reply on; see `watch` for one that survives trouble."""
+        """One watch stream, beginning with its `created` reply; `follow` is the watch that resumes."""
         create = pb.WatchCreateRequest(key=prefix, range_end=prefix_end(prefix), start_revision=start_revision)
         request = pb.WatchRequest(create_request=create)
         stream = await self.channel.stream("/etcdserverpb.Watch/Watch", request, pb.WatchResponse, is_endless=True)
@@ -122,3 +137,63 @@ class EtcdClient:
                 yield await stream.read()
         finally:
             stream.cancel()
+
+
+# Long enough for a restart or an election: about 20 s if nothing answers at all, because each attempt has a deadline,
+# too. After that the watch raises `Unavailable`, and its caller decides.
+WATCH_BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0, attempts_max=6)
+
+
+class HistoryLost(Exception):
+    """Events since the last delivered one are missing: list everything again. Never leaves the backend."""
+
+
+async def follow(
+    client: EtcdClient,
+    prefix: bytes,
+    *,
+    after_revision: int,
+    is_same_store: Callable[[], Awaitable[bool]],
+    budget: RetryBudget,
+) -> AsyncGenerator[Sequence[pb.Event], None]:
+    """The events after a revision, one reply at a time, over as many streams as it takes."""
+    seen = after_revision
+    while True:
+        try:
+            if not await is_same_store():
+                raise HistoryLost
+            # Closed explicitly, here and below: until the garbage collector closes a generator, its stream stays open.
+            async with aclosing(_one_stream(client, prefix, seen)) as replies:
+                async for reply in replies:
+                    budget.reset()
+                    if reply.events:
+                        yield reply.events
+                        seen = reply.events[-1].kv.mod_revision
+        except Unavailable as error:
+            if client.channel.is_closed:
+                raise
+            client.channel.invalidate_token()  # a watch without a valid token is cancelled as "permission denied"
+            await budget.spend(error)
+
+
+async def _one_stream(client: EtcdClient, prefix: bytes, seen: int) -> AsyncGenerator[pb.WatchResponse, None]:
+    async with aclosing(client.watch(prefix, seen + 1)) as replies:
+        try:
+            async with asyncio.timeout(CALL_DEADLINE_S):
+                first = await anext(replies)
+        except TimeoutError as error:
+            raise Unavailable(f"etcd watch: {client.channel.url} did not start within {CALL_DEADLINE_S:g} s") from error
+        if first.header.revision < seen:
+            raise HistoryLost  # the store is older than the last event: it was wiped, or restored from a backup
+        yield _check_reply(first)
+        async for reply in replies:
+            yield _check_reply(reply)
+
+
+def _check_reply(reply: pb.WatchResponse) -> pb.WatchResponse:
+    assert not reply.fragment  # never requested: a part of a transaction would look like a whole one
+    if reply.compact_revision:
+        raise HistoryLost
+    if reply.canceled:
+        raise Unavailable(f"etcd watch: cancelled by the server: {reply.cancel_reason or 'no reason given'}")
+    return reply

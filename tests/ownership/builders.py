@@ -1,4 +1,4 @@
-"""Builders that the tests of ownership share: sessions, leases, facts, and a node's parts that already stand."""
+"""Builders that the tests of ownership share: sessions, leases, stream, and a node's parts that already stand."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ TIMING = KeepAliveTiming(ttl_s=30.0, renew_s=8.0, margin_s=3.0)
 VALID_S = TIMING.ttl_s - TIMING.margin_s  # how long a keepalive is believed after its request left
 
 
-class Dice:
+class FixedRandom:
     """Implements `Random` without chance: every draw lies at the same fraction of its range."""
 
     def __init__(self, fraction: float = 0.5) -> None:
@@ -79,25 +79,25 @@ class Bench:
 
     def __init__(self, *specs: UnitSpec | str, node: str = ME, **changes: Any) -> None:
         self.settings = settings(**changes)
-        self.dice = Dice()
+        self.random = FixedRandom()
         self.view = FleetView()
-        self.keeper = LeaseKeeper(TIMING, self.dice)
-        self.member = SessionKeepAlive(SessionRole.MEMBER, TIMING, self.dice)
+        self.keeper = LeaseKeeper(TIMING, self.random)
+        self.member = SessionKeepAlive(SessionRole.MEMBER, TIMING, self.random)
         self.machine: Any = None
         self._node = node
         self.member.start(0.0)
         self.keeper.keepalive.start(0.0)
         self.confirm(0.0)
-        self.tell(Snapshot(members=(member(node),)), 0.0)
-        self.tell(catalog(*specs), 0.0)
+        self.handle(Snapshot(members=(member(node),)), 0.0)
+        self.handle(catalog(*specs), 0.0)
 
     def confirm(self, now: float) -> None:
         """Both sessions are as good as renewed at `now`."""
-        self.tell(SessionOpened(session(SessionRole.MEMBER, self._node), now), now)
-        self.tell(SessionOpened(session(SessionRole.HOLDER, self._node), now), now)
+        self.handle(SessionOpened(session(SessionRole.MEMBER, self._node), now), now)
+        self.handle(SessionOpened(session(SessionRole.HOLDER, self._node), now), now)
 
-    def tell(self, event: Event | None, now: float) -> list[Effect]:
-        """What the machine under test orders; the parts beside it take the same fact in first."""
+    def handle(self, event: Event | None, now: float) -> list[Effect]:
+        """What the machine under test orders; the parts beside it take the same event in first."""
         self.view.apply(event, now)
         self.member.handle(event, now)
         self.keeper.handle(event, now)
@@ -105,11 +105,11 @@ class Bench:
         return [] if self.machine is None else list(self.machine.handle(event, now))
 
     def measure(self, free_bytes: int, now: float) -> list[Effect]:
-        return self.tell(MemoryMeasured(free_bytes), now)
+        return self.handle(MemoryMeasured(free_bytes), now)
 
     def grant(self, unit: Unit | str, now: float, **changes: Any) -> list[Effect]:
         changes.setdefault("node", self._node)
-        return self.tell(LeaseChanged(lease(unit, **changes)), now)
+        return self.handle(LeaseChanged(lease(unit, **changes)), now)
 
     def wait(self, now: float, *, until: float) -> list[tuple[float, Effect]]:
         """Lets time pass as the driver does, waking the machine at its deadlines; each effect with its instant.
