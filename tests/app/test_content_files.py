@@ -23,7 +23,7 @@ from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.publisher import Publisher
 from argosy.ipni.settings import IndexerHttpSettings, SyncSettings
 from argosy.search.backends.memory import one_branch
-from argosy.search.content_digests import holding_of
+from argosy.search.content_digests import hash_contents
 from argosy.search.index.build import build
 from argosy.search.settings import SearchSettings
 from argosy.search.skip_policy import Policy
@@ -36,7 +36,7 @@ CONTENT = b"<script>alert(1)</script>\n"
 async def serving(fleet_token: str | None = None) -> AsyncIterator[httpx.AsyncClient]:
     publisher = await Publisher.open(KEY, MemoryChain())
     adverts = ContentPublisher(publisher, [], clock=SystemClock(), random=seeded_random(1), metrics=Metrics())
-    adverts._holdings["r"] = holding_of(build(one_branch("r", {"a/über.html": CONTENT}), Policy()))
+    adverts._holdings["r"] = hash_contents(build(one_branch("r", {"a/über.html": CONTENT}), Policy()))
     web = Starlette(routes=[files_route(adverts, fleet_token=fleet_token)], exception_handlers=EXCEPTION_HANDLERS)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url="http://node") as client:
         yield client

@@ -23,7 +23,7 @@ from argosy.ipni.publish.contexts import Label, decode_label
 from argosy.ipni.publish.ports import ChainLink, ChainStore
 from argosy.ipni.publish.publisher import Publisher
 from argosy.search.backends.memory import one_branch
-from argosy.search.content_digests import Found
+from argosy.search.content_digests import DigestMatch
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Branch
@@ -97,7 +97,7 @@ def hashes(*contents: str) -> set[bytes]:
 
 async def test_an_indexed_repository_is_advertised_with_its_name_and_commit() -> None:
     async with node(MemoryChain()) as here:
-        here.adverts.indexed(index("fleet/argo", "0123456789abcdef", a="one", b="two", c="one"))
+        here.adverts.on_indexed(index("fleet/argo", "0123456789abcdef", a="one", b="two", c="one"))
         await here.until_offered("fleet/argo@0123456789a")
         assert await here.held() == hashes("one", "two")
         [published] = await here.publisher.list_contexts()
@@ -105,15 +105,15 @@ async def test_an_indexed_repository_is_advertised_with_its_name_and_commit() ->
         assert metadata.protocols(published.metadata)[0][0] == "transport-ipfs-gateway-http"
         async with reading(here.publisher) as source:
             assert [list(advert.addresses) for advert in await chain(source)] == [AT]
-        assert here.adverts.find(sha256(b"two").digest()) == Found("fleet/argo", "b.py", b"two")
+        assert here.adverts.find(sha256(b"two").digest()) == DigestMatch("fleet/argo", "b.py", b"two")
 
 
 async def test_a_new_commit_takes_the_place_of_the_old_one_in_this_order() -> None:
     async with node(MemoryChain()) as here:
         old = index("r", "aaaa", a="one", b="two")
-        here.adverts.indexed(old)
+        here.adverts.on_indexed(old)
         await here.until_offered("r@aaaa")
-        here.adverts.indexed(index("r", "bbbb", old, a="one", b="three"))
+        here.adverts.on_indexed(index("r", "bbbb", old, a="one", b="three"))
         await here.until_offered("r@bbbb")
         assert await here.held() == hashes("one", "three")
         async with reading(here.publisher) as source:
@@ -124,26 +124,26 @@ async def test_a_new_commit_takes_the_place_of_the_old_one_in_this_order() -> No
 
 async def test_a_dropped_repository_is_taken_back_and_the_others_stay() -> None:
     async with node(MemoryChain()) as here:
-        here.adverts.indexed(index("r", "aaaa", a="one"))
-        here.adverts.indexed(index("r2", "cccc", a="two"))
+        here.adverts.on_indexed(index("r", "aaaa", a="one"))
+        here.adverts.on_indexed(index("r2", "cccc", a="two"))
         await here.until_offered("r@aaaa", "r2@cccc")
-        here.adverts.dropped("r")
+        here.adverts.on_dropped("r")
         assert here.adverts.find(sha256(b"one").digest()) is None, "at once"
         await here.until_offered("r2@cccc")
         assert await here.held() == hashes("two")
-        here.adverts.dropped("never held")
-        here.adverts.indexed(index("r", "aaaa", a="one"))
+        here.adverts.on_dropped("never held")
+        here.adverts.on_indexed(index("r", "aaaa", a="one"))
         await here.until_offered("r2@cccc", "r@aaaa")
         assert await here.held() == hashes("one", "two")
 
 
 async def test_what_is_indexed_again_unchanged_makes_no_advertisement() -> None:
     async with node(MemoryChain()) as here:
-        here.adverts.indexed(index("r", "aaaa", a="one"))
+        here.adverts.on_indexed(index("r", "aaaa", a="one"))
         await here.until_offered("r@aaaa")
         head = here.publisher.head
-        here.adverts.indexed(index("r", "aaaa", a="one"))
-        here.adverts.indexed(index("s", "bbbb", a="one"))
+        here.adverts.on_indexed(index("r", "aaaa", a="one"))
+        here.adverts.on_indexed(index("s", "bbbb", a="one"))
         await here.until_offered("r@aaaa", "s@bbbb")
         async with reading(here.publisher) as source:
             adverts = await chain(source)
@@ -153,11 +153,11 @@ async def test_what_is_indexed_again_unchanged_makes_no_advertisement() -> None:
 
 async def test_a_folder_that_was_touched_is_not_advertised_again() -> None:
     async with node(MemoryChain()) as here:
-        here.adverts.indexed(index("folder", "files-0123", a="one"))
+        here.adverts.on_indexed(index("folder", "files-0123", a="one"))
         async with asyncio.timeout(PATIENCE_S):
             head = await here.publisher.wait_new_head(None)
-        here.adverts.indexed(index("folder", "files-4567", a="one"))
-        here.adverts.indexed(index("s", "bbbb", a="two"))
+        here.adverts.on_indexed(index("folder", "files-4567", a="one"))
+        here.adverts.on_indexed(index("s", "bbbb", a="two"))
         async with asyncio.timeout(PATIENCE_S):
             await here.publisher.wait_new_head(head)
         async with reading(here.publisher) as source:
@@ -168,9 +168,9 @@ async def test_a_folder_that_was_touched_is_not_advertised_again() -> None:
 
 async def test_a_repository_that_became_empty_is_taken_back() -> None:
     async with node(MemoryChain()) as here:
-        here.adverts.indexed(index("r", "aaaa", a="one"))
+        here.adverts.on_indexed(index("r", "aaaa", a="one"))
         await here.until_offered("r@aaaa")
-        here.adverts.indexed(index("r", "bbbb"))
+        here.adverts.on_indexed(index("r", "bbbb"))
         await here.until_offered()
         assert await here.held() == set()
 
@@ -178,12 +178,12 @@ async def test_a_repository_that_became_empty_is_taken_back() -> None:
 @pytest.mark.parametrize("name", ["r" * 300, "host/ä@b", "\udcff"])
 async def test_any_name_fits_into_a_context(name: str) -> None:
     async with node(MemoryChain()) as here:
-        here.adverts.indexed(index(name, "", a="one"))
+        here.adverts.on_indexed(index(name, "", a="one"))
         async with asyncio.timeout(PATIENCE_S):
             await here.publisher.wait_new_head(None)
         [published] = await here.publisher.list_contexts()
         assert len(published.context) <= CONTEXT_BYTES_MAX
-        here.adverts.dropped(name)
+        here.adverts.on_dropped(name)
         await here.until_offered()
 
 
@@ -191,7 +191,7 @@ async def test_after_a_restart_the_chain_goes_on_and_what_is_no_longer_held_is_t
     store = await SqliteChain.open(tmp_path / "chain")
     async with node(store) as here:
         for name in ("kept", "lost", "changed"):
-            here.adverts.indexed(index(name, "aaaa", a=name))
+            here.adverts.on_indexed(index(name, "aaaa", a=name))
         await here.until_offered("changed@aaaa", "kept@aaaa", "lost@aaaa")
         head = here.publisher.head
     await store.close()
@@ -199,8 +199,8 @@ async def test_after_a_restart_the_chain_goes_on_and_what_is_no_longer_held_is_t
     store = await SqliteChain.open(tmp_path / "chain")
     async with node(store) as here:
         assert here.publisher.head == head
-        here.adverts.indexed(index("kept", "aaaa", a="kept"))
-        here.adverts.indexed(index("changed", "bbbb", a="other"))
+        here.adverts.on_indexed(index("kept", "aaaa", a="kept"))
+        here.adverts.on_indexed(index("changed", "bbbb", a="other"))
         await here.until_offered("changed@bbbb", "kept@aaaa", "lost@aaaa")
         here.clock.settled.set()
         await here.until_offered("changed@bbbb", "kept@aaaa")
@@ -211,7 +211,7 @@ async def test_after_a_restart_the_chain_goes_on_and_what_is_no_longer_held_is_t
 async def test_a_node_that_has_moved_says_so() -> None:
     store = MemoryChain()
     async with node(store) as here:
-        here.adverts.indexed(index("r", "aaaa", a="one"))
+        here.adverts.on_indexed(index("r", "aaaa", a="one"))
         await here.until_offered("r@aaaa")
         head = here.publisher.head
     there = ["/ip4/127.0.0.1/tcp/7070/http"]
@@ -238,7 +238,7 @@ class FullDisk(MemoryChain):
 async def test_a_chain_that_cannot_grow_is_tried_again_until_it_can() -> None:
     store = FullDisk()
     async with node(store) as here:
-        here.adverts.indexed(index("r", "aaaa", a="one"))
+        here.adverts.on_indexed(index("r", "aaaa", a="one"))
         await here.until_offered("r@aaaa")
         assert store.refusals == 0
         assert await here.held() == hashes("one")
@@ -247,10 +247,10 @@ async def test_a_chain_that_cannot_grow_is_tried_again_until_it_can() -> None:
 
 async def test_what_is_advertised_and_taken_back_is_counted() -> None:
     async with node(MemoryChain()) as here:
-        here.adverts.indexed(index("r", "aaaa", a="one"))
-        here.adverts.indexed(index("s", "bbbb", a="two"))
+        here.adverts.on_indexed(index("r", "aaaa", a="one"))
+        here.adverts.on_indexed(index("s", "bbbb", a="two"))
         await here.until_offered("r@aaaa", "s@bbbb")
-        here.adverts.dropped("s")
+        here.adverts.on_dropped("s")
         await here.until_offered("r@aaaa")
         async with asyncio.timeout(PATIENCE_S):
             while here.metrics.value(content_publisher.ADS, outcome="removed") != 1:
@@ -263,7 +263,7 @@ async def test_what_is_advertised_and_taken_back_is_counted() -> None:
 async def test_only_the_newest_word_about_a_repository_waits() -> None:
     async with node(MemoryChain()) as here:
         for commit in ("aaaa", "bbbb", "cccc"):
-            here.adverts.indexed(index("r", commit, a=commit))
+            here.adverts.on_indexed(index("r", commit, a=commit))
         await here.until_offered("r@cccc")
         async with reading(here.publisher) as source:
             assert len(await chain(source)) == 1

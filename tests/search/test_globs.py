@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.search.globs import GLOBS_MAX, AnyOf, Choice, translated
+from argosy.search.globs import GLOBS_MAX, AnyOf, GlobList, to_regex
 
 
 @pytest.mark.parametrize(
@@ -28,28 +28,28 @@ from argosy.search.globs import GLOBS_MAX, AnyOf, Choice, translated
     ],
 )  # fmt: skip
 def test_what_a_glob_matches(glob: bytes, path: bytes, matches: bool) -> None:
-    assert AnyOf([translated(glob)])(path) is matches
+    assert AnyOf([to_regex(glob)])(path) is matches
 
 
 @pytest.mark.parametrize("glob", [b"[a", b"[", b"[!", b"{a", b"{a,{b}", b"x" * 2000, b"{" * 100])
 def test_a_broken_glob_is_refused(glob: bytes) -> None:
     with pytest.raises(Invalid):
-        translated(glob)
+        to_regex(glob)
 
 
 def test_later_globs_win_and_some_take_back() -> None:
-    chosen = Choice(("**/*.json", "!test/**", "test/keep.json"))
+    chosen = GlobList(("**/*.json", "!test/**", "test/keep.json"))
     paths = (b"a.json", b"x/a.json", b"test/a.json", b"test/keep.json", b"a.c")
     assert [path for path in paths if chosen(path)] == [b"a.json", b"x/a.json", b"test/keep.json"]
 
 
 def test_no_globs_choose_nothing() -> None:
-    assert not Choice(())(b"a")
+    assert not GlobList(())(b"a")
     assert not AnyOf([])(b"a")
 
 
 def test_a_great_many_globs_are_asked_at_once() -> None:
-    matches = AnyOf(translated(b"folder%d/**/*.x%d" % (number, number)) for number in range(1000))
+    matches = AnyOf(to_regex(b"folder%d/**/*.x%d" % (number, number)) for number in range(1000))
     assert matches(b"folder999/a/b.x999")
     assert not matches(b"folder999/a/b.x998")
 
@@ -58,9 +58,9 @@ def test_more_globs_than_there_may_be_are_refused() -> None:
     with pytest.raises(Invalid, match="use fewer"):
         AnyOf([b"a"] * (GLOBS_MAX + 1))
     with pytest.raises(Invalid, match="use fewer"):
-        Choice(["a"] * (GLOBS_MAX + 1))
+        GlobList(["a"] * (GLOBS_MAX + 1))
 
 
 def test_a_hostile_glob_is_as_quick_as_any() -> None:
-    assert not AnyOf([translated(b"*a" * 200 + b"b")])(b"a" * 3000)
-    assert not AnyOf([translated(b"**/a*/" * 100 + b"b")])(b"a/" * 2000)
+    assert not AnyOf([to_regex(b"*a" * 200 + b"b")])(b"a" * 3000)
+    assert not AnyOf([to_regex(b"**/a*/" * 100 + b"b")])(b"a/" * 2000)

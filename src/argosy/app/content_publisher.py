@@ -41,7 +41,7 @@ from argosy.ipni.publish.contexts import Label, context_of, context_prefix
 from argosy.ipni.publish.head_announcer import AnnounceClient, AnnounceResult, HeadAnnouncer
 from argosy.ipni.publish.http import FOR_EVER, publisher_routes
 from argosy.ipni.publish.publisher import Publisher
-from argosy.search.content_digests import DIGEST_BYTES, Found, Holding, Stopped, holding_of
+from argosy.search.content_digests import DIGEST_BYTES, DigestMatch, HashingStopped, IndexDigests, hash_contents
 from argosy.search.index.index import Index
 from argosy.search.settings import SearchSettings
 
@@ -119,14 +119,14 @@ class ContentPublisher:
         self._queue: dict[str, Index | None] = {}  # by repository; None: its index was dropped
         self._has_work = asyncio.Event()
         self._chain_lock = asyncio.Lock()  # held from the first read of the chain to the end of the change
-        self._holdings: dict[str, Holding] = {}
+        self._holdings: dict[str, IndexDigests] = {}
         self._failures = 0
         self._is_over = False
 
-    def indexed(self, index: Index) -> None:
+    def on_indexed(self, index: Index) -> None:
         self._enqueue(index.repository.name, index)
 
-    def dropped(self, name: str) -> None:
+    def on_dropped(self, name: str) -> None:
         self._holdings.pop(name, None)  # at once, because the index is dropped to free its memory
         self._enqueue(name, None)
 
@@ -135,7 +135,7 @@ class ContentPublisher:
         self._has_work.set()
         self._record_sizes()
 
-    def find(self, digest: bytes) -> Found | None:
+    def find(self, digest: bytes) -> DigestMatch | None:
         """A file of a loaded index, by the sha2-256 of its content. Slow: call it in a thread."""
         for holding in list(self._holdings.values()):
             if (found := holding.find(digest)) is not None:
@@ -176,7 +176,7 @@ class ContentPublisher:
         try:
             async with self._chain_lock:
                 await change()
-        except Stopped:
+        except HashingStopped:
             return True  # superseded by a newer report
         except Exception as error:
             self._failures += 1
@@ -202,7 +202,7 @@ class ContentPublisher:
             _hash_files, index, self._holdings.get(name), lambda: self._is_over or name in self._queue
         )
         if name in self._queue:
-            raise Stopped
+            raise HashingStopped
         self._holdings[name] = holding
         label = Label(name, _commit(index))
         context = _context(label, multihashes)
@@ -240,9 +240,11 @@ class ContentPublisher:
         self._metrics.set(ADVERTISED, len(self._holdings))
 
 
-def _hash_files(index: Index, previous: Holding | None, is_stopped: Callable[[], bool]) -> tuple[Holding, list[bytes]]:
+def _hash_files(
+    index: Index, previous: IndexDigests | None, is_stopped: Callable[[], bool]
+) -> tuple[IndexDigests, list[bytes]]:
     """The digests of an index, and their multihashes, each once and sorted."""
-    holding = holding_of(index, previous, is_stopped)
+    holding = hash_contents(index, previous, is_stopped)
     rows = holding.rows().tobytes()
     return holding, [_MULTIHASH_HEAD + rows[at : at + DIGEST_BYTES] for at in range(0, len(rows), DIGEST_BYTES)]
 

@@ -29,7 +29,7 @@ from argosy.cli.search_sources import IndexSummary, LoadedPaths, index_sources, 
 
 if TYPE_CHECKING:
     from argosy.search.model import Options, Repository, SearchResult
-    from argosy.search.query import Parsed
+    from argosy.search.query import ParsedQuery
 
 FOUND, NOTHING, FAILED = 0, 1, 2
 
@@ -105,20 +105,20 @@ def _run_search(flags: Flags) -> int:
     return result.code
 
 
-def _work(flags: Flags, query: "Parsed", form: OutputFormat, stage: Stage) -> _Result:
+def _work(flags: Flags, query: "ParsedQuery", form: OutputFormat, stage: Stage) -> _Result:
     """The slow part, run in a thread: loads the engine, indexes the paths, runs the query."""
     stage.begin("loading")
     load(stage)
     from argosy.search.index_set import IndexSet
     from argosy.search.model import SearchResult
-    from argosy.search.query.tree import Kind, Type
+    from argosy.search.query.tree import ResultKind, Type
 
     loaded = index_sources(open_sources(flags), flags, stage)
     summary, options = summarize(loaded), to_engine_options(flags, query, form)
     stage.begin("searching")
     index_set = IndexSet(loaded.indexes)
     try:
-        if isinstance(query.query, Type) and query.query.kind is Kind.REPO:
+        if isinstance(query.query, Type) and query.query.kind is ResultKind.REPO:
             repositories = index_set.repositories_now(query.query, stage.cancelled.is_set)
             return _Result(loaded, summary, options, SearchResult(), repositories)
         answer = index_set.search_now(query.query, options, stage.cancelled.is_set)

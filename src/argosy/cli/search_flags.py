@@ -12,7 +12,7 @@ from argosy.cli.completion import complete_path
 
 if TYPE_CHECKING:
     from argosy.search.model import Options
-    from argosy.search.query import Parsed
+    from argosy.search.query import ParsedQuery
     from argosy.search.query.tree import Query
 
 FILES_MAX = 50  # default of --max-files; names and counts are shown for all
@@ -89,7 +89,7 @@ class Flags:
         return self.count or self.files_with_matches
 
 
-def parse_query(flags: Flags) -> "Parsed":
+def parse_query(flags: Flags) -> "ParsedQuery":
     """The query. Options override its `case:`; its `patterntype:` overrides options."""
     from argosy.search.query import PatternType, parse
 
@@ -115,7 +115,7 @@ def _has_symbol_query(query: "Query") -> bool:
             return isinstance(query, Symbol)
 
 
-def to_engine_options(flags: Flags, query: "Parsed", form: OutputFormat) -> "Options":
+def to_engine_options(flags: Flags, query: "ParsedQuery", form: OutputFormat) -> "Options":
     """The limits and the result format of the search."""
     from argosy.search.documents import DOCUMENT_BYTES_MAX
     from argosy.search.model import Form, Options

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from argosy.search.index_set import IndexSet
     from argosy.search.model import FileMatch, Form, LimitHit, Options, Repository, SearchResult, Stats
     from argosy.search.ports import Searcher
-    from argosy.search.query import Parsed, PatternType, QuerySyntaxError, parse
+    from argosy.search.query import ParsedQuery, PatternType, QuerySyntaxError, parse
     from argosy.search.skip_policy import Policy
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "IndexSet",
     "LimitHit",
     "Options",
-    "Parsed",
+    "ParsedQuery",
     "PatternType",
     "Policy",
     "QuerySyntaxError",
@@ -54,7 +54,7 @@ __getattr__, __dir__ = lazy_exports(
         "argosy.search.index.index": ("Index",),
         "argosy.search.model": ("SearchResult", "FileMatch", "Form", "Options", "LimitHit", "Repository", "Stats"),
         "argosy.search.ports": ("Searcher",),
-        "argosy.search.query": ("Parsed", "PatternType", "QuerySyntaxError", "parse"),
+        "argosy.search.query": ("ParsedQuery", "PatternType", "QuerySyntaxError", "parse"),
         "argosy.search.index_set": ("IndexSet",),
         "argosy.search.skip_policy": ("Policy",),
     },

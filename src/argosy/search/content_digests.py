@@ -20,7 +20,7 @@ _INDEXED = tuple(SkipReason).index(SkipReason.NONE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Digests:
+class SegmentDigests:
     """Of one segment: a row for each document, meaningless where its content is not indexed."""
 
     segment: Segment
@@ -28,7 +28,7 @@ class Digests:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DigestMatch:
     """A document that has the content asked for."""
 
     repository: str
@@ -36,10 +36,10 @@ class Found:
     content: bytes
 
 
-class Holding:
+class IndexDigests:
     """What one index holds, by content."""
 
-    def __init__(self, index: Index, digests: Sequence[Digests]) -> None:
+    def __init__(self, index: Index, digests: Sequence[SegmentDigests]) -> None:
         self.index = index
         self.digests = tuple(digests)
 
@@ -53,7 +53,7 @@ class Holding:
         each_once = np.unique(whole.view(f"V{DIGEST_BYTES}"))
         return each_once.view(np.uint8).reshape(-1, DIGEST_BYTES)
 
-    def find(self, digest: bytes) -> Found | None:
+    def find(self, digest: bytes) -> DigestMatch | None:
         """A document with just this content; whole arrays are compared, which takes a millisecond for a million."""
         wanted = np.frombuffer(digest, np.uint64)
         for part, each in zip(self.index.parts, self.digests, strict=True):
@@ -61,32 +61,32 @@ class Holding:
             for document in np.flatnonzero(is_same & _is_live(each.segment, part.branches != 0)).tolist():
                 if each.rows[document].tobytes() == digest:
                     path = each.segment.path(document).decode("utf-8", "surrogateescape")
-                    return Found(self.index.repository.name, path, _content(each.segment, document).tobytes())
+                    return DigestMatch(self.index.repository.name, path, _content(each.segment, document).tobytes())
         return None
 
 
-class Stopped(Exception):
+class HashingStopped(Exception):
     """Nobody wants the digests any more."""
 
 
-def holding_of(
-    index: Index, previous: Holding | None = None, is_stopped: Callable[[], bool] = lambda: False
-) -> Holding:
+def hash_contents(
+    index: Index, previous: IndexDigests | None = None, is_stopped: Callable[[], bool] = lambda: False
+) -> IndexDigests:
     """Hashes what `previous` does not share; raises Stopped soon after `is_stopped` says so."""
     known = {id(each.segment): each for each in previous.digests} if previous else {}
-    return Holding(
+    return IndexDigests(
         index, [known.get(id(part.segment)) or _digests_of(part.segment, is_stopped) for part in index.parts]
     )
 
 
-def _digests_of(segment: Segment, is_stopped: Callable[[], bool]) -> Digests:
+def _digests_of(segment: Segment, is_stopped: Callable[[], bool]) -> SegmentDigests:
     rows = np.zeros((segment.content.documents, DIGEST_BYTES), np.uint8)
     for document in np.flatnonzero(segment.table.skips == _INDEXED).tolist():
         if is_stopped():
-            raise Stopped
+            raise HashingStopped
         # Without a copy, and outside of the interpreter's lock if it is more than a little.
         rows[document] = np.frombuffer(sha256(_content(segment, document).data).digest(), np.uint8)
-    return Digests(segment, freeze(rows))
+    return SegmentDigests(segment, freeze(rows))
 
 
 def _content(segment: Segment, document: int) -> U8:

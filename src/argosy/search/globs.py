@@ -21,7 +21,7 @@ _POSIX_SETS = {
 }  # fmt: skip
 
 
-def translated(glob: bytes, *, with_braces: bool = True) -> bytes:
+def to_regex(glob: bytes, *, with_braces: bool = True) -> bytes:
     """The regular expression of a glob, without anchors."""
     if len(glob) > GLOB_BYTES_MAX:
         raise Invalid(f"a glob of {len(glob)} bytes is longer than {GLOB_BYTES_MAX}: shorten it")
@@ -123,7 +123,7 @@ class AnyOf:
         return any(scanner.is_in(path) for scanner in self._scanners)
 
 
-class Choice:
+class GlobList:
     """A list in which later globs win and `!` takes back: `("**/*.json", "!test/**")`."""
 
     __slots__ = ("_rules",)
@@ -132,7 +132,7 @@ class Choice:
         if len(globs) > GLOBS_MAX:
             raise Invalid(f"{len(globs)} globs are more than {GLOBS_MAX}: use fewer, wider ones")
         rules = [(glob.removeprefix("!"), not glob.startswith("!")) for glob in globs]
-        self._rules = [(AnyOf([translated(glob.encode("utf-8", "surrogateescape"))]), yes) for glob, yes in rules]
+        self._rules = [(AnyOf([to_regex(glob.encode("utf-8", "surrogateescape"))]), yes) for glob, yes in rules]
 
     def __call__(self, path: bytes) -> bool:
         return next((yes for matches, yes in reversed(self._rules) if matches(path)), False)

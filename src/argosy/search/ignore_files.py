@@ -9,7 +9,7 @@ repository, so a line that makes no sense is passed over (as git does) and never
 from collections.abc import Sequence
 
 from argosy.base.errors import Invalid
-from argosy.search.globs import GLOBS_MAX, AnyOf, translated
+from argosy.search.globs import GLOBS_MAX, AnyOf, to_regex
 
 IGNORE_FILES = (b".argosyignore", b".sourcegraph/ignore")
 IGNORE_BYTES_MAX = 1 << 20  # of an ignore file; what stands beyond is not read
@@ -44,7 +44,7 @@ def _of_line(line: bytes) -> bytes | None:
     if _GLOB_CHARACTERS.isdisjoint(line):
         line += b"**"
     try:
-        return translated(line)
+        return to_regex(line)
     except Invalid:
         return None
 
@@ -126,7 +126,7 @@ def _git_rule(line: bytes) -> _Rule | None:
     elif plain.endswith(b"/**"):
         plain += b"/*"  # everything inside, but not the folder itself
     try:
-        pattern = translated(plain, with_braces=False)
+        pattern = to_regex(plain, with_braces=False)
     except Invalid:
         return None
     return _Rule(pattern, is_negated=is_negated, for_folders_only=for_folders_only)

@@ -71,13 +71,15 @@ class IndexSet:
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         """Searches the repositories in `only` that are in the set at the time of the call; None searches all."""
-        indexes, asked = self._tables.only(only), self._clock.now()
+        indexes, requested_at = self._tables.only(only), self._clock.now()
         here = self._search_inline(indexes, query, options)
         if isinstance(here, SearchResult):
             return here
         if here is not None:
             return await self._in_thread(here.finish)
-        return await self._in_thread(lambda is_cancelled: self._search(indexes, query, options, is_cancelled, asked))
+        return await self._in_thread(
+            lambda is_cancelled: self._search(indexes, query, options, is_cancelled, requested_at)
+        )
 
     async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
         indexes = self._tables.only(only)
@@ -96,12 +98,12 @@ class IndexSet:
         query: Query,
         options: Options,
         is_cancelled: Callable[[], bool],
-        asked: float | None = None,
+        requested_at: float | None = None,
     ) -> SearchResult:
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
         began = budget.now()
-        wait_s = 0.0 if asked is None else began - asked
-        return self._collect(indexes, Search(query, options, budget)).answer(began, budget, wait_s)
+        wait_s = 0.0 if requested_at is None else began - requested_at
+        return self._collect(indexes, Search(query, options, budget)).result(began, budget, wait_s)
 
     def _search_inline(
         self, indexes: KernelTables, query: Query, options: Options
@@ -126,7 +128,7 @@ class IndexSet:
             rest.collector.merge(rest.tasks.pop().run())
         answer = None
         if not rest.tasks and self._cpu_s() < began_s + BRIEF_S:
-            answer = rest.collector.answer(rest.began, budget)
+            answer = rest.collector.result(rest.began, budget)
         if budget.limit_hit is LimitHit.CANCELLED:
             return None
         rest.tasks.reverse()
@@ -193,7 +195,7 @@ class _PartialSearch:
     def finish(self, is_cancelled: Callable[[], bool]) -> SearchResult:
         self._stop.is_over = is_cancelled
         self._indexes.run(self.tasks, self.collector)
-        return self.collector.answer(self.began, self._budget)
+        return self.collector.result(self.began, self._budget)
 
 
 def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:

@@ -24,10 +24,10 @@ class Searcher(Protocol):
 class Advertiser(Protocol):
     """Is told what a node has indexed, for others to find it by its content. Both return at once, and never raise."""
 
-    def indexed(self, index: "Index") -> None:
+    def on_indexed(self, index: "Index") -> None:
         """From now on this is what the node holds of the repository, in place of all before."""
         ...
 
-    def dropped(self, name: str) -> None:
+    def on_dropped(self, name: str) -> None:
         """The node no longer holds the repository; it may never have."""
         ...

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from argosy.base.errors import Invalid
 from argosy.search.documents import DOCUMENT_BYTES_MAX, Entry, EntryKind, SkipReason
-from argosy.search.globs import Choice
+from argosy.search.globs import GlobList
 
 SIZE_BYTES_MAX = 2 << 20  # what people write is smaller
 TRIGRAMS_MAX = 20_000  # prose and code of 2 MiB stay far below; base64 and tables of numbers do not
@@ -24,14 +24,14 @@ class Policy:
     size_bytes_max: int = SIZE_BYTES_MAX
     trigrams_max: int = TRIGRAMS_MAX
     large_files: tuple[str, ...] = ()
-    _is_large_file: Choice = field(init=False, repr=False, compare=False)
+    _is_large_file: GlobList = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0 < self.size_bytes_max <= DOCUMENT_BYTES_MAX:
             raise Invalid(f"size_bytes_max must be 1 to {DOCUMENT_BYTES_MAX}, not {self.size_bytes_max}")
         if self.trigrams_max < 1:
             raise Invalid(f"trigrams_max must be at least 1, not {self.trigrams_max}")
-        object.__setattr__(self, "_is_large_file", Choice(self.large_files))
+        object.__setattr__(self, "_is_large_file", GlobList(self.large_files))
 
     def is_let_in(self, path: bytes) -> bool:
         """Whether the limits of size and trigrams do not bind this path."""

@@ -18,11 +18,11 @@ class Told:
     def __init__(self) -> None:
         self.words: list[tuple[str, str]] = []
 
-    def indexed(self, index: Index) -> None:
+    def on_indexed(self, index: Index) -> None:
         [branch] = index.repository.branches
         self.words.append((index.repository.name, branch.version))
 
-    def dropped(self, name: str) -> None:
+    def on_dropped(self, name: str) -> None:
         self.words.append((name, "dropped"))
 
 

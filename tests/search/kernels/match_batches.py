@@ -14,7 +14,7 @@ from argosy.search.kernels.encode_chunks import encode_chunks
 from argosy.search.kernels.encode_lines import encode_lines
 from argosy.search.kernels.line_numbers import places_in_documents
 from argosy.search.kernels.spans import score_matches
-from argosy.search.match.chunk_matches import DocumentView, Match, chunks, lines, match_of
+from argosy.search.match.chunk_matches import DocumentView, LocatedMatch, chunks, lines, match_of
 from argosy.search.match.file_matches import KIND_EDGES, KIND_TEXT, symbol_info
 from argosy.search.model import Chunk, Form, Line, Options
 from argosy.search.symbols.kinds import KINDS
@@ -125,7 +125,7 @@ class Matches:
     def in_lines(self) -> dict[str, tuple[Line, ...]]:
         return {path: lines(told, matches, self.options) for path, told, matches in self._by_document()}
 
-    def _by_document(self) -> Iterator[tuple[str, DocumentView, list[Match]]]:
+    def _by_document(self) -> Iterator[tuple[str, DocumentView, list[LocatedMatch]]]:
         columns = (self.starts, self.ends, self.points, self.symbols, self.rows)
         matches = [match_of(row) for row in np.column_stack(columns).tolist()]
         for path, document, (low, high) in zip(self.paths, self.documents, pairwise(self.firsts.tolist()), strict=True):

@@ -2,14 +2,14 @@
 
 import pytest
 
-from argosy.search.match.chunk_matches import Columns, Match, characters, excerpts, window
+from argosy.search.match.chunk_matches import Columns, LocatedMatch, characters, excerpts, window
 
 
-def match(top: int, bottom: int, *, is_long: bool = False) -> Match:
-    return Match(top, bottom, top=top, bottom=bottom, is_long=int(is_long))
+def match(top: int, bottom: int, *, is_long: bool = False) -> LocatedMatch:
+    return LocatedMatch(top, bottom, top=top, bottom=bottom, is_long=int(is_long))
 
 
-def bounds(*matches: Match) -> list[tuple[int, int, int]]:
+def bounds(*matches: LocatedMatch) -> list[tuple[int, int, int]]:
     return [(each.start, each.end, len(each.matches)) for each in excerpts(matches)]
 
 

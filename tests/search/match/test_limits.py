@@ -5,7 +5,7 @@ import pytest
 from argosy.search.index.index import Index
 from argosy.search.match import Budget
 from argosy.search.model import Form, LimitHit, Options
-from argosy.search.query.tree import And, Const, Kind, Not, Query, Regexp, Substring, Type
+from argosy.search.query.tree import And, Const, Not, Query, Regexp, ResultKind, Substring, Type
 from tests.search.match.search_calls import Looks, ask, ask_all, built, cancelled_by, tree_of, unbounded
 
 FILES = 12
@@ -148,7 +148,7 @@ QUERIES: list[Query] = [
     tree_of("-(type:repo nowhere) other"),
     tree_of("-(type:repo needle) other"),
     And((Substring("needle"), Not(Regexp("other [5-9]")))),
-    Type(Kind.FILE_NAME, Substring("needle")),
+    Type(ResultKind.FILE_NAME, Substring("needle")),
     Const(True),
 ]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from argosy.search.arrays import freeze
-from argosy.search.index import kernel_tables as rolls
+from argosy.search.index import kernel_tables as kernel_tables
 from argosy.search.index.index import Index, Part
 from argosy.search.index.kernel_tables import KernelTables
 from argosy.search.index_set import IndexSet
@@ -133,10 +133,14 @@ def test_a_part_in_two_indexes_ranks_as_each_of_them_does() -> None:
     more = built({"c.py": b"needle"})
     new = Index(structs.replace(old.repository, rank=7), (*more.parts, *old.parts))
     before = KernelTables([old])
-    assert before.scores.shape[0] == 1
+    assert before.score_rows.shape[0] == 1
     taken_over = KernelTables([new], before)
-    assert taken_over.scores[:, -3:].tolist() == KernelTables([new]).scores[:, -3:].tolist() == [[0, 3, 7], [1, 3, 7]]
-    assert taken_over.choices[1].tolist() == before.choices[0].tolist()
+    assert (
+        taken_over.score_rows[:, -3:].tolist()
+        == KernelTables([new]).score_rows[:, -3:].tolist()
+        == [[0, 3, 7], [1, 3, 7]]
+    )
+    assert taken_over.candidate_rows[1].tolist() == before.candidate_rows[0].tolist()
     shelf = IndexSet([old], threads=1)
     shelf.search_now(tree_of("needle"), Options())
     shelf.put(new)
@@ -145,9 +149,9 @@ def test_a_part_in_two_indexes_ranks_as_each_of_them_does() -> None:
 
 
 @pytest.mark.parametrize("text", ["needle", "needle other", "need.e"])
-def test_between_two_turns_a_bound_is_looked_at(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_are_checked_between_two_slices(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every index is a turn of its own: with each look at the flag, one more of them was reached."""
-    monkeypatch.setattr(rolls, "TURN_BLOCKS", 1)
+    monkeypatch.setattr(kernel_tables, "SLICE_BLOCKS", 1)
     indexes = [built({"a": b"needle other", "b": b"needle"}, f"repo{i}") for i in range(4)]
     shelf, whole = IndexSet(indexes, threads=1), Looks()
     complete = shelf.search_now(tree_of(text), Options(wall_time_s=0.0), whole)

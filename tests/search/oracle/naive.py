@@ -16,21 +16,21 @@ from argosy.search.query.tree import (
     Alias,
     And,
     Boost,
-    Branch,
     BranchesRepos,
     Const,
     FileNameSet,
     Flag,
-    Kind,
     Language,
     Meta,
     Not,
+    OnBranch,
     Or,
     Query,
     Regexp,
     Repo,
     RepoIds,
     RepoSet,
+    ResultKind,
     Scope,
     Substring,
     Symbol,
@@ -79,7 +79,7 @@ class Found:
 def search(corpus: Corpus, query: Query) -> list[Found]:
     """Every document the query selects, in the order they are kept. The kind of a whole query is how it is shown."""
     child = query.child if isinstance(query, Type) else query
-    names_only = isinstance(query, Type) and query.kind is Kind.FILE_NAME
+    names_only = isinstance(query, Type) and query.kind is ResultKind.FILE_NAME
     left = told(child, corpus)
     there = [document for document in corpus.documents if document.branches]
     return [
@@ -115,7 +115,7 @@ def holds(query: Query, corpus: Corpus, document: Document) -> bool:
             return not holds(child, corpus, document)
         case Boost(child, _):
             return holds(child, corpus, document)
-        case Type(Kind.REPO, child):
+        case Type(ResultKind.REPO, child):
             return any(holds(child, corpus, other) for other in corpus.documents if other.branches)
         case Type(_, child):
             return holds(child, corpus, document)
@@ -123,7 +123,7 @@ def holds(query: Query, corpus: Corpus, document: Document) -> bool:
             return name is not None and name == document.language
         case FileNameSet(names):
             return document.path in {name.encode("utf-8", "surrogateescape") for name in names}
-        case Branch():
+        case OnBranch():
             return bool(document.branches & branch_mask(query, corpus.repository))
         case BranchesRepos():
             return any(holds(branch, corpus, document) for branch in meant(query, corpus.repository))
@@ -150,7 +150,7 @@ def holds_for_repository(query: Query, repository: Repository) -> bool:
     raise AssertionError(f"no such query: {query}")
 
 
-def branch_mask(branch: Branch, repository: Repository) -> int:
+def branch_mask(branch: OnBranch, repository: Repository) -> int:
     """The branches that are meant, as bits."""
     if branch.name == "HEAD":
         return 1
@@ -159,9 +159,9 @@ def branch_mask(branch: Branch, repository: Repository) -> int:
     return sum(1 << position for position, is_wanted in enumerate(wanted) if is_wanted)
 
 
-def meant(query: BranchesRepos, repository: Repository) -> list[Branch]:
+def meant(query: BranchesRepos, repository: Repository) -> list[OnBranch]:
     """The very branches of this repository that are asked for."""
-    return [Branch(name, is_exact=True) for name, ids in query.pairs if repository.id in ids]
+    return [OnBranch(name, is_exact=True) for name, ids in query.pairs if repository.id in ids]
 
 
 def told(query: Query, corpus: Corpus) -> Query:
@@ -185,13 +185,13 @@ def told(query: Query, corpus: Corpus) -> Query:
         case Boost(child, factor):
             left = told(child, corpus)
             return left if isinstance(left, Const) else Boost(left, factor)
-        case Type(Kind.FILE_MATCH | Kind.FILE_NAME, child):
+        case Type(ResultKind.FILE_MATCH | ResultKind.FILE_NAME, child):
             return told(child, corpus)
-        case Type(Kind.REPO, child):
+        case Type(ResultKind.REPO, child):
             return Const(any(holds(child, corpus, document) for document in corpus.documents if document.branches))
         case BranchesRepos():
             return joined(Or, [told(branch, corpus) for branch in meant(query, corpus.repository)], neutral=False)
-        case Branch():
+        case OnBranch():
             mask = branch_mask(query, corpus.repository)
             return Const(mask != 0) if mask in (0, (1 << len(corpus.repository.branches)) - 1) else query
         case Language(None):

@@ -14,21 +14,21 @@ from argosy.search.query.tree import (
     Alias,
     And,
     Boost,
-    Branch,
     BranchesRepos,
     Const,
     FileNameSet,
     Flag,
-    Kind,
     Language,
     Meta,
     Not,
+    OnBranch,
     Or,
     Query,
     Regexp,
     Repo,
     RepoIds,
     RepoSet,
+    ResultKind,
     Scope,
     Substring,
     Symbol,
@@ -37,7 +37,7 @@ from argosy.search.query.tree import (
 from tests.search.oracle.corpora import BRANCH_NAMES, FLAGS, LETTERS, MARKS, REPOSITORY_NAMES, WORDS, Checkout, is_rare
 
 DEPTH_MAX = 4
-INNER_KINDS = [Kind.FILE_MATCH, Kind.REPO]
+INNER_KINDS = [ResultKind.FILE_MATCH, ResultKind.REPO]
 SCOPES = [Scope.ANY, Scope.ANY, Scope.CONTENT, Scope.CONTENT, Scope.FILE_NAME]
 LENGTHS = [1, 2, 3, 3, 4, 5, 8, 20, OVERLAP_BYTES - 1, OVERLAP_BYTES + 2, 2 * OVERLAP_BYTES]
 SEAMS = [LONG_LINE_BYTES, BLOCK_BYTES, 2 * BLOCK_BYTES, 3 * BLOCK_BYTES]
@@ -157,7 +157,7 @@ def document_fact(random: Random, checkout: Checkout) -> Query:
         case 0:
             return Language(random.choice(["Python", "Go", "C", "Text", "Markdown", None]))
         case 1:
-            return Branch(random.choice([*BRANCH_NAMES, "HEAD", "mai", "-", "nowhere"]), is_rare(random, 2))
+            return OnBranch(random.choice([*BRANCH_NAMES, "HEAD", "mai", "-", "nowhere"]), is_rare(random, 2))
         case 2:
             ids = [frozenset(random.choice([[], [1], [2], [1, 2]])) for _ in range(random.randrange(3))]
             return BranchesRepos(tuple((random.choice([*BRANCH_NAMES, "HEAD"]), some) for some in ids))

@@ -6,7 +6,7 @@ from random import Random
 from msgspec import structs
 
 from argosy.search.model import Form, Options
-from argosy.search.query.tree import Kind, Query, Type
+from argosy.search.query.tree import Query, ResultKind, Type
 from tests.search.oracle import queries
 from tests.search.oracle.corpora import Checkout, checkout
 from tests.search.oracle.effort import asked
@@ -84,7 +84,7 @@ def test_lines_hold_the_pieces_of_matches_that_lie_in_them(random: Random) -> No
 @asked(15)
 def test_a_query_for_file_names_shows_nothing_else(random: Random) -> None:
     case = checkout(random)
-    check_queries(case, [Type(Kind.FILE_NAME, query) for query in drawn(random, case, queries.plain_query)])
+    check_queries(case, [Type(ResultKind.FILE_NAME, query) for query in drawn(random, case, queries.plain_query)])
 
 
 @asked(10)

@@ -10,20 +10,20 @@ from argosy.search.query.tree import (
     Alias,
     And,
     Boost,
-    Branch,
     BranchesRepos,
     FileNameSet,
     Flag,
-    Kind,
     Language,
     Meta,
     Not,
+    OnBranch,
     Or,
     Query,
     Regexp,
     Repo,
     RepoIds,
     RepoSet,
+    ResultKind,
     Scope,
     Substring,
     Symbol,
@@ -105,7 +105,7 @@ def test_content_matches_suppress_those_of_the_name() -> None:
 def test_a_document_selected_by_filters_alone_shows_its_whole_name() -> None:
     assert search(CORPUS, Language("Go"))[0].spans == (Span(0, 6, is_name=True),)
     assert search(CORPUS, Regexp("x*"))[1].spans == (Span(0, 6, is_name=True),)
-    assert search(CORPUS, Type(Kind.FILE_NAME, FOO))[0].spans == (Span(0, 10, is_name=True),)
+    assert search(CORPUS, Type(ResultKind.FILE_NAME, FOO))[0].spans == (Span(0, 10, is_name=True),)
 
 
 def test_only_what_is_true_and_not_denied_adds_matches() -> None:
@@ -143,14 +143,14 @@ def test_symbols_are_matched_by_their_names_alone() -> None:
 
 def test_boost_and_type_file_match_change_no_selection() -> None:
     assert search(CORPUS, Boost(FOO, 20.0)) == search(CORPUS, FOO)
-    assert search(CORPUS, Type(Kind.FILE_MATCH, FOO)) == search(CORPUS, FOO)
+    assert search(CORPUS, Type(ResultKind.FILE_MATCH, FOO)) == search(CORPUS, FOO)
 
 
 def test_type_repo_inside_asks_for_any_document_of_the_repository() -> None:
-    has_go = Type(Kind.REPO, Language("Go"))
+    has_go = Type(ResultKind.REPO, Language("Go"))
     assert names(And((has_go, Substring("bar")))) == [b"src/one.py"]
     assert names(Not(has_go)) == []
-    assert names(Not(Type(Kind.REPO, FileNameSet(frozenset({"foo/gone.txt"}))))) == names(TRUE)
+    assert names(Not(Type(ResultKind.REPO, FileNameSet(frozenset({"foo/gone.txt"}))))) == names(TRUE)
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ def test_a_false_fact_about_the_repository_selects_nothing(query: Query) -> None
 @pytest.mark.parametrize(
     ("query", "paths"),
     [
-        (Branch("HEAD"), [b"src/one.py", b"two.go", b"latin.txt"]),
-        (Branch("main"), [b"src/one.py", b"two.go", b"latin.txt"]),
-        (Branch("next"), [b"two.go"]),
-        (Branch("main-", is_exact=True), []),
-        (Branch("HEADLESS", is_exact=True), [b"foo/skipped.bin", b"odd.txt"]),
+        (OnBranch("HEAD"), [b"src/one.py", b"two.go", b"latin.txt"]),
+        (OnBranch("main"), [b"src/one.py", b"two.go", b"latin.txt"]),
+        (OnBranch("next"), [b"two.go"]),
+        (OnBranch("main-", is_exact=True), []),
+        (OnBranch("HEADLESS", is_exact=True), [b"foo/skipped.bin", b"odd.txt"]),
         (BranchesRepos((("main-next", frozenset({7})), ("HEADLESS", frozenset({8})))), [b"two.go"]),
     ],
 )

@@ -3,7 +3,20 @@
 import pytest
 
 from argosy.search.model import Branch, Repository
-from argosy.search.query.tree import FALSE, And, Kind, Not, Or, Query, Regexp, RepoIds, Scope, Substring, Symbol, Type
+from argosy.search.query.tree import (
+    FALSE,
+    And,
+    Not,
+    Or,
+    Query,
+    Regexp,
+    RepoIds,
+    ResultKind,
+    Scope,
+    Substring,
+    Symbol,
+    Type,
+)
 from tests.search.oracle.corpora import Checkout, File
 from tests.search.oracle.engine import check_query
 
@@ -31,11 +44,11 @@ def exact(pattern: str, scope: Scope = Scope.CONTENT) -> Regexp:
         (Not(exact("x*")), [b"a", b""]),
         (Symbol(exact("^")), [b"def foo():\n", b"foo"]),
         # What the repository decides leaves the rest of the query as it is.
-        (And((RepoIds(frozenset({1})), Type(Kind.REPO, FOO))), [b"foo", b"bar"]),
-        (Or((FALSE, Type(Kind.REPO, FOO))), [b"foo", b"bar"]),
-        (Not(Not(Type(Kind.REPO, FOO))), [b"foo", b"bar"]),
-        (And((Type(Kind.REPO, And((Type(Kind.REPO, FOO), BAR))), BAR)), [b"foo", b"bar"]),
-        (Type(Kind.FILE_NAME, And((Type(Kind.REPO, FOO), BAR))), [b"foo", b"bar"]),
+        (And((RepoIds(frozenset({1})), Type(ResultKind.REPO, FOO))), [b"foo", b"bar"]),
+        (Or((FALSE, Type(ResultKind.REPO, FOO))), [b"foo", b"bar"]),
+        (Not(Not(Type(ResultKind.REPO, FOO))), [b"foo", b"bar"]),
+        (And((Type(ResultKind.REPO, And((Type(ResultKind.REPO, FOO), BAR))), BAR)), [b"foo", b"bar"]),
+        (Type(ResultKind.FILE_NAME, And((Type(ResultKind.REPO, FOO), BAR))), [b"foo", b"bar"]),
         # To a document that is not UTF-8 every byte is a character, also those of a pattern.
         (exact("[éп]"), ["é".encode() + b"\xff", b"\xd0"]),
         (exact(r"\x{e9}"), ["é".encode() + b"\xff", b"\xe9"]),

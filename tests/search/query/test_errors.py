@@ -6,26 +6,26 @@ from argosy.search.query.lex import SHOWN_CHARACTERS_MAX, QuerySyntaxError
 
 def test_the_caret_stands_under_the_place() -> None:
     error = QuerySyntaxError("'or' has nothing on its right", text="abc or", position=4)
-    assert error.pointed() == "abc or\n    ^"
+    assert error.excerpt() == "abc or\n    ^"
     assert str(error) == "'or' has nothing on its right, at column 5"
     assert isinstance(error, Invalid)
 
 
 def test_the_caret_can_stand_behind_the_end() -> None:
-    assert QuerySyntaxError("more", text="sym:", position=4).pointed() == "sym:\n    ^"
+    assert QuerySyntaxError("more", text="sym:", position=4).excerpt() == "sym:\n    ^"
 
 
 def test_what_would_move_the_caret_is_shown_as_a_blank() -> None:
     error = QuerySyntaxError("no", text="a\tb\n\x1b[31mc\ud800)", position=11)
-    assert error.pointed() == "a b  [31mc )\n" + " " * 11 + "^"
+    assert error.excerpt() == "a b  [31mc )\n" + " " * 11 + "^"
 
 
 def test_of_a_long_query_only_the_surroundings_are_shown() -> None:
     error = QuerySyntaxError("no", text="x" * 500 + ")" + "y" * 500, position=500)
-    line, caret = error.pointed().split("\n")
+    line, caret = error.excerpt().split("\n")
     assert len(line) == SHOWN_CHARACTERS_MAX
     assert line[caret.index("^")] == ")"
 
 
 def test_the_caret_stands_beneath_its_place_whatever_the_letters_are_wide() -> None:
-    assert QuerySyntaxError("no", text="日本 e\u0301 (x", position=6).pointed().endswith("\n" + " " * 7 + "^")
+    assert QuerySyntaxError("no", text="日本 e\u0301 (x", position=6).excerpt().endswith("\n" + " " * 7 + "^")

@@ -16,20 +16,20 @@ from argosy.search.query.tree import (
     Alias,
     And,
     Boost,
-    Branch,
     BranchesRepos,
     FileNameSet,
     Flag,
-    Kind,
     Language,
     Meta,
     Not,
+    OnBranch,
     Or,
     Query,
     Regexp,
     Repo,
     RepoIds,
     RepoSet,
+    ResultKind,
     Scope,
     Substring,
     Symbol,
@@ -74,8 +74,8 @@ REGEXES = [
         (both(text("a"), either(text("b"), text("c"))), "a (b or c)"),
         (either(both(text("a"), text("b")), text("c")), "a b or c"),
         (no(both(text("a"), no(text("b")))), "-(a -b)"),
-        (both(Type(Kind.REPO, text("a")), text("b")), "(type:repo a) b"),
-        (Type(Kind.FILE_NAME, either(text("a"), text("b"))), "type:filename a or b"),
+        (both(Type(ResultKind.REPO, text("a")), text("b")), "(type:repo a) b"),
+        (Type(ResultKind.FILE_NAME, either(text("a"), text("b"))), "type:filename a or b"),
         (text("abc", cased=True), "abc case:yes"),
         (either(text("Abc"), text("x")), "Abc or x case:no"),
         (both(text("a", cased=True), text("b")), "(a case:yes) b"),
@@ -96,7 +96,7 @@ def test_a_tree_is_shown_as_one_would_type_it(query: Query, shown: str) -> None:
         (RepoSet(frozenset({"b", "a c"})), '<repos "a c" b>'),
         (RepoIds(frozenset(range(100, 112))), "<repo ids 100 101 102 103 104 105 106 107 108 109 and 2 more>"),
         (FileNameSet(frozenset({"x"})), "<files x>"),
-        (Branch("main", is_exact=True), "<branch exactly main>"),
+        (OnBranch("main", is_exact=True), "<branch exactly main>"),
         (
             BranchesRepos((("main", frozenset({2, 1})), ("dev", frozenset({3})))),
             "<branch main of repo ids 1 2; branch dev of repo ids 3>",
@@ -124,7 +124,7 @@ leaves = (
     | st.sampled_from([None, *LANGUAGES]).map(Language)
     | st.sampled_from(REGEXES).map(Repo)
     | texts.map(Alias)
-    | texts.map(Branch)
+    | texts.map(OnBranch)
     | st.builds(Flag, st.sampled_from(["archived", "fork", "public"]), st.booleans())
     | st.builds(Meta, texts, st.sampled_from(["", *REGEXES]))
     | st.sampled_from([TRUE, FALSE])
@@ -133,7 +133,7 @@ leaves = (
 
 def grown(children: st.SearchStrategy[Query]) -> st.SearchStrategy[Query]:
     lists = st.lists(children, min_size=2, max_size=4).map(tuple)
-    return lists.map(And) | lists.map(Or) | children.map(Not) | st.builds(Type, st.sampled_from(Kind), children)
+    return lists.map(And) | lists.map(Or) | children.map(Not) | st.builds(Type, st.sampled_from(ResultKind), children)
 
 
 trees = st.recursive(leaves, grown, max_leaves=12).map(simplify)

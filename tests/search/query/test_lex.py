@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.search.query.fields import Field
-from argosy.search.query.lex import NESTING_MAX, PatternType, QuerySyntaxError, lex, wanted_pattern_type
+from argosy.search.query.lex import NESTING_MAX, PatternType, QuerySyntaxError, declared_pattern_type, lex
 
 
 def shown(query: str, pattern_type: PatternType = PatternType.REGEX) -> list[str]:
@@ -160,4 +160,4 @@ def test_groups_are_nested_so_deep_and_no_deeper() -> None:
     ],
 )
 def test_the_pattern_type_is_found_before_anything_else(query: str, value: str | None) -> None:
-    assert wanted_pattern_type(query) == value
+    assert declared_pattern_type(query) == value

@@ -6,18 +6,18 @@ from hypothesis import strategies as st
 
 from argosy.search.query.format import format_query
 from argosy.search.query.lex import MESSAGE_CHARACTERS_MAX, PatternType, QuerySyntaxError
-from argosy.search.query.parse import ATOMS_MAX, COUNT_ALL, QUERY_CHARACTERS_MAX, Parsed, parse
+from argosy.search.query.parse import ATOMS_MAX, COUNT_ALL, QUERY_CHARACTERS_MAX, ParsedQuery, parse
 from argosy.search.query.tree import (
     FALSE,
     TRUE,
     Alias,
-    Branch,
     Flag,
-    Kind,
     Language,
     Meta,
+    OnBranch,
     Query,
     Repo,
+    ResultKind,
     Scope,
     Symbol,
     Type,
@@ -43,7 +43,7 @@ CONFORMANCE: list[tuple[str, Query]] = [
     ("-abc", no(text("abc"))),
     ("abccase:yes", text("abccase:yes")),
     ("file:abc", name("abc")),
-    ("branch:pqr", Branch("pqr")),
+    ("branch:pqr", OnBranch("pqr")),
     ("((x|y) )", regex("(x|y)")),
     ("archived:yes", Flag("archived", True)),
     ("archived:no", Flag("archived", False)),
@@ -77,10 +77,10 @@ CONFORMANCE: list[tuple[str, Query]] = [
     ("abc -f:def case:yes", both(text("abc", cased=True), no(name("def", cased=True)))),
     ("(foo case:yes) bar", both(text("foo", cased=True), text("bar"))),
     ("case:yes (foo case:no) bar", both(text("foo"), text("bar", cased=True))),
-    ("type:repo abc", Type(Kind.REPO, text("abc"))),
-    ("type:file abc def", Type(Kind.FILE_NAME, both(text("abc"), text("def")))),
-    ("type:repo foo or bar", Type(Kind.REPO, either(text("foo"), text("bar")))),
-    ("(type:repo abc) def", both(Type(Kind.REPO, text("abc")), text("def"))),
+    ("type:repo abc", Type(ResultKind.REPO, text("abc"))),
+    ("type:file abc def", Type(ResultKind.FILE_NAME, both(text("abc"), text("def")))),
+    ("type:repo foo or bar", Type(ResultKind.REPO, either(text("foo"), text("bar")))),
+    ("(type:repo abc) def", both(Type(ResultKind.REPO, text("abc")), text("def"))),
     ("meta.license:Apache-.*", Meta("license", "Apache-.*")),
     ("", TRUE),
 ]
@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(query: str, position: int
         (r"foo\S\W\D\B\pL", regex(r"foo\S\W\D\B\pL")),
         ("[A-Z]oo", regex("[A-Z]oo", cased=True)),
         ("File:Abc LANG:PYTHON Lang:py", both(name("Abc", cased=True), Language("Python"), Language("Python"))),
-        ("Case:YES abc TYPE:Repo", Type(Kind.REPO, text("abc", cased=True))),
+        ("Case:YES abc TYPE:Repo", Type(ResultKind.REPO, text("abc", cased=True))),
         ("a OR b AND c", either(text("a"), both(text("b"), text("c")))),
         ("case:yes AND a AND lang:go", both(text("a", cased=True), Language("Go"))),
         ("NOT NULL", both(text("NOT", cased=True), text("NULL", cased=True))),
@@ -206,12 +206,12 @@ def test_what_is_plainly_wrong_in_zoekt_is_mended(query: str, tree: Query) -> No
         ('meta."my team":x', Meta("my team", "x")),
         ("meta.x:", Meta("x", "")),
         ("alias:Payments", Alias("Payments")),
-        (r"branch:a\.b", Branch(r"a\.b")),
-        ("type:repo", Type(Kind.REPO, TRUE)),
-        ('(type:repo "")', Type(Kind.REPO, TRUE)),
+        (r"branch:a\.b", OnBranch(r"a\.b")),
+        ("type:repo", Type(ResultKind.REPO, TRUE)),
+        ('(type:repo "")', Type(ResultKind.REPO, TRUE)),
         ("(type:repo ) a", text("a")),
-        ("type:repo type:file a", Type(Kind.FILE_NAME, text("a"))),
-        ("type:repo (type:file a)", Type(Kind.REPO, Type(Kind.FILE_NAME, text("a")))),
+        ("type:repo type:file a", Type(ResultKind.FILE_NAME, text("a"))),
+        ("type:repo (type:file a)", Type(ResultKind.REPO, Type(ResultKind.FILE_NAME, text("a")))),
         ("case:yes ((a b) c) case:no", both(text("a"), text("b"), text("c"))),
         ("case:yes ((a b) or sym:c)", either(
             both(text("a", cased=True), text("b", cased=True)), Symbol(text("c", cased=True)))),
@@ -269,7 +269,7 @@ def test_a_query_may_be_as_large_as_is_said() -> None:
     assert parse("a " * ATOMS_MAX).query == both(*[text("a")] * ATOMS_MAX)
 
 
-def outcome(query: str) -> Parsed | QuerySyntaxError:
+def outcome(query: str) -> ParsedQuery | QuerySyntaxError:
     try:
         return parse(query)
     except QuerySyntaxError as error:
@@ -288,7 +288,7 @@ def outcome(query: str) -> Parsed | QuerySyntaxError:
 def test_a_long_row_of_marks_is_read_or_refused(opening: str, closing: str, row: int) -> None:
     query = (opening * row + "x" + closing * row)[:QUERY_CHARACTERS_MAX]
     found = outcome(query)
-    if isinstance(found, Parsed):
+    if isinstance(found, ParsedQuery):
         assert parse(format_query(found.query)).query == found.query
     else:
         assert found.text == query
@@ -306,7 +306,7 @@ def test_any_text_is_read_or_refused(query: str) -> None:
     found = outcome(query)
     if isinstance(found, QuerySyntaxError):
         assert found.text == query
-        assert found.pointed().count("\n") == 1
+        assert found.excerpt().count("\n") == 1
     else:
         assert parse(query) == found
 
@@ -318,11 +318,11 @@ PLAIN = r'(content:|c:)?([A-Za-z0-9_]{1,9}|"[A-Za-z0-9_ ]{1,9}")'
 def test_a_plain_word_is_what_it_is_among_blanks(word: str, pattern_type: PatternType) -> None:
     """Read at one glance it is the same as by all the rules."""
     try:
-        among_blanks: Parsed | str = parse(f"{word} ", pattern_type=pattern_type)
+        among_blanks: ParsedQuery | str = parse(f"{word} ", pattern_type=pattern_type)
     except QuerySyntaxError as error:
         among_blanks = str(error)
     try:
-        alone: Parsed | str = parse(word, pattern_type=pattern_type)
+        alone: ParsedQuery | str = parse(word, pattern_type=pattern_type)
     except QuerySyntaxError as error:
         alone = str(error)
     assert alone == among_blanks

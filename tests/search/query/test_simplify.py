@@ -14,19 +14,19 @@ from argosy.search.query.tree import (
     Alias,
     And,
     Boost,
-    Branch,
     BranchesRepos,
     FileNameSet,
     Flag,
-    Kind,
     Language,
     Meta,
     Not,
+    OnBranch,
     Or,
     Query,
     Repo,
     RepoIds,
     RepoSet,
+    ResultKind,
     Substring,
     Symbol,
     Type,
@@ -70,13 +70,13 @@ EVERYTHING_OF_A_FILE: list[Query] = [
         (no(TRUE), FALSE),
         (no(both(A, no(no(B)))), no(both(A, B))),
         (both(B, A, B), both(B, A, B)),
-        (Type(Kind.FILE_MATCH, both(A)), A),
-        (Type(Kind.REPO, FALSE), FALSE),
-        (Type(Kind.REPO, TRUE), Type(Kind.REPO, TRUE)),
-        (both(Type(Kind.REPO, TRUE)), Type(Kind.REPO, TRUE)),
-        (both(Type(Kind.REPO, TRUE), A), A),
-        (no(Type(Kind.REPO, TRUE)), FALSE),
-        (Type(Kind.REPO, Type(Kind.FILE_NAME, TRUE)), Type(Kind.REPO, TRUE)),
+        (Type(ResultKind.FILE_MATCH, both(A)), A),
+        (Type(ResultKind.REPO, FALSE), FALSE),
+        (Type(ResultKind.REPO, TRUE), Type(ResultKind.REPO, TRUE)),
+        (both(Type(ResultKind.REPO, TRUE)), Type(ResultKind.REPO, TRUE)),
+        (both(Type(ResultKind.REPO, TRUE), A), A),
+        (no(Type(ResultKind.REPO, TRUE)), FALSE),
+        (Type(ResultKind.REPO, Type(ResultKind.FILE_NAME, TRUE)), Type(ResultKind.REPO, TRUE)),
         (Boost(both(A), 2.0), Boost(A, 2.0)),
         (Boost(TRUE, 2.0), TRUE),
         (both(Boost(both(A, B), 2.0), C), both(Boost(both(A, B), 2.0), C)),
@@ -88,7 +88,7 @@ def test_what_says_nothing_goes(query: Query, simple: Query) -> None:
 
 
 leaves = st.sampled_from(
-    [TRUE, FALSE, A, B, Repo("argo"), Repo("x"), Flag("archived", True), Branch("main"), Branch("x")]
+    [TRUE, FALSE, A, B, Repo("argo"), Repo("x"), Flag("archived", True), OnBranch("main"), OnBranch("x")]
 )
 
 
@@ -98,7 +98,7 @@ def grown(children: st.SearchStrategy[Query]) -> st.SearchStrategy[Query]:
         lists.map(And)
         | lists.map(Or)
         | children.map(Not)
-        | st.builds(Type, st.sampled_from(Kind), children)
+        | st.builds(Type, st.sampled_from(ResultKind), children)
         | st.builds(Boost, children, st.just(2.0))
     )
 
@@ -127,7 +127,7 @@ def is_simple(query: Query) -> bool:
         case Not(child):
             return not isinstance(child, Not) and child not in (TRUE, FALSE) and is_simple(child)
         case Type(kind, child):
-            return kind is not Kind.FILE_MATCH and child != FALSE and is_simple(child)
+            return kind is not ResultKind.FILE_MATCH and child != FALSE and is_simple(child)
     return True
 
 
@@ -136,10 +136,10 @@ def test_the_simple_tree_asks_the_same(query: Query, a: bool, b: bool) -> None:
     known: dict[Query, bool] = {TRUE: True, FALSE: False, A: a, B: b}
     facts: dict[Query, bool] = known | {Repo("argo"): True, Repo("x"): False, Flag("archived", True): True}
     for on_main in (True, False):
-        facts |= {Branch("main"): on_main, Branch("x"): False}
+        facts |= {OnBranch("main"): on_main, OnBranch("x"): False}
         assert holds(simplify(query), facts) == holds(query, facts)
         left = for_repository(query, ARGO)
-        assert holds(left, known | {Branch("main"): on_main}) == holds(query, facts)
+        assert holds(left, known | {OnBranch("main"): on_main}) == holds(query, facts)
 
 
 @given(trees)
@@ -172,8 +172,8 @@ def test_a_simple_tree_is_simple_and_stays(query: Query) -> None:
         (Meta("empty", ""), True),
         (Meta("none", ""), False),
         (Language(None), False),
-        (Branch("dev"), False),
-        (Branch(""), True),
+        (OnBranch("dev"), False),
+        (OnBranch(""), True),
         (BranchesRepos((("main", frozenset({8})),)), False),
         (BranchesRepos((("dev", frozenset({7})),)), False),
         (BranchesRepos(()), False),
@@ -192,18 +192,18 @@ def test_what_is_asked_of_a_file_is_left_alone(leaf: Query) -> None:
 @pytest.mark.parametrize(
     ("query", "left"),
     [
-        (Branch("main"), Branch("main")),
-        (Branch("release"), Branch("release")),
-        (Branch("HEAD"), Branch("HEAD")),
-        (Branch("e"), Branch("e")),
-        (BranchesRepos((("main", frozenset({7, 9})), ("dev", frozenset({7})))), Branch("main", is_exact=True)),
+        (OnBranch("main"), OnBranch("main")),
+        (OnBranch("release"), OnBranch("release")),
+        (OnBranch("HEAD"), OnBranch("HEAD")),
+        (OnBranch("e"), OnBranch("e")),
+        (BranchesRepos((("main", frozenset({7, 9})), ("dev", frozenset({7})))), OnBranch("main", is_exact=True)),
         (
             BranchesRepos((("main", frozenset({7})), ("release-1", frozenset({7})))),
-            either(Branch("main", is_exact=True), Branch("release-1", is_exact=True)),
+            either(OnBranch("main", is_exact=True), OnBranch("release-1", is_exact=True)),
         ),
-        (Type(Kind.REPO, Repo("argo")), Type(Kind.REPO, TRUE)),
-        (both(Type(Kind.REPO, Repo("argo")), A), A),
-        (both(Type(Kind.REPO, both(Repo("argo"), B)), A), both(Type(Kind.REPO, B), A)),
+        (Type(ResultKind.REPO, Repo("argo")), Type(ResultKind.REPO, TRUE)),
+        (both(Type(ResultKind.REPO, Repo("argo")), A), A),
+        (both(Type(ResultKind.REPO, both(Repo("argo"), B)), A), both(Type(ResultKind.REPO, B), A)),
         (Boost(Repo("argo"), 2.0), TRUE),
     ],
 )
@@ -214,29 +214,29 @@ def test_what_only_files_can_answer_is_left(query: Query, left: Query) -> None:
 @pytest.mark.parametrize(
     ("branch", "mask"),
     [
-        (Branch("main"), 0b001),
-        (Branch("mai"), 0b001),
-        (Branch("mai", is_exact=True), 0),
-        (Branch("release"), 0b110),
-        (Branch("release-2", is_exact=True), 0b100),
-        (Branch("HEAD"), 0b001),
-        (Branch("HEAD", is_exact=True), 0b001),
-        (Branch("Main"), 0),
-        (Branch(""), 0b111),
+        (OnBranch("main"), 0b001),
+        (OnBranch("mai"), 0b001),
+        (OnBranch("mai", is_exact=True), 0),
+        (OnBranch("release"), 0b110),
+        (OnBranch("release-2", is_exact=True), 0b100),
+        (OnBranch("HEAD"), 0b001),
+        (OnBranch("HEAD", is_exact=True), 0b001),
+        (OnBranch("Main"), 0),
+        (OnBranch(""), 0b111),
     ],
 )
-def test_a_branch_is_meant_by_its_name(branch: Branch, mask: int) -> None:
+def test_a_branch_is_meant_by_its_name(branch: OnBranch, mask: int) -> None:
     assert branch_mask(branch, ARGO) == mask
 
 
 def test_a_repository_without_branches_has_a_head() -> None:
-    assert for_repository(Branch("HEAD"), FOLDER) == TRUE
-    assert for_repository(Branch("main"), FOLDER) == FALSE
+    assert for_repository(OnBranch("HEAD"), FOLDER) == TRUE
+    assert for_repository(OnBranch("main"), FOLDER) == FALSE
 
 
 def test_of_one_branch_nothing_is_asked_any_more() -> None:
     single = Repository(name="x", branches=(BranchOfRepository("main"),))
-    assert for_repository(both(Branch("main"), A), single) == A
+    assert for_repository(both(OnBranch("main"), A), single) == A
 
 
 def test_a_program_s_broken_pattern_is_refused() -> None:

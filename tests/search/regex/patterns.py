@@ -10,16 +10,16 @@ from argosy.search.regex.charsets import charset
 from argosy.search.regex.tree import (
     Assertion,
     AssertionKind,
-    Case,
+    CaseMode,
+    Chars,
     Choice,
     Class,
+    CodePoints,
     Named,
     Node,
     Opaque,
-    Range,
     Repeat,
     Sequence,
-    Text,
 )
 
 # Both cases, both odd folds, characters of each length in UTF-8, letters with variants of another length (å, ß, в).
@@ -78,7 +78,7 @@ def _filler(choose: Choose) -> str:
 
 def _sampled(node: Node, choose: Choose) -> str:
     match node:
-        case Text(chars):
+        case Chars(chars):
             return str(choose([chars, chars, chars.swapcase()]))
         case Class():
             taken = charset(node, is_folded=choose([False, True]))
@@ -100,7 +100,7 @@ _PLACES = {AssertionKind.LINE_START: "(?m:^)", AssertionKind.LINE_END: "(?m:$)"}
 def written(node: Node) -> str:
     """A pattern with the meaning of the tree, spelled differently from what people write."""
     match node:
-        case Text(chars, case):
+        case Chars(chars, case):
             return _in_case("".join(map(escaped, chars)), case)
         case Class((), True, _):
             return "(?s:.)"
@@ -118,12 +118,12 @@ def written(node: Node) -> str:
             raise AssertionError("nobody knows what this means")
 
 
-def _in_case(body: str, case: Case) -> str:
-    return {Case.ASKED: f"(?:{body})", Case.IGNORED: f"(?i:{body})", Case.KEPT: f"(?-i:{body})"}[case]
+def _in_case(body: str, case: CaseMode) -> str:
+    return {CaseMode.ASKED: f"(?:{body})", CaseMode.IGNORED: f"(?i:{body})", CaseMode.KEPT: f"(?-i:{body})"}[case]
 
 
-def _written_part(part: Range | Named) -> str:
-    if isinstance(part, Range):
+def _written_part(part: CodePoints | Named) -> str:
+    if isinstance(part, CodePoints):
         return f"{escaped(chr(part.low))}-{escaped(chr(part.high))}"
     if part.name.startswith("["):
         return part.name.replace("[:", "[:^") if part.is_negated else part.name

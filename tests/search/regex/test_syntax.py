@@ -14,53 +14,53 @@ from argosy.search.regex.tree import (
     EMPTY,
     Assertion,
     AssertionKind,
-    Case,
+    CaseMode,
+    Chars,
     Choice,
     Class,
+    CodePoints,
     Named,
     Node,
     Opaque,
-    Range,
     Repeat,
     Sequence,
-    Text,
 )
 from tests.search.regex import patterns
 
-A = Text("a")
+A = Chars("a")
 
 
-def one(char: str) -> Range:
-    return Range(ord(char), ord(char))
+def one(char: str) -> CodePoints:
+    return CodePoints(ord(char), ord(char))
 
 
 @pytest.mark.parametrize(
     ("pattern", "tree"),
     [
         ("", EMPTY),
-        ("abc", Text("abc")),
-        (r"a\.b", Text("a.b")),
-        ("(abc)(de)", Text("abcde")),
-        ("(?P<n>a)(?<m>b)", Text("ab")),
-        (r"\x41\x{436}\101\0\n\t\_\-", Text("Aж" + "A\0\n\t_-")),
-        (r"\Qa.b\E*", Sequence((Text("a."), Repeat(Text("b"), 0, None)))),
-        (r"\Qa\b", Text(r"a\b")),
-        ("ab*", Sequence((A, Repeat(Text("b"), 0, None)))),
+        ("abc", Chars("abc")),
+        (r"a\.b", Chars("a.b")),
+        ("(abc)(de)", Chars("abcde")),
+        ("(?P<n>a)(?<m>b)", Chars("ab")),
+        (r"\x41\x{436}\101\0\n\t\_\-", Chars("Aж" + "A\0\n\t_-")),
+        (r"\Qa.b\E*", Sequence((Chars("a."), Repeat(Chars("b"), 0, None)))),
+        (r"\Qa\b", Chars(r"a\b")),
+        ("ab*", Sequence((A, Repeat(Chars("b"), 0, None)))),
         ("a+?", Repeat(A, 1, None, is_greedy=False)),
         ("(?U)a+a+?", Sequence((Repeat(A, 1, None, is_greedy=False), Repeat(A, 1, None)))),
-        ("a{2}b{3,}c{4,5}", Sequence((Repeat(A, 2, 2), Repeat(Text("b"), 3, None), Repeat(Text("c"), 4, 5)))),
-        ("a{,2}", Text("a{,2}")),
-        ("a{01}", Text("a{01}")),
-        ("a{", Text("a{")),
-        ("a]}", Text("a]}")),
-        ("a|b|", Choice((A, Text("b"), EMPTY))),
+        ("a{2}b{3,}c{4,5}", Sequence((Repeat(A, 2, 2), Repeat(Chars("b"), 3, None), Repeat(Chars("c"), 4, 5)))),
+        ("a{,2}", Chars("a{,2}")),
+        ("a{01}", Chars("a{01}")),
+        ("a{", Chars("a{")),
+        ("a]}", Chars("a]}")),
+        ("a|b|", Choice((A, Chars("b"), EMPTY))),
         ("()*", Repeat(EMPTY, 0, None)),
         ("a(?i)*", Repeat(A, 0, None)),
-        ("(?i)a(?-i)a", Sequence((Text("a", Case.IGNORED), Text("a", Case.KEPT)))),
-        ("(?:(?i)a)a", Sequence((Text("a", Case.IGNORED), A))),
-        ("(?i:a|a)a", Sequence((Choice((Text("a", Case.IGNORED), Text("a", Case.IGNORED))), A))),
-        ("a(?i)|a", Choice((A, Text("a", Case.IGNORED)))),
-        ("(?i-i:a)", Text("a", Case.KEPT)),
+        ("(?i)a(?-i)a", Sequence((Chars("a", CaseMode.IGNORED), Chars("a", CaseMode.KEPT)))),
+        ("(?:(?i)a)a", Sequence((Chars("a", CaseMode.IGNORED), A))),
+        ("(?i:a|a)a", Sequence((Choice((Chars("a", CaseMode.IGNORED), Chars("a", CaseMode.IGNORED))), A))),
+        ("a(?i)|a", Choice((A, Chars("a", CaseMode.IGNORED)))),
+        ("(?i-i:a)", Chars("a", CaseMode.KEPT)),
         (".", ANY_CHAR_OF_LINE),
         ("(?s).(?-s).", Sequence((ANY_CHAR, ANY_CHAR_OF_LINE))),
         ("^$", Sequence((Assertion(AssertionKind.LINE_START), Assertion(AssertionKind.LINE_END)))),
@@ -74,12 +74,12 @@ def one(char: str) -> Range:
         (r"\p{^Lu}", Class((Named("Lu", is_negated=True),))),
         ("[]a]", Class((one("]"), one("a")))),
         ("[^]a]", Class((one("]"), one("a")), is_negated=True)),
-        ("[a-c-e]", Class((Range(97, 99), one("-"), one("e")))),
+        ("[a-c-e]", Class((CodePoints(97, 99), one("-"), one("e")))),
         ("[a-]", Class((one("a"), one("-")))),
         (r"[\d-z]", Class((Named(r"\d"), one("-"), one("z")))),
         ("[[:alpha:][:^digit:]]", Class((Named("[:alpha:]"), Named("[:digit:]", is_negated=True)))),
         ("[[:alpha]", Class((one("["), one(":"), one("a"), one("l"), one("p"), one("h"), one("a")))),
-        ("(?i)[a]", Class((one("a"),), case=Case.IGNORED)),
+        ("(?i)[a]", Class((one("a"),), case=CaseMode.IGNORED)),
     ],
 )
 def test_a_pattern_has_this_tree(pattern: str, tree: Node) -> None:

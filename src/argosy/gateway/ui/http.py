@@ -49,7 +49,7 @@ from argosy.gateway.ui.results import (
 )
 from argosy.search.fleet.model import FileRequest, FileText, FolderRequest, ListResult
 from argosy.search.model import SearchResult
-from argosy.search.query import Parsed, QuerySyntaxError, parse
+from argosy.search.query import ParsedQuery, QuerySyntaxError, parse
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -174,7 +174,7 @@ class WebUi:
         try:
             parsed = parse(query)
         except QuerySyntaxError as error:
-            message, pointed = redact(str(error)), error.pointed()
+            message, pointed = redact(str(error)), error.excerpt()
             return self._page("search_error.html", error.status, query=query, error=message, pointed=pointed)
         if is_repository_query(parsed.query):
             with admit_request(self._admission, client_of(request.scope)):
@@ -198,7 +198,7 @@ class WebUi:
             notices=missing_notices(listing.missing),
         )
 
-    def _results(self, answer: SearchResult, parsed: Parsed, query: str, files: int, context: int) -> Response:
+    def _results(self, answer: SearchResult, parsed: ParsedQuery, query: str, files: int, context: int) -> Response:
         return self._page(
             "results.html",
             query=query,

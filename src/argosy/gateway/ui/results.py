@@ -21,7 +21,6 @@ from argosy.search.query.tree import (
     Boost,
     Const,
     Flag,
-    Kind,
     Meta,
     Not,
     Or,
@@ -29,6 +28,7 @@ from argosy.search.query.tree import (
     Repo,
     RepoIds,
     RepoSet,
+    ResultKind,
     Type,
 )
 
@@ -220,7 +220,7 @@ def is_repository_query(query: Query) -> bool:
     Wider than zoekt's API: `archived:no repo:x` has no condition on files, so the page lists repositories.
     """
     if isinstance(query, Type):
-        return query.kind is Kind.REPO or is_repository_query(query.child)
+        return query.kind is ResultKind.REPO or is_repository_query(query.child)
     return not isinstance(query, Const) and _is_about_repositories(query)
 
 

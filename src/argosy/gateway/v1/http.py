@@ -40,7 +40,7 @@ from argosy.gateway.v1.requests import (
 )
 from argosy.gateway.v1.stream import stream_events
 from argosy.search.fleet.model import FileRequest, FolderRequest
-from argosy.search.query import Parsed, QuerySyntaxError, format_query, parse
+from argosy.search.query import ParsedQuery, QuerySyntaxError, format_query, parse
 
 BODY_BYTES_MAX = 1 << 20
 EVENT_BYTES_MAX = 25 << 20  # GitHub's limit for the payload of a webhook
@@ -251,7 +251,7 @@ class _Operation:
         await response(scope, receive, send)
 
 
-def _parse_query(params: SearchParams) -> tuple[Parsed, Collection[str] | None]:
+def _parse_query(params: SearchParams) -> tuple[ParsedQuery, Collection[str] | None]:
     only = None if params.repositories is None else frozenset(params.repositories)
     return parse(params.q, pattern_type=params.patterns), only
 

@@ -8,7 +8,7 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.search.model import Form, Options
-from argosy.search.query import COUNT_ALL, Parsed, PatternType
+from argosy.search.query import COUNT_ALL, ParsedQuery, PatternType
 
 FILES_MAX = 10_000
 MATCHES_MAX = 1_000_000
@@ -125,7 +125,7 @@ def _error_text(error: Exception, wanted: type[msgspec.Struct]) -> str:
     return text
 
 
-def options_of(params: SearchParams, parsed: Parsed) -> Options:
+def options_of(params: SearchParams, parsed: ParsedQuery) -> Options:
     """`count:` in the query overrides the parameter: the user typed it, while a program filled in the parameter."""
     is_all = parsed.count == COUNT_ALL
     return Options(

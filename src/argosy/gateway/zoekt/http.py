@@ -32,7 +32,7 @@ from argosy.gateway.zoekt.wire import ZoektError, ZoektListReply, ZoektSearchRep
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import FileRequest
 from argosy.search.model import Form, Options
-from argosy.search.query import COUNT_ALL, Parsed, format_query, parse
+from argosy.search.query import COUNT_ALL, ParsedQuery, format_query, parse
 from argosy.search.query.tree import TRUE, Query
 
 BODY_BYTES_MAX = 4 << 20  # fits a list of a hundred thousand repositories
@@ -225,7 +225,7 @@ async def _with_bounds(gateway: SearchGateway, query: Query, options: Options, o
     return with_zoekt_limits(options, answer.stats.files_considered)
 
 
-def _with_count(options: Options, parsed: Parsed) -> Options:
+def _with_count(options: Options, parsed: ParsedQuery) -> Options:
     """`count:` in the query overrides the option: the user typed it, while the client program filled in the option."""
     if parsed.count is None:
         return options

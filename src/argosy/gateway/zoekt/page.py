@@ -15,7 +15,7 @@ from argosy.gateway.zoekt.requests import SECOND_NS
 from argosy.gateway.zoekt.responses import missing, stats, total_stats
 from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import FileMatch, Line, Repository, SearchResult
-from argosy.search.query.tree import And, Boost, Kind, Not, Or, Query, Repo, Type
+from argosy.search.query.tree import And, Boost, Not, Or, Query, Repo, ResultKind, Type
 
 FILES = 50  # default number of files
 FILES_MAX = 10_000
@@ -100,7 +100,7 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def is_repository_query(query: Query) -> bool:
     """Whether the query has only conditions on repositories, or `type:repo`."""
-    return (isinstance(query, Type) and query.kind is Kind.REPO) or _has_only_repo_conditions(query)
+    return (isinstance(query, Type) and query.kind is ResultKind.REPO) or _has_only_repo_conditions(query)
 
 
 def _has_only_repo_conditions(query: Query) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from argosy.base.errors import Invalid, NotFound
-from argosy.search.globs import translated
+from argosy.search.globs import to_regex
 from argosy.search.model import BRANCHES_MAX, Branch
 
 HEAD = "HEAD"
@@ -99,7 +99,7 @@ def _meant(url: str, name: str, heads: Listed) -> list[Ref]:
 
 
 def _matching(pattern: str, prefix: str, commits: Mapping[str, str]) -> list[Ref]:
-    expression = re.compile(translated(pattern.encode(errors="surrogateescape")))
+    expression = re.compile(to_regex(pattern.encode(errors="surrogateescape")))
     names = sorted(place.removeprefix(prefix) for place in commits if place.startswith(prefix))
     return [
         Ref(name, prefix + name, commits[prefix + name])

@@ -294,7 +294,7 @@ class SearchNode:
     def _load(self, index: Index) -> None:
         self.index_set.put(index)
         if self._advertiser is not None:
-            self._advertiser.indexed(index)
+            self._advertiser.on_indexed(index)
 
     def _unload(self, name: str) -> None:
         try:
@@ -302,7 +302,7 @@ class SearchNode:
         except NotFound:
             return  # it was never loaded
         if self._advertiser is not None:
-            self._advertiser.dropped(name)
+            self._advertiser.on_dropped(name)
 
     def _release(self, name: str, reason: str, *, is_eviction: bool) -> None:
         self._telemetry.record_release(name, reason, is_eviction=is_eviction)

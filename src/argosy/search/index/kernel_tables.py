@@ -16,13 +16,13 @@ from argosy.search.arrays import I64, U32, freeze
 from argosy.search.index.index import Index, Part, bitmap_length
 from argosy.search.kernels import candidates, scan, spans
 
-TURN_BLOCKS = 1 << 20  # per kernel call: a few milliseconds, between which a search can be cancelled
+SLICE_BLOCKS = 1 << 20  # per kernel call: a few milliseconds, between which a search can be cancelled
 
 
 class PartRow(NamedTuple):
     """The table rows of a part, and the arrays that only they point to."""
 
-    choice: I64
+    candidates: I64
     scan: I64
     score: I64
     kept: tuple[U32, ...]
@@ -35,10 +35,10 @@ class KernelTables:
         """Reuses the rows of `before` for parts that both have."""
         self.indexes = tuple(indexes)
         self.parts = tuple([part for index in self.indexes for part in index.parts])
-        self._metadata_mask: dict[Part, PartRow] = {}
+        self._row_by_part: dict[Part, PartRow] = {}
         if before is not None:
-            known = before._metadata_mask
-            self._metadata_mask = {part: known[part] for part in self.parts if part in known}
+            known = before._row_by_part
+            self._row_by_part = {part: known[part] for part in self.parts if part in known}
 
     def __len__(self) -> int:
         return len(self.indexes)
@@ -77,28 +77,28 @@ class KernelTables:
         return [place for place, index in enumerate(self.indexes) for _ in index.parts]
 
     @cached_property
-    def turns(self) -> list[tuple[int, int]]:
+    def slices(self) -> list[tuple[int, int]]:
         """Ranges of indexes that are looked up in one kernel call."""
-        turns, first, blocks = [], 0, 0
+        slices, first, blocks = [], 0, 0
         for place, index in enumerate(self.indexes):
             blocks += sum(part.segment.content.blocks for part in index.parts)
-            if blocks >= TURN_BLOCKS or place + 1 == len(self.indexes):
-                turns.append((first, place + 1))
+            if blocks >= SLICE_BLOCKS or place + 1 == len(self.indexes):
+                slices.append((first, place + 1))
                 first, blocks = place + 1, 0
-        return turns
+        return slices
 
     @cached_property
-    def choices(self) -> I64:
+    def candidate_rows(self) -> I64:
         """For `select_in_parts`: a row per part."""
-        return _table([row.choice for row in self._rows], candidates.COLUMNS)
+        return _table([row.candidates for row in self._rows], candidates.COLUMNS)
 
     @cached_property
-    def scans(self) -> I64:
+    def scan_rows(self) -> I64:
         """For `scan_parts`."""
         return _table([row.scan for row in self._rows], scan.COLUMNS)
 
     @cached_property
-    def scores(self) -> I64:
+    def score_rows(self) -> I64:
         """For `score_parts`. Tie breakers depend on the index, because a part can be in several."""
         table = np.array([row.score for row in self._rows], np.int64).reshape(len(self.parts), spans.COLUMNS)
         for place, index in enumerate(self.indexes):
@@ -113,9 +113,9 @@ class KernelTables:
     @cached_property
     def _rows(self) -> list[PartRow]:
         for part in self.parts:
-            if part not in self._metadata_mask:
-                self._metadata_mask[part] = _row(part)  # kept for the tables that replace these
-        return [self._metadata_mask[part] for part in self.parts]
+            if part not in self._row_by_part:
+                self._row_by_part[part] = _row(part)  # kept for the tables that replace these
+        return [self._row_by_part[part] for part in self.parts]
 
 
 def _row(part: Part) -> PartRow:

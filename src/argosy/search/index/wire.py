@@ -80,14 +80,14 @@ def _part_header(part: Part) -> _Part:
 
 
 def _header(stream: "_Stream") -> _Header:
-    magic, version, length, expected = _PREFIX.unpack(bytes(stream.take(_PREFIX.size)))
+    magic, version, length, expected = _PREFIX.unpack(bytes(stream.read(_PREFIX.size)))
     if magic != _MAGIC:
         raise Invalid(f"not an index: it begins with {magic!r}")
     if version != FORMAT:
         raise Invalid(f"the index has format {version} and this node reads format {FORMAT}: build the index here")
     if length > HEADER_BYTES_MAX:
         raise Invalid(f"the index's header of {length} bytes is longer than {HEADER_BYTES_MAX}")
-    encoded = stream.take(length)
+    encoded = stream.read(length)
     if checksum(encoded) != expected:
         raise Invalid("the index's header is damaged: ask for it again")
     try:
@@ -131,7 +131,7 @@ class _Stream:
         self._rest = memoryview(b"")
         self._taken = 0
 
-    def take(self, size: int) -> Array:
+    def read(self, size: int) -> Array:
         """Reads the next `size` bytes."""
         array = np.empty(size, np.uint8)
         self.fill(array)

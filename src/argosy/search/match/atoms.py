@@ -97,7 +97,7 @@ class IndexFilter:
     def rows(self, tables: KernelTables, first: int, past: int) -> tuple[list[int], int, int]:
         """The rows that are not skipped, and the keys and bytes read for the skipped ones."""
         rows, lookups, entries = parts_with_all(
-            tables.choices, first, past, self._keys, self._firsts, self._odd, self._free, BEYOND_ASCII_CLASSES
+            tables.candidate_rows, first, past, self._keys, self._firsts, self._odd, self._free, BEYOND_ASCII_CLASSES
         )
         return rows.tolist(), lookups, entries * ENTRY_BYTES
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from argosy.search.model import Chunk, Fragment, Line, Location, Options, Range, SymbolInfo
 
 
-class Match(NamedTuple):
+class LocatedMatch(NamedTuple):
     """A match and its lines, as computed by `kernels/line_numbers.py`; positions are offsets in the segment's text.
 
     `symbol` is the number of the symbol it overlaps, or -1.
@@ -37,7 +37,7 @@ class Match(NamedTuple):
 
 
 # Builds a match from a kernel's row. A result has a thousand matches, and this is the fastest way.
-match_of: Callable[[Iterable[int]], Match] = partial(tuple.__new__, Match)
+match_of: Callable[[Iterable[int]], LocatedMatch] = partial(tuple.__new__, LocatedMatch)
 
 
 class Excerpt(NamedTuple):
@@ -45,14 +45,14 @@ class Excerpt(NamedTuple):
 
     start: int
     end: int
-    matches: Sequence[Match]
+    matches: Sequence[LocatedMatch]
     is_long: bool = False
 
 
-def excerpts(matches: Sequence[Match]) -> Iterator[Excerpt]:
+def excerpts(matches: Sequence[LocatedMatch]) -> Iterator[Excerpt]:
     """The excerpts of the matches; adjacent ones are merged, except with an overlong line."""
     start = end = is_long = 0
-    inside: list[Match] = []
+    inside: list[LocatedMatch] = []
     for match in matches:
         top, bottom, is_own_long = match.top, match.bottom, match.is_long
         if inside and (top < end or (top == end and not (is_long or is_own_long))):
@@ -110,7 +110,7 @@ def _is_inside_character(text: memoryview | bytes, at: int) -> bool:
 
 
 SymbolOf = Callable[[int], SymbolInfo]
-Explain = Callable[[Match], str]
+Explain = Callable[[LocatedMatch], str]
 
 _NEWLINE = b"\n"
 _NO_SYMBOLS: tuple[SymbolInfo | None, ...] = ()
@@ -129,7 +129,7 @@ class DocumentView:
     explain: Explain
 
 
-def chunks(view: DocumentView, matches: Sequence[Match], options: Options) -> tuple[Chunk, ...]:
+def chunks(view: DocumentView, matches: Sequence[LocatedMatch], options: Options) -> tuple[Chunk, ...]:
     """The matches as chunks of whole lines. An overlong line is a chunk of its own, clipped."""
     columns = Columns(view.text)
     return tuple([_chunk(view, excerpt, columns, options) for excerpt in excerpts(matches)])
@@ -161,7 +161,7 @@ def _chunk(view: DocumentView, excerpt: Excerpt, columns: Columns, options: Opti
     )
 
 
-def _range(view: DocumentView, match: Match, columns: Columns) -> Range:
+def _range(view: DocumentView, match: LocatedMatch, columns: Columns) -> Range:
     base = view.start
     if match.column:
         return Range(
@@ -172,12 +172,12 @@ def _range(view: DocumentView, match: Match, columns: Columns) -> Range:
     return Range(start, Location(match.end - base, match.last_line, columns.column(match.last_start, match.end)))
 
 
-def lines(view: DocumentView, matches: Sequence[Match], options: Options) -> tuple[Line, ...]:
+def lines(view: DocumentView, matches: Sequence[LocatedMatch], options: Options) -> tuple[Line, ...]:
     """The matches line by line. No match spans lines."""
     return tuple([_line(view, start, list(group), options) for start, group in groupby(matches, _line_start)])
 
 
-def _line(view: DocumentView, start: int, matches: list[Match], options: Options) -> Line:
+def _line(view: DocumentView, start: int, matches: list[LocatedMatch], options: Options) -> Line:
     first, base = matches[0], view.start
     best = first if len(matches) == 1 else max(matches, key=_points)
     end, bytes_max = first.lines_end, options.line_bytes_max
@@ -205,7 +205,7 @@ def _line(view: DocumentView, start: int, matches: list[Match], options: Options
     )
 
 
-def _symbol(view: DocumentView, match: Match) -> SymbolInfo | None:
+def _symbol(view: DocumentView, match: LocatedMatch) -> SymbolInfo | None:
     return None if match.symbol < 0 else view.symbol_of(match.symbol)
 
 
@@ -218,9 +218,9 @@ def _clip_lines(context: tuple[bytes, ...], bytes_max: int) -> tuple[bytes, ...]
     return tuple(line[slice(*window(line, 0, len(line), 0, bytes_max))] for line in context)
 
 
-def name_chunk(name: bytes, matches: Sequence[Match], explain: Explain) -> Chunk:
+def name_chunk(name: bytes, matches: Sequence[LocatedMatch], explain: Explain) -> Chunk:
     """A file name as the only chunk of a file. Without matches, all of it is the match. A name is always one line."""
-    matches = matches or [Match(0, len(name))]
+    matches = matches or [LocatedMatch(0, len(name))]
     best = max(matches, key=_points)
     return Chunk(
         content=name,
@@ -237,8 +237,8 @@ def _in_name(name: bytes, offset: int) -> Location:
     return Location(offset, 1, 1 + characters(name[:offset]))
 
 
-def name_line(name: bytes, matches: Sequence[Match], explain: Explain) -> Line:
-    matches = matches or [Match(0, len(name))]
+def name_line(name: bytes, matches: Sequence[LocatedMatch], explain: Explain) -> Line:
+    matches = matches or [LocatedMatch(0, len(name))]
     best = max(matches, key=_points)
     return Line(
         content=name,

@@ -44,7 +44,7 @@ class Collector:
         self.indexes_filtered += other.indexes_filtered
         self.indexes_excluded += other.indexes_excluded
 
-    def answer(self, began: float, budget: Budget, wait_s: float = 0.0) -> SearchResult:
+    def result(self, began: float, budget: Budget, wait_s: float = 0.0) -> SearchResult:
         """The result. A limit on shown files or matches is reported as any other limit."""
         limits_hit = set(self.limits_hit)
         files = self._files(limits_hit, budget) if self._options.form is not Form.COUNT else ()
@@ -74,12 +74,12 @@ class Collector:
         if len(chosen) < len(best) or any(shown < hit.match_count for hit, shown in chosen):
             limits_hit.add(LimitHit.MATCHES_SHOWN)
         files: list[FileMatch] = []
-        told = file_matches(chosen, self._options)
+        matches = file_matches(chosen, self._options)
         while len(files) < len(chosen):
             if budget.is_cancelled():
                 limits_hit.add(LimitHit.CANCELLED)
                 break
-            files.append(next(told))
+            files.append(next(matches))
         return tuple(files)
 
     def _select(self, best: list[Hit]) -> list[tuple[Hit, int]]:

@@ -20,18 +20,18 @@ from argosy.search.kernels.candidates import entries_of
 from argosy.search.match.atoms import Atoms
 from argosy.search.match.limits import Budget
 from argosy.search.match.matchers import AtomMatcher
-from argosy.search.match.sites import ContentSite, NameSite, Site, SymbolSite
+from argosy.search.match.sites import AtomSite, ContentSite, NameSite, SymbolSite
 from argosy.search.match.spans import NOTHING, Evaluation, Mask, Spans
 from argosy.search.model import Repository
 from argosy.search.query.simplify import branch_mask
 from argosy.search.query.tree import (
     And,
     Boost,
-    Branch,
     Const,
     FileNameSet,
     Language,
     Not,
+    OnBranch,
     Or,
     Query,
     Regexp,
@@ -65,7 +65,7 @@ class SegmentSearch:
         self._branches = part.branches
         self._repository = repository
         self._budget = budget
-        self._sites: dict[int, Sequence[Site]] = {}  # by id() of the atom
+        self._sites: dict[int, Sequence[AtomSite]] = {}  # by id() of the atom
         self._named: dict[int, Mask] = {}  # by id() of the set of names
         self.content_bytes = 0  # text read so far
         self.lookups = self.index_bytes = self.regexps_considered = 0
@@ -163,7 +163,7 @@ class SegmentSearch:
                 code = names.index(name) if name in names else len(names)
                 is_in: Mask = self._segment.table.languages == code
                 return is_in
-            case Branch():
+            case OnBranch():
                 is_on: Mask = self._branches & np.uint64(branch_mask(node, self._repository)) != 0
                 return is_on
             case FileNameSet(names):
@@ -175,14 +175,14 @@ class SegmentSearch:
             case _:
                 raise AssertionError(f"{node} is about repositories and was not reduced")
 
-    def _sites_of(self, node: Substring | Regexp | Symbol) -> Sequence[Site]:
+    def _sites_of(self, node: Substring | Regexp | Symbol) -> Sequence[AtomSite]:
         """The sites where the atom is searched, content first."""
         sites = self._sites.get(id(node))
         if sites is None:
             sites = self._sites[id(node)] = self._new_sites(node)
         return sites
 
-    def _new_sites(self, node: Substring | Regexp | Symbol) -> Sequence[Site]:
+    def _new_sites(self, node: Substring | Regexp | Symbol) -> Sequence[AtomSite]:
         matcher = self._matcher(node)
         if matcher is None:
             return ()
@@ -264,12 +264,12 @@ class SegmentSearch:
             return Evaluation(union)
         matcher = self._matcher(node)
         for site in self._sites_of(node):
-            asked = None if site.possible is None else mask & ~union & site.possible
-            if asked is None or not asked.any():
+            wanted = None if site.possible is None else mask & ~union & site.possible
+            if wanted is None or not wanted.any():
                 continue
             if matcher is not None and matcher.is_regex:
-                self.regexps_considered += int(np.count_nonzero(asked))
-            found = site.find(asked, self._budget)
+                self.regexps_considered += int(np.count_nonzero(wanted))
+            found = site.find(wanted, self._budget)
             union |= found.mask(len(mask))
             spans.append(found)
         if matcher is not None and matcher.can_be_empty:

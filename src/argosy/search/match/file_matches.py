@@ -22,7 +22,7 @@ from argosy.search.kernels.spans import score_matches
 from argosy.search.match.chunk_matches import (
     DocumentView,
     Explain,
-    Match,
+    LocatedMatch,
     chunks,
     lines,
     match_of,
@@ -103,7 +103,7 @@ def _explainer(explain: Explain, options: Options) -> Explain:
     return explain if options.explain_scores else _no_explanation
 
 
-def _no_explanation(_: Match) -> str:
+def _no_explanation(_: LocatedMatch) -> str:
     return ""
 
 
@@ -177,8 +177,8 @@ def _match_batch(segment: Segment, group: Sequence[tuple[Hit, int]], options: Op
     return MatchBatch(content.data, content.starts, traits, documents, firsts, starts, ends, rows, points, own)
 
 
-def _matches(batch: MatchBatch, low: int, high: int) -> list[Match]:
-    table = np.empty((high - low, len(Match._fields)), np.int64)
+def _matches(batch: MatchBatch, low: int, high: int) -> list[LocatedMatch]:
+    table = np.empty((high - low, len(LocatedMatch._fields)), np.int64)
     table[:, 0], table[:, 1] = batch.starts[low:high], batch.ends[low:high]
     table[:, 2], table[:, 3] = batch.points[low:high], batch.symbols[low:high]
     table[:, 4:] = batch.rows[low:high]
@@ -200,23 +200,23 @@ def _encode(segment: Segment, batch: MatchBatch, options: Options) -> tuple[memo
     return encoded.data, edges.tolist()
 
 
-def _with_care(hit: Hit, matches: list[Match], shown: int, options: Options) -> _View:
+def _with_care(hit: Hit, matches: list[LocatedMatch], shown: int, options: Options) -> _View:
     """Builds the view in Python, for documents or options that kernels do not support."""
     segment = hit.index.parts[hit.part].segment
     if hit.boosts is not None:
         worths = zip(matches, hit.boosts[:shown].tolist(), strict=True)
         matches = [match._replace(points=match.points * boost) for match, boost in worths]
-    told = DocumentView(
+    view = DocumentView(
         text=segment.content.data.data,
         start=int(segment.content.starts[hit.document]),
         symbol_of=lambda symbol: symbol_info(segment, symbol),
         explain=_explainer(lambda match: match_explanation(segment, match), options),
     )
     if options.form is not Form.LINES:
-        return chunks(told, matches, options), (), b""
+        return chunks(view, matches, options), (), b""
     if any(match.last_line > match.line for match in matches):
         matches = _by_line(matches, hit, segment, options)
-    return (), lines(told, matches, options), b""
+    return (), lines(view, matches, options), b""
 
 
 def _bytes_max(options: Options) -> int:
@@ -224,7 +224,7 @@ def _bytes_max(options: Options) -> int:
     return 0 if options.form is Form.LINES else options.line_bytes_max
 
 
-def _by_line(matches: Sequence[Match], hit: Hit, segment: Segment, options: Options) -> list[Match]:
+def _by_line(matches: Sequence[LocatedMatch], hit: Hit, segment: Segment, options: Options) -> list[LocatedMatch]:
     """Splits matches that span lines into one per line."""
     content = segment.content
     whole = np.array([(match.start, match.end) for match in matches], np.uint32)
@@ -239,8 +239,10 @@ def _by_line(matches: Sequence[Match], hit: Hit, segment: Segment, options: Opti
         options.context_lines,
         _bytes_max(options),
     )
-    told = zip(starts.tolist(), ends.tolist(), owners.tolist(), rows.tolist(), strict=True)
-    return [Match(start, end, matches[owner].points, matches[owner].symbol, *row) for start, end, owner, row in told]
+    parts = zip(starts.tolist(), ends.tolist(), owners.tolist(), rows.tolist(), strict=True)
+    return [
+        LocatedMatch(start, end, matches[owner].points, matches[owner].symbol, *row) for start, end, owner, row in parts
+    ]
 
 
 def split(segment: Segment, starts: U32, ends: U32) -> tuple[U32, U32, I64]:
@@ -254,7 +256,7 @@ def split(segment: Segment, starts: U32, ends: U32) -> tuple[U32, U32, I64]:
     return freeze(rows[:, 0].astype(np.uint32)), freeze(rows[:, 1].astype(np.uint32)), rows[:, 2]
 
 
-def _name_matches(hit: Hit) -> list[Match]:
+def _name_matches(hit: Hit) -> list[LocatedMatch]:
     if len(hit.starts) == 0:
         return []
     segment = hit.index.parts[hit.part].segment
@@ -262,7 +264,7 @@ def _name_matches(hit: Hit) -> list[Match]:
     marks = SpanGroups(hit.starts, hit.ends, hit.boosts, document, np.array([0, len(hit.starts)]))
     base = int(segment.names.starts[hit.document])
     rows = zip(hit.starts.tolist(), hit.ends.tolist(), name_points(segment, marks).tolist(), strict=True)
-    return [Match(start - base, end - base, worth) for start, end, worth in rows]
+    return [LocatedMatch(start - base, end - base, worth) for start, end, worth in rows]
 
 
 def symbol_info(segment: Segment, symbol: int) -> SymbolInfo:

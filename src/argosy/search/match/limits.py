@@ -46,7 +46,7 @@ class MatchLimit:
         self._matches_max = matches_max
         self._taken = 0
 
-    def take(self, matches: int) -> None:
+    def count(self, matches: int) -> None:
         self._taken += matches
 
     @property

@@ -64,17 +64,22 @@ class LiteralQuery:
         """The candidates in these rows, by the postings."""
         keys = self.matcher.needle.keys
         blocks, pieces, parts, entries = select_in_parts(
-            tables.choices, first, past, keys, BEYOND_ASCII_CLASSES, self.care
+            tables.candidate_rows, first, past, keys, BEYOND_ASCII_CLASSES, self.care
         )
         return CandidateBlocks(blocks, pieces.tolist(), parts * len(keys), entries * ENTRY_BYTES)
 
-    def finds(
-        self, tables: KernelTables, blocks: U32, group: Sequence[Piece], *, counts_only: bool
-    ) -> "LiteralMatches":
+    def scan(self, tables: KernelTables, blocks: U32, group: Sequence[Piece], *, counts_only: bool) -> "LiteralMatches":
         """Scans the text of the pieces."""
         needle, pieces = self.matcher.needle, np.array(group, np.int64)
         places, files, sums = scan_parts(
-            tables.scans, pieces, blocks, needle.pattern, needle.folds, needle.rare, self.with_names, not counts_only
+            tables.scan_rows,
+            pieces,
+            blocks,
+            needle.pattern,
+            needle.folds,
+            needle.rare,
+            self.with_names,
+            not counts_only,
         )
         return LiteralMatches(tables, len(needle.text), places, files, sums)
 
@@ -102,7 +107,7 @@ class LiteralMatches:
 
     def scores(self) -> F64:
         """The score of each file; NaN in dropped pieces."""
-        return score_parts(self._tables.scores, self._files, self._places, self._size_bytes, WORTH_OF)
+        return score_parts(self._tables.score_rows, self._files, self._places, self._size_bytes, WORTH_OF)
 
     def bm25_scores(self) -> F64:
         """The BM25 score of each file; NaN in dropped pieces."""

@@ -26,7 +26,7 @@ from argosy.search.kernels.spans import (
     score_names,
     terms_of,
 )
-from argosy.search.match.chunk_matches import Match
+from argosy.search.match.chunk_matches import LocatedMatch
 from argosy.search.match.spans import Hits, SpanGroups
 from argosy.search.match.top_k import Hit
 from argosy.search.symbols.kinds import KINDS
@@ -157,7 +157,7 @@ _EDGES = {BOTH_EDGES: "both edges", ONE_EDGE: "one edge"}
 _PLACES = {WHOLE_SYMBOL: "whole", EDGE_OF_SYMBOL: "edge of", INSIDE_SYMBOL: "inside"}
 
 
-def match_explanation(segment: Segment, match: Match) -> str:
+def match_explanation(segment: Segment, match: LocatedMatch) -> str:
     """The points of a match in the content, itemized."""
     symbols = segment.symbols
     start, end = (freeze(np.array([place], np.uint32)) for place in (match.start, match.end))
@@ -172,7 +172,7 @@ def match_explanation(segment: Segment, match: Match) -> str:
     return _sum(match.points, plain, parts)
 
 
-def name_explanation(match: Match) -> str:
+def name_explanation(match: LocatedMatch) -> str:
     """The points of a match in the file name; the base name counts as a symbol."""
     return _sum(match.points, match.points, _signs(int(match.points), "base name"))
 

@@ -19,25 +19,25 @@ from argosy.search.match.limits import Budget, SearchLimits
 from argosy.search.match.literal_query import LiteralQuery, Piece, group_pieces
 from argosy.search.match.tasks import LiteralTask, Task, TreeTask
 from argosy.search.model import Form, LimitHit, Options, Repository, SearchResult
-from argosy.search.query.simplify import boosted, conjunction, disjunction, for_repository, negation, typed
+from argosy.search.query.simplify import conjunction, disjunction, for_repository, negation, with_boost, with_type
 from argosy.search.query.tree import (
     FALSE,
     And,
     Boost,
     Const,
     FileNameSet,
-    Kind,
     Language,
     Not,
     Or,
     Query,
     Regexp,
+    ResultKind,
     Substring,
     Symbol,
     Type,
 )
 
-_NOBODY = Repository("")  # stands for any repository, for queries about files only
+_ANY_REPOSITORY = Repository("")  # stands for any repository, for queries about files only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ class ReducedQuery:
     index: Index
     number: int
 
-    def question(self) -> tuple[int, ...]:
+    def atom_ids(self) -> tuple[int, ...]:
         """The same key for the same atoms: reducing a query preserves the atom objects."""
         return tuple(map(id, self.query.children)) if isinstance(self.query, And) else (id(self.query),)
 
@@ -62,8 +62,8 @@ class Search:
         self._query = query
         self._atoms = Atoms(query)
         self._bounds = SearchLimits(options, budget)
-        self._common = _reduced(query, _NOBODY, bool) if _is_about_files(query) else None
-        self._looks_to_reduce = _has_type_repo(query)  # `type:repo` can be reduced only by reading text
+        self._common = _reduce(query, _ANY_REPOSITORY, bool) if _is_about_files(query) else None
+        self._reads_to_reduce = _has_type_repo(query)  # `type:repo` can be reduced only by reading text
         self._seen = 0  # number of indexes so far: each has a number in this search
 
     def tasks(self, tables: KernelTables, collector: Collector) -> list[Task]:
@@ -73,7 +73,7 @@ class Search:
         if self._common is not None and self._common != FALSE:
             return self._common_tasks(self._common, tables, numbers, collector)
         tasks: list[Task] = []
-        for _, alike in itertools.groupby(self._reduce_queries(tables, numbers, collector), key=ReducedQuery.question):
+        for _, alike in itertools.groupby(self._reduce_queries(tables, numbers, collector), key=ReducedQuery.atom_ids):
             group = list(alike)
             indexes = tables.of([each.index for each in group])
             tasks += self._common_tasks(group[0].query, indexes, [each.number for each in group], collector)
@@ -87,8 +87,8 @@ class Search:
             if self.is_over(collector):
                 collector.skipped.add(number)
                 continue
-            query = self._reduced(index)
-            if self._looks_to_reduce and self.is_over(collector):
+            query = self._reduce_for(index)
+            if self._reads_to_reduce and self.is_over(collector):
                 collector.skipped.add(number)
             elif query == FALSE:
                 collector.indexes_excluded += 1
@@ -99,8 +99,8 @@ class Search:
         self, query: Query, tables: KernelTables, numbers: Sequence[int], collector: Collector
     ) -> list[Task]:
         """The tasks for indexes with the same reduced query."""
-        if plain := LiteralQuery.of(query, self._atoms):
-            return self._plain_tasks(plain, query, tables, numbers, collector)
+        if literal := LiteralQuery.of(query, self._atoms):
+            return self._literal_tasks(literal, query, tables, numbers, collector)
         return self._tree_tasks(query, tables, numbers, collector)
 
     def _tree_tasks(
@@ -109,7 +109,7 @@ class Search:
         """Tasks per part, without the parts that the index filter skips."""
         tasks: list[Task] = []
         index_filter = IndexFilter.of(query, self._atoms)
-        for first, past in tables.turns:
+        for first, past in tables.slices:
             if self.is_over(collector):
                 collector.skipped.update(numbers[first:])
                 break
@@ -119,50 +119,52 @@ class Search:
                 collector.record_lookup(lookups, index_bytes)
             busy = 0  # indexes with tasks, or skipped
             for owner, own in itertools.groupby(rows, key=tables.owners.__getitem__):
-                asked = ReducedQuery(query, tables.indexes[owner], numbers[owner])
+                reduced = ReducedQuery(query, tables.indexes[owner], numbers[owner])
                 if self.is_over(collector):
-                    collector.skipped.add(asked.number)
+                    collector.skipped.add(reduced.number)
                     busy += 1
                     continue
-                found = [task for row in own if (task := self._tree_task(asked, row - tables.firsts[owner], collector))]
+                found = [
+                    task for row in own if (task := self._tree_task(reduced, row - tables.firsts[owner], collector))
+                ]
                 busy += bool(found)
                 tasks += found
             collector.indexes_filtered += past - first - busy
         return tasks
 
-    def _plain_tasks(
-        self, plain: LiteralQuery, query: Query, tables: KernelTables, numbers: Sequence[int], collector: Collector
+    def _literal_tasks(
+        self, literal: LiteralQuery, query: Query, tables: KernelTables, numbers: Sequence[int], collector: Collector
     ) -> list[Task]:
         """Tasks for all indexes together, or for as many as one kernel call handles."""
         tasks: list[Task] = []
-        for first, past in tables.turns:
+        for first, past in tables.slices:
             if self.is_over(collector):
                 collector.skipped.update(numbers[first:])
                 break
-            chosen = plain.select_candidates(tables, tables.firsts[first], tables.firsts[past])
-            collector.record_lookup(chosen.lookups, chosen.index_bytes)
+            candidates = literal.select_candidates(tables, tables.firsts[first], tables.firsts[past])
+            collector.record_lookup(candidates.lookups, candidates.index_bytes)
             owners, busy = tables.owners, set()  # indexes with tasks
-            for is_undecided, alike in itertools.groupby(chosen.pieces, key=_is_undecided):
+            for is_undecided, alike in itertools.groupby(candidates.pieces, key=_is_undecided):
                 pieces = list(alike)
                 if not is_undecided:
                     busy.update([owners[piece[ROW]] for piece in pieces])
-                    bundles = group_pieces(tables, chosen.blocks, pieces)
+                    groups = group_pieces(tables, candidates.blocks, pieces)
                     tasks += [
-                        LiteralTask(self._bounds, plain, tables, numbers, chosen.blocks, each) for each in bundles
+                        LiteralTask(self._bounds, literal, tables, numbers, candidates.blocks, each) for each in groups
                     ]
                     continue
                 for row in [piece[ROW] for piece in pieces]:
                     owner = owners[row]
-                    asked = ReducedQuery(query, tables.indexes[owner], numbers[owner])
-                    if task := self._tree_task(asked, row - tables.firsts[owner], collector):
+                    reduced = ReducedQuery(query, tables.indexes[owner], numbers[owner])
+                    if task := self._tree_task(reduced, row - tables.firsts[owner], collector):
                         busy.add(owner)
                         tasks.append(task)
             collector.indexes_filtered += past - first - len(busy)
         return tasks
 
-    def _tree_task(self, asked: ReducedQuery, part: int, collector: Collector) -> TreeTask | None:
-        search = self.segment_search(asked.query, asked.index, part)
-        task = TreeTask(self._bounds, search, asked.query, asked.index, part, asked.number)
+    def _tree_task(self, reduced: ReducedQuery, part: int, collector: Collector) -> TreeTask | None:
+        search = self.segment_search(reduced.query, reduced.index, part)
+        task = TreeTask(self._bounds, search, reduced.query, reduced.index, part, reduced.number)
         collector.record_lookup(search.lookups, search.index_bytes)
         return task if task.documents else None
 
@@ -179,8 +181,8 @@ class Search:
         is_count = self.options.form is Form.COUNT
         return SegmentSearch(query, self._atoms, index.parts[part], index.repository, self.budget, counts_only=is_count)
 
-    def _reduced(self, index: Index) -> Query:
-        return _reduced(self._query, index.repository, lambda child: self._has_match(child, index))
+    def _reduce_for(self, index: Index) -> Query:
+        return _reduce(self._query, index.repository, lambda child: self._has_match(child, index))
 
     def _has_match(self, query: Query, index: Index) -> bool:
         for part in range(len(index.parts)):
@@ -206,15 +208,15 @@ def search_indexes(indexes: Sequence[Index], query: Query, options: Options, bud
     for index in indexes:
         for task in search.tasks(KernelTables([index]), collector):
             collector.merge(task.run())
-    return collector.answer(began, budget)
+    return collector.result(began, budget)
 
 
-def _reduced(query: Query, repository: Repository, has_match: Callable[[Query], bool]) -> Query:
+def _reduce(query: Query, repository: Repository, has_match: Callable[[Query], bool]) -> Query:
     """The query reduced for the documents of a repository; FALSE if none can match. The query's own type stays on
     top."""
-    asked = query.child if isinstance(query, Type) else query
-    left = _fold_type_repo(for_repository(asked, repository), has_match)
-    return typed(query.kind, left) if isinstance(query, Type) else left
+    inner = query.child if isinstance(query, Type) else query
+    left = _fold_type_repo(for_repository(inner, repository), has_match)
+    return with_type(query.kind, left) if isinstance(query, Type) else left
 
 
 def _is_about_files(query: Query) -> bool:
@@ -225,7 +227,7 @@ def _is_about_files(query: Query) -> bool:
         case Not(child) | Boost(child, _):
             return _is_about_files(child)
         case Type(kind, child):
-            return kind is not Kind.REPO and _is_about_files(child)
+            return kind is not ResultKind.REPO and _is_about_files(child)
         case _:
             return isinstance(query, Substring | Regexp | Symbol | Language | FileNameSet | Const)
 
@@ -235,7 +237,7 @@ def _has_type_repo(query: Query) -> bool:
         case And(children) | Or(children):
             return any(map(_has_type_repo, children))
         case Type(kind, child):
-            return kind is Kind.REPO or _has_type_repo(child)
+            return kind is ResultKind.REPO or _has_type_repo(child)
         case Not(child) | Boost(child, _):
             return _has_type_repo(child)
         case _:
@@ -252,10 +254,10 @@ def _fold_type_repo(query: Query, has_match: Callable[[Query], bool]) -> Query:
         case Not(child):
             return negation(_fold_type_repo(child, has_match))
         case Boost(child, factor):
-            return boosted(_fold_type_repo(child, has_match), factor)
-        case Type(Kind.REPO, child):
+            return with_boost(_fold_type_repo(child, has_match), factor)
+        case Type(ResultKind.REPO, child):
             return Const(has_match(_fold_type_repo(child, has_match)))
         case Type(kind, child):
-            return typed(kind, _fold_type_repo(child, has_match))
+            return with_type(kind, _fold_type_repo(child, has_match))
         case _:
             return query

@@ -16,7 +16,7 @@ from argosy.search.match.matchers import AtomMatcher, Candidates, bounds
 from argosy.search.match.spans import NOTHING, Mask, Spans, merge_spans, spans_of
 
 
-class Site(Protocol):
+class AtomSite(Protocol):
     """An atom in the content, the file names, or the symbol names of a segment."""
 
     @property

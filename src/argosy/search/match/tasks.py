@@ -15,7 +15,7 @@ from argosy.search.match.rank import bm25_scores, scores
 from argosy.search.match.spans import Hits, hits_of
 from argosy.search.match.top_k import PartHits
 from argosy.search.model import Form
-from argosy.search.query.tree import Kind, Query, Type
+from argosy.search.query.tree import Query, ResultKind, Type
 
 
 class Task(Protocol):
@@ -35,14 +35,14 @@ class LiteralTask:
     def __init__(
         self,
         bounds: SearchLimits,
-        plain: LiteralQuery,
+        query: LiteralQuery,
         tables: KernelTables,
         numbers: Sequence[int],
         blocks: U32,
         pieces: Sequence[Piece],
     ) -> None:
         self._bounds = bounds
-        self._plain = plain
+        self._query = query
         self._tables = tables
         self._numbers = numbers  # of the indexes of the tables, in this search
         self._blocks = blocks
@@ -64,11 +64,11 @@ class LiteralTask:
             if budget.limit_hit is not None:
                 collector.limits_hit.add(budget.limit_hit)
             return collector
-        finds = self._plain.finds(self._tables, self._blocks, self._pieces, counts_only=options.form is Form.COUNT)
-        for place, (matches, files) in enumerate(finds.sums()):
+        found = self._query.scan(self._tables, self._blocks, self._pieces, counts_only=options.form is Form.COUNT)
+        for place, (matches, files) in enumerate(found.sums()):
             number, limit, piece = numbers[place], limits[place], self._pieces[place]
             if total.is_met or limit.is_met:  # by an earlier piece: this one does not count
-                finds.drop(place)
+                found.drop(place)
                 collector.skipped.add(number)
                 collector.limits_hit.update([each.limit_hit for each in (total, limit) if each.is_met])
                 continue
@@ -79,10 +79,10 @@ class LiteralTask:
             collector.files += files
             collector.files_loaded += piece[DOCUMENTS]
             collector.content_bytes += piece[BYTES]
-            limit.take(matches)
-            total.take(matches)
+            limit.count(matches)
+            total.count(matches)
         if collector.files and options.form is not Form.COUNT:
-            collector.top_k.add(finds, finds.bm25_scores() if options.use_bm25 else finds.scores())
+            collector.top_k.add(found, found.bm25_scores() if options.use_bm25 else found.scores())
         return collector
 
 
@@ -100,7 +100,7 @@ class TreeTask:
         self._part = part
         self._number = number  # of the index, in this search
         self._possible = search.possible()
-        self._is_for_names = isinstance(query, Type) and query.kind is Kind.FILE_NAME
+        self._is_for_names = isinstance(query, Type) and query.kind is ResultKind.FILE_NAME
 
     @property
     def documents(self) -> int:
@@ -127,7 +127,7 @@ class TreeTask:
             if self._options.form is not Form.COUNT and len(hits.documents):
                 collector.top_k.add(PartHits(self._index, self._part, hits), self._scores(hits))
             for limit in self._limits:
-                limit.take(hits.matches)
+                limit.count(hits.matches)
         if collector.files:
             collector.found.add(self._number)
         collector.content_bytes = self._search.content_bytes

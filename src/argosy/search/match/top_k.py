@@ -33,7 +33,7 @@ class Hit:
         return max(len(self.starts), 1)  # a file without spans matches by its whole name
 
 
-class Batch(Protocol):
+class HitBatch(Protocol):
     """A batch of files that can create the hit of each."""
 
     def hit(self, place: int, score: float) -> Hit: ...
@@ -44,9 +44,9 @@ class TopK:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._entries: list[tuple[float, Batch, int]] = []
+        self._entries: list[tuple[float, HitBatch, int]] = []
 
-    def add(self, batch: Batch, scores: F64) -> None:
+    def add(self, batch: HitBatch, scores: F64) -> None:
         """Adds the files of a batch by their scores; a file with NaN is skipped."""
         order = best_of(scores, self._size)
         if self._size and len(self._entries) >= self._size:

@@ -2,12 +2,12 @@
 
 from argosy.search.query.format import format_query
 from argosy.search.query.lex import PatternType, QuerySyntaxError
-from argosy.search.query.parse import COUNT_ALL, Parsed, parse
+from argosy.search.query.parse import COUNT_ALL, ParsedQuery, parse
 from argosy.search.query.simplify import branch_mask, for_repository, simplify
 
 __all__ = [
     "COUNT_ALL",
-    "Parsed",
+    "ParsedQuery",
     "PatternType",
     "QuerySyntaxError",
     "branch_mask",

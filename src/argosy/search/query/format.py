@@ -15,7 +15,6 @@ from argosy.search.query.tree import (
     Alias,
     And,
     Boost,
-    Branch,
     BranchesRepos,
     Const,
     FileNameSet,
@@ -23,6 +22,7 @@ from argosy.search.query.tree import (
     Language,
     Meta,
     Not,
+    OnBranch,
     Or,
     Query,
     Regexp,
@@ -130,7 +130,7 @@ def _plain(query: Query) -> str:
             return _word("repo:", pattern)
         case Alias(name):
             return _word("alias:", name)
-        case Branch(name, False):
+        case OnBranch(name, False):
             return _word("branch:", name)
         case Flag(name, value):
             return f"{name}:{'yes' if value else 'no'}"
@@ -145,7 +145,7 @@ def _plain(query: Query) -> str:
 def _programmatic(query: Query) -> str:
     """A leaf that only programs can create."""
     match query:
-        case Branch(name):
+        case OnBranch(name):
             return f"branch exactly {_word('', name)}"
         case RepoSet(names):
             return f"repos {_some(names)}"

@@ -18,10 +18,10 @@ from argosy.search.query.lex import PatternType, QuerySyntaxError, Token
 from argosy.search.query.tree import (
     TRUE,
     Alias,
-    Branch,
     Flag,
     Language,
     Meta,
+    OnBranch,
     Query,
     Regexp,
     Repo,
@@ -30,7 +30,7 @@ from argosy.search.query.tree import (
     Symbol,
 )
 from argosy.search.regex import Pattern, RegexError, as_literal, has_upper_case, parse_regex
-from argosy.search.regex.tree import Choice, Class, Named, Node, Opaque, Range, Repeat, Sequence, Text
+from argosy.search.regex.tree import Chars, Choice, Class, CodePoints, Named, Node, Opaque, Repeat, Sequence
 
 STEPS_MAX = 200_000  # of all regexes of a query; a step takes at most about a microsecond
 
@@ -46,7 +46,7 @@ _ASCII_END = 0x80
 def steps(node: Node) -> int:
     """About how many steps RE2 takes to compile this."""
     match node:
-        case Text(chars):
+        case Chars(chars):
             return _CHARACTER_STEPS * len(chars)
         case Class(parts, is_negated):
             own = _WIDE_CLASS_STEPS if is_negated else _CHARACTER_STEPS
@@ -61,7 +61,7 @@ def steps(node: Node) -> int:
             return 1
 
 
-def _part_steps(part: Range | Named) -> int:
+def _part_steps(part: CodePoints | Named) -> int:
     if isinstance(part, Named):
         is_unicode = part.name[0] not in "\\["  # else it is \w or [:word:] or their like
         return _UNICODE_CLASS_STEPS if is_unicode else _WIDE_CLASS_STEPS
@@ -98,7 +98,7 @@ class Leaves:
             case Field.META:
                 return Meta(token.name, self._regex(token))
             case Field.BRANCH:
-                return Branch(token.text) if token.text else TRUE
+                return OnBranch(token.text) if token.text else TRUE
             case Field.LANGUAGE:
                 return Language(canonical(token.text))
             case Field.ALIAS:

@@ -36,7 +36,7 @@ class QuerySyntaxError(Invalid):
         self.text = text
         self.position = position
 
-    def pointed(self) -> str:
+    def excerpt(self) -> str:
         """The part of the query that is wrong, with a caret below the position."""
         first = max(0, self.position - SHOWN_CHARACTERS_MAX // 2)
         shown = self.text[first : first + SHOWN_CHARACTERS_MAX]
@@ -111,7 +111,7 @@ def lex(query: str, pattern_type: PatternType = PatternType.REGEX) -> list[Token
     return _Lexer(query, pattern_type).tokens()
 
 
-def wanted_pattern_type(query: str) -> str | None:
+def declared_pattern_type(query: str) -> str | None:
     """The value of the last `patterntype:` that stands at the start of a word, whatever it is.
 
     It must be known before anything else can be read. A blank ends a word here even after a backslash: so it does in

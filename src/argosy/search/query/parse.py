@@ -15,9 +15,17 @@ from typing import NoReturn
 
 from argosy.search.query.fields import Field
 from argosy.search.query.leaves import Leaves, choice, in_case, substring
-from argosy.search.query.lex import OPERATORS, PatternType, QuerySyntaxError, Token, TokenKind, lex, wanted_pattern_type
-from argosy.search.query.simplify import conjunction, disjunction, negation, typed
-from argosy.search.query.tree import Kind, Not, Query, Regexp, Scope, Substring, Symbol
+from argosy.search.query.lex import (
+    OPERATORS,
+    PatternType,
+    QuerySyntaxError,
+    Token,
+    TokenKind,
+    declared_pattern_type,
+    lex,
+)
+from argosy.search.query.simplify import conjunction, disjunction, negation, with_type
+from argosy.search.query.tree import Not, Query, Regexp, ResultKind, Scope, Substring, Symbol
 
 QUERY_CHARACTERS_MAX = 10_000
 ATOMS_MAX = 1_000  # words and fields: each may have to be looked for in every file
@@ -25,14 +33,14 @@ COUNT_MAX = 1_000_000_000
 COUNT_ALL = 0  # what `count:all` stands for: no bound
 
 
-class Case(Enum):
+class CaseDirective(Enum):
     YES = "yes"
     NO = "no"
     AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedQuery:
     """A query, and what its text says about the answer: how many files at most, or COUNT_ALL, or None if not said."""
 
     query: Query
@@ -40,7 +48,7 @@ class Parsed:
     pattern_type: PatternType = PatternType.REGEX
 
 
-def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> Parsed:
+def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> ParsedQuery:
     """Parses a query; `pattern_type` applies if the text has no `patterntype:`.
 
     Raises QuerySyntaxError, and nothing else.
@@ -49,21 +57,26 @@ def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> Parsed
         _fail(f"a query may have {QUERY_CHARACTERS_MAX} characters, not {len(text)}: ask for less", text, 0)
     if (plain := _PLAIN.fullmatch(text)) and plain["word"] not in OPERATORS:
         scope = Scope.CONTENT if plain["field"] else Scope.ANY
-        return Parsed(substring(plain["word"] or plain["words"], scope), None, pattern_type)
+        return ParsedQuery(substring(plain["word"] or plain["words"], scope), None, pattern_type)
     try:
         text.encode()
     except UnicodeEncodeError as error:
         _fail("this character is half of a surrogate pair and no text: remove it", text, error.start)
-    wanted = wanted_pattern_type(text)
+    wanted = declared_pattern_type(text)
     if wanted is not None:
         pattern_type = _PATTERN_TYPES.get(wanted.lower(), pattern_type)
-    return _Parser(text, pattern_type).parsed()
+    return _Parser(text, pattern_type).parse()
 
 
 # What most people ask most of the time, and what has one meaning only: a word, or words in quotes.
 _PLAIN = re.compile(r'(?P<field>(?:content|c):)?(?:(?P<word>[A-Za-z0-9_]+)|"(?P<words>[A-Za-z0-9_ ]+)")')
-_KINDS = {"filematch": Kind.FILE_MATCH, "filename": Kind.FILE_NAME, "file": Kind.FILE_NAME, "repo": Kind.REPO}
-_CASES = {case.value: case for case in Case}
+_KINDS = {
+    "filematch": ResultKind.FILE_MATCH,
+    "filename": ResultKind.FILE_NAME,
+    "file": ResultKind.FILE_NAME,
+    "repo": ResultKind.REPO,
+}
+_CASES = {case.value: case for case in CaseDirective}
 _PATTERN_TYPES = {kind.value: kind for kind in PatternType}
 _DIRECTIVES = (Field.CASE, Field.TYPE, Field.COUNT, Field.PATTERN_TYPE)
 
@@ -75,8 +88,8 @@ class _List:
     start: int = 0
     is_negated: bool = False
     alternatives: "list[list[Query | _List]]" = field(default_factory=lambda: [[]])
-    case: Case | None = None
-    kinds: list[Kind] = field(default_factory=list)
+    case: CaseDirective | None = None
+    kinds: list[ResultKind] = field(default_factory=list)
     operator: Token | None = None  # the last one, while nothing has followed it
     is_started: bool = False
 
@@ -92,14 +105,14 @@ class _Parser:
         self._count: int | None = None
         self._atoms = 0
 
-    def parsed(self) -> Parsed:
+    def parse(self) -> ParsedQuery:
         for token in lex(self._text, self._pattern_type):
             self._take(token)
         self._end_list()
         if len(self._open) > 1:
             shielded = r"write \( to search for it" if self._pattern_type is PatternType.REGEX else "quote it"
             self._fail(f"this parenthesis is never closed: close it, or {shielded}", self._open[-1].start)
-        return Parsed(_tree(self._open[0], Case.AUTO), self._count, self._pattern_type)
+        return ParsedQuery(_tree(self._open[0], CaseDirective.AUTO), self._count, self._pattern_type)
 
     def _take(self, token: Token) -> None:
         match token.kind:
@@ -197,26 +210,26 @@ class _Parser:
         _fail(message, self._text, position)
 
 
-def _tree(found: _List, inherited: Case) -> Query:
+def _tree(found: _List, inherited: CaseDirective) -> Query:
     case = found.case or inherited
     query = disjunction(conjunction(_item(each, case) for each in items) for items in found.alternatives)
     if found.kinds:
-        query = typed(min(found.kinds, key=list(Kind).index), query)
+        query = with_type(min(found.kinds, key=list(ResultKind).index), query)
     return negation(query) if found.is_negated else query
 
 
-def _item(item: "Query | _List", case: Case) -> Query:
-    return _tree(item, case) if isinstance(item, _List) else _cased(item, case)
+def _item(item: "Query | _List", case: CaseDirective) -> Query:
+    return _tree(item, case) if isinstance(item, _List) else _apply_case(item, case)
 
 
-def _cased(leaf: Query, case: Case) -> Query:
+def _apply_case(leaf: Query, case: CaseDirective) -> Query:
     match leaf:
-        case Substring() | Regexp() if case is not Case.AUTO:
-            return in_case(leaf, case is Case.YES)
-        case Symbol(name) if case is not Case.AUTO:
-            return Symbol(in_case(name, case is Case.YES))
+        case Substring() | Regexp() if case is not CaseDirective.AUTO:
+            return in_case(leaf, case is CaseDirective.YES)
+        case Symbol(name) if case is not CaseDirective.AUTO:
+            return Symbol(in_case(name, case is CaseDirective.YES))
         case Not(child):
-            return Not(_cased(child, case))
+            return Not(_apply_case(child, case))
     return leaf
 
 

@@ -14,19 +14,19 @@ from argosy.search.query.tree import (
     Alias,
     And,
     Boost,
-    Branch,
     BranchesRepos,
     Const,
     Flag,
-    Kind,
     Language,
     Meta,
     Not,
+    OnBranch,
     Or,
     Query,
     Repo,
     RepoIds,
     RepoSet,
+    ResultKind,
     Type,
 )
 from argosy.search.regex import Pattern
@@ -47,7 +47,7 @@ def for_repository(query: Query, repository: Repository) -> Query:
     return _rebuild(query, lambda leaf: _fold_leaf(leaf, repository))
 
 
-def branch_mask(branch: Branch, repository: Repository) -> int:
+def branch_mask(branch: OnBranch, repository: Repository) -> int:
     """Which branches of the repository are meant: bit i is the i-th. A repository without branches has a HEAD."""
     names = [each.name for each in repository.branches] or [HEAD]
     if branch.name == HEAD:
@@ -95,15 +95,15 @@ def negation(child: Query) -> Query:
             return Not(inner)
 
 
-def typed(kind: Kind, child: Query) -> Query:
+def with_type(kind: ResultKind, child: Query) -> Query:
     """This simple tree's matches shown as `kind`, as a simple tree. Whole file matches are what is shown anyway."""
-    if kind is Kind.FILE_MATCH:
+    if kind is ResultKind.FILE_MATCH:
         return child
     inner = _part(child)
     return FALSE if inner == FALSE else Type(kind, inner)
 
 
-def boosted(child: Query, factor: float) -> Query:
+def with_boost(child: Query, factor: float) -> Query:
     """This simple tree with other scores, as a simple tree; constants have none."""
     inner = _part(child)
     return inner if isinstance(inner, Const) else Boost(inner, factor)
@@ -124,9 +124,9 @@ def _rebuild(query: Query, leaf: Callable[[Query], Query]) -> Query:
         case Not(child):
             return negation(_rebuild(child, leaf))
         case Type(kind, child):
-            return typed(kind, _rebuild(child, leaf))
+            return with_type(kind, _rebuild(child, leaf))
         case Boost(child, factor):
-            return boosted(_rebuild(child, leaf), factor)
+            return with_boost(_rebuild(child, leaf), factor)
     return leaf(query)
 
 
@@ -147,10 +147,10 @@ def _fold_leaf(leaf: Query, repository: Repository) -> Query:
             return _constant(name in repository.metadata and _matches(pattern, repository.metadata[name]))
         case Language(None):
             return FALSE
-        case Branch():
+        case OnBranch():
             return _on_branch(leaf, repository)
         case BranchesRepos(pairs):
-            meant = [Branch(name, is_exact=True) for name, ids in pairs if repository.id in ids]
+            meant = [OnBranch(name, is_exact=True) for name, ids in pairs if repository.id in ids]
             return disjunction(_on_branch(branch, repository) for branch in meant)
     return leaf
 
@@ -159,7 +159,7 @@ def _constant(value: bool) -> Const:
     return TRUE if value else FALSE
 
 
-def _on_branch(branch: Branch, repository: Repository) -> Query:
+def _on_branch(branch: OnBranch, repository: Repository) -> Query:
     """A file is on some branch, or it would not be there: only branches of which some are meant need a look at it."""
     mask = branch_mask(branch, repository)
     if mask == 0:
@@ -168,9 +168,9 @@ def _on_branch(branch: Branch, repository: Repository) -> Query:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    return _compiled(pattern).matches(text.encode(errors="surrogateescape"))
+    return _compile(pattern).matches(text.encode(errors="surrogateescape"))
 
 
 @lru_cache(PATTERNS_KEPT_MAX)
-def _compiled(pattern: str) -> Pattern:
+def _compile(pattern: str) -> Pattern:
     return Pattern.compile(pattern)

@@ -17,7 +17,7 @@ class Scope(Enum):
     FILE_NAME = "file"
 
 
-class Kind(Enum):
+class ResultKind(Enum):
     """What `type:` asks for, from the least to the most condensed answer."""
 
     FILE_MATCH = "filematch"
@@ -93,7 +93,7 @@ class Alias:
 
 
 @dataclass(frozen=True, slots=True)
-class Branch:
+class OnBranch:
     """The file is on a branch whose name holds this text (or equals it); HEAD is the first branch."""
 
     name: str
@@ -149,7 +149,7 @@ class Not:
 class Type:
     """The child's matches, shown as `kind`; as part of a larger query, REPO means: in a repository with a match."""
 
-    kind: Kind
+    kind: ResultKind
     child: "Query"
 
 
@@ -162,7 +162,7 @@ class Boost:
 
 
 Query: TypeAlias = (
-    Const | Substring | Regexp | Symbol | Language | Repo | RepoSet | RepoIds | Alias | Branch | BranchesRepos
+    Const | Substring | Regexp | Symbol | Language | Repo | RepoSet | RepoIds | Alias | OnBranch | BranchesRepos
     | FileNameSet | Flag | Meta | And | Or | Not | Type | Boost
 )  # fmt: skip
 

@@ -16,16 +16,16 @@ from argosy.search.regex.charsets import charset, variants
 from argosy.search.regex.tree import (
     Assertion,
     AssertionKind,
-    Case,
+    CaseMode,
+    Chars,
     Choice,
     Class,
+    CodePoints,
     Named,
     Node,
     Opaque,
-    Range,
     Repeat,
     Sequence,
-    Text,
 )
 
 LITERAL_CHARS_MAX = 4096  # a pattern that spells out more, by repetition, stays a pattern
@@ -35,10 +35,10 @@ _CAPITALS = frozenset({"[:upper:]", "Lu"})
 def as_literal(node: Node) -> str | None:
     """The one text that the pattern stands for, if it is just that; its case is to be treated as the search asks."""
     match node:
-        case Text(chars, case) if (case is Case.ASKED or _is_caseless(chars)) and not _has_surrogates(chars):
+        case Chars(chars, case) if (case is CaseMode.ASKED or _is_caseless(chars)) and not _has_surrogates(chars):
             return chars
-        case Class((Range(low, high),), False, case) if low == high:
-            return as_literal(Text(chr(low), case))
+        case Class((CodePoints(low, high),), False, case) if low == high:
+            return as_literal(Chars(chr(low), case))
         case Sequence(children):
             return _concat([as_literal(child) for child in children])
         case Repeat(_, 0, 0):
@@ -74,15 +74,15 @@ def has_upper_case(node: Node) -> bool:
 
 def _spells_capital(leaf: Node) -> bool:
     match leaf:
-        case Text(chars, Case.ASKED):
+        case Chars(chars, CaseMode.ASKED):
             return chars != chars.lower()
-        case Class(parts, _, Case.ASKED):
+        case Class(parts, _, CaseMode.ASKED):
             return any(_names_capital(part) for part in parts)
         case _:
             return False
 
 
-def _names_capital(part: Range | Named) -> bool:
+def _names_capital(part: CodePoints | Named) -> bool:
     if isinstance(part, Named):
         return part.name in _CAPITALS
     ends = chr(part.low) + chr(part.high)
@@ -96,7 +96,7 @@ def can_span_lines(node: Node) -> bool:
 
 def _takes_newline(leaf: Node) -> bool:
     match leaf:
-        case Text(chars):
+        case Chars(chars):
             return "\n" in chars
         case Class():
             return "\n" in charset(leaf, is_folded=False)  # a newline has no case
@@ -106,7 +106,7 @@ def _takes_newline(leaf: Node) -> bool:
             return False
 
 
-def leaves(node: Node) -> Iterator[Text | Class | Assertion | Opaque]:
+def leaves(node: Node) -> Iterator[Chars | Class | Assertion | Opaque]:
     """Every leaf that can take part in a match."""
     match node:
         case Sequence(children) | Choice(children):
@@ -125,37 +125,37 @@ _BLANK = sum(1 << ord(char) for char in "\t\n\v\f\r ")
 
 def line_span(node: Node) -> int | None:
     """The number of line breaks a match can cross, not counting blank lines; None if unbounded."""
-    reach = _reach(node)
+    reach = _span_of(node)
     return reach if reach is not None and reach <= LINE_SPAN_MAX else None
 
 
-def _reach(node: Node) -> int | None:
+def _span_of(node: Node) -> int | None:
     match node:
-        case Text(chars):
+        case Chars(chars):
             return chars.count("\n")
         case Class():
             return 1 if "\n" in charset(node, is_folded=False) else 0
         case Assertion():
             return 0
         case Sequence(children):
-            return _total([_reach(child) for child in children])
+            return _sum_spans([_span_of(child) for child in children])
         case Choice(children):
-            reaches = [_reach(child) for child in children]
+            reaches = [_span_of(child) for child in children]
             known = [reach for reach in reaches if reach is not None]
             return max(known, default=0) if len(known) == len(reaches) else None
         case Repeat(child, _, most):
-            return _repeated(child, most)
+            return _repeat_span(child, most)
         case Opaque():
             return None
 
 
-def _total(reaches: list[int | None]) -> int | None:
+def _sum_spans(reaches: list[int | None]) -> int | None:
     known = [reach for reach in reaches if reach is not None]
     return sum(known) if len(known) == len(reaches) else None
 
 
-def _repeated(child: Node, most: int | None) -> int | None:
-    reach = _reach(child)
+def _repeat_span(child: Node, most: int | None) -> int | None:
+    reach = _span_of(child)
     if reach == 0 or most == 0:
         return 0
     if isinstance(child, Class) and _is_blank(child):
@@ -179,7 +179,7 @@ def has_text_anchors(node: Node) -> bool:
 def can_be_empty(node: Node) -> bool:
     """Whether a match may hold no text at all."""
     match node:
-        case Text(chars):
+        case Chars(chars):
             return not chars
         case Class():
             return False
@@ -233,18 +233,18 @@ def _edges(node: Node) -> tuple[AssertionKind | None, Node, AssertionKind | None
 
 def _texts(node: Node) -> list[str] | None:
     match node:
-        case Text(chars, Case.ASKED):
+        case Chars(chars, CaseMode.ASKED):
             return [chars]
-        case Class(parts, False, Case.ASKED):
+        case Class(parts, False, CaseMode.ASKED):
             return _members(parts)
         case Sequence(children):
             return _product([_texts(child) for child in children])
         case Choice(children):
             several = [_texts(child) for child in children]
-            return _bounded([text for texts in several if texts is not None for text in texts], several)
+            return _if_few([text for texts in several if texts is not None for text in texts], several)
         case Repeat(child, 0, 1, is_greedy):
             texts = _texts(child)
-            return None if texts is None else _bounded([*texts, ""] if is_greedy else ["", *texts], [texts])
+            return None if texts is None else _if_few([*texts, ""] if is_greedy else ["", *texts], [texts])
         case Repeat(child, least, most) if least == most:
             return _product([_texts(child)] * least)
         case _:
@@ -254,10 +254,10 @@ def _texts(node: Node) -> list[str] | None:
 def _members(parts: tuple[object, ...]) -> list[str] | None:
     texts: list[str] = []
     for part in parts:
-        if not isinstance(part, Range) or part.high - part.low >= TEXTS_MAX:
+        if not isinstance(part, CodePoints) or part.high - part.low >= TEXTS_MAX:
             return None
         texts.extend(chr(code) for code in range(part.low, part.high + 1))
-    return _bounded(texts, [texts])
+    return _if_few(texts, [texts])
 
 
 def _product(several: list[list[str] | None]) -> list[str] | None:
@@ -265,9 +265,9 @@ def _product(several: list[list[str] | None]) -> list[str] | None:
     for each in several:
         if each is None or texts is None:
             return None
-        texts = _bounded([head + tail for head in texts for tail in each], [each])
+        texts = _if_few([head + tail for head in texts for tail in each], [each])
     return texts
 
 
-def _bounded(texts: list[str], parts: list[list[str] | None]) -> list[str] | None:
+def _if_few(texts: list[str], parts: list[list[str] | None]) -> list[str] | None:
     return texts if len(texts) <= TEXTS_MAX and all(part is not None for part in parts) else None

@@ -5,7 +5,7 @@ number of characters does.
 """
 
 from argosy.search.regex.charsets import ByteSets, CharSet, charset, utf8, variants
-from argosy.search.regex.tree import Assertion, Choice, Class, Node, Repeat, Sequence, Text
+from argosy.search.regex.tree import Assertion, Chars, Choice, Class, Node, Repeat, Sequence
 
 RUN_BYTES_MIN = 3  # an index knows nothing of shorter ones
 RUN_BYTES_MAX = 64  # a longer run is told in pieces
@@ -35,7 +35,7 @@ class _Writer:
 
     def visit(self, node: Node) -> None:
         match node:
-            case Text(chars):
+            case Chars(chars):
                 for char in chars:
                     self._take(self._char(char, node))
             case Sequence(children):
@@ -44,14 +44,14 @@ class _Writer:
             case Repeat(child, least, most):
                 self._visit_repeat(child, least, most)
             case _:
-                self._take(self._fixed(node))
+                self._take(self._fixed_bytes(node))
 
     def _visit_repeat(self, child: Node, least: int, most: int | None) -> None:
         if most == 0:
             return
         if least == 0:
             self.cut()
-        elif (sets := self._fixed(child)) is None:
+        elif (sets := self._fixed_bytes(child)) is None:
             # Being of no fixed length, the child breaks the run within: what stands before that belongs to the first
             # copy, what stands after it to the last.
             self.visit(child)
@@ -73,7 +73,7 @@ class _Writer:
     def _copies(self, sets: ByteSets, least: int) -> ByteSets:
         return sets * min(least, max(1, _FIXED_BYTES_MAX // max(1, len(sets))))
 
-    def _char(self, char: str, node: Text) -> ByteSets | None:
+    def _char(self, char: str, node: Chars) -> ByteSets | None:
         if not node.case.is_folded(is_case_sensitive=self.is_case_sensitive):
             return tuple(frozenset((byte,)) for byte in utf8(char))
         forms = [utf8(each) for each in variants(char)]
@@ -81,29 +81,29 @@ class _Writer:
             return None
         return tuple(map(frozenset, zip(*forms, strict=True)))
 
-    def _fixed(self, node: Node) -> ByteSets | None:
+    def _fixed_bytes(self, node: Node) -> ByteSets | None:
         """The bytes of the node, if every match of it has the same number of them."""
         match node:
-            case Text(chars):
-                return self._fixed_row([self._char(char, node) for char in chars[: _FIXED_BYTES_MAX + 1]])
+            case Chars(chars):
+                return self._concat_fixed([self._char(char, node) for char in chars[: _FIXED_BYTES_MAX + 1]])
             case Class():
                 return self._charset(node).byte_sets()
             case Assertion():
                 return ()
             case Sequence(children):
-                return self._fixed_row([self._fixed(child) for child in children])
+                return self._concat_fixed([self._fixed_bytes(child) for child in children])
             case Choice(children):
-                return _fixed_choice([self._fixed(child) for child in children])
+                return _unite_fixed([self._fixed_bytes(child) for child in children])
             case Repeat(child, least, most) if least == most:
-                sets = self._fixed(child)
-                return self._fixed_row([sets] * min(least, _FIXED_BYTES_MAX + 1)) if sets else sets
+                sets = self._fixed_bytes(child)
+                return self._concat_fixed([sets] * min(least, _FIXED_BYTES_MAX + 1)) if sets else sets
             case _:
                 return None
 
     def _charset(self, node: Class) -> CharSet:
         return charset(node, is_folded=node.case.is_folded(is_case_sensitive=self.is_case_sensitive))
 
-    def _fixed_row(self, parts: list[ByteSets | None]) -> ByteSets | None:
+    def _concat_fixed(self, parts: list[ByteSets | None]) -> ByteSets | None:
         row: list[frozenset[int]] = []
         for part in parts:
             if part is None or len(row) + len(part) > _FIXED_BYTES_MAX:
@@ -112,7 +112,7 @@ class _Writer:
         return tuple(row)
 
 
-def _fixed_choice(parts: list[ByteSets | None]) -> ByteSets | None:
+def _unite_fixed(parts: list[ByteSets | None]) -> ByteSets | None:
     known = [part for part in parts if part is not None]
     if len(known) < len(parts) or len({len(part) for part in known}) != 1:
         return None

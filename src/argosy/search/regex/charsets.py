@@ -16,7 +16,7 @@ from typing import TypeAlias
 from unicodedata import category
 
 from argosy.search.regex.engine import Pattern
-from argosy.search.regex.tree import CODE_POINT_MAX, Class, Named, Range
+from argosy.search.regex.tree import CODE_POINT_MAX, Class, CodePoints, Named
 
 KELVIN_SIGN = 0x212A
 LONG_S = 0x017F
@@ -28,7 +28,7 @@ _VARIANTS_CACHED_MAX = 4096  # of some 2,900 letters that have variants
 
 
 @cache
-def _cased_text() -> bytes:
+def _text_with_case_variants() -> bytes:
     return "".join(chr(code) for low, high in _CASED_RANGES for code in range(low, high)).encode()
 
 
@@ -40,7 +40,7 @@ def variants(char: str) -> tuple[str, ...]:
     code = ord(char)
     if not any(low <= code < high for low, high in _CASED_RANGES):
         return (char,)
-    text = _cased_text()
+    text = _text_with_case_variants()
     spans = Pattern.compile(rf"\x{{{code:x}}}", is_case_sensitive=False).find_all(text)
     return tuple(sorted(text[start:end].decode() for start, end in spans)) or (char,)
 
@@ -115,7 +115,7 @@ def charset(node: Class, *, is_folded: bool) -> CharSet:
     is_exact = True  # whether `wide` is the truth and not just a cover of it
     for part in node.parts:
         if isinstance(part, Named):
-            part_mask, has_wide, is_part_exact = _named(part, is_folded=is_folded)
+            part_mask, has_wide, is_part_exact = _set_of_name(part, is_folded=is_folded)
             wide += _WIDE if has_wide else ()
         else:
             part_mask, part_wide, is_part_exact = _range(part, is_folded=is_folded)
@@ -127,7 +127,7 @@ def charset(node: Class, *, is_folded: bool) -> CharSet:
     return CharSet(mask, _merge(wide))
 
 
-def _range(part: Range, *, is_folded: bool) -> tuple[int, list[tuple[int, int]], bool]:
+def _range(part: CodePoints, *, is_folded: bool) -> tuple[int, list[tuple[int, int]], bool]:
     mask = _bits(part.low, min(part.high, 0x7F))
     low = max(part.low, 0x80)
     if low > part.high:
@@ -144,12 +144,12 @@ def _range(part: Range, *, is_folded: bool) -> tuple[int, list[tuple[int, int]],
     return _with_other_case(mask), wide + [(code, code) for code in folded if code >= 0x80], False
 
 
-def _named(part: Named, *, is_folded: bool) -> tuple[int, bool, bool]:
+def _set_of_name(part: Named, *, is_folded: bool) -> tuple[int, bool, bool]:
     """The ASCII part, whether there is another, and whether that other is exactly everything (or nothing).
 
     Case is folded before a set is negated, as RE2 does it.
     """
-    mask = _named_ascii(part.name)
+    mask = _ascii_of_name(part.name)
     if is_folded:
         mask = _with_other_case(mask)
     is_ascii_only = part.name.startswith(("\\", "["))
@@ -159,7 +159,7 @@ def _named(part: Named, *, is_folded: bool) -> tuple[int, bool, bool]:
 
 
 @cache
-def _named_ascii(name: str) -> int:
+def _ascii_of_name(name: str) -> int:
     if name in _ASCII_SETS:
         return _ASCII_SETS[name]
     if name == "Any":
@@ -167,7 +167,7 @@ def _named_ascii(name: str) -> int:
     if name == "Latin":
         return _mask(filter(str.isalpha, map(chr, range(0x80))))
     if name == "Common":
-        return _ASCII & ~_named_ascii("Latin")
+        return _ASCII & ~_ascii_of_name("Latin")
     if len(name) <= 2:
         return _mask(char for char in map(chr, range(0x80)) if category(char).startswith(name))
     return 0  # any other script: ASCII is Latin or common

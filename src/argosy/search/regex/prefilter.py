@@ -12,16 +12,16 @@ from argosy.search.regex.charsets import ODD_FOLDS, ByteSets, CharSet, charset, 
 from argosy.search.regex.strings import (
     NOTHING,
     UNKNOWN,
-    Known,
     Literal,
+    StringInfo,
     Strings,
-    chosen,
+    any_of,
+    concat,
     exactly,
-    joined,
-    repeated,
-    simplest,
+    repeat,
+    simplify_clauses,
 )
-from argosy.search.regex.tree import Assertion, Choice, Class, Node, Range, Repeat, Sequence, Text
+from argosy.search.regex.tree import Assertion, Chars, Choice, Class, CodePoints, Node, Repeat, Sequence
 
 CLASS_STRINGS_MAX = 3  # a class of more characters is left to the runs
 
@@ -41,7 +41,7 @@ class Prefilter:
 def prefilter(node: Node, *, is_case_sensitive: bool) -> Prefilter:
     """The prefilter of a pattern."""
     return Prefilter(
-        clauses=simplest(_known(node, is_case_sensitive).all_clauses()),
+        clauses=simplify_clauses(_info(node, is_case_sensitive).all_clauses()),
         runs=byte_runs(node, is_case_sensitive=is_case_sensitive),
         can_span_lines=can_span_lines(node),
         holds_for_bytes=not any(_names_wide(leaf) for leaf in leaves(node)),
@@ -51,33 +51,33 @@ def prefilter(node: Node, *, is_case_sensitive: bool) -> Prefilter:
 
 def prefilter_of_text(text: str, *, is_case_sensitive: bool) -> Prefilter:
     """What every occurrence of the text holds; less than the text itself only if case is ignored beyond ASCII."""
-    found = prefilter(Text(text), is_case_sensitive=is_case_sensitive)
+    found = prefilter(Chars(text), is_case_sensitive=is_case_sensitive)
     return replace(found, holds_for_bytes=is_case_sensitive or text.isascii())  # the text is its bytes
 
 
-def _known(node: Node, is_case_sensitive: bool) -> Known:
+def _info(node: Node, is_case_sensitive: bool) -> StringInfo:
     match node:
-        case Text(chars, case):
+        case Chars(chars, case):
             is_folded = case.is_folded(is_case_sensitive=is_case_sensitive)
-            return _known_text(chars) if is_folded else exactly([Literal(utf8(chars))])
+            return _info_of_text(chars) if is_folded else exactly([Literal(utf8(chars))])
         case Class(_, _, case):
-            return _known_class(charset(node, is_folded=case.is_folded(is_case_sensitive=is_case_sensitive)))
+            return _info_of_class(charset(node, is_folded=case.is_folded(is_case_sensitive=is_case_sensitive)))
         case Assertion():
             return exactly(NOTHING)
         case Sequence(children):
             known = exactly(NOTHING)
             for child in children:
-                known = joined(known, _known(child, is_case_sensitive))
+                known = concat(known, _info(child, is_case_sensitive))
             return known
         case Choice(children):
-            return chosen([_known(child, is_case_sensitive) for child in children])
+            return any_of([_info(child, is_case_sensitive) for child in children])
         case Repeat(child, least, most):
-            return repeated(_known(child, is_case_sensitive), least, most)
+            return repeat(_info(child, is_case_sensitive), least, most)
         case _:
             return UNKNOWN
 
 
-def _known_text(chars: str) -> Known:
+def _info_of_text(chars: str) -> StringInfo:
     """Text whose case is ignored, in pieces between the letters beyond ASCII that have another case."""
     known = exactly(NOTHING)
     piece: list[str] = []
@@ -85,18 +85,18 @@ def _known_text(chars: str) -> Known:
         if char.isascii() or len(variants(char)) == 1:
             piece.append(char)
         else:
-            known = joined(joined(known, exactly([_folded("".join(piece))])), UNKNOWN)
+            known = concat(concat(known, exactly([_fold("".join(piece))])), UNKNOWN)
             piece = []
-    return joined(known, exactly([_folded("".join(piece))]))
+    return concat(known, exactly([_fold("".join(piece))]))
 
 
-def _folded(chars: str) -> Literal:
+def _fold(chars: str) -> Literal:
     text = utf8(chars)
     is_folded = text.lower() != text.upper()
     return Literal(text.lower() if is_folded else text, is_folded)
 
 
-def _known_class(chars: CharSet) -> Known:
+def _info_of_class(chars: CharSet) -> StringInfo:
     if not 0 < chars.count() <= 2 * CLASS_STRINGS_MAX:
         return UNKNOWN
     literals = [_ascii_literal(code, chars) for code in chars.ascii_codes()]
@@ -108,23 +108,23 @@ def _known_class(chars: CharSet) -> Known:
 def _ascii_literal(code: int, chars: CharSet) -> Literal:
     """One folded literal for both cases of a letter, if the class has both."""
     char = chr(code)
-    return _folded(char) if char.swapcase() in chars else Literal(char.encode())
+    return _fold(char) if char.swapcase() in chars else Literal(char.encode())
 
 
 def _names_wide(leaf: Node) -> bool:
     """Whether the leaf names a character beyond ASCII, which byte by byte is another, or two."""
     match leaf:
-        case Text(chars):
+        case Chars(chars):
             return not chars.isascii()
         case Class(parts):
-            return any(isinstance(part, Range) and part.high >= 0x80 for part in parts)
+            return any(isinstance(part, CodePoints) and part.high >= 0x80 for part in parts)
         case _:
             return False
 
 
 def _folds_oddly(leaf: Node, is_case_sensitive: bool) -> bool:
     match leaf:
-        case Text(chars, case) if case.is_folded(is_case_sensitive=is_case_sensitive):
+        case Chars(chars, case) if case.is_folded(is_case_sensitive=is_case_sensitive):
             return any(letter in chars for letters in ODD_FOLDS.values() for letter in letters)
         case Class(_, _, case) if case.is_folded(is_case_sensitive=is_case_sensitive):
             taken = charset(leaf, is_folded=True)

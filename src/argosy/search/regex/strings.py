@@ -46,7 +46,7 @@ NOTHING: Strings = (Literal(b""),)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class StringInfo:
     """What is known of a part of a pattern; `exact` is None where the part is not one of a few strings."""
 
     exact: Strings | None
@@ -57,19 +57,19 @@ class Known:
     def all_clauses(self) -> list[Strings]:
         """Everything that is known, as clauses."""
         ends = (self.prefixes, self.suffixes) if self.exact is None else (self.exact,)
-        return [strings for strings in (*self.clauses, *ends) if is_telling(strings)]
+        return [strings for strings in (*self.clauses, *ends) if is_informative(strings)]
 
 
-UNKNOWN = Known(None)
+UNKNOWN = StringInfo(None)
 
 
-def exactly(strings: Iterable[Literal]) -> Known:
+def exactly(strings: Iterable[Literal]) -> StringInfo:
     """One of these strings, if they are not too many."""
     unique = tuple(dict.fromkeys(strings))
-    return Known(unique, unique, unique) if _is_small(unique) else UNKNOWN
+    return StringInfo(unique, unique, unique) if _is_small(unique) else UNKNOWN
 
 
-def is_telling(strings: Strings) -> bool:
+def is_informative(strings: Strings) -> bool:
     return bool(strings) and all(literal.text for literal in strings)
 
 
@@ -78,13 +78,13 @@ def commonness(strings: Strings) -> float:
     return float(sum(8.0 ** -min(len(literal.text), _RARITY_BYTES_MAX) for literal in strings))
 
 
-def joined(first: Known, second: Known) -> Known:
+def concat(first: StringInfo, second: StringInfo) -> StringInfo:
     """The second part right after the first."""
     if first.exact is not None and second.exact is not None:
         product = _product(first.exact, second.exact)
         if product is not None:
-            return Known(product, product, product)
-        return Known(None, first.exact, second.exact)
+            return StringInfo(product, product, product)
+        return StringInfo(None, first.exact, second.exact)
     clauses = [*first.clauses, *second.clauses]
     prefixes, suffixes = first.prefixes, second.suffixes
     middle = _product(first.suffixes, second.prefixes)
@@ -94,11 +94,11 @@ def joined(first: Known, second: Known) -> Known:
         suffixes = middle
     else:
         ends = (first.suffixes, second.prefixes) if middle is None else (middle,)
-        clauses += [strings for strings in ends if is_telling(strings)]
-    return Known(None, prefixes, suffixes, _rarest(clauses))
+        clauses += [strings for strings in ends if is_informative(strings)]
+    return StringInfo(None, prefixes, suffixes, _rarest(clauses))
 
 
-def chosen(parts: list[Known]) -> Known:
+def any_of(parts: list[StringInfo]) -> StringInfo:
     """One of the parts: of each, the best clause is what the choice can promise."""
     exacts = [part.exact for part in parts if part.exact is not None]
     if len(exacts) == len(parts):
@@ -107,15 +107,15 @@ def chosen(parts: list[Known]) -> Known:
             return known
     best = [min(part.all_clauses(), key=commonness, default=NOTHING) for part in parts]
     clause = _union(best)
-    return Known(
+    return StringInfo(
         None,
         _union([part.prefixes for part in parts]),
         _union([part.suffixes for part in parts]),
-        (clause,) if is_telling(clause) else (),
+        (clause,) if is_informative(clause) else (),
     )
 
 
-def repeated(part: Known, least: int, most: int | None) -> Known:
+def repeat(part: StringInfo, least: int, most: int | None) -> StringInfo:
     if most == 0:
         return exactly(NOTHING)
     if least == 0:
@@ -124,13 +124,13 @@ def repeated(part: Known, least: int, most: int | None) -> Known:
     copies = min(least, UNROLLED_MAX)
     known = part
     for _ in range(copies - 1):
-        known = joined(known, part)
+        known = concat(known, part)
     if copies == most:
         return known
-    return Known(None, known.prefixes, known.suffixes, known.clauses)
+    return StringInfo(None, known.prefixes, known.suffixes, known.clauses)
 
 
-def simplest(clauses: list[Strings]) -> tuple[Strings, ...]:
+def simplify_clauses(clauses: list[Strings]) -> tuple[Strings, ...]:
     """The clauses without what others imply, the rarest first.
 
     Where all strings of a clause share an end, that end is a clause, too: implied, but quicker to look for.

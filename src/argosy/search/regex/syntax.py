@@ -16,16 +16,16 @@ from argosy.search.regex.tree import (
     EMPTY,
     Assertion,
     AssertionKind,
-    Case,
+    CaseMode,
+    Chars,
     Choice,
     Class,
+    CodePoints,
     Named,
     Node,
     Opaque,
-    Range,
     Repeat,
     Sequence,
-    Text,
 )
 
 _CONTROLS = {"n": 0x0A, "r": 0x0D, "t": 0x09, "a": 0x07, "f": 0x0C, "v": 0x0B}
@@ -41,7 +41,7 @@ _POSIX = frozenset(
     )
 )  # fmt: skip
 
-ClassParts: TypeAlias = tuple[Range | Named, ...]
+ClassParts: TypeAlias = tuple[CodePoints | Named, ...]
 
 
 class Unknown(Exception):
@@ -102,7 +102,7 @@ def read_class(pattern: str, at: int) -> tuple[ClassParts, bool, int]:
     at += 1
     is_negated = pattern.startswith("^", at)
     at += is_negated
-    parts: list[Range | Named] = []
+    parts: list[CodePoints | Named] = []
     while not pattern.startswith("]", at) or not parts:  # a bracket that comes first stands for itself
         named = read_named(pattern, at)
         part, at = named if named else _read_range(pattern, at)
@@ -110,14 +110,14 @@ def read_class(pattern: str, at: int) -> tuple[ClassParts, bool, int]:
     return tuple(parts), is_negated, at + 1
 
 
-def _read_range(pattern: str, at: int) -> tuple[Range, int]:
+def _read_range(pattern: str, at: int) -> tuple[CodePoints, int]:
     low, at = _read_member(pattern, at)
     if not pattern.startswith("-", at) or pattern.startswith("]", at + 1) or at + 1 >= len(pattern):
-        return Range(low, low), at
+        return CodePoints(low, low), at
     high, at = _read_member(pattern, at + 1)
     if high < low:
         raise Unknown(f"{chr(low)}-{chr(high)}")
-    return Range(low, high), at
+    return CodePoints(low, high), at
 
 
 def _read_member(pattern: str, at: int) -> tuple[int, int]:
@@ -148,13 +148,13 @@ _ESCAPED_PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class _Flags:
-    case: Case = Case.ASKED
+    case: CaseMode = CaseMode.ASKED
     is_per_line: bool = True
     dot_takes_newline: bool = False
     is_lazy: bool = False  # `(?U)`: a plain repetition takes as little as it can
 
-    def changed(self, letters: str, *, to: bool) -> "_Flags":
-        case = (Case.IGNORED if to else Case.KEPT) if "i" in letters else self.case
+    def with_letters(self, letters: str, *, to: bool) -> "_Flags":
+        case = (CaseMode.IGNORED if to else CaseMode.KEPT) if "i" in letters else self.case
         return replace(
             self,
             case=case,
@@ -176,7 +176,7 @@ class _Group:
         self.branches.append(_sequence(self.items))
         self.items = []
 
-    def closed(self) -> Node:
+    def close(self) -> Node:
         self.close_branch()
         return self.branches[0] if len(self.branches) == 1 else Choice(tuple(self.branches))
 
@@ -193,7 +193,7 @@ class _Reader:
             self._read_one()
         if len(self.groups) != 1:
             raise Unknown("a group without its end")
-        return self.groups[0].closed()
+        return self.groups[0].close()
 
     def _read_one(self) -> None:
         if found := _PLAIN.match(self.pattern, self.at):
@@ -228,14 +228,14 @@ class _Reader:
             case ".":
                 return ANY_CHAR if self.flags.dot_takes_newline else ANY_CHAR_OF_LINE
             case _:
-                return Text(sign, self.flags.case)  # a bracket or brace that closes nothing
+                return Chars(sign, self.flags.case)  # a bracket or brace that closes nothing
 
     def _push(self, node: Node) -> None:
         self.groups[-1].items.append(node)
 
     def _push_text(self, chars: str) -> None:
         # One by one, for a repetition takes the last of them only; `_sequence` joins what stays together.
-        self.groups[-1].items.extend(Text(char, self.flags.case) for char in chars)
+        self.groups[-1].items.extend(Chars(char, self.flags.case) for char in chars)
 
     def _open_group(self) -> None:
         outer = self.flags
@@ -243,7 +243,7 @@ class _Reader:
             self.at = found.end()
         elif found := _FLAGS.match(self.pattern, self.at):
             self.at = found.end()
-            self.flags = outer.changed(found[1], to=True).changed(found[2] or "", to=False)
+            self.flags = outer.with_letters(found[1], to=True).with_letters(found[2] or "", to=False)
             if found[3] == ")":
                 return  # from here on, to the end of the group that is open already
         elif self.pattern.startswith("(?", self.at):
@@ -260,7 +260,7 @@ class _Reader:
         group = self.groups.pop()
         self.flags = group.outer
         self.at += 1
-        self._push(group.closed())
+        self._push(group.close())
 
     def _read_repeat(self) -> None:
         found = _REPEAT.match(self.pattern, self.at)
@@ -303,16 +303,16 @@ def _sequence(items: list[Node]) -> Node:
     """The items in a row; neighbouring text is joined, sequences within are spread out."""
     joined: list[Node] = []
     texts: list[str] = []  # of the run of text that is being joined
-    case = Case.ASKED
+    case = CaseMode.ASKED
 
     def flush() -> None:
         if texts:
-            joined.append(Text("".join(texts), case))
+            joined.append(Chars("".join(texts), case))
             texts.clear()
 
     for item in items:
         for node in item.children if isinstance(item, Sequence) else (item,):
-            if isinstance(node, Text):
+            if isinstance(node, Chars):
                 if node.case is not case:
                     flush()
                     case = node.case

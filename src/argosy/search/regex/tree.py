@@ -12,7 +12,7 @@ from typing import TypeAlias
 CODE_POINT_MAX = 0x10FFFF
 
 
-class Case(Enum):
+class CaseMode(Enum):
     """Whether a leaf tells upper from lower case."""
 
     ASKED = "asked"  # as the whole search does
@@ -20,7 +20,7 @@ class Case(Enum):
     KEPT = "kept"  # `(?-i)`
 
     def is_folded(self, *, is_case_sensitive: bool) -> bool:
-        return self is Case.IGNORED or (self is Case.ASKED and not is_case_sensitive)
+        return self is CaseMode.IGNORED or (self is CaseMode.ASKED and not is_case_sensitive)
 
 
 class AssertionKind(Enum):
@@ -35,15 +35,15 @@ class AssertionKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Chars:
     """These characters."""
 
     chars: str
-    case: Case = Case.ASKED
+    case: CaseMode = CaseMode.ASKED
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class CodePoints:
     """Code points from `low` to `high`, both included."""
 
     low: int
@@ -62,9 +62,9 @@ class Named:
 class Class:
     """One character that is in one of the parts, or in none of them."""
 
-    parts: tuple[Range | Named, ...]
+    parts: tuple[CodePoints | Named, ...]
     is_negated: bool = False
-    case: Case = Case.ASKED
+    case: CaseMode = CaseMode.ASKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class Opaque:
     """An unknown part: it can match anything."""
 
 
-Node: TypeAlias = Text | Class | Assertion | Sequence | Choice | Repeat | Opaque
+Node: TypeAlias = Chars | Class | Assertion | Sequence | Choice | Repeat | Opaque
 
 EMPTY = Sequence(())
 ANY_CHAR = Class((), is_negated=True)
-ANY_CHAR_OF_LINE = Class((Range(0x0A, 0x0A),), is_negated=True)
+ANY_CHAR_OF_LINE = Class((CodePoints(0x0A, 0x0A),), is_negated=True)

@@ -153,7 +153,7 @@ def _regex(out: U8, at: int) -> int:
 
 
 @helper
-def _balanced(out: U8, at: int, opening: int, closing: int) -> int:
+def _past_bracket(out: U8, at: int, opening: int, closing: int) -> int:
     """The position after the closing bracket on the same line, or `at` + 1 if there is none."""
     depth, here = 0, at
     while here < out.size and out[here] != _NEWLINE and here - at < _LOOKAHEAD_BYTES_MAX:
@@ -182,9 +182,9 @@ def _plain_string(out: U8, at: int, flags: int) -> int:
             return here  # not a string: leave the line unchanged
         if byte == _BACKSLASH and not flags & DOUBLED:
             is_paren = here + 1 < out.size and out[here + 1] == ord("(")
-            here = _balanced(out, here + 1, ord("("), ord(")")) if flags & SLASH_PAREN and is_paren else here + 2
+            here = _past_bracket(out, here + 1, ord("("), ord(")")) if flags & SLASH_PAREN and is_paren else here + 2
         elif byte == ord("$") and flags & DOLLAR_BRACE and _is_at(out, here, ord("$"), ord("{")):
-            here = _balanced(out, here + 1, ord("{"), ord("}"))
+            here = _past_bracket(out, here + 1, ord("{"), ord("}"))
         else:
             here += 1
     if flags & RUNS_ON:
@@ -193,7 +193,7 @@ def _plain_string(out: U8, at: int, flags: int) -> int:
 
 
 @helper
-def _closed_by(out: U8, at: int, start: int, quote: int, count: int, escapes: bool) -> int:
+def _past_quotes(out: U8, at: int, start: int, quote: int, count: int, escapes: bool) -> int:
     """A string that ends with `count` quotes in a row, or with the file."""
     here, run = start, 0
     while here < out.size:
@@ -253,7 +253,7 @@ def _string(out: U8, at: int, flags: int) -> int:
     quote = out[at]
     before = out[at - 1] if at else _SPACE
     if flags & TRIPLE and at + 2 < out.size and out[at + 1] == quote and out[at + 2] == quote:
-        return _closed_by(out, at + 3, at + 3, quote, 3, True)
+        return _past_quotes(out, at + 3, at + 3, quote, 3, True)
     if flags & RAW_C and before == ord("R"):
         return _raw_c(out, at)
     if flags & RAW_RUST:
@@ -288,7 +288,7 @@ def _character(out: U8, at: int) -> int:
 def _backtick(out: U8, at: int, flags: int) -> int:
     """A raw string or a template; the code inside a template, and templates in that, are blanked too."""
     if not flags & TEMPLATE:
-        return _closed_by(out, at + 1, at + 1, out[at], 1, False)
+        return _past_quotes(out, at + 1, at + 1, out[at], 1, False)
     depths = np.zeros(_TEMPLATE_DEPTH_MAX, np.int64)
     level, here = 0, at + 1
     while here < out.size:

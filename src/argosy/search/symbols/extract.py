@@ -211,8 +211,8 @@ def _with_macros(rows: list[_Row], scanned: SqueezedText) -> list[Definition]:
     lengths = (scanned.macro_ends - starts).tolist()
     macros = [Definition(start, length, "macro") for start, length in zip(starts.tolist(), lengths, strict=True)]
     before = np.searchsorted(starts, np.array([row[0] for row in rows], np.int32)).tolist()
-    told = [
+    shifted = [
         Definition(start, length, kind, place + before[place] if place >= 0 else -1)
         for start, length, kind, place in rows
     ]
-    return sorted(told + macros, key=attrgetter("start"))
+    return sorted(shifted + macros, key=attrgetter("start"))

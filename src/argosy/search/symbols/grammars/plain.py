@@ -33,20 +33,20 @@ _CREATE = (
 _EXISTS = rb"\s+(?:if\s+not\s+exists\s+)?"
 
 
-def _created(what: bytes) -> bytes:
+def _create_statement(what: bytes) -> bytes:
     return _CREATE + what + _EXISTS + _SQL_NAME + rb")"
 
 
 SQL = grammar(
-    (_created(rb"table"), "table"),
-    (_created(rb"(?:materialized\s+)?view"), "view"),
-    (_created(rb"(?:aggregate\s+)?function"), "function"),
-    (_created(rb"proc(?:edure)?"), "procedure"),
-    (_created(rb"(?:constraint\s+)?trigger"), "trigger"),
-    (_created(rb"(?:unique\s+|clustered\s+|nonclustered\s+)*index(?:\s+concurrently)?"), "index"),
-    (_created(rb"(?:type|domain)"), "type"),
-    (_created(rb"schema"), "namespace"),
-    (_created(rb"sequence"), "other"),
+    (_create_statement(rb"table"), "table"),
+    (_create_statement(rb"(?:materialized\s+)?view"), "view"),
+    (_create_statement(rb"(?:aggregate\s+)?function"), "function"),
+    (_create_statement(rb"proc(?:edure)?"), "procedure"),
+    (_create_statement(rb"(?:constraint\s+)?trigger"), "trigger"),
+    (_create_statement(rb"(?:unique\s+|clustered\s+|nonclustered\s+)*index(?:\s+concurrently)?"), "index"),
+    (_create_statement(rb"(?:type|domain)"), "type"),
+    (_create_statement(rb"schema"), "namespace"),
+    (_create_statement(rb"sequence"), "other"),
     lexical=lexical_rules.SQL,
 )
 
