@@ -23,21 +23,21 @@ from argosy.search.query.tree import (
     Alias,
     And,
     Boost,
-    Branch,
     BranchesRepos,
     Const,
     FileNameSet,
     Flag,
-    Kind,
     Language,
     Meta,
     Not,
+    OnBranch,
     Or,
     Query,
     Regexp,
     Repo,
     RepoIds,
     RepoSet,
+    ResultKind,
     Scope,
     Substring,
     Symbol,
@@ -123,7 +123,7 @@ def _to_plain(query: Query) -> tuple[object, ...]:
             return "type", kind.value, _to_plain(child)
         case Const(value):
             return "const", value
-        case Branch(name, is_exact):
+        case OnBranch(name, is_exact):
             return "branch", _plain_text(name), is_exact
         case Flag(name, value):
             return "flag", name, value
@@ -168,7 +168,7 @@ def _raw_bytes(text: str) -> bytes:
 # -- decoding ----------------------------------------------------------------------------------------------------------
 
 _SCOPES = {scope.value: scope for scope in Scope}
-_KINDS = {kind.value: kind for kind in Kind}
+_KINDS = {kind.value: kind for kind in ResultKind}
 
 
 class _Decoder:
@@ -188,7 +188,7 @@ class _Decoder:
             case ["text", str() | bytes() as text, bool() as is_case_sensitive, str() as scope] if scope in _SCOPES:
                 return Substring(_text(text), is_case_sensitive, _SCOPES[scope])
             case ["regex", str() as pattern, bool() as is_case_sensitive, str() as scope] if scope in _SCOPES:
-                return Regexp(self._bounded(pattern), is_case_sensitive, _SCOPES[scope])
+                return Regexp(self._check_cost(pattern), is_case_sensitive, _SCOPES[scope])
             case ["and", *children]:
                 return And(tuple([self.node(child, depth + 1) for child in children]))
             case ["or", *children]:
@@ -196,7 +196,7 @@ class _Decoder:
             case ["not", child]:
                 return Not(self.node(child, depth + 1))
             case ["repo", str() as pattern]:
-                return Repo(self._bounded(pattern))
+                return Repo(self._check_cost(pattern))
             case ["sym", child]:
                 name = self.node(child, depth + 1)
                 if isinstance(name, Substring | Regexp):
@@ -219,13 +219,13 @@ class _Decoder:
             case ["const", bool() as value]:
                 return Const(value)
             case ["branch", str() | bytes() as name, bool() as is_exact]:
-                return Branch(_text(name), is_exact)
+                return OnBranch(_text(name), is_exact)
             case ["flag", str() as name, bool() as value] if name in _FLAGS:
                 return Flag(name, value)
             case ["alias", str() | bytes() as name]:
                 return Alias(_text(name))
             case ["meta", str() | bytes() as name, str() as pattern]:
-                return Meta(_text(name), self._bounded(pattern))
+                return Meta(_text(name), self._check_cost(pattern))
             case ["repos", list() as names]:
                 return RepoSet(_texts(names))
             case ["files", list() as names]:
@@ -236,7 +236,7 @@ class _Decoder:
                 return BranchesRepos(tuple([_branch_repos(pair) for pair in pairs]))
         raise _malformed(plain)
 
-    def _bounded(self, pattern: str) -> str:
+    def _check_cost(self, pattern: str) -> str:
         """The pattern, if RE2 compiles it together with those before it within the bound that the parser has.
 
         Whether it is valid is found where it is compiled, which also raises Invalid.
