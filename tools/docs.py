@@ -24,7 +24,7 @@ from argosy.base.backends.servers import Valkey
 from argosy.base.clock import SystemClock, system_random
 from argosy.bench import plot
 from argosy.cli.examples import EXAMPLES
-from argosy.cli.manual import manual_page
+from argosy.cli.help import manual_page
 from argosy.cli.root import cli, command_tree
 from argosy.ownership.backends import etcd_records, redis_records
 from argosy.registry import memory
@@ -86,7 +86,7 @@ def metrics_page() -> str:
         "Every node serves these at `GET /metrics` in the Prometheus text format. Counters are shown with `_total`\n"
         "appended, histograms as `_bucket`, `_sum` and `_count`."
     )
-    rows = [(code(each.name), each.kind, ", ".join(each.labels), each.help) for each in metrics.declared()]
+    rows = [(code(each.name), each.kind, ", ".join(each.labels), each.help) for each in metrics.declared_metrics()]
     return page("Metrics", intro, [table(("name", "kind", "labels", "what it tells"), rows)])
 
 

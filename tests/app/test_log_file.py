@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.app.log_file import OLDER_FILES_MAX, LogFile
+from argosy.app.console import OLDER_FILES_MAX, LogFile
 from argosy.base.errors import Invalid
 
 BYTES_MAX = 1000

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from argosy.app.port_choice import open_port
+from argosy.app.http_server import open_port
 from argosy.app.settings import NodeSettings
 from argosy.app.working_sets import RunningUp
 from argosy.base.errors import Invalid

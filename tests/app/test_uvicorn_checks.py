@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp
 
-from argosy.app import find_protocol as find_protocol_module
 from argosy.app import http_server, uvicorn_checks
-from argosy.app.find_protocol import find_protocol
 from argosy.app.http_server import bind_listener, keeps_signals, listener_address, node_address, serve, serve_app
+from argosy.app.roles import indexer as indexer_role
+from argosy.app.roles.indexer import find_protocol
 from argosy.app.settings import NodeSettings
 from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base.clock import SystemClock
@@ -42,7 +42,7 @@ CHANGED_FINDS = {
     "a hook not called": lambda patch: patch.delattr(FindConnection, "on_headers_complete"),
     "no answer": lambda patch: (
         patch.setattr(FindConnection, "on_headers_complete", lambda self: None),
-        patch.setattr(find_protocol_module, "CHECK_S_MAX", 0.1),
+        patch.setattr(indexer_role, "CHECK_S_MAX", 0.1),
     ),
 }
 

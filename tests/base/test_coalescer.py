@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from argosy.base.coalescer import BATCH_MAX, Coalescer
 from argosy.base.errors import Unavailable
+from argosy.base.shared_calls import BATCH_MAX, Coalescer
 
 
 class Shop:

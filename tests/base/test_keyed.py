@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.base.keyed import KeyedWorkQueue
+from argosy.base.tasks import KeyedWorkQueue
 
 
 class Bench:

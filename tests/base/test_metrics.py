@@ -7,7 +7,7 @@ import pytest
 
 from argosy.base import metrics
 from argosy.base.errors import Invalid
-from argosy.base.metrics import Metrics, counter, declared, gauge, histogram
+from argosy.base.metrics import Metrics, counter, declared_metrics, gauge, histogram
 
 STARTED = counter("argosy_test_auctions_started", "auctions begun", labels=("space",))
 PLAIN = counter("argosy_test_plain", "no labels")
@@ -145,9 +145,9 @@ def test_a_metric_is_used_only_as_its_kind_allows() -> None:
 
 
 def test_the_catalogue_lists_what_was_declared_by_name() -> None:
-    names = [metric.name for metric in declared()]
+    names = [metric.name for metric in declared_metrics()]
     assert names == sorted(names)
-    assert STARTED in declared()
+    assert STARTED in declared_metrics()
     assert TOOK.buckets == (0.1, 1.0)
 
 
@@ -158,7 +158,7 @@ def test_the_same_declaration_twice_is_one_metric() -> None:
 def test_a_different_declaration_of_a_name_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="declared twice"):
         gauge("argosy_test_plain", "no labels")
-    assert PLAIN in declared()
+    assert PLAIN in declared_metrics()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_different_declaration_of_a_name_is_a_bug() -> None:
 def test_a_declaration_against_the_rules_is_a_bug(declare) -> None:
     with pytest.raises(AssertionError):
         declare()
-    assert "argosy_requests" not in [metric.name for metric in declared()]
+    assert "argosy_requests" not in [metric.name for metric in declared_metrics()]
 
 
 def test_declaring_metrics_does_not_load_the_prometheus_library() -> None:

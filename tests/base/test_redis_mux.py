@@ -10,8 +10,7 @@ import pytest
 from argosy.base.backends.redis import connection as redis_connection
 from argosy.base.backends.redis.connection import RedisConnection, connect
 from argosy.base.backends.redis.errors import ReplyError
-from argosy.base.backends.redis.mux import RedisMux
-from argosy.base.backends.redis.scripts import Script
+from argosy.base.backends.redis.mux import RedisMux, Script
 from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Unavailable
@@ -140,7 +139,7 @@ async def test_callers_past_the_bound_wait_their_turn(monkeypatch: pytest.Monkey
     most = 0
     async with serving(echo) as port:
         mux = muxed(port)
-        wire = await mux.connected()
+        wire = await mux.connection()
 
         async def call(n: int) -> bytes:
             nonlocal most
@@ -321,5 +320,5 @@ async def test_sentinels_that_know_nothing_are_named() -> None:
         target = parse_redis_url(f"redis+sentinel://127.0.0.1:{port}/absent")
         mux = RedisMux(target, clock=SystemClock(), random=seeded_random(1))
         with pytest.raises(Unavailable, match="knows no service 'absent'"):
-            await mux.connected()
+            await mux.connection()
         await mux.close()

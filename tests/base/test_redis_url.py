@@ -47,7 +47,7 @@ def test_sentinels_may_have_ipv6_addresses() -> None:
         ("redis://:secret@[::1", "not a Redis URL"),
         ("redis://:secret@[::1]:1,[::2]:2", "several servers"),
         ("redis://:secret@a?timeout=3", "unknown option 'timeout'"),
-        ("redis+sentinel://:secret@a", "add /<service>"),
+        ("redis+sentinel://:secret@a", "append /<service>"),
         ("rediss://:secret@a?ssl_ca_certs=nowhere.pem", "cannot be read"),
     ],
 )

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.base.single_flight import SingleFlight
+from argosy.base.shared_calls import SingleFlight
 
 
 class Work:

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from argosy.base.urls import bracketed, split_url
+from argosy.base.urls import bracket_host, split_url
 
 
 @pytest.mark.parametrize(
@@ -38,4 +38,4 @@ def test_a_bracket_without_its_partner_is_no_error_here(url: str) -> None:
 
 
 def test_an_ipv6_address_stands_in_brackets() -> None:
-    assert [bracketed(host) for host in ("::1", "[::1]", "h", "127.0.0.1")] == ["[::1]", "[::1]", "h", "127.0.0.1"]
+    assert [bracket_host(host) for host in ("::1", "[::1]", "h", "127.0.0.1")] == ["[::1]", "[::1]", "h", "127.0.0.1"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.base.settings import kind_of
+from argosy.base.settings import setting_type
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from argosy.base.settings import kind_of
     ],
 )
 def test_text_is_parsed_by_kind(annotation: Any, text: str, value: object) -> None:
-    kind = kind_of(annotation)
+    kind = setting_type(annotation)
     assert kind.check(kind.parse(text)) == value
 
 
@@ -58,11 +58,11 @@ def test_text_is_parsed_by_kind(annotation: Any, text: str, value: object) -> No
 )
 def test_a_value_of_another_kind_is_refused(annotation: Any, raw: object, expected: str) -> None:
     with pytest.raises(Invalid, match=f"expected {expected}"):
-        kind_of(annotation).check(raw)
+        setting_type(annotation).check(raw)
 
 
 def test_both_limits_are_allowed_values() -> None:
-    kind = kind_of(int, min=1, max=3)
+    kind = setting_type(int, min=1, max=3)
     assert [kind.check(n) for n in (1, 3)] == [1, 3]
     for outside in (0, 4):
         with pytest.raises(Invalid, match="a whole number, 1 to 3"):
@@ -70,16 +70,16 @@ def test_both_limits_are_allowed_values() -> None:
 
 
 def test_none_is_exempt_from_limits_and_choices() -> None:
-    assert kind_of(int | None, min=1).check(None) is None
-    assert kind_of(str | None, choices=("a",)).check(None) is None
+    assert setting_type(int | None, min=1).check(None) is None
+    assert setting_type(str | None, choices=("a",)).check(None) is None
 
 
 def test_choices_hold_for_a_text_and_for_each_of_a_list() -> None:
-    assert kind_of(str, choices=("a", "b")).check("b") == "b"
-    assert kind_of(tuple[str, ...], choices=("a", "b")).check(["b", "a"]) == ("b", "a")
+    assert setting_type(str, choices=("a", "b")).check("b") == "b"
+    assert setting_type(tuple[str, ...], choices=("a", "b")).check(["b", "a"]) == ("b", "a")
     for annotation, raw in ((str, "c"), (tuple[str, ...], ["a", "c"])):
         with pytest.raises(Invalid, match="one of a, b"):
-            kind_of(annotation, choices=("a", "b")).check(raw)
+            setting_type(annotation, choices=("a", "b")).check(raw)
 
 
 @pytest.mark.parametrize(
@@ -87,23 +87,23 @@ def test_choices_hold_for_a_text_and_for_each_of_a_list() -> None:
     [({"min": 1}, "at least 1"), ({"max": 2}, "at most 2"), ({}, ""), ({"min": 0, "max": 1}, "0 to 1")],
 )
 def test_limits_are_told_in_words(limits: dict, words: str) -> None:
-    assert kind_of(float, **limits).limits() == words
+    assert setting_type(float, **limits).limits() == words
 
 
 @given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans()))
 def test_a_formatted_value_is_parsed_back(value: float) -> None:
-    kind = kind_of(type(value))
+    kind = setting_type(type(value))
     assert kind.check(kind.parse(kind.format(value))) == value
 
 
 @pytest.mark.parametrize("annotation", [bytes, list[str], tuple, tuple[int, ...], int | str, dict, int | str | None])
 def test_any_other_annotation_is_a_bug(annotation: Any) -> None:
     with pytest.raises(AssertionError, match="a setting is"):
-        kind_of(annotation)
+        setting_type(annotation)
 
 
 def test_limits_on_what_has_no_size_are_a_bug() -> None:
     with pytest.raises(AssertionError, match="only numbers"):
-        kind_of(str, min=1)
+        setting_type(str, min=1)
     with pytest.raises(AssertionError, match="only texts"):
-        kind_of(int, choices=("1",))
+        setting_type(int, choices=("1",))

@@ -77,7 +77,7 @@ def test_without_peers_there_is_nothing_to_draw_and_the_figures_are_told(tmp_pat
     answer = run("lonely", "--plot", str(tmp_path / "bench.svg"))
     assert answer.exit_code == 2
     assert "lonely.rate" in answer.output
-    assert "has a peer to draw: leave out --plot" in answer.stderr
+    assert "has a peer to plot; omit --plot" in answer.stderr
     assert not (tmp_path / "bench.svg").exists()
 
 
@@ -115,4 +115,4 @@ main()
 def test_only_nothing_is_a_mistake() -> None:
     answer = run("fake", "--only", "no-such-figure")
     assert answer.exit_code == 2
-    assert "no figure of fake contains 'no-such-figure'" in answer.stderr
+    assert "no measurement of fake matches 'no-such-figure'" in answer.stderr

@@ -121,7 +121,7 @@ def test_the_folders_of_the_user_are_absolute(
     answer = run("show")
     assert (answer.exit_code, answer.stderr) == (
         2,
-        "error: this user has no home directory: set HOME or node.data_dir (ARGOSY_NODE_DATA_DIR)\n",
+        "error: no home directory found; set HOME or node.data_dir (ARGOSY_NODE_DATA_DIR)\n",
     )
     monkeypatch.setenv("ARGOSY_NODE_DATA_DIR", str(tmp_path))
     assert run("show").exit_code == 0

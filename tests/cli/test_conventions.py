@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from argosy import __version__
 from argosy.cli.examples import EXAMPLES, GROUP_EXAMPLES_MAX, examples_of
-from argosy.cli.manual import manual_page
+from argosy.cli.help import manual_page
 from argosy.cli.root import cli, command_tree
 
 COMMAND = [sys.executable, "-m", "argosy.cli"]

@@ -17,7 +17,7 @@ def run(*words: str) -> Result:
 def test_worlds_without_violations_end_well() -> None:
     answer = run("--seeds", "1", "--jobs", "1")
     assert answer.exit_code == 0, answer.output
-    assert "1 worlds, no violations" in answer.output
+    assert "1 seeds, no violations" in answer.output
     assert json.loads(run("--seeds", "1", "--jobs", "1", "--json").output)["violations"] == []
 
 

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argosy.cli.root import cli
-from argosy.cli.search_engine import load
-from argosy.cli.search_progress import Stage
+from argosy.cli.search import load_engine
+from argosy.cli.search_progress import SearchProgress
 
 NOBODY = 65534
 FILES = {
@@ -36,7 +36,7 @@ def written(root: Path, files: dict[str, str | bytes]) -> Path:
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
     """Loaded before anything is tested, so that a compiler that must run once runs now."""
-    load(Stage())
+    load_engine(SearchProgress())
 
 
 @pytest.fixture

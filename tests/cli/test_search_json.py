@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.cli.search_json import answer_fields, document, file_fields, plain
+from argosy.cli.search_output import answer_fields, document, file_fields, plain
 from argosy.search.model import Chunk, FileMatch, LimitHit, Location, SearchResult
 
 

@@ -9,8 +9,8 @@ import pytest
 from numba.core import event
 
 from argosy.base.errors import Invalid
-from argosy.cli import search_engine
-from argosy.cli.search_progress import COMPILING, QUIET_S, TICK_S, ProgressView, Stage, run_with_progress
+from argosy.cli.search import load_engine
+from argosy.cli.search_progress import COMPILING, QUIET_S, TICK_S, ProgressView, SearchProgress, run_with_progress
 
 
 def test_what_the_work_gives_is_given() -> None:
@@ -20,7 +20,7 @@ def test_what_the_work_gives_is_given() -> None:
 
 @pytest.mark.parametrize("error", [Invalid("mend it"), TimeoutError("its own"), MemoryError()])
 def test_what_the_work_raises_is_raised(error: Exception) -> None:
-    def fail(stage: Stage) -> None:
+    def fail(stage: SearchProgress) -> None:
         raise error
 
     with pytest.raises(type(error)) as raised:
@@ -32,7 +32,7 @@ def test_an_interrupt_is_not_kept_waiting_by_the_work() -> None:
     stages, may_end, has_ended = [], threading.Event(), threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
-    def stubborn(stage: Stage) -> None:
+    def stubborn(stage: SearchProgress) -> None:
         stages.append(stage)
         signal.raise_signal(signal.SIGINT)
         may_end.wait()
@@ -48,7 +48,7 @@ def test_an_interrupt_is_not_kept_waiting_by_the_work() -> None:
 
 
 def test_a_build_is_told_to_stop_by_its_own_progress() -> None:
-    stage = Stage()
+    stage = SearchProgress()
     stage.on_progress(1, 2)
     assert stage.bytes == (1, 2)
     stage.cancelled.set()
@@ -57,15 +57,15 @@ def test_a_build_is_told_to_stop_by_its_own_progress() -> None:
 
 
 def test_a_new_task_forgets_how_far_the_last_one_was() -> None:
-    stage = Stage("one", (5, 9))
+    stage = SearchProgress("one", (5, 9))
     stage.begin("two")
     assert (stage.task, stage.bytes) == ("two", (0, 0))
 
 
 def test_a_kernel_that_is_compiled_in_mid_search_is_shown() -> None:
     """They all are by now, so numba is made to announce it once more."""
-    stage = Stage()
-    search_engine.load(stage)
+    stage = SearchProgress()
+    load_engine(stage)
     assert not stage.is_compiling
     with event.trigger_event("numba:compile"):
         with event.trigger_event("numba:compile"):
@@ -77,7 +77,7 @@ def test_a_kernel_that_is_compiled_in_mid_search_is_shown() -> None:
 def test_kernels_compiled_at_the_first_run_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
-    stage = Stage("loading", is_compiling=True, compiled=(12, 40))
+    stage = SearchProgress("loading", is_compiling=True, compiled=(12, 40))
     with ProgressView(stage) as view:
         for _ in range(int(QUIET_S / TICK_S) + 1):
             view.draw()
@@ -87,7 +87,7 @@ def test_kernels_compiled_at_the_first_run_are_counted(monkeypatch: pytest.Monke
 def test_a_long_wait_for_the_compiler_is_explained_once_even_if_nobody_watches(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    stage = Stage("loading")
+    stage = SearchProgress("loading")
     with ProgressView(stage) as view:
         view.draw()
         assert capsys.readouterr().err == ""
@@ -109,7 +109,7 @@ class Screen(StringIO):
 def test_a_bar_shows_how_far_the_work_is_from_its_first_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
-    stage = Stage("indexing", (1_000_000, 10_000_000))
+    stage = SearchProgress("indexing", (1_000_000, 10_000_000))
     with ProgressView(stage) as view:
         for _ in range(int(QUIET_S / TICK_S) + 1):
             view.draw()
@@ -119,10 +119,10 @@ def test_a_bar_shows_how_far_the_work_is_from_its_first_drawing(monkeypatch: pyt
 
 
 def test_a_warm_engine_is_loaded_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
-    search_engine.load(Stage())
-    stage = Stage()
+    load_engine(SearchProgress())
+    stage = SearchProgress()
     with ProgressView(stage) as view:
-        search_engine.load(stage)
+        load_engine(stage)
         view.draw()
     assert not stage.is_compiling
     assert capsys.readouterr().err == ""

@@ -6,6 +6,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
+from argosy.cli.output import Paint
 from argosy.cli.search_text import (
     GAP,
     VIMGREP_BYTES_MAX,
@@ -16,7 +17,6 @@ from argosy.cli.search_text import (
     with_headings,
     without_headings,
 )
-from argosy.cli.terminal_text import Paint
 from argosy.search.model import FileMatch, Fragment, Line, SymbolInfo
 
 PLAIN, COLOURED = Paint(is_on=False), Paint(is_on=True)

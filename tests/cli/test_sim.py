@@ -44,7 +44,7 @@ def test_a_fleet_that_cannot_be_is_refused(words: tuple[str, str]) -> None:
 def test_chaos_without_violations_ends_well() -> None:
     answer = run("chaos", "--seeds", "2", "--jobs", "1")
     assert answer.exit_code == 0, answer.output
-    assert "2 worlds, no violations" in answer.output
+    assert "2 seeds, no violations" in answer.output
     assert json.loads(run("chaos", "--seeds", "1", "--jobs", "1", "--json").output)["violations"] == []
 
 

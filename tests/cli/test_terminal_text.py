@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from argosy.cli.terminal_text import Paint, safe_name, safe_text
+from argosy.cli.output import Paint, safe_name, safe_text
 
 STEERING = {"\u061c", "\u200b", "\u200e", "\u200f", "\u2028", "\u2029", "\ufeff"}
 STEERING |= {chr(code) for code in (*range(0x202A, 0x202F), *range(0x2060, 0x2070), *range(0xE0000, 0xE0080))}

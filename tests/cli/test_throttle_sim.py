@@ -18,7 +18,7 @@ def test_worlds_without_violations_end_well() -> None:
     small = ("--seeds", "2", "--instances", "4", "--jobs", "1")
     answer = run(*small)
     assert answer.exit_code == 0, answer.output
-    assert "2 worlds, no violations" in answer.output
+    assert "2 seeds, no violations" in answer.output
     assert json.loads(run(*small, "--json").output)["violations"] == []
 
 

@@ -346,7 +346,9 @@ async def test_a_calendar_bucket_of_an_old_request_ends_as_much_earlier(limiter:
 @pytest.mark.parametrize("algorithm", [0, 1])
 async def test_a_duration_that_is_no_interval_is_an_error(limiter: RateLimiter, duration: int, algorithm: int) -> None:
     answer = await one(limiter, request(1, duration=duration, behavior=GREGORIAN, algorithm=algorithm))
-    assert "week" in answer.error if duration == 3 else f"duration {duration} is no gregorian interval" in answer.error
+    assert (
+        "week" in answer.error if duration == 3 else f"duration {duration} is not a gregorian interval" in answer.error
+    )
     assert answer == RateLimitResponse(error=answer.error)
 
 
@@ -386,8 +388,8 @@ async def test_a_leaky_bucket_does_not_leak_backwards(limiter: RateLimiter) -> N
         ({"key": ""}, NO_UNIQUE_KEY),
         ({"name": ""}, NO_NAME),
         ({"name": "", "key": ""}, NO_UNIQUE_KEY),
-        ({"key": "k" * KEY_LENGTH_MAX}, f"name and unique_key have {KEY_LENGTH_MAX + 2} characters together"),
-        ({"algorithm": 2}, "there is no algorithm 2"),
+        ({"key": "k" * KEY_LENGTH_MAX}, f"name and unique_key too long: {KEY_LENGTH_MAX + 2} characters"),
+        ({"algorithm": 2}, "unknown algorithm 2"),
         ({"hits": NUMBER_MAX + 1}, f"hits={NUMBER_MAX + 1}"),
         ({"limit": -NUMBER_MAX - 1}, f"limit={-NUMBER_MAX - 1}"),
         ({"duration": 2**63 - 1}, f"duration={2**63 - 1}"),

@@ -15,8 +15,7 @@ from argosy.throttle.exchange import ExchangeReplied, StoreExchange
 from argosy.throttle.ports import BucketState, RowId, RowPull, RowPush, RowRestore, RowVersion, SyncBatch
 from argosy.throttle.rows import SKEW_MS_MAX
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.storage_service import ThreadSafeStorage
-from argosy.throttle.sync import ThrottleSync
+from argosy.throttle.sync import ThreadSafeStorage, ThrottleSync
 from tests.contracts.throttle_stage import (
     OpenRows,
     memory_opener,

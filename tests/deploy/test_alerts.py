@@ -23,7 +23,7 @@ PACKAGES = (_gateway, _ownership, _search)
 def shown() -> dict[str, Metric]:
     """Every name at /metrics."""
     suffixes = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
-    return {each.name + suffix: each for each in metrics.declared() for suffix in suffixes[each.kind]}
+    return {each.name + suffix: each for each in metrics.declared_metrics() for suffix in suffixes[each.kind]}
 
 
 def named(rule: dict[str, Any]) -> list[str]:

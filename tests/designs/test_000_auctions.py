@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from argosy.base.metrics import declared
+from argosy.base.metrics import declared_metrics
 from argosy.ownership import telemetry
 from argosy.ownership.auction import Bidder, Closer
 from argosy.ownership.autoscale import Autoscaler
@@ -173,7 +173,7 @@ async def test_a_repo_may_have_a_threshold_of_its_own(world: World) -> None:
 
 def test_the_metrics_have_the_documents_names() -> None:
     """emit metrics for configured_max_bids, bids_received, auctions_short_circuited, auctions_timed_out."""
-    kinds = {metric.name.removeprefix("argosy_"): metric.kind for metric in declared()}
+    kinds = {metric.name.removeprefix("argosy_"): metric.kind for metric in declared_metrics()}
     assert kinds["configured_max_bids"] == "gauge"
     assert {kinds[name] for name in ("bids_received", "auctions_short_circuited", "auctions_timed_out")} == {"counter"}
 
@@ -181,7 +181,7 @@ def test_the_metrics_have_the_documents_names() -> None:
 def test_the_recommended_metrics_are_there_too() -> None:
     """Add metrics: auctions_started, auctions_won, auctions_no_winner, bids_placed, bids_rejected_already_pending,
     bid_window_ms (histogram)."""
-    kinds = {metric.name.removeprefix("argosy_"): metric.kind for metric in declared()}
+    kinds = {metric.name.removeprefix("argosy_"): metric.kind for metric in declared_metrics()}
     names = ["auctions_started", "auctions_won", "auctions_no_winner", "bids_placed", "bids_rejected_already_pending"]
     assert {kinds[name] for name in names} == {"counter"}
     assert kinds["bid_window_ms"] == "histogram"

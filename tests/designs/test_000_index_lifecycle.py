@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.base.metrics import declared
+from argosy.base.metrics import declared_metrics
 from argosy.ownership.model import Unit
 from argosy.search.fleet.effects import Release, Save, UnloadIndex, VerifyIndex
 from argosy.search.fleet.events import IndexVerified
@@ -184,7 +184,7 @@ def test_a_corrupted_index_is_made_anew_from_its_source() -> None:
 
 def test_the_metrics_are_the_documents() -> None:
     """Observability: per-repo and per-node metrics (index_time_ms, memory_bytes, last_served_at, claim_latency)."""
-    labels = {metric.name: metric.labels for metric in declared()}
+    labels = {metric.name: metric.labels for metric in declared_metrics()}
     for name in ("index_time_ms", "index_memory_bytes", "last_served_at", "repository_claim_latency_seconds"):
         assert labels[f"argosy_{name}"] == ("repository",)
     assert {"argosy_search_held_bytes", "argosy_search_budget_bytes", "argosy_claim_latency_seconds"} <= labels.keys()

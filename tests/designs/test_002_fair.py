@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from argosy.base.clock import SystemClock, seeded_random
-from argosy.base.metrics import declared
+from argosy.base.metrics import declared_metrics
 from argosy.base.retry import Backoff
 from argosy.throttle import (
     BucketDelta,
@@ -35,8 +35,7 @@ from argosy.throttle.exchange import ExchangeFailed, ExchangeReplied, StoreExcha
 from argosy.throttle.ports import RowId, RowPush, SyncBatch, SyncReply
 from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.storage_service import ThreadSafeStorage
-from argosy.throttle.sync import ThrottleSync
+from argosy.throttle.sync import ThreadSafeStorage, ThrottleSync
 from tests.servers.valkey import Valkey
 from tests.throttle.world import WAY_S, World, buckets, difference
 
@@ -431,7 +430,7 @@ def test_the_store_can_be_secured() -> None:
 def test_what_operators_watch(metric: object) -> None:
     """**Redis Connectivity**: Monitor connection status and errors. **Update Latency**: Track the time taken to commit
     batches to Redis. **Queue Depth**: Monitor the size of the pending update queue in the Storage Service."""
-    assert metric in declared()
+    assert metric in declared_metrics()
 
 
 def test_a_new_instance_does_not_build_state_from_scratch() -> None:

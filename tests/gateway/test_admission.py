@@ -10,7 +10,7 @@ from argosy.gateway.admission import AlwaysAdmit, FairAdmission, admit_request, 
 from argosy.gateway.errors import Overloaded, Unserved
 from argosy.search.model import LimitHit, Missing, MissingReason, SearchResult
 from argosy.throttle import FairThrottle
-from argosy.throttle.presets import preset
+from argosy.throttle.model import preset
 
 
 class BackendTracker:

@@ -18,8 +18,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from argosy.cli.root import cli
-from argosy.cli.search_engine import load
-from argosy.cli.search_progress import Stage
+from argosy.cli.search import load_engine
+from argosy.cli.search_progress import SearchProgress
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "argosy.cli", "search")
@@ -89,7 +89,7 @@ ANSWER = record(
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
     """Loaded before anything is tested, so that a compiler that must run once runs now."""
-    load(Stage())
+    load_engine(SearchProgress())
 
 
 def inside(*words: str) -> Result:

@@ -211,7 +211,7 @@ async def test_a_replica_is_rejected_and_the_way_to_it_given_up(opened: Opened, 
     session = await holder(store, "n1")
     with Valkey() as primary:
         await admin.replicaof("127.0.0.1", str(primary.port))
-        with pytest.raises(Unavailable, match="is a replica, nothing was written: point the URL at the primary"):
+        with pytest.raises(Unavailable, match="is a replica, nothing was written; set the URL to the primary"):
             await store.renew(session)
         await admin.replicaof("NO", "ONE")
         assert await living(store) <= {(SessionRole.HOLDER, "n1")}
@@ -430,7 +430,7 @@ async def test_a_watch_ends_when_the_server_stays_unreachable(
     stream = store.watch()
     assert isinstance(await anext(stream), Snapshot)
     server.kill()
-    with pytest.raises(Unavailable, match="is unreachable"):
+    with pytest.raises(Unavailable, match="unreachable"):
         await anext(stream)
 
 
@@ -462,14 +462,14 @@ async def test_a_server_that_is_not_there_is_named_without_its_password() -> Non
             connect_timeout_s=1.0,
         )
     text = str(refusal.value)
-    assert "valkey://127.0.0.1:1/0 is unreachable: check that it runs" in text
+    assert "valkey://127.0.0.1:1/0 unreachable: " in text
     assert "hunter2" not in text
 
 
 async def test_a_wrong_password_is_reported_as_such() -> None:
     with Valkey(options=("--requirepass", "right")) as server:
-        wrong = "refused the login: check the user and the password"
-        for login, advice in (("", "wants a password: put it into the URL"), (":hunter2@", wrong)):
+        wrong = "rejected the login; check the user and the password"
+        for login, advice in (("", "requires a password; add it to the URL"), (":hunter2@", wrong)):
             url = server.url.replace("://", f"://{login}")
             with pytest.raises(Unavailable, match=advice) as refusal:
                 await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
@@ -490,7 +490,7 @@ async def test_calls_to_a_server_that_died_are_unavailable_and_work_again_later(
     session = await holder(store, "n1")
     server.kill()
     for call in (store.renew(session), store.claim(session, UNIT), store.sessions(), store.close_auction(UNIT)):
-        with pytest.raises(Unavailable, match="is unreachable"):
+        with pytest.raises(Unavailable, match="unreachable"):
             await call
     server.start()
     assert await store.sessions() == []

@@ -98,7 +98,7 @@ async def test_a_cancelled_caller_leaves_its_neighbours_alone(store: RedisRegist
 async def test_callers_of_a_broken_connection_each_get_an_error_of_their_own(
     store: RedisRegistry, server: Valkey
 ) -> None:
-    wire = await store._mux.connected()
+    wire = await store._mux.connection()
     server.pause()
     pending = [asyncio.ensure_future(store.run(written(Upsert(ALIASES, ALIAS)))) for _ in range(5)]
     await asyncio.sleep(0)

@@ -94,7 +94,7 @@ async def persistently(call: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def test_a_server_that_is_away_is_unavailable_at_once_and_its_password_is_not_shown(opened: Open) -> None:
-    with pytest.raises(Unavailable, match="is unreachable: check that it runs") as refused:
+    with pytest.raises(Unavailable, match=r"unreachable: .*; check that it is running") as refused:
         await opened(f"redis://user:secret@127.0.0.1:{free_port()}/0")
     assert "secret" not in str(refused.value)
 
@@ -102,8 +102,8 @@ async def test_a_server_that_is_away_is_unavailable_at_once_and_its_password_is_
 async def test_a_wrong_password_is_said_to_be_wrong_and_not_shown(opened: Open) -> None:
     with Valkey(options=("--requirepass", "right")) as server:
         for url, complaint in (
-            (f"redis://:wrong@127.0.0.1:{server.port}", "refused the login: check the user and the password"),
-            (f"redis://127.0.0.1:{server.port}", "wants a password"),
+            (f"redis://:wrong@127.0.0.1:{server.port}", "rejected the login; check the user and the password"),
+            (f"redis://127.0.0.1:{server.port}", "requires a password"),
         ):
             with pytest.raises(Unavailable, match=complaint) as refused:
                 await opened(url)
@@ -113,7 +113,7 @@ async def test_a_wrong_password_is_said_to_be_wrong_and_not_shown(opened: Open) 
 
 
 async def test_a_password_where_none_is_wanted_is_refused_and_not_shown(opened: Open, server: Valkey) -> None:
-    with pytest.raises(Unavailable, match="refused the login") as refused:
+    with pytest.raises(Unavailable, match="rejected the login") as refused:
         await opened(f"redis://:secret@127.0.0.1:{server.port}")
     assert "secret" not in str(refused.value)
 
@@ -140,7 +140,7 @@ async def test_a_server_that_stands_still_is_given_up_in_time(
     opened: Open, server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await opened(server.url)
-    wire = await store._mux.connected()
+    wire = await store._mux.connection()
     wire._timeout_s = 0.05
     server.pause()
     with pytest.raises(Unavailable, match="no answer within"):
@@ -172,7 +172,7 @@ async def test_when_maxmemory_is_reached_nothing_is_written_and_pruning_works(
     moved = replace(ALIAS, name="a0", created_at=9, version=1)
     refused = (Put(ALIASES, ALIAS), Put(ALIASES, moved), CountUp("task_uid"), Append("cdc:overflow:s", b"x"))
     for write in refused:
-        with pytest.raises(Unavailable, match="has no memory left, nothing was written: raise its maxmemory"):
+        with pytest.raises(Unavailable, match="is out of memory, nothing was written; raise its maxmemory"):
             await store.run(written(write))
         with pytest.raises(Unavailable, match="maxmemory"):
             await store.run(written(Delete(ALIASES, replace(ALIAS, name="a1", version=1)), write))
@@ -183,7 +183,7 @@ async def test_when_maxmemory_is_reached_nothing_is_written_and_pruning_works(
 
 
 async def test_a_read_only_replica_is_refused_with_advice(opened: Open, server: Valkey) -> None:
-    advice = "is a replica, nothing was written: point the URL at the primary"
+    advice = "is a replica, nothing was written; set the URL to the primary"
     with (
         Valkey(options=("--replicaof", "127.0.0.1", str(server.port))) as replica,
         pytest.raises(Unavailable, match=advice),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.throttle.delta_buffer import PUSHED_BUCKETS_MAX, DeltaBuffer
+from argosy.throttle.exchange import PUSHED_BUCKETS_MAX, DeltaBuffer
 from argosy.throttle.ports import BucketDelta, QueueFull, RowId, Update
 
 PER_MS = 1e-5

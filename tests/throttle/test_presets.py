@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.throttle.presets import (
+from argosy.throttle.model import (
     RETRY_AFTER_S_MAX,
     RETRY_AFTER_S_MIN,
     levels_for,

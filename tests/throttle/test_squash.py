@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.throttle.squash import SQUASHES, squash
+from argosy.throttle.rows import SQUASHES, squash
 
 
 @pytest.mark.parametrize(

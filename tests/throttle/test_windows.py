@@ -79,7 +79,7 @@ def test_after_a_turn_everybody_is_looked_up_anew() -> None:
     made.rotate(START + W)
     after = made.entry("a")
     assert after[0] == before[1][3:]
-    assert "a" in made.remembered()
+    assert "a" in made.clients()
 
 
 def test_text_and_its_bytes_are_the_same_client() -> None:
@@ -93,7 +93,7 @@ def test_memory_for_clients_is_bounded(clients_max: int) -> None:
     made = windows(config=Config(clients_max=clients_max))
     for number in range(10 * clients_max):
         made.entry(f"client-{number}")
-        assert len(made.remembered()) <= clients_max
+        assert len(made.clients()) <= clients_max
 
 
 def test_a_client_that_keeps_coming_stays_remembered() -> None:
@@ -108,7 +108,7 @@ def test_a_long_id_takes_no_memory() -> None:
     made = windows()
     long: ClientId = "x" * (CLIENT_ID_REMEMBERED_MAX + 1)
     assert made.entry(long) == made.entry(long)
-    assert made.remembered() == {}
+    assert made.clients() == {}
 
 
 def test_an_id_is_text_or_bytes() -> None:

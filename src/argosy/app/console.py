@@ -1,7 +1,8 @@
 """What a person at a terminal sees of `argosy up`: what is starting, progress bars, then the addresses and warnings.
 
 Log lines never reach the terminal: they go to a file, whose path is shown. Of the log only what its author wrote for
-the user is shown (`notice`, see `base/logs.py`), and that an unexpected error is in the file.
+the user is shown (`notice`, see `base/logs.py`), and that an unexpected error is in the file (decision 0037). The file
+is limited in size, and readable by its owner only, because logs contain names and addresses.
 """
 
 import logging
@@ -11,6 +12,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from rich.cells import cell_len, chop_cells
@@ -23,12 +26,38 @@ from rich.table import Table
 from rich.text import Text
 
 from argosy import __version__
-from argosy.app.log_file import LogFile
 from argosy.app.settings import LogSettings
 from argosy.app.startup import ChildProcess, Display, IndexProgress, LogDisplay
 from argosy.base import logs
+from argosy.base.errors import Invalid
 from argosy.base.redact import redact
 from argosy.gateway.model import RepoView
+
+FILE_BYTES_MAX = 10 * 1024 * 1024
+OLDER_FILES_MAX = 2  # argosy.log.1 and argosy.log.2
+
+
+class LogFile(RotatingFileHandler):
+    """Appends to a file; a file that reaches its limit is renamed, and the oldest one is deleted."""
+
+    def __init__(self, path: Path, *, bytes_max: int = FILE_BYTES_MAX) -> None:
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            super().__init__(
+                path, maxBytes=bytes_max, backupCount=OLDER_FILES_MAX, encoding="utf-8", errors="backslashreplace"
+            )
+        except OSError as error:
+            raise Invalid(
+                f"cannot open log file {path}: {error.strerror}; set node.data_dir to a writable directory, "
+                "or use --verbose"
+            ) from error
+
+    def _open(self) -> TextIOWrapper:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(self.baseFilename, flags, 0o600)
+        os.fchmod(descriptor, 0o600)  # also for an existing file
+        return os.fdopen(descriptor, "a", encoding=self.encoding, errors=self.errors)
+
 
 BARS_MAX = 12  # repositories with a bar of their own
 CHILDREN_SHOWN_MAX = 8
@@ -174,15 +203,15 @@ class TerminalDisplay(LogDisplay):
         frame = frames[int(seconds * REFRESHES_PER_S) % len(frames)]
         if progress.total == 0:
             hint = f" ({self._hint})" if self._hint and time.monotonic() - self._step_at > HINT_AFTER_S else ""
-            return _cropped(f"{frame} argosy {__version__}: {self._step}, {seconds:.0f} s{hint}")
+            return _crop(f"{frame} argosy {__version__}: {self._step}, {seconds:.0f} s{hint}")
         done = len(progress.ready) + len(progress.failed)
         lines: list[RenderableType] = [
-            _cropped(f"{frame} indexing: {done} of {progress.total} repositories, {seconds:.0f} s")
+            _crop(f"{frame} indexing: {done} of {progress.total} repositories, {seconds:.0f} s")
         ]
         at_work_first = sorted(progress.pending, key=lambda each: each.status is None)
         lines += [self._bar(each, width) for each in at_work_first[: self._bars_max()]]
         if self._url:
-            lines.append(_cropped(f"  {self._url}"))
+            lines.append(_crop(f"  {self._url}"))
         return Group(*lines)
 
     def _bars_max(self) -> int:
@@ -249,7 +278,7 @@ def _shorten_home(path: Path) -> str:
     return f"~{str(path)[len(home) :]}" if str(path).startswith(f"{home}{os.sep}") else str(path)
 
 
-def _cropped(line: str) -> Text:
+def _crop(line: str) -> Text:
     """A line of the part that is redrawn: if it were wrapped, the next one would overwrite the wrong lines."""
     return Text(_one_line(line), no_wrap=True, overflow="crop")
 

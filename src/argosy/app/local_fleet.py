@@ -15,8 +15,7 @@ from typing import Any, Self
 
 from argosy.app.settings import ServersSettings
 from argosy.base import logs
-from argosy.base.backends import subprocesses
-from argosy.base.backends.servers import HOST, Valkey, free_ports
+from argosy.base.backends.servers import HOST, Valkey, free_ports, start_child
 from argosy.base.clock import Clock, Random
 from argosy.base.retry import Backoff
 from argosy.base.settings import ENV_PREFIX, Loaded
@@ -66,7 +65,7 @@ class Child:
 class LocalFleet:
     """Starts the nodes, each with its share of the memory, restarts nodes that exit, and stops all at the end.
 
-    Must be used from the main thread, see `subprocesses.start`. `loaded` has the settings with which the gateway finds
+    Must be used from the main thread, see `start_child`. `loaded` has the settings with which the gateway finds
     the nodes.
     """
 
@@ -150,7 +149,7 @@ class LocalFleet:
         command = [sys.executable, "-m", "argosy.cli", "serve", "--role", "search", *config]
         with _open_log(child.log_path) as output:
             # In its own session, so that Ctrl-C reaches only this process, which then stops the nodes.
-            child.process = subprocesses.start(command, environ=environ, output=output, in_own_session=True)
+            child.process = start_child(command, environ=environ, output=output, in_own_session=True)
         child.pid, child.address, child.started_at = child.process.pid, f"{HOST}:{port}", self._clock.now()
 
     def _environ(self, child: Child, port: int) -> dict[str, str]:

@@ -14,10 +14,11 @@ A process may have several roles; search and gateway in one process communicate 
 
 import asyncio
 import gc
+import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib import import_module
@@ -38,7 +39,6 @@ from argosy.app.http_server import (
     with_defaults,
 )
 from argosy.app.settings import LogSettings, NodeSettings, TracingSettings
-from argosy.app.shutdown import cancel_on_signal, run_until_signal
 from argosy.app.startup import Display, LogDisplay, Status, watch_startup
 from argosy.app.stores import connect_registry, connect_store
 from argosy.app.uvicorn_checks import can_upgrade
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from argosy.registry.ports import RegistryStore
     from argosy.search.catalog.watcher import CatalogWatcher
     from argosy.search.fleet.ports import Node
+
 
 # Settings of Python's garbage collection. Answers consist of thousands of small objects that live for a millisecond and
 # are freed by reference counts. By default a collection runs after every 700 of them, and a full one also visits all
@@ -291,3 +292,72 @@ def _tune_garbage_collection() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX, *OLD_GENERATIONS)
+
+
+INTERRUPTED = 130  # the exit code that shells report after SIGINT
+
+
+def cancel_on_signal(display: Display) -> None:
+    """A process that is starting owns nothing, so the first signal cancels this task; a second one exits.
+
+    The exit does not wait for threads, because a thread that compiles kernels cannot be interrupted.
+    """
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None
+    signals: list[int] = []
+
+    def on_signal(number: int) -> None:
+        if signals:
+            os._exit(INTERRUPTED)
+        signals.append(number)
+        log.info("interrupted while starting")
+        display.show_stopping()
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+
+
+async def run_until_signal(
+    main: Coroutine[Any, Any, None],
+    background: Sequence[Coroutine[Any, Any, None]],
+    *,
+    drain: Callable[[], Awaitable[None]],
+    on_up: Callable[[], None],
+    display: Display,
+) -> None:
+    """Runs `main` and the background tasks until `main` ends, then cancels the others.
+
+    A signal calls `drain`, which must make `main` end; a second signal cancels `main`. A background task that fails
+    fails the process.
+    """
+    running = asyncio.ensure_future(main)
+    others = [asyncio.ensure_future(other) for other in background]
+    draining: list[asyncio.Future[None]] = []
+
+    def on_signal() -> None:
+        if draining:
+            log.warning("stopping immediately; leases expire after their TTL")
+            display.show_stopping()
+            running.cancel()
+        else:
+            log.info("draining; send the signal again to stop immediately")
+            display.show_draining()
+            draining.append(asyncio.ensure_future(drain()))
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    on_up()
+    try:
+        done, _ = await asyncio.wait([running, *others], return_when=asyncio.FIRST_COMPLETED)
+        for ended in done:
+            if ended is not running:
+                ended.result()
+        with suppress(asyncio.CancelledError):
+            await running
+    finally:
+        tasks = [running, *others, *draining]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

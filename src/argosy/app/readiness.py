@@ -25,7 +25,7 @@ PROBE = Options(files_max=1)
 log = logs.get("app")
 
 
-class Fleet(Protocol):
+class SearchableFleet(Protocol):
     """The gateway of this process."""
 
     def is_ready(self) -> bool: ...
@@ -38,7 +38,7 @@ class Fleet(Protocol):
 class WorkingSetReadiness:
     """Completes once; `failed` then has the error of each repository that is not served."""
 
-    def __init__(self, fleet: Fleet, specs: Callable[[], Mapping[str, RepoSpec]], clock: Clock) -> None:
+    def __init__(self, fleet: SearchableFleet, specs: Callable[[], Mapping[str, RepoSpec]], clock: Clock) -> None:
         self.is_complete = False
         self.failed: dict[str, str] = {}
         self.took_s = 0.0

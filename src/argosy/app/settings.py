@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from argosy.base.errors import Invalid
-from argosy.base.settings import Loaded, declared, load, setting
+from argosy.base.settings import Loaded, declarations, load, setting
 from argosy.gateway.settings import ApiSettings, ContentSettings, GatewaySettings
 from argosy.ipni.assigner.settings import AssignerSettings
 from argosy.ipni.keyspace.settings import KeyspaceSettings
@@ -175,7 +175,7 @@ def with_state_dir(loaded: Loaded, folder: str) -> Loaded:
     Mirrors stay in the user's data directory, because several processes share them.
     """
     changed: dict[type, Any] = {}
-    for (_, name), spec in declared(loaded.sections()).items():
+    for (_, name), spec in declarations(loaded.sections()).items():
         is_own = (spec.section, name) not in {("fetch", "dir"), *loaded.sources}
         if is_own and isinstance(spec.default, str) and DATA in spec.default:
             section: Any = changed.get(spec.cls) or loaded.get(spec.cls)

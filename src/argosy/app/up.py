@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from argosy.app.console import open_display
-from argosy.app.http_server import bind_listener
+from argosy.app.http_server import bind_listener, open_port
 from argosy.app.local_fleet import LocalFleet, total_budget
-from argosy.app.port_choice import open_port
 from argosy.app.process import Process, Role, run
 from argosy.app.readiness import WorkingSetReadiness
 from argosy.app.served_catalog import CatalogChange, add_to_catalog, forget_set_aside, set_catalog, undo

@@ -2,7 +2,7 @@
 
 A protocol runs once on a socket pair beside `http="auto"`, and all responses must be identical. If they are not, a
 warning is logged and the public API is used, which is slower. This module checks the protocol that switches connections
-to frames; without it, search nodes are called over HTTP. `find_protocol.py` checks the protocol of finds.
+to frames; without it, search nodes are called over HTTP. `roles/indexer.py` checks the protocol of finds.
 """
 
 import asyncio

@@ -4,10 +4,8 @@ Time and concurrency
     clock          clock and randomness, always passed in
     state_machine  the interface of state machines: events in, effects out
     driver         runs one state machine in an event loop
-    tasks          wait for the first of several tasks, cancel tasks
-    single_flight  identical concurrent calls run once
-    coalescer      concurrent calls sent as one
-    keyed          lock and work queue by key
+    tasks          wait for the first of several tasks, cancel tasks; locks and work queues by key
+    shared_calls   identical concurrent calls run once; different ones are sent together
     retry          retries with limits and jitter
 
 Names and storage
@@ -16,7 +14,7 @@ Names and storage
     kv             ordered key-value port, and the store in memory
     key_docs       documentation of the keys of a shared store
     cache          cache bounded in entries, bytes and time
-    urls, networks URLs with several hosts; private and public IP addresses
+    urls           URLs with several hosts; private and public IP addresses
 
 Operation
     errors         the errors of all packages, by what the caller should do next

@@ -48,12 +48,12 @@ class Event:
         self.fields = fields
         self.notice = notice
 
-    def redacted(self) -> dict[str, Any]:
-        return {_free(key): _redacted(key, value) for key, value in self.fields.items()}
+    def redact_fields(self) -> dict[str, Any]:
+        return {_free(key): _redact_value(key, value) for key, value in self.fields.items()}
 
     def __str__(self) -> str:
         words = [_one_line(redact(self.name))]
-        words += [f"{_one_line(key)}={_word(value)}" for key, value in self.redacted().items()]
+        words += [f"{_one_line(key)}={_word(value)}" for key, value in self.redact_fields().items()]
         return " ".join(words)
 
 
@@ -155,7 +155,7 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": _name(record),
             "event": redact(event.name),
-            **event.redacted(),
+            **event.redact_fields(),
         }
         if record.exc_info:
             line["traceback"] = redact(self.formatException(record.exc_info))
@@ -190,7 +190,7 @@ def _free(key: str) -> str:
     return f"{key}_" if key in _RESERVED else key
 
 
-def _redacted(key: str, value: object, depth: int = 0) -> Any:
+def _redact_value(key: str, value: object, depth: int = 0) -> Any:
     """`value` as something JSON can say, with its secrets masked."""
     if is_secret_name(key):
         return MASK
@@ -202,9 +202,9 @@ def _redacted(key: str, value: object, depth: int = 0) -> Any:
         case float() if math.isfinite(value):
             return value
         case Mapping() if depth < DEPTH_MAX:
-            return {str(name): _redacted(str(name), part, depth + 1) for name, part in value.items()}
+            return {str(name): _redact_value(str(name), part, depth + 1) for name, part in value.items()}
         case list() | tuple() | set() | frozenset() if depth < DEPTH_MAX:
-            return [_redacted(key, part, depth + 1) for part in value]
+            return [_redact_value(key, part, depth + 1) for part in value]
     return redact(_repr(value))
 
 

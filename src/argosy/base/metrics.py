@@ -44,7 +44,7 @@ class Metric:
 _catalogue: dict[str, Metric] = {}
 
 
-def declared() -> list[Metric]:
+def declared_metrics() -> list[Metric]:
     """Every metric declared by the modules imported so far, by name."""
     return [_catalogue[name] for name in sorted(_catalogue)]
 

@@ -54,7 +54,7 @@ _BOOLS = {
 
 
 @dataclass(frozen=True)
-class Kind:
+class SettingType:
     """One of int, float, bool, str and tuple (of str), with its limits; both limits are allowed values themselves."""
 
     base: type
@@ -136,13 +136,13 @@ class Kind:
         return (self.min is None or value >= self.min) and (self.max is None or value <= self.max)
 
 
-def kind_of(
+def setting_type(
     annotation: Any,
     *,
     min: float | None = None,
     max: float | None = None,
     choices: Sequence[str] | None = None,
-) -> Kind:
+) -> SettingType:
     """The kind for an annotation; any other annotation is a bug in the declaration."""
     is_optional = False
     if get_origin(annotation) in (Union, types.UnionType):
@@ -153,7 +153,7 @@ def kind_of(
     base = _BASES[annotation]
     assert (min is None and max is None) or base in (int, float), f"only numbers have limits, not {base.__name__}"
     assert choices is None or base in (str, tuple), f"only texts have choices, not {base.__name__}"
-    return Kind(base, is_optional, min, max, tuple(choices) if choices else None)
+    return SettingType(base, is_optional, min, max, tuple(choices) if choices else None)
 
 
 # -- declaring, loading and showing settings --
@@ -234,7 +234,7 @@ def load(
     environ: Mapping[str, str],
 ) -> Loaded:
     """Reads the settings of `sections`; raises one Invalid that lists all problems."""
-    loading = _Loading(declared(sections))
+    loading = _Loading(declarations(sections))
     loading.read_toml(*_toml(path, toml_text))
     loading.read_environ(environ)
     by_class = {cls: loading.build(cls) for cls in sections}
@@ -257,14 +257,14 @@ def describe(sections: Sequence[type]) -> list[SettingDoc]:
             env=spec.env,
             secret=spec.secret,
         )
-        for spec in declared(sections).values()
+        for spec in declarations(sections).values()
     ]
 
 
 def show(loaded: Loaded) -> list[ShownSetting]:
     """Every setting with its value and source: `default`, the file, or the environment variable."""
     rows = []
-    for (section, name), spec in declared(loaded.sections()).items():
+    for (section, name), spec in declarations(loaded.sections()).items():
         value = getattr(loaded.get(spec.cls), name)
         shown = MASK if spec.secret and value else redact(spec.kind.format(value))
         rows.append(ShownSetting(section, name, shown, loaded.sources.get((section, name), "default")))
@@ -278,7 +278,7 @@ class Spec:
     cls: type
     section: str
     name: str
-    kind: Kind
+    kind: SettingType
     default: Value
     doc: str
     secret: bool
@@ -288,7 +288,7 @@ class Spec:
         return f"{ENV_PREFIX}{self.section}_{self.name}".upper()
 
 
-def declared(sections: Sequence[type]) -> dict[_Key, Spec]:
+def declarations(sections: Sequence[type]) -> dict[_Key, Spec]:
     """The declarations in `sections`; an invalid one is a bug in the program, so it is asserted."""
     specs = [spec for cls in sections for spec in _specs(cls)]
     by_key = {(spec.section, spec.name): spec for spec in specs}
@@ -301,7 +301,7 @@ def _specs(cls: Any) -> Iterator[Spec]:
     for each in fields(cls):
         meta = each.metadata.get("setting")
         assert meta is not None, f"{cls.__name__}.{each.name} must be declared with setting(...)"
-        kind = kind_of(hints[each.name], min=meta["min"], max=meta["max"], choices=meta["choices"])
+        kind = setting_type(hints[each.name], min=meta["min"], max=meta["max"], choices=meta["choices"])
         try:
             default = kind.check(each.default)
         except Invalid as wrong:

@@ -64,7 +64,7 @@ def bench(
     bench = harness.Bench(name, is_quick=quick, only=only, corpus=corpus, queries=queries or 0)
     _run(bench, only)
     results = _to_json(bench)
-    for path in [*([out] if out else []), *([_saved_path(bench)] if save else [])]:
+    for path in [*([out] if out else []), *([_result_path(bench)] if save else [])]:
         path.write_text(json.dumps(results, indent=2) + "\n")
     if as_json:
         print_json(results)
@@ -87,7 +87,7 @@ def _run(bench: "Bench", only: str) -> None:
         raise Invalid(f"no measurement of {bench.name} matches {only!r}; omit --only to run all")
 
 
-def _saved_path(bench: "Bench") -> Path:
+def _result_path(bench: "Bench") -> Path:
     """The file of a saved result: one for each benchmark and corpus, so that git shows the changes."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     parts = [bench.name, Path(bench.corpus).resolve().name if bench.corpus else "", "quick" if bench.is_quick else ""]

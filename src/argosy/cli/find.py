@@ -16,14 +16,14 @@ from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
 from argosy.base.redact import redact
 from argosy.cli.commands import Command
 from argosy.cli.completion import complete_path
+from argosy.cli.config import config_option, load
 from argosy.cli.ipni_client import check_url
-from argosy.cli.output import json_option, print_json, progress
-from argosy.cli.settings import config_option, load
-from argosy.cli.terminal_text import safe_name
+from argosy.cli.output import json_option, print_json, progress, safe_name
 
 if TYPE_CHECKING:
     from argosy.ipni.indexer_client import IndexerClient
     from argosy.ipni.model import ProviderResult
+
 
 READ_BYTES = 1 << 20
 REQUESTS_MAX = 16

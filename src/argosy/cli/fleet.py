@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
-from argosy.cli.commands import Command, Group
+from argosy.cli.commands import Command, Group, Seconds
+from argosy.cli.config import config_option, load
 from argosy.cli.output import json_option, print_json, print_table
-from argosy.cli.param_types import Seconds
-from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
     from urllib.error import HTTPError
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from argosy.ownership.model import SessionInfo
     from argosy.ownership.ports import OwnershipStore
     from argosy.ownership.settings import OwnershipSettings
+
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")

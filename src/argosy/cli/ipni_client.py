@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from argosy.base.errors import Invalid
+from argosy.cli.config import config_option, load
 from argosy.cli.output import json_option
-from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
     from argosy.ipni.indexer_client import IndexerClient
+
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -10,8 +10,8 @@ import click
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.cli.commands import Group
+from argosy.cli.config import config_option, load
 from argosy.cli.output import json_option, print_json, print_table
-from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
     from argosy.ipni.keyspace.layout import KeyspaceLayout

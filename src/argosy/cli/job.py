@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
-from argosy.cli.commands import Group
-from argosy.cli.job_client import BrokerOptions, broker_options
-from argosy.cli.job_format import format_time, parse_json, parse_payload
+from argosy.cli.commands import Group, Seconds
+from argosy.cli.job_client import BrokerOptions, broker_options, format_time, parse_json, parse_payload
 from argosy.cli.job_schedule import schedule
 from argosy.cli.output import print_json, print_table, status
-from argosy.cli.param_types import Seconds
 
 if TYPE_CHECKING:
     from argosy.jobs import JobInfo, JobsClient, NewJob
+
 
 STATUSES = ("scheduled", "running", "succeeded", "failed", "cancelled")
 POLL_S = 0.25  # between two reads of a watched job

@@ -1,10 +1,13 @@
-"""The options of job commands that select a broker, and the client for it."""
+"""The broker that job commands call: its options, its client, and the format of payloads and times."""
 
 import asyncio
 import functools
+import json
+import sys
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -12,12 +15,13 @@ from urllib.parse import unquote, urlsplit
 import click
 
 from argosy.base.errors import Invalid, NotFound, Unavailable
+from argosy.cli.config import config_option, load
 from argosy.cli.output import json_option, status
-from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
     from argosy.jobs import JobsClient
     from argosy.jobs.settings import JobsSettings
+
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -126,3 +130,20 @@ def broker_options(command: C) -> C:
         wrapped = add(wrapped)
     found: C = wrapped
     return found
+
+
+def parse_payload(text: str | None) -> Any:
+    if text is None:
+        return None
+    return parse_json(sys.stdin.read() if text == "-" else text, "the payload")
+
+
+def parse_json(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Invalid(f"{name} is not valid JSON: {error}; a string needs quotes, as in '\"hello\"'") from None
+
+
+def format_time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds") if ms else "-"

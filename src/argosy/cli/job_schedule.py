@@ -3,8 +3,7 @@
 import click
 
 from argosy.cli.commands import Group
-from argosy.cli.job_client import BrokerOptions, broker_options
-from argosy.cli.job_format import format_time, parse_payload
+from argosy.cli.job_client import BrokerOptions, broker_options, format_time, parse_payload
 from argosy.cli.output import print_json, print_table
 
 

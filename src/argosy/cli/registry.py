@@ -15,14 +15,15 @@ import click
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.base.redact import redact
 from argosy.cli.commands import Group
+from argosy.cli.config import config_option, load
 from argosy.cli.output import json_option, print_json, print_table, progress, status
-from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
     from argosy.registry.backends.schema_version import Schema
     from argosy.registry.export import Counts, Movable
     from argosy.registry.memory import MemoryReport
     from argosy.registry.settings import RegistrySettings
+
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")

@@ -2,24 +2,26 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from argosy.base.errors import Conflict, Invalid, NotFound
+from argosy.base.errors import ArgosyError, Conflict, Invalid, NotFound
 from argosy.cli.commands import Group
 from argosy.cli.completion import complete_path
+from argosy.cli.config import config_option, load
 from argosy.cli.output import json_option, print_json, print_table, progress
-from argosy.cli.settings import config_option, load
+from argosy.search.catalog.addresses import Address, address_of
 
 if TYPE_CHECKING:
     from argosy.base.settings import Loaded
     from argosy.registry.ports import RegistryStore
     from argosy.registry.rows import RepositoryRow
     from argosy.registry.settings import RegistrySettings
+
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -68,7 +70,7 @@ def add(
 
     Local paths require the setting fetch.allow_local on the nodes.
     """
-    from argosy.cli.repo_address import parse_address
+    from argosy.cli.repo import parse_address
     from argosy.registry import catalog
 
     if name is not None and len(addresses) > 1:
@@ -276,3 +278,56 @@ async def _run_with(settings: "RegistrySettings", call: "Callable[[RegistryStore
         return await call(store)
     finally:
         await store.close()
+
+
+_PATHS = (".", "/", "~")
+
+
+def parse_address(text: str) -> Address:
+    """The repository that an argument names. A path that exists takes precedence over a URL."""
+    if text.startswith(_PATHS) or os.path.exists(text):
+        text = os.path.abspath(os.path.expanduser(text))
+    elif _is_relative_path(text):
+        raise NotFound(f"{text!r} not found: no such directory, and not a URL")
+    address = address_of(text, allow_local=True)
+    if address.is_local and not os.path.exists(address.path):
+        raise NotFound(f"{address.path!r} not found: no such directory or repository")
+    if address.note:
+        click.echo(f"note: {address.note}", err=True)
+    return address
+
+
+def parse_sources(texts: Sequence[str]) -> list[Address]:
+    """The arguments of `argosy up`; raises one Invalid that lists every invalid argument."""
+    found, problems = [], []
+    for text in texts:
+        try:
+            address = parse_address(text)
+            _check_readable(address)
+        except ArgosyError as why:
+            problems.append(str(why))
+        else:
+            found.append(address)
+    if len(problems) > 1:
+        raise Invalid("\n  ".join([f"{len(problems)} arguments are invalid:", *problems]))
+    if problems:
+        raise Invalid(problems[0])
+    return found
+
+
+def _check_readable(address: Address) -> None:
+    if not address.is_local:
+        return
+    if not os.path.isdir(address.path):
+        raise Invalid(f"{address.path!r} is not a directory; pass the directory that contains it")
+    if not os.access(address.path, os.R_OK | os.X_OK):
+        raise Invalid(f"cannot read {address.path!r}: permission denied")
+
+
+def _is_relative_path(text: str) -> bool:
+    """Whether the text cannot be a URL: it has no scheme, no colon and no host with a dot before a slash, or its first
+    part exists in the working directory."""
+    head = text.partition("/")[0]
+    if head and os.path.lexists(head):  # `notes.txt/x`, where notes.txt exists here
+        return True
+    return bool(text.strip()) and ":" not in text and not text.startswith("-") and ("/" not in text or "." not in head)

@@ -9,7 +9,7 @@ from argosy.cli.commands import LazyGroup
 
 # Name: the object that defines the command, and its line in `argosy --help`, which is shown without importing it.
 COMMANDS = {
-    "up": ("argosy.cli.up:up", "Index repositories and serve searches in one process."),
+    "up": ("argosy.cli.serve:up", "Index repositories and serve searches in one process."),
     "serve": ("argosy.cli.serve:serve", "Run one process of a fleet."),
     "repo": ("argosy.cli.repo:repo", "Manage the catalog of repositories."),
     "search": ("argosy.cli.search:search", "Search directories and repositories without a server."),

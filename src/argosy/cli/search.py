@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,17 +20,15 @@ from argosy.base.extras import missing_package
 from argosy.base.redact import redact
 from argosy.cli.commands import Command
 from argosy.cli.output import json_option
-from argosy.cli.search_engine import load
 from argosy.cli.search_flags import Flags, OutputFormat, parse_query, search_options, to_engine_options
-from argosy.cli.search_json import document
-from argosy.cli.search_notes import format_costs, format_limits, format_unread
-from argosy.cli.search_output import Printer
-from argosy.cli.search_progress import Stage, exit_interrupted, run_with_progress
+from argosy.cli.search_output import Printer, document, format_costs, format_limits, format_unread
+from argosy.cli.search_progress import SearchProgress, exit_interrupted, run_with_progress
 from argosy.cli.search_sources import IndexSummary, LoadedPaths, index_sources, open_sources, summarize
 
 if TYPE_CHECKING:
     from argosy.search.model import Options, Repository, SearchResult
     from argosy.search.query import ParsedQuery
+
 
 FOUND, NOTHING, FAILED = 0, 1, 2
 
@@ -60,7 +59,7 @@ def search(**given: Any) -> None:
 
 
 @dataclass(frozen=True)
-class _Result:
+class _SearchRun:
     """The outcome of a search; `repositories` is set if the query was `type:repo`."""
 
     loaded: LoadedPaths
@@ -82,7 +81,7 @@ def _run_search(flags: Flags) -> int:
         raise Unavailable("cannot write to stdout: it is closed")
     try:
         query = parse_query(flags)
-        result = run_with_progress(lambda stage: _work(flags, query, form, stage))
+        result = run_with_progress(lambda progress: _work(flags, query, form, progress))
     except ImportError as error:
         raise missing_package(error, purpose="search") from error
     printer = Printer(flags, form, result.loaded)
@@ -105,26 +104,26 @@ def _run_search(flags: Flags) -> int:
     return result.code
 
 
-def _work(flags: Flags, query: "ParsedQuery", form: OutputFormat, stage: Stage) -> _Result:
+def _work(flags: Flags, query: "ParsedQuery", form: OutputFormat, progress: SearchProgress) -> _SearchRun:
     """The slow part, run in a thread: loads the engine, indexes the paths, runs the query."""
-    stage.begin("loading")
-    load(stage)
+    progress.begin("loading")
+    load_engine(progress)
     from argosy.search.index_set import IndexSet
     from argosy.search.model import SearchResult
     from argosy.search.query.tree import ResultKind, Type
 
-    loaded = index_sources(open_sources(flags), flags, stage)
+    loaded = index_sources(open_sources(flags), flags, progress)
     summary, options = summarize(loaded), to_engine_options(flags, query, form)
-    stage.begin("searching")
+    progress.begin("searching")
     index_set = IndexSet(loaded.indexes)
     try:
         if isinstance(query.query, Type) and query.query.kind is ResultKind.REPO:
-            repositories = index_set.repositories_now(query.query, stage.cancelled.is_set)
-            return _Result(loaded, summary, options, SearchResult(), repositories)
-        answer = index_set.search_now(query.query, options, stage.cancelled.is_set)
+            repositories = index_set.repositories_now(query.query, progress.cancelled.is_set)
+            return _SearchRun(loaded, summary, options, SearchResult(), repositories)
+        answer = index_set.search_now(query.query, options, progress.cancelled.is_set)
     finally:
         index_set.close()
-    return _Result(loaded, summary, options, _without_display_limit(answer) if flags.is_for_all else answer)
+    return _SearchRun(loaded, summary, options, _without_display_limit(answer) if flags.is_for_all else answer)
 
 
 def _without_display_limit(answer: "SearchResult") -> "SearchResult":
@@ -160,3 +159,37 @@ def _drop_output() -> None:
     """Redirects stdout to /dev/null; the interpreter would otherwise flush it again on exit, and fail."""
     with suppress(OSError, ValueError):  # a stream that is not a file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+_ENGINE = ("argosy.search.index.build", "argosy.search.index_set")
+
+
+def load_engine(progress: SearchProgress) -> None:
+    """Loads the engine and compiles the essential kernels that are not cached, with progress in `progress`.
+
+    Other kernels are loaded when they are called; `progress` also shows if one of them has to be compiled."""
+    from numba.core import event
+
+    from argosy.search.precompiler import compile_essential
+
+    class Listener(event.Listener):
+        depth = 0  # helpers are compiled inside kernels
+
+        def on_start(self, _: Any) -> None:
+            self.depth += 1
+            progress.is_compiling = True
+
+        def on_end(self, _: Any) -> None:
+            self.depth -= 1
+            progress.is_compiling = self.depth > 0
+
+    for name in _ENGINE:
+        import_module(name)
+
+    def show(done: int, total: int) -> None:
+        progress.compiled = done, total
+        progress.is_compiling = done < total
+
+    compile_essential(show)
+    # numba sends this event only if the cache has no compiled kernel.
+    event.register("numba:compile", Listener())  # type: ignore[no-untyped-call]

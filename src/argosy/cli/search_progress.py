@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import click
 
-from argosy.cli.terminal_text import safe_name
+from argosy.cli.output import safe_name
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ COMPILING = "compiling search kernels, first run only"
 
 
 @dataclass
-class Stage:
+class SearchProgress:
     """Progress: the worker writes, the main thread reads. Fields are replaced as a whole, so no lock is needed."""
 
     task: str = ""  # text of the current step
@@ -50,16 +51,16 @@ class Stage:
         self.bytes = (done_bytes, total_bytes)
 
 
-def run_with_progress(work: Callable[[Stage], T]) -> T:
+def run_with_progress(work: Callable[[SearchProgress], T]) -> T:
     """Returns or raises what `work` does. On Ctrl-C sets `cancelled` and does not wait for the worker."""
-    stage, outcome = Stage(), Future[T]()
-    worker = threading.Thread(target=_run_work, args=(outcome, work, stage), name="argosy-search", daemon=True)
-    with _catch_ctrl_c() as is_interrupted, ProgressView(stage) as view:
+    progress, outcome = SearchProgress(), Future[T]()
+    worker = threading.Thread(target=_run_work, args=(outcome, work, progress), name="argosy-search", daemon=True)
+    with _catch_ctrl_c() as is_interrupted, ProgressView(progress) as view:
         worker.start()
         while not (wait([outcome], TICK_S).done or is_interrupted()):
             view.draw()
         if is_interrupted():
-            stage.cancelled.set()
+            progress.cancelled.set()
             raise KeyboardInterrupt
     return outcome.result()
 
@@ -84,9 +85,9 @@ def exit_interrupted() -> NoReturn:
     os._exit(INTERRUPTED)
 
 
-def _run_work(outcome: "Future[T]", work: Callable[[Stage], T], stage: Stage) -> None:
+def _run_work(outcome: "Future[T]", work: Callable[[SearchProgress], T], progress: SearchProgress) -> None:
     try:
-        outcome.set_result(work(stage))
+        outcome.set_result(work(progress))
     except BaseException as error:  # raised again in the main thread
         outcome.set_exception(error)
 
@@ -94,8 +95,8 @@ def _run_work(outcome: "Future[T]", work: Callable[[Stage], T], stage: Stage) ->
 class ProgressView:
     """A progress line on a terminal after `QUIET_S`; otherwise one line when kernels are compiled."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, progress: SearchProgress) -> None:
+        self._stage = progress
         self._ticks = 0
         self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._bar: Progress | None = None

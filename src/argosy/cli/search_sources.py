@@ -13,15 +13,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from argosy.base.errors import Invalid
+from argosy.cli.output import safe_name
 from argosy.cli.search_flags import Flags
-from argosy.cli.search_progress import Stage
-from argosy.cli.terminal_text import safe_name
+from argosy.cli.search_progress import SearchProgress
 
 if TYPE_CHECKING:
     from argosy.search.documents import Content, Entry, SkipReason, Source
     from argosy.search.index.index import Index
     from argosy.search.model import FileMatch, Repository
     from argosy.search.skip_policy import Policy
+
 
 PATHS_MAX = 10_000  # directories and repositories; each index takes a few megabytes, however small
 HERE = "."
@@ -103,7 +104,7 @@ def _distinct(paths: Sequence[str]) -> list[str]:
     return list(seen.values())
 
 
-def index_sources(sources: OpenSources, flags: Flags, stage: Stage) -> LoadedPaths:
+def index_sources(sources: OpenSources, flags: Flags, progress: SearchProgress) -> LoadedPaths:
     """Indexes the sources, one after the other."""
     from argosy.search.index.build import build
 
@@ -112,8 +113,8 @@ def index_sources(sources: OpenSources, flags: Flags, stage: Stage) -> LoadedPat
     prefixes: dict[str, str] = {}
     for number, (path, source, policy) in enumerate(sources, 1):
         shown = safe_name(path or "files")
-        stage.begin(f"indexing {shown}" if len(sources) == 1 else f"indexing {shown} ({number} of {len(sources)})")
-        index = build(source, policy, progress=stage.on_progress, with_symbols=flags.symbols)
+        progress.begin(f"indexing {shown}" if len(sources) == 1 else f"indexing {shown} ({number} of {len(sources)})")
+        index = build(source, policy, progress=progress.on_progress, with_symbols=flags.symbols)
         name = _unused_name(index.repository.name, lambda name: name in prefixes)
         prefixes[name] = "" if path in (HERE, "./") else path
         indexes.append(index if name == index.repository.name else _with_name(index, name))

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from argosy.cli.terminal_text import Paint, safe_name, safe_text
+from argosy.cli.output import Paint, safe_name, safe_text
 
 if TYPE_CHECKING:
     from argosy.search.model import FileMatch, Fragment, Line, SymbolInfo
+
 
 VIMGREP_BYTES_MAX = 2_000  # of a line; an editor shows only its start
 ELLIPSIS = "…"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
-from argosy.cli.commands import Group
+from argosy.cli.commands import Group, Seconds
 from argosy.cli.job_client import BrokerOptions, broker_options
 from argosy.cli.output import print_json, print_table, status
-from argosy.cli.param_types import Seconds
 
 if TYPE_CHECKING:
     from argosy.jobs import JobsClient
     from argosy.jobs.ports import ShardInfo, SplitStatus
+
 
 POLL_S = 0.2
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from argosy.base.errors import Invalid
-from argosy.cli.commands import Group
+from argosy.cli.commands import Group, Seconds
+from argosy.cli.config import config_option, load
 from argosy.cli.output import json_option, print_json, print_table, progress
-from argosy.cli.param_types import Seconds
-from argosy.cli.settings import config_option, load
 
 if TYPE_CHECKING:
     from argosy.sim.throttle_eval import EvalReport
     from argosy.throttle import ThrottleSettings
+
 
 SCENARIOS = ("noisy", "flash", "surge")
 COUNT = click.IntRange(min=1)

@@ -10,10 +10,9 @@ import click
 
 from argosy.base import logs
 from argosy.base.errors import Invalid, NotFound
-from argosy.cli.commands import Group
+from argosy.cli.commands import Group, Seconds
 from argosy.cli.job_client import BrokerOptions, broker_options
 from argosy.cli.output import print_json
-from argosy.cli.param_types import Seconds
 
 
 @click.group(cls=Group)

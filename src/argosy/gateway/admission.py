@@ -12,8 +12,15 @@ from argosy.base.errors import Throttled
 from argosy.gateway.errors import Overloaded, Unserved
 from argosy.gateway.ports import Admission, AdmissionTicket
 from argosy.search.model import LimitHit, Missing, MissingReason, SearchResult
-from argosy.throttle.middleware.extractors import Extractor, as_text, by_address, by_api_key, first_of, shorten_id
-from argosy.throttle.middleware.requests import AsgiRequest
+from argosy.throttle.middleware.extractors import (
+    AsgiRequest,
+    Extractor,
+    as_text,
+    by_address,
+    by_api_key,
+    first_of,
+    shorten_id,
+)
 from argosy.throttle.middleware.rules import ANONYMOUS
 from argosy.throttle.model import ClientId, Decision, Outcome
 

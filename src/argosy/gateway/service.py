@@ -17,7 +17,7 @@ from msgspec import structs
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.errors import ArgosyError, NotFound, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.base.single_flight import SingleFlight
+from argosy.base.shared_calls import SingleFlight
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.breaker import BreakerState
 from argosy.gateway.cache import SearchCache

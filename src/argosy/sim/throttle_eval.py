@@ -19,8 +19,7 @@ from argosy.sim.throttle_checkers import EQUAL
 from argosy.sim.throttle_load import Allocation, Open, Request, Scenario, arrivals, play
 from argosy.sim.throttle_world import WALL_AT_START, RowsOf, ThrottleWorld, spread
 from argosy.throttle.fair_throttle import FairThrottle
-from argosy.throttle.model import Config, Outcome
-from argosy.throttle.presets import preset
+from argosy.throttle.model import Config, Outcome, preset
 from argosy.throttle.settings import ThrottleSettings
 
 NONE = "none"  # in the place of a preset: everybody is let through

@@ -19,8 +19,7 @@ from argosy.throttle.model import Config
 from argosy.throttle.ports import RowId, RowStore, SyncBatch
 from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.storage_service import ThreadSafeStorage
-from argosy.throttle.sync import SyncMachine
+from argosy.throttle.sync import SyncMachine, ThreadSafeStorage
 
 WALL_AT_START = 1_699_920_000.0  # midnight, so that windows of any usual length begin with the world
 

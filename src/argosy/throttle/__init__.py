@@ -12,25 +12,27 @@ and with other instances, in the background:
 The algorithm is Stochastic Fair BLUE: hashed buckets hold drop probabilities that rise with failures and decay with
 time, so that the state is bounded and no client is listed by name.
 
-Reading order: `model` (configuration, decision, outcome), `presets` (a configuration from the number of clients),
-`levels` (the buckets of a client), `blue` (one window of buckets), `windows` (two windows, and the clients),
-`fair_throttle` (the throttle). Synchronization: `ports` (the document's storage service and the rows behind it), `rows`
-(arithmetic of the store), `delta_buffer`, `squash` and `exchange` (the state machine), `storage_service` (the machine
-for many threads), `sync` (the background worker), `telemetry`, `backends/`. `middleware/` puts the throttle in front of
-an ASGI or WSGI application, `limits/` has token and leaky buckets.
+Reading order: `model` (configuration, decision, outcome, tuning), `levels` (the buckets of a client), `blue` (one
+window of buckets), `windows` (two windows, and the clients), `fair_throttle` (the throttle). Synchronization: `ports`
+(the design document's storage service and the rows behind it), `rows` (arithmetic in the store, and of merging),
+`exchange` (the state machine), `sync` (the background worker), `telemetry`, `backends/`. `middleware/` puts the
+throttle in front of an ASGI or WSGI application, `limits/` has token and leaky buckets.
 """
 
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.model import (
+    PRESETS,
     BucketStats,
     ClientId,
     Config,
     Decision,
     Explanation,
     Outcome,
-    Stats,
+    ThrottleStats,
     mean,
+    preset,
     smallest,
+    tune_config,
 )
 from argosy.throttle.ports import (
     BucketDelta,
@@ -42,7 +44,6 @@ from argosy.throttle.ports import (
     StorageService,
     Update,
 )
-from argosy.throttle.presets import PRESETS, preset, tune_config
 from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.sync import ThrottleSync
 
@@ -61,9 +62,9 @@ __all__ = [
     "QueueFull",
     "RespBucket",
     "RowStore",
-    "Stats",
     "StorageService",
     "ThrottleSettings",
+    "ThrottleStats",
     "ThrottleSync",
     "Update",
     "mean",

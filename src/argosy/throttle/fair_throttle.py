@@ -32,12 +32,12 @@ from argosy.throttle.model import (
     Decision,
     Explanation,
     Outcome,
-    Stats,
+    ThrottleStats,
+    retry_after_s,
     smallest,
 )
 from argosy.throttle.ports import BucketDelta, OverwriteBucket, RespBucket, RowId, Update
-from argosy.throttle.presets import retry_after_s
-from argosy.throttle.squash import Squash, rebase
+from argosy.throttle.rows import Squash, rebase
 from argosy.throttle.windows import Entry, Windows
 
 LOCKED_BUCKETS_MAX = 64  # buckets that the worker handles per lock, about 50 µs; requests run in between
@@ -208,23 +208,23 @@ class FairThrottle:
         """The cached clients with the highest probabilities; innocent clients of the same buckets are among them."""
         now_ms = self.rotate()
         with self._lock:
-            known = self._windows.remembered()
+            known = self._windows.clients()
         standing = ((client, self._probability(entry[0], now_ms)) for client, entry in known.items())
         return nlargest(count, (each for each in standing if each[1]), key=lambda each: each[1])
 
-    def stats(self) -> Stats:
+    def stats(self) -> ThrottleStats:
         """Statistics of the whole throttle."""
         now_ms = self.rotate()
         windows = self._windows
         standing = probabilities(windows.main.existing_buckets(), now_ms, self._per_ms)
-        return Stats(
+        return ThrottleStats(
             window_seed=windows.main.seed,
             next_seed=windows.next.seed,
             rotates_in_s=(windows.ends_ms - now_ms) / 1000,
             buckets=len(standing),
             blamed=sum(1 for probability in standing if probability),
             hottest=max(standing, default=0.0),
-            clients=len(windows.remembered()),
+            clients=len(windows.clients()),
             throttled=self._throttled,
             shadowed=self._shadowed,
             failures=self._failures,

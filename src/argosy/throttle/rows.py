@@ -1,13 +1,22 @@
-"""The arithmetic of a row store. The memory store calls it; the scripts in `backends/lua` implement the same.
+"""Arithmetic on shared rows: in the store, and when an instance merges ("squashes") what it has fetched.
 
-A change counts at its own time: it is discounted if it comes late, and ages the stored value if it is newer. Added in
-any order, the sum is the same; only the limits of [0, 1] depend on the order. No time is further ahead than
-`SKEW_MS_MAX`, so that one broken clock cannot freeze a bucket in the future.
+In the store a change counts at its own time: it is discounted if it arrives late, and decays the stored value if it is
+newer. Added in any order the sum is the same; only the limits of [0, 1] depend on the order. The memory store calls
+these functions; the scripts in `backends/lua` implement the same, and a contract suite compares them.
+
+In the instance `squash` computes the new value of a bucket from the store's value and ours. The design document
+overwrites ours, and names the price: an update in flight is undone until the next pull. The default here rebases: the
+store's value plus all our changes that it cannot contain yet. A single instance then decides exactly as without a
+store, however late its writes arrive (decision 0015).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
+from typing import TypeAlias
 
+from argosy.base.errors import Invalid
 from argosy.throttle.blue import clamp, decay
 from argosy.throttle.model import Config
 from argosy.throttle.ports import BucketState, RowPull, RowVersion, RowWrite
@@ -67,3 +76,53 @@ def is_moved(pull: RowPull, mark: RowVersion, written: list[RowWrite]) -> bool:
     """Whether another instance has written to a row since the pull's version; `written` are our writes of the batch."""
     own = sum(1 for each in written if each.cell == pull.cell and not each.is_duplicate)
     return mark != pull.seen and mark != RowVersion(pull.seen.born_us, pull.seen.version + own)
+
+
+# Of the local value, the fetched value and our changes that the fetched one lacks, all at one instant.
+Squash: TypeAlias = Callable[[float, float, float], float]
+
+
+def rebase(local: float, fetched: float, outstanding: float) -> float:
+    """The store's value plus our changes that it does not contain yet."""
+    return fetched + outstanding
+
+
+def overwrite(local: float, fetched: float, outstanding: float) -> float:
+    """The store's value, as in the document."""
+    return fetched
+
+
+def greater(local: float, fetched: float, outstanding: float) -> float:
+    """The greater one: blame spreads fast, and only time forgives."""
+    return max(local, fetched)
+
+
+def weigh(weight: float, local: float, fetched: float, outstanding: float) -> float:
+    """A weighted mean; `weight` is the store's share."""
+    return weight * fetched + (1 - weight) * local
+
+
+def skip_if_pending(local: float, fetched: float, outstanding: float) -> float:
+    """The store's value, unless the bucket has changes in flight."""
+    return local if outstanding else fetched
+
+
+_NAMED: dict[str, Squash] = {
+    "rebase": rebase,
+    "overwrite": overwrite,
+    "max": greater,
+    "skip": skip_if_pending,
+}
+SQUASHES = (*_NAMED, "weighted")
+WEIGHT = 0.5
+
+
+def squash(name: str, *, weight: float = WEIGHT) -> Squash:
+    """The strategy of this name."""
+    if name == "weighted":
+        if not 0 <= weight <= 1:
+            raise Invalid(f"squash_weight must be 0 to 1, not {weight}")
+        return partial(weigh, weight)
+    if name not in _NAMED:
+        raise Invalid(f"squash strategy {name!r} not found: choose one of {', '.join(SQUASHES)}")
+    return _NAMED[name]

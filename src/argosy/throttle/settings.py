@@ -5,10 +5,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from argosy.base.errors import Invalid
-from argosy.base.settings import declared, setting
-from argosy.throttle.model import FINALS, HASHINGS, Config
-from argosy.throttle.presets import PRESETS, preset
-from argosy.throttle.squash import SQUASHES
+from argosy.base.settings import declarations, setting
+from argosy.throttle.model import FINALS, HASHINGS, PRESETS, Config, preset
+from argosy.throttle.rows import SQUASHES
 
 _OVERRIDES = ("levels", "buckets", "failure_step", "success_step", "decay_per_s", "window_s")
 
@@ -69,7 +68,7 @@ class ThrottleSettings:
     def check_values(self) -> None:
         """Invalid if a value is out of range. Loaded settings are checked already; those of a program are not."""
         wrong = []
-        for (_, name), spec in declared([type(self)]).items():
+        for (_, name), spec in declarations([type(self)]).items():
             try:
                 spec.kind.check(getattr(self, name))
             except Invalid as why:

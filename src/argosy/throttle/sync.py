@@ -13,7 +13,7 @@ process after the fork: the thread does not survive a fork, and two processes wi
 import asyncio
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -21,15 +21,70 @@ from argosy.base import logs
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.throttle.exchange import JITTER, ExchangeFailed, ExchangeReplied, StoreExchange, SyncStatus
+from argosy.throttle.exchange import JITTER, ExchangeFailed, ExchangeReplied, StoreExchange, SyncCounters, SyncStatus
 from argosy.throttle.factory import open_row_store
 from argosy.throttle.fair_throttle import FairThrottle
-from argosy.throttle.ports import QueueFull, RowStore, SyncBatch
-from argosy.throttle.rows import row_rules
+from argosy.throttle.ports import Channel, OverwriteBucket, QueueFull, RespBucket, RowId, RowStore, SyncBatch, Update
+from argosy.throttle.rows import row_rules, squash
 from argosy.throttle.settings import ThrottleSettings
-from argosy.throttle.squash import squash
-from argosy.throttle.storage_service import ThreadSafeStorage
 from argosy.throttle.telemetry import ThrottleTelemetry
+
+
+class ThreadSafeStorage:
+    """A `StorageService`, and its own channel."""
+
+    def __init__(self, exchange: StoreExchange) -> None:
+        self._exchange = exchange
+        self._lock = threading.Lock()
+
+    # -- the document's contract ------------------------------------------------------------------------------------
+
+    def update(self, updates: Sequence[Update]) -> None:
+        with self._lock:
+            self._exchange.update(updates)
+
+    def request(self, seed: int) -> None:
+        with self._lock:
+            self._exchange.request(seed)
+
+    def recv(self) -> Channel:
+        return self
+
+    def take(self) -> list[RespBucket]:
+        with self._lock:
+            return self._exchange.take()
+
+    # -- for the background worker ------------------------------------------------------------------------------------
+
+    @property
+    def counters(self) -> SyncCounters:
+        return self._exchange.counters
+
+    def status(self, now: float) -> SyncStatus:
+        with self._lock:
+            return self._exchange.status(now)
+
+    def lost_rows(self) -> list[RowId]:
+        with self._lock:
+            return self._exchange.lost_rows()
+
+    def restore(self, cell: RowId, buckets: Sequence[OverwriteBucket]) -> None:
+        with self._lock:
+            self._exchange.restore(cell, buckets)
+
+    def handle(self, event: ExchangeReplied | ExchangeFailed | None, now: float) -> list[SyncBatch]:
+        with self._lock:
+            return self._exchange.handle(event, now)
+
+    def deadline(self) -> float | None:
+        with self._lock:
+            return self._exchange.deadline()
+
+    def flush_now(self) -> None:
+        """Makes the buffered changes due now."""
+        with self._lock:
+            self._exchange.flush_now()
+
 
 RESTORED_ABOVE = 0.01  # buckets below are not worth restoring
 IDLE_S_MAX = 1.0  # the longest wait between two rounds

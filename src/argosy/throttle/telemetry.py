@@ -4,7 +4,7 @@ from argosy.base import logs
 from argosy.base.errors import ArgosyError, Conflict
 from argosy.base.metrics import Metric, Metrics, counter, gauge, histogram
 from argosy.throttle.exchange import SyncCounters, SyncStatus
-from argosy.throttle.model import Stats
+from argosy.throttle.model import ThrottleStats
 
 _LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
@@ -67,7 +67,7 @@ class ThrottleTelemetry:
         self._count(ROWS_LOST, counters.losses)
         self._count(BUCKETS_REBASED, rebased)
 
-    def record_stats(self, stats: Stats) -> None:
+    def record_stats(self, stats: ThrottleStats) -> None:
         """Statistics of the throttle, which counts its decisions itself."""
         self._set(GAIN, stats.gain)
         self._set(BUCKETS_BLAMED, stats.blamed)

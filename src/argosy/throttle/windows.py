@@ -88,7 +88,7 @@ class Windows:
             self.young[client_id] = entry
         return entry
 
-    def remembered(self) -> dict[ClientId, Entry]:
+    def clients(self) -> dict[ClientId, Entry]:
         """Every cached client."""
         return self._old | self.young
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.base.keyed import KeyedLock
+from argosy.base.tasks import KeyedLock
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.indexer.freeze import FreezeGate
 from argosy.ipni.indexer.sync_queue import SyncQueue, SyncRequest

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.throttle.limits.backends.bucket_file import decode_bucket, encode_bucket
+from argosy.throttle.limits.backends.sqlite import decode_bucket, encode_bucket
 from argosy.throttle.limits.buckets import Bucket, LeakyBucket, TokenBucket
 from argosy.throttle.limits.model import Status
 
@@ -32,5 +32,5 @@ def test_what_is_written_is_read_back_unchanged(bucket: Bucket) -> None:
     ["", "T", "T 1 2 3", "L 1 2.5 3", "X 1 2 3 4", "T 1 2 3 4 5 six", "T 1 2 3 4 5 6", "L 1 2 3 4 5"],
 )
 def test_any_other_line_is_refused(line: str) -> None:
-    with pytest.raises(Invalid, match="is no bucket"):
+    with pytest.raises(Invalid, match="invalid bucket"):
         decode_bucket(line)

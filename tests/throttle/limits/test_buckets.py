@@ -7,23 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.throttle.limits import gregorian
 from argosy.throttle.limits.buckets import (
     Bucket,
-    Decision,
+    BucketUpdate,
     LeakyBucket,
     TokenBucket,
+    calendar_interval,
     decide,
-    truncated,
-    wrapped,
+    truncate,
+    wrap_int64,
 )
 from argosy.throttle.limits.model import Behavior, RateLimitRequest
 from tests.throttle.limits.stage import NOON_MS, OVER, UNDER, as_record, from_record, leaky, recorded, request
 
 
-def decided(bucket: Bucket | None, asked: RateLimitRequest, now_ms: int = NOON_MS) -> Decision:
+def decided(bucket: Bucket | None, asked: RateLimitRequest, now_ms: int = NOON_MS) -> BucketUpdate:
     is_calendar = asked.behavior & Behavior.DURATION_IS_GREGORIAN
-    found = gregorian.interval(asked.duration, now_ms, UTC) if is_calendar else None
+    found = calendar_interval(asked.duration, now_ms, UTC) if is_calendar else None
     return decide(bucket, asked, now_ms=now_ms, interval=found)
 
 
@@ -115,7 +115,7 @@ def test_time_too_short_for_one_hit_is_not_lost() -> None:
     ],
 )  # fmt: skip
 def test_a_double_is_cut_as_go_cuts_it(number: float, cut: int) -> None:
-    assert truncated(number) == cut
+    assert truncate(number) == cut
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_a_double_is_cut_as_go_cuts_it(number: float, cut: int) -> None:
     [(5, 5), (-5, -5), (2**63 - 1, 2**63 - 1), (2**63, -(2**63)), (-(2**63) - 1, 2**63 - 1), (2**64 + 3, 3)],
 )
 def test_an_integer_wraps_at_64_bits(number: int, held: int) -> None:
-    assert wrapped(number) == held
+    assert wrap_int64(number) == held
 
 
 @given(

@@ -47,10 +47,10 @@ async def test_a_file_is_relative_with_three_slashes_and_absolute_with_four(
     ("url", "told"),
     [
         ("sqlit:///x.db", "did you mean sqlite://"),
-        ("memory", "there is no limiter 'memory'"),
-        ("", "there is no limiter ''"),
-        ("sqlite:///", "need a path"),
-        ("grpc://", "names no limiter"),
+        ("memory", "unknown limiter 'memory'"),
+        ("", "unknown limiter ''"),
+        ("sqlite:///", "missing path"),
+        ("grpc://", "expected host:port"),
     ],
 )
 async def test_any_other_url_is_an_error(url: str, told: str) -> None:

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.throttle.limits.gregorian import DAY, HOUR, MINUTE, MONTH, WEEK, YEAR, Interval, complaint, interval
+from argosy.throttle.limits.buckets import (
+    DAY,
+    HOUR,
+    MINUTE,
+    MONTH,
+    WEEK,
+    YEAR,
+    Interval,
+    calendar_error,
+    calendar_interval,
+)
 
 INDIA = timezone(timedelta(hours=5, minutes=30))
 
@@ -53,40 +63,47 @@ def test_an_interval_begins_and_ends_with_the_calendar(
 ) -> None:
     length = ms(*after) - ms(*begin)
     want = Interval(ms(*begin), ms(*after) - 1, length)
-    assert interval(kind, ms(2024, 2, 29, 13, 45, 7) + 123, UTC) == want
-    assert interval(kind, want.begin_ms, UTC) == want
-    assert interval(kind, want.end_ms, UTC) == want
+    assert calendar_interval(kind, ms(2024, 2, 29, 13, 45, 7) + 123, UTC) == want
+    assert calendar_interval(kind, want.begin_ms, UTC) == want
+    assert calendar_interval(kind, want.end_ms, UTC) == want
 
 
 def test_the_last_month_of_a_year_is_followed_by_the_next_year() -> None:
-    found = interval(MONTH, ms(2023, 12, 31, 23, 59, 59), UTC)
+    found = calendar_interval(MONTH, ms(2023, 12, 31, 23, 59, 59), UTC)
     assert found == Interval(ms(2023, 12, 1), ms(2024, 1, 1) - 1, 31 * 86_400_000)
 
 
 def test_days_and_hours_are_those_of_the_zone() -> None:
     now = ms(2024, 5, 1, 20)  # half past one on the 2nd in India
-    day, hour = interval(DAY, now, INDIA), interval(HOUR, now, INDIA)
+    day, hour = calendar_interval(DAY, now, INDIA), calendar_interval(HOUR, now, INDIA)
     assert day == Interval(ms(2024, 5, 2, zone=INDIA), ms(2024, 5, 3, zone=INDIA) - 1, 86_400_000)
     assert hour == Interval(ms(2024, 5, 2, 1, zone=INDIA), ms(2024, 5, 2, 2, zone=INDIA) - 1, 3_600_000)
 
 
 def test_a_day_on_which_the_clocks_change_is_shorter_but_leaks_as_any_other() -> None:
-    found = interval(DAY, ms(2024, 3, 31, 12), Summer())
+    found = calendar_interval(DAY, ms(2024, 3, 31, 12), Summer())
     assert found is not None
     assert found.end_ms - found.begin_ms + 1 == 23 * 3_600_000
     assert found.length_ms == 86_400_000
 
 
 def test_the_hour_that_comes_twice_is_two_hours() -> None:
-    first, second = interval(HOUR, ms(2024, 10, 27, 0, 30), Summer()), interval(HOUR, ms(2024, 10, 27, 1, 30), Summer())
+    first, second = (
+        calendar_interval(HOUR, ms(2024, 10, 27, 0, 30), Summer()),
+        calendar_interval(HOUR, ms(2024, 10, 27, 1, 30), Summer()),
+    )
     assert first == Interval(ms(2024, 10, 27, 0), ms(2024, 10, 27, 1) - 1, 3_600_000)
     assert second == Interval(ms(2024, 10, 27, 1), ms(2024, 10, 27, 2) - 1, 3_600_000)
 
 
 @pytest.mark.parametrize("kind", [WEEK, 6, -1, 60_000])
 def test_what_is_no_interval_has_none_and_says_so(kind: int) -> None:
-    assert interval(kind, 0, UTC) is None
-    assert "weeks are not supported" in complaint(kind) if kind == WEEK else f"duration {kind} is no" in complaint(kind)
+    assert calendar_interval(kind, 0, UTC) is None
+    assert (
+        "weeks are not supported" in calendar_error(kind)
+        if kind == WEEK
+        else f"duration {kind} is no" in calendar_error(kind)
+    )
 
 
 @given(
@@ -95,9 +112,9 @@ def test_what_is_no_interval_has_none_and_says_so(kind: int) -> None:
     zone=st.sampled_from([UTC, INDIA, timezone(-timedelta(hours=11)), Summer()]),
 )
 def test_every_moment_is_in_its_interval_and_the_next_begins_where_it_ends(kind: int, now: int, zone: tzinfo) -> None:
-    found = interval(kind, now, zone)
+    found = calendar_interval(kind, now, zone)
     assert found is not None
     assert found.begin_ms <= now <= found.end_ms
-    after = interval(kind, found.end_ms + 1, zone)
+    after = calendar_interval(kind, found.end_ms + 1, zone)
     assert after is not None
     assert after.begin_ms == found.end_ms + 1

@@ -81,7 +81,7 @@ async def test_the_bytes_of_an_answer_are_those_of_gubernators_field_numbers(ser
 
 
 def test_a_status_that_no_gubernator_gives_is_told() -> None:
-    with pytest.raises(Unavailable, match="there is no status 7"):
+    with pytest.raises(Unavailable, match="unknown status 7"):
         from_answers(pb.GetRateLimitsResp(responses=[pb.RateLimitResp(status=7)]))
 
 
@@ -97,7 +97,7 @@ async def test_the_health_of_a_limiter_is_told(server: LimitsServer, limiter: Fi
     assert health.advertise_address == "here:1051"
     assert await call(server, "LiveCheck", b"") == b""
     limiter.error = Unavailable("the store is away")
-    with pytest.raises(Unavailable, match="is not healthy: the store is away"):
+    with pytest.raises(Unavailable, match="is unhealthy: the store is away"):
         await client.ping()
     assert await call(server, "LiveCheck", b"") == b""
 
@@ -136,7 +136,7 @@ async def test_a_failure_is_told_by_its_code(
 
 
 async def test_a_number_of_more_than_64_bits_does_not_fit_the_wire(client: GrpcLimiter) -> None:
-    with pytest.raises(Invalid, match="does not fit the wire"):
+    with pytest.raises(Invalid, match="number out of range"):
         await client.check([request(2**63)])
 
 
@@ -154,7 +154,7 @@ async def test_a_server_of_another_kind_is_unavailable() -> None:
     port = other.add_insecure_port(f"{HOST}:0")
     await other.start()
     client = GrpcLimiter(f"{HOST}:{port}", call_timeout_s=PATIENCE_S)
-    with pytest.raises(Unavailable, match="gave 0 answers to 1 requests"):
+    with pytest.raises(Unavailable, match="returned 0 responses to 1 requests"):
         await client.check([request(1)])
     with pytest.raises(Unavailable, match="unimplemented"):
         await client.ping()
@@ -164,7 +164,7 @@ async def test_a_server_of_another_kind_is_unavailable() -> None:
 
 async def test_nobody_at_the_address_is_unavailable() -> None:
     client = GrpcLimiter(f"{HOST}:{free_port()}", call_timeout_s=PATIENCE_S)
-    with pytest.raises(Unavailable, match="answered unavailable, hits may or may not count"):
+    with pytest.raises(Unavailable, match=r"returned unavailable: .*; the hits may or may not have been counted"):
         await client.check([request(1)])
     await client.close()
 
@@ -184,17 +184,17 @@ async def test_closing_ends_a_call_under_way(clock: HandClock) -> None:
     await client.close()
     with pytest.raises(Unavailable):
         await pending
-    with pytest.raises(Unavailable, match="has been closed: open a new one"):
+    with pytest.raises(Unavailable, match="is closed; open a new one"):
         await client.check([request(1)])
     await server.stop()
 
 
 async def test_a_taken_port_is_told(server: LimitsServer, clock: HandClock) -> None:
-    with pytest.raises(Unavailable, match="is the port taken"):
+    with pytest.raises(Unavailable, match="check that the port is free"):
         await LimitsServer.start(MemoryLimiter(clock=clock), f"{HOST}:{server.port}")
 
 
 @pytest.mark.parametrize("address", ["", "grpc://host:1051"])
 async def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(Invalid, match="names no limiter: write host:port"):
+    with pytest.raises(Invalid, match="expected host:port"):
         GrpcLimiter(address)

@@ -107,7 +107,7 @@ async def test_too_many_requests_at_once_are_out_of_range(url: str) -> None:
 async def test_a_body_that_cannot_be_read_is_an_invalid_argument(url: str) -> None:
     reply = await ask(url, "POST", "/v1/GetRateLimits", b'{"requests": [{"hits": "x"}]}')
     assert reply.status == 400
-    assert reply.body == {"code": 3, "message": "hits is no 64-bit whole number: 'x'", "details": []}
+    assert reply.body == {"code": 3, "message": "hits must be a 64-bit whole number, not 'x'", "details": []}
 
 
 async def test_a_body_that_is_too_large_is_refused_and_the_longest_batch_is_not(url: str) -> None:

@@ -5,8 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
 from argosy.throttle.limits.backends.memory import MemoryLimiter
-from argosy.throttle.limits.metrics import CHECKS, EVICTED, KEYS
-from argosy.throttle.limits.table import now_ms
+from argosy.throttle.limits.table import CHECKS, EVICTED, KEYS, now_ms
 from tests.throttle.limits.stage import UNDER, HandClock, request
 
 THREADS = 8

@@ -9,7 +9,7 @@ from argosy.throttle.limits.model import (
     Behavior,
     RateLimitRequest,
     Status,
-    complaint,
+    request_error,
 )
 from tests.throttle.limits.stage import request
 
@@ -30,19 +30,19 @@ def test_numbers_on_the_wire_are_those_of_gubernator() -> None:
 
 def test_a_request_within_all_bounds_has_nothing_wrong() -> None:
     longest = RateLimitRequest("n", "k" * (KEY_LENGTH_MAX - 2), NUMBER_MAX, -NUMBER_MAX, NUMBER_MAX, 1, 255, NUMBER_MAX)
-    assert complaint(longest) == ""
-    assert complaint(request(0, 0, 0)) == ""
+    assert request_error(longest) == ""
+    assert request_error(request(0, 0, 0)) == ""
 
 
 def test_every_wrong_number_is_named() -> None:
-    wrong = complaint(request(NUMBER_MAX + 1, burst=-NUMBER_MAX - 1))
-    assert f"hits={NUMBER_MAX + 1}, burst={-NUMBER_MAX - 1}: numbers must lie between" in wrong
+    wrong = request_error(request(NUMBER_MAX + 1, burst=-NUMBER_MAX - 1))
+    assert f"hits={NUMBER_MAX + 1}, burst={-NUMBER_MAX - 1}: numbers must be between" in wrong
 
 
 @pytest.mark.parametrize("algorithm", [-1, 2, 7])
 def test_an_unknown_algorithm_is_refused(algorithm: int) -> None:
-    assert complaint(request(1, algorithm=algorithm)) == (
-        f"there is no algorithm {algorithm}: use 0 (token bucket) or 1 (leaky bucket)"
+    assert request_error(request(1, algorithm=algorithm)) == (
+        f"unknown algorithm {algorithm}; use 0 (token bucket) or 1 (leaky bucket)"
     )
 
 

@@ -39,8 +39,8 @@ async def test_a_store_that_there_is_not_is_refused(clock: HandClock) -> None:
     [
         (LimitSettings(namespace="a:b"), "a namespace has letters"),
         (LimitSettings(namespace=""), "a namespace has letters"),
-        (LimitSettings(zone="Atlantis/Capital"), "no time zone"),
-        (LimitSettings(zone="../etc/passwd"), "no time zone"),
+        (LimitSettings(zone="Atlantis/Capital"), "unknown time zone"),
+        (LimitSettings(zone="../etc/passwd"), "unknown time zone"),
     ],
 )
 def test_what_cannot_be_is_told(settings: LimitSettings, fault: str) -> None:

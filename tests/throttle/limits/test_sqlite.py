@@ -12,10 +12,9 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.throttle.limits.backends.bucket_file import BucketFile
-from argosy.throttle.limits.backends.sqlite import SqliteLimiter
+from argosy.throttle.limits.backends.sqlite import BucketFile, SqliteLimiter
 from argosy.throttle.limits.buckets import TokenBucket
-from argosy.throttle.limits.metrics import CHECKS, KEYS
+from argosy.throttle.limits.table import CHECKS, KEYS
 from tests.throttle.limits.stage import NOON_MS, HandClock, figures, leaky, request
 
 # Counts hits for ever, telling after each batch how many tokens remain.
@@ -121,7 +120,7 @@ async def test_callers_at_once_share_a_write(path: Path, clock: HandClock, monke
 
 async def test_a_second_process_is_refused_the_file(path: Path, clock: HandClock) -> None:
     limiter = await SqliteLimiter.open(path, clock=clock)
-    with pytest.raises(Conflict, match="is held by another process: give each process a file of its own"):
+    with pytest.raises(Conflict, match="is in use by another process; use one file per process"):
         await SqliteLimiter.open(path, clock=clock, lock_wait_s=0.05)
     await limiter.close()
     again = await SqliteLimiter.open(path, clock=clock)
@@ -133,15 +132,15 @@ async def test_what_cannot_be_written_is_told_and_written_later(
     path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
-        raise Unavailable("cannot write: is the disk full?")
+        raise Unavailable("cannot write limits.db: disk full")
 
     metrics = Metrics()
     limiter = await SqliteLimiter.open(path, clock=clock, metrics=metrics)
     with monkeypatch.context() as patched:
         patched.setattr(BucketFile, "save", full)
-        with pytest.raises(Unavailable, match="is the disk full"):
+        with pytest.raises(Unavailable, match="disk full"):
             await limiter.check([request(3)])
-        with pytest.raises(Unavailable, match="is the disk full"):
+        with pytest.raises(Unavailable, match="disk full"):
             await limiter.ping()
         assert metrics.value(CHECKS, outcome="under") == 0
     await limiter.ping()
@@ -154,7 +153,7 @@ async def test_what_cannot_be_written_is_told_and_written_later(
 async def test_a_real_full_disk_is_unavailable(path: Path, clock: HandClock) -> None:
     limiter = await SqliteLimiter.open(path, clock=clock)
     limiter._file._connection.execute("PRAGMA max_page_count = 3")
-    with pytest.raises(Unavailable, match=r"cannot write to .*limits\.db: .*full"):
+    with pytest.raises(Unavailable, match=r"cannot write .*limits\.db: .*full"):
         await limiter.check([request(1, key=f"{number}" + "k" * 2000) for number in range(50)])
     limiter._file._connection.execute("PRAGMA max_page_count = 100000")
     assert (await limiter.check([request(1, key="more")]))[0].remaining == 9
@@ -178,13 +177,13 @@ async def test_closing_twice_is_harmless_and_a_closed_limiter_says_so(path: Path
     limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.close()
     await limiter.close()
-    with pytest.raises(Unavailable, match="have been closed: open them anew"):
+    with pytest.raises(Unavailable, match="is closed; open a new one"):
         await limiter.check([request(1)])
 
 
 def test_a_file_that_is_no_database_is_refused(path: Path) -> None:
     path.write_bytes(b"this is no database, whatever its name may say" * 100)
-    with pytest.raises(Invalid, match="no SQLite file or is damaged"):
+    with pytest.raises(Invalid, match="is damaged or not a SQLite file"):
         BucketFile(path)
 
 
@@ -192,7 +191,7 @@ async def test_a_database_of_another_program_is_refused(path: Path, clock: HandC
     with sqlite3.connect(path) as other:
         other.execute("CREATE TABLE theirs (x)")
     other.close()
-    with pytest.raises(Invalid, match="another program's database"):
+    with pytest.raises(Invalid, match="the database of another program"):
         await SqliteLimiter.open(path, clock=clock)
 
 
@@ -201,7 +200,7 @@ async def test_a_file_of_another_version_is_refused(path: Path, clock: HandClock
     with sqlite3.connect(path) as newer:
         newer.execute("PRAGMA user_version = 2")
     newer.close()
-    with pytest.raises(Invalid, match="has version 2, not 1"):
+    with pytest.raises(Invalid, match="has format version 2, expected 1"):
         await SqliteLimiter.open(path, clock=clock)
 
 
@@ -210,7 +209,7 @@ async def test_a_damaged_row_is_refused(path: Path, clock: HandClock) -> None:
     with sqlite3.connect(path) as other:
         other.execute("INSERT INTO bucket VALUES ('n_k', 'nonsense')")
     other.close()
-    with pytest.raises(Invalid, match="'nonsense' is no bucket"):
+    with pytest.raises(Invalid, match="invalid bucket 'nonsense'"):
         await SqliteLimiter.open(path, clock=clock)
     with sqlite3.connect(path) as other:  # it was given free again
         other.execute("DELETE FROM bucket")
@@ -219,5 +218,5 @@ async def test_a_damaged_row_is_refused(path: Path, clock: HandClock) -> None:
 
 
 async def test_a_folder_that_is_not_there_is_told(tmp_path: Path, clock: HandClock) -> None:
-    with pytest.raises(Unavailable, match="does its folder exist"):
+    with pytest.raises(Unavailable, match="check that its directory exists"):
         await SqliteLimiter.open(tmp_path / "nowhere" / "limits.db", clock=clock)

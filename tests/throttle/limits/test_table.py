@@ -51,7 +51,7 @@ def test_changes_are_taken_once_and_can_be_given_back() -> None:
     assert changes.keys() == {"n_a", "n_b"}
     assert table.take_changes() == {}
     hit(table, "a")
-    table.give_back(changes)
+    table.restore_changes(changes)
     again = table.take_changes()
     assert again.keys() == {"n_a", "n_b"}
     assert again["n_a"] == TokenBucket(10, 1000, 8, NOON_MS, NOON_MS + 1000)
@@ -85,5 +85,5 @@ def test_only_the_living_are_taken_over_and_the_newest_if_there_are_too_many() -
 
 
 def test_a_table_without_room_is_refused() -> None:
-    with pytest.raises(Invalid, match="keys_max is 0"):
+    with pytest.raises(Invalid, match="keys_max must be at least 1, not 0"):
         BucketTable(keys_max=0)

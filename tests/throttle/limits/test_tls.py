@@ -64,7 +64,7 @@ async def test_grpc_trusts_the_given_authority_only(papers: Papers, clock: HandC
     await knowing.close()
     for wrong in (grpc.ssl_channel_credentials(papers.stranger), None):
         wary = GrpcLimiter(address, credentials=wrong, call_timeout_s=PATIENCE_S)
-        with pytest.raises(Unavailable, match="answered unavailable"):
+        with pytest.raises(Unavailable, match="returned unavailable"):
             await wary.check([request(1)])
         await wary.close()
     await server.stop()

@@ -7,7 +7,7 @@ import pytest
 
 from argosy.base.errors import Invalid, Unavailable
 from argosy.throttle.limits import Algorithm, RateLimitResponse, Status
-from argosy.throttle.middleware import headers
+from argosy.throttle.middleware import admitters as headers
 from argosy.throttle.middleware.admitters import Quota
 from argosy.throttle.middleware.rules import AdmissionRequest
 from tests.throttle.limits.stage import NOON_MS

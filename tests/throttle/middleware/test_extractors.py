@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from argosy.base.errors import Invalid
 from argosy.throttle.middleware.extractors import (
     ID_LENGTH_MAX,
+    AsgiRequest,
     Extractor,
+    HttpRequest,
+    WsgiRequest,
     all_of,
     by_address,
     by_api_key,
@@ -19,7 +22,6 @@ from argosy.throttle.middleware.extractors import (
     log_digest,
     shorten_id,
 )
-from argosy.throttle.middleware.requests import AsgiRequest, HttpRequest, WsgiRequest
 from tests.throttle.middleware.stage import scope_of
 
 KEY = b"of this process"

@@ -7,7 +7,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.throttle import Outcome
-from argosy.throttle.middleware.outcomes import TRY_AGAIN_LATER, OutcomeRules, OutcomeTracker
+from argosy.throttle.middleware.rules import TRY_AGAIN_LATER, OutcomeRules, OutcomeTracker
 from tests.throttle.middleware.stage import ENDED, STARTED
 
 PART = ENDED | {"more_body": True}

@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 
 from argosy.throttle import FairThrottle
 from argosy.throttle.middleware import Extractor, FairAdmission, LimitAdmission, by_address, by_header, by_path
-from argosy.throttle.middleware.requests import AsgiRequest
+from argosy.throttle.middleware.extractors import AsgiRequest
 from tests.architecture.tree import ROOT
 from tests.servers.valkey import Valkey
 

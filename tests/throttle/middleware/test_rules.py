@@ -7,6 +7,7 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.throttle.middleware.extractors import (
     ID_LENGTH_MAX,
+    AsgiRequest,
     all_of,
     by_address,
     by_api_key,
@@ -14,7 +15,6 @@ from argosy.throttle.middleware.extractors import (
     by_path,
     first_of,
 )
-from argosy.throttle.middleware.requests import AsgiRequest
 from argosy.throttle.middleware.rules import ANONYMOUS, AdmissionRequest, RequestRules
 from argosy.throttle.model import COST_MAX
 from tests.throttle.middleware.stage import scope_of

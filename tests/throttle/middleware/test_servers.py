@@ -18,7 +18,7 @@ from argosy.throttle import FairThrottle, Outcome
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from argosy.throttle.middleware import FairAdmission, LimitAdmission, Quota, by_header
 from argosy.throttle.middleware.asgi import App
-from argosy.throttle.middleware.requests import AsgiRequest
+from argosy.throttle.middleware.extractors import AsgiRequest
 from argosy.throttle.middleware.wsgi import WsgiFairAdmission
 from tests.throttle.limits.stage import HandClock
 from tests.throttle.middleware.stage import (

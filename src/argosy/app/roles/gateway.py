@@ -110,10 +110,10 @@ async def gateway(process: Process) -> None:
     assert process.registry is not None, "the catalog has opened it"
     registry = process.registry
 
-    async def told(name: str) -> None:
+    async def record_push(name: str) -> None:
         await registry.run(catalog_rows.record_push(name))
 
-    catalog_service = CatalogService(registry, notify=told, allow_local=loaded.get(FetchSettings).allow_local)
+    catalog_service = CatalogService(registry, notify=record_push, allow_local=loaded.get(FetchSettings).allow_local)
     process.routes += v1_routes(
         gateway, catalog_service, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
     )

@@ -1,17 +1,20 @@
 """The role `indexer`: a node of the content index; its find, ingest and admin APIs listen on ports of their own."""
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp
 
 from argosy.app.content_publisher import KEY_FILE
-from argosy.app.find_protocol import find_protocol
 from argosy.app.http_server import bind_listener, listener_address, serve_app
 from argosy.app.process import Process
 from argosy.app.roles.keyspace import open_index_store
 from argosy.app.settings import load_settings
+from argosy.app.uvicorn_checks import CHECK_S_MAX, compare, converse, describe
 from argosy.base import logs
 from argosy.base.clock import SystemClock
 from argosy.ipni.indexer.backends.mirror import mirror_of
@@ -25,6 +28,7 @@ from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, SyncSetti
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.web.app import admin_app, find_app, indexer_app, ingest_app
 from argosy.ipni.web.find.fast_path import FindFastPath
+from argosy.ipni.web.measured_finds import MeasuredFinds
 from argosy.search.settings import SearchSettings
 
 log = logs.get("app")
@@ -103,3 +107,61 @@ def _serve(process: Process, app: ASGIApp, host: str, port: int, setting: str, *
     listener.listen()
     process.tasks.append(serve_app(app, listener, http=http))
     return f"http://{listener_address(listener)}"
+
+
+_HASH = b"1220" + b"00" * 32
+_FIND = b"GET /multihash/" + _HASH + b" HTTP/1.1\r\nhost: check\r\n"
+_FINDS = (
+    _FIND + b"\r\n",
+    _FIND + b"accept: application/x-ndjson\r\n\r\n",
+    b"POST /multihash/" + _HASH + b" HTTP/1.1\r\nhost: check\r\ncontent-length: 2\r\n\r\n{}",
+    _FIND + b"accept: application/json\r\n\r\n",
+    b"GET /nowhere HTTP/1.1\r\nhost: check\r\n\r\n",
+    _FIND + b"connection: close\r\n\r\n",
+)
+_BY_ASGI = 4  # number of these requests that the protocol passes on to ASGI
+
+
+async def find_protocol(app: FindFastPath) -> Any:
+    """The `http` argument of uvicorn for these finds: our protocol, or "auto" if it does not work."""
+    try:
+        async with asyncio.timeout(CHECK_S_MAX):
+            await _check_finds()
+    except Exception as error:  # for any change in uvicorn: ASGI does not depend on its private API
+        log.warning("uvicorn private api changed, serving finds through asgi", reason=describe(error))
+        return "auto"
+    from argosy.ipni.web.find.connection import FindConnection
+
+    return partial(FindConnection, app)
+
+
+async def _check_finds() -> None:
+    from argosy.ipni.web.find.connection import FindConnection
+
+    async def rest(scope: Any, receive: Any, send: Any) -> None:
+        await PlainTextResponse("rest")(scope, receive, send)
+
+    finds = FindFastPath(cast(MeasuredFinds, _EmptyIndex()), rest)
+    fast, asgi = _RequestCounter(finds), _RequestCounter(finds)
+    got = await converse(partial(FindConnection, finds), fast, _FINDS)
+    expected = await converse("auto", asgi, _FINDS)
+    compare(got, expected)
+    if (fast.requests, asgi.requests) != (_BY_ASGI, len(_FINDS)):
+        raise ValueError(f"{fast.requests} of {asgi.requests} requests went through asgi, expected {_BY_ASGI}")
+
+
+class _EmptyIndex:
+    """An index without content."""
+
+    async def find(self, multihashes: Sequence[bytes], _surface: str) -> list[tuple[()]]:
+        return [() for _ in multihashes]
+
+
+class _RequestCounter:
+    def __init__(self, app: ASGIApp) -> None:
+        self.requests = 0
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.requests += 1
+        await self._app(scope, receive, send)

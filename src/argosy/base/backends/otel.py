@@ -31,7 +31,7 @@ class OtelTracer:
 
     @contextmanager
     def span(self, name: str, /, **attributes: Attribute) -> Iterator[Span]:
-        shown = {key: _shown(key, value) for key, value in attributes.items()}
+        shown = {key: _redact_attribute(key, value) for key, value in attributes.items()}
         with self._tracer.start_as_current_span(
             name, attributes=shown, record_exception=False, set_status_on_exception=False
         ) as inner:
@@ -65,7 +65,7 @@ class _OtelSpan:
         self._inner = inner
 
     def set(self, key: str, value: Attribute) -> None:
-        self._inner.set_attribute(key, _shown(key, value))
+        self._inner.set_attribute(key, _redact_attribute(key, value))
 
 
 def otel_tracer(endpoint: str, service_name: str) -> OtelTracer:
@@ -84,7 +84,7 @@ def otel_tracer(endpoint: str, service_name: str) -> OtelTracer:
     return OtelTracer(provider)
 
 
-def _shown(key: str, value: Attribute) -> Attribute:
+def _redact_attribute(key: str, value: Attribute) -> Attribute:
     if is_secret_name(key):
         return MASK
     return redact(value) if isinstance(value, str) else value

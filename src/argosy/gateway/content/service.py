@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 from argosy.base.cache import Cache
 from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.metrics import Metrics
-from argosy.base.single_flight import SingleFlight
+from argosy.base.shared_calls import SingleFlight
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.content import backend_protocol, merge
 from argosy.gateway.content.backend_protocol import ParsedReply

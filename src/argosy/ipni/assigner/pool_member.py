@@ -10,8 +10,8 @@ from typing import Protocol
 
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Throttled, Unavailable
-from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.retry import Backoff, retry
+from argosy.base.tasks import KeyedWorkQueue
 from argosy.ipni.assigner.configuration import PoolEntry
 from argosy.ipni.assigner.pool_state import IndexerReport
 from argosy.ipni.assigner.telemetry import AssignerTelemetry

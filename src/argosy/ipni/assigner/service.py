@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from argosy.base.cache import Cache
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Forbidden, Unavailable
-from argosy.base.keyed import KeyedWorkQueue
 from argosy.base.metrics import Metrics
+from argosy.base.tasks import KeyedWorkQueue
 from argosy.ipni.assigner.configuration import Configuration
 from argosy.ipni.assigner.pool_member import OpenDestination, OpenIndexer, Outbox, PoolMember
 from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState

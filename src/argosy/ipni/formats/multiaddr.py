@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from urllib.parse import quote, unquote, urlsplit
 
 from argosy.base.errors import Invalid
-from argosy.base.networks import is_private as is_private_number
+from argosy.base.urls import is_private as is_private_number
 from argosy.ipni.formats import varint
 from argosy.ipni.formats.multiaddr_protocols import BY_CODE, BY_NAME, Protocol, UnknownProtocol
 from argosy.ipni.formats.node import check_text

@@ -16,9 +16,8 @@ from pathlib import Path
 from argosy.base import logs
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
-from argosy.base.keyed import KeyedLock
 from argosy.base.metrics import Metrics
-from argosy.base.tasks import run_until_first_ends
+from argosy.base.tasks import KeyedLock, run_until_first_ends
 from argosy.ipni import keys
 from argosy.ipni import metrics as counted
 from argosy.ipni.formats.announce import Announcement

@@ -8,7 +8,7 @@ content types are ignored.
 from collections.abc import Mapping
 
 from argosy.base.errors import Invalid, NotFound, Unavailable
-from argosy.base.networks import is_private
+from argosy.base.urls import is_private
 from argosy.ipni.formats import head as heads
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.cid import Cid

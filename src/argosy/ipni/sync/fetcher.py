@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from argosy.base.errors import Invalid, Unavailable
-from argosy.base.networks import is_private
+from argosy.base.urls import is_private
 from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.url_policy import AddressCheck, check_resolved, check_url, redirect_target
 

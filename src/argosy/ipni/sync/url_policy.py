@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 from yarl import URL
 
 from argosy.base.errors import Invalid
-from argosy.base.networks import is_private
+from argosy.base.urls import is_private
 from argosy.ipni.formats import multiaddr
 from argosy.ipni.model import Peer
 

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from argosy.base.clock import Random
-from argosy.base.coalescer import Coalescer
 from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
+from argosy.base.shared_calls import Coalescer
 from argosy.jobs.model import NewJob, ShardOptions
 from argosy.jobs.ports import StagedStore
 from argosy.jobs.shard import cron_schedules, job_control, job_reader, lease_tasks, limit_checks

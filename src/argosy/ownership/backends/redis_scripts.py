@@ -10,8 +10,7 @@ from typing import Any
 
 from argosy.base.backends.redis.connection import Arg
 from argosy.base.backends.redis.errors import unreachable
-from argosy.base.backends.redis.mux import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, RedisMux
-from argosy.base.backends.redis.scripts import Script, load_script
+from argosy.base.backends.redis.mux import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, RedisMux, Script, load_script
 from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import Clock, Random
 from argosy.ownership.backends.redis_records import OwnershipKeys, lua_names

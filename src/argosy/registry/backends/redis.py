@@ -87,7 +87,7 @@ class RedisRegistry:
             permissions="all commands on the registry's keys",
             on_connect=greet,
         )
-        await mux.connected()
+        await mux.connection()
         return cls(mux, keys, tables, clock=clock, random=random)
 
     async def run(self, transaction: Transaction[T]) -> T:

@@ -11,8 +11,7 @@ from typing import Any
 
 from argosy.base.backends.redis.connection import Arg
 from argosy.base.backends.redis.errors import ReplyError
-from argosy.base.backends.redis.mux import RedisMux
-from argosy.base.backends.redis.scripts import Script
+from argosy.base.backends.redis.mux import RedisMux, Script
 from argosy.base.errors import ArgosyError, Unavailable
 
 GATHERED_MAX = 16  # parts of one call: more would save little, and the server would begin later

@@ -7,7 +7,7 @@ A script is run from its first line each time, so the tables are not told with e
 from collections.abc import Iterable
 from importlib.resources import files
 
-from argosy.base.backends.redis.scripts import Script
+from argosy.base.backends.redis.mux import Script
 from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import Keys
 from argosy.registry.table import TableIndex

@@ -16,7 +16,7 @@ import msgspec
 from argosy.base import logs
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import NotFound, Unavailable
-from argosy.base.networks import is_private
+from argosy.base.urls import is_private
 from argosy.search.backends.git import GitSource
 from argosy.search.backends.git_errors import FetchFailed, Trouble, too_large, too_slow
 from argosy.search.backends.git_hosts import addresses, remote_of

@@ -18,7 +18,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from argosy.base.cache import Cache
 from argosy.base.errors import ArgosyError, Forbidden, Invalid, Unavailable
-from argosy.base.networks import is_private
+from argosy.base.urls import is_private
 from argosy.search.backends.remote_credentials import Credentials
 from argosy.search.backends.remote_git import Way
 from argosy.search.catalog.addresses import Address, address_of

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from argosy.base.backends.redis.errors import ReplyError, unreachable
-from argosy.base.backends.redis.routes import Command, RedisRoutes
-from argosy.base.backends.redis.scripts import Script, load_script
+from argosy.base.backends.redis.mux import Script, load_script
+from argosy.base.backends.redis.routes import KeyCommand, RedisRoutes
 from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Unavailable
@@ -65,7 +65,7 @@ class RedisRowStore:
     def exchange(self, order: SyncBatch) -> SyncReply:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-        return self._loop.run_until_complete(self._bounded_exchange(order))
+        return self._loop.run_until_complete(self._exchange_with_timeout(order))
 
     def close(self) -> None:
         if self._loop is None:
@@ -76,7 +76,7 @@ class RedisRowStore:
         self._loop.close()
         self._loop = self._routes = None
 
-    async def _bounded_exchange(self, order: SyncBatch) -> SyncReply:
+    async def _exchange_with_timeout(self, order: SyncBatch) -> SyncReply:
         try:
             async with asyncio.timeout(EXCHANGE_ROUND_TRIPS * self._timeout_s):
                 return await self._exchange(order)
@@ -96,15 +96,15 @@ class RedisRowStore:
         changes: list[tuple[str, RowRestore | RowPush]] = [("restore", each) for each in order.restores]
         changes += [("push", each) for each in order.pushes]
         # The clock is read where the first row of any window is: one of the servers that are called anyway.
-        commands = [Command(self._keys.row(RowId(0, 0)), ("TIME",)), *(self._change(*change) for change in changes)]
+        commands = [KeyCommand(self._keys.row(RowId(0, 0)), ("TIME",)), *(self._change(*change) for change in changes)]
         for pull in order.pulls:
             key = self._keys.row(pull.cell)
-            commands.append(Command(key, ("HMGET", key, BORN, VERSION)))
+            commands.append(KeyCommand(key, ("HMGET", key, BORN, VERSION)))
         await self._notice_closed()
         started, wall = time.monotonic(), time.time()
         (clock, *answers) = await self._send(commands)
         round_trip_s = time.monotonic() - started
-        written = [_written(part, answer) for (_, part), answer in zip(changes, answers, strict=False)]
+        written = [_decode_write(part, answer) for (_, part), answer in zip(changes, answers, strict=False)]
         for each in written:
             self._forget_written(each)
         pulled = await self._pull(order.pulls, answers[len(changes) :], written)
@@ -118,21 +118,21 @@ class RedisRowStore:
             at_ms=(wall + round_trip_s / 2) * 1000,
         )
 
-    def _change(self, script: str, part: RowRestore | RowPush) -> Command:
+    def _change(self, script: str, part: RowRestore | RowPush) -> KeyCommand:
         rules, triples = self._rules, part.states if isinstance(part, RowRestore) else part.deltas
         words: list[Any] = [repr(rules.decay_per_ms), rules.ttl_ms, SKEW_MS_MAX, rules.fingerprint, self._instance]
         words.append(part.number if isinstance(part, RowPush) else RESTORE_NUMBER)
         for col, value, at_ms in triples:
             words += (col, repr(value), at_ms)
         key = self._keys.row(part.cell)
-        return Command(key, ("EVALSHA", row_script(script).digest, 1, key, *words))
+        return KeyCommand(key, ("EVALSHA", row_script(script).digest, 1, key, *words))
 
     async def _pull(self, pulls: Sequence[RowPull], answers: Iterable[Any], written: list[RowWrite]) -> list[RowState]:
         """Reads the rows that other instances have written to; the rest is known already."""
         marks = [RowVersion(int(born or 0), int(version or 0)) for born, version in answers]
         moved = [pull for pull, mark in zip(pulls, marks, strict=True) if is_moved(pull, mark, written)]
         keys = [self._keys.row(pull.cell) for pull in moved]
-        contents = await self._send([Command(key, ("HGETALL", key)) for key in keys]) if moved else []
+        contents = await self._send([KeyCommand(key, ("HGETALL", key)) for key in keys]) if moved else []
         rows = {pull.cell: self._row(pull, content) for pull, content in zip(moved, contents, strict=True)}
         return [rows.get(pull.cell) or RowState(pull.cell, mark) for pull, mark in zip(pulls, marks, strict=True)]
 
@@ -178,7 +178,7 @@ class RedisRowStore:
         for _ in range(2):
             await asyncio.sleep(0)
 
-    async def _send(self, commands: Sequence[Command]) -> list[Any]:
+    async def _send(self, commands: Sequence[KeyCommand]) -> list[Any]:
         """The replies, in order; ReplyError for the first error among them."""
         if self._routes is None:
             self._routes = RedisRoutes(
@@ -202,7 +202,7 @@ class RedisRowStore:
         return replies
 
 
-def _written(part: RowRestore | RowPush, answer: Sequence[bytes]) -> RowWrite:
+def _decode_write(part: RowRestore | RowPush, answer: Sequence[bytes]) -> RowWrite:
     triples = part.states if isinstance(part, RowRestore) else part.deltas
     states = {
         col: BucketState(float(prob), int(at_ms))

@@ -1,4 +1,4 @@
-"""Opens the limiter that a URL names. There is no default and no second choice: a wrong URL is an error."""
+"""Opens the limiter that a URL names. There is no default and no fallback: an invalid URL is an error."""
 
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
@@ -32,7 +32,7 @@ async def open_limiter(
     """`memory://`, `sqlite:///limits.db` (one process), `redis://host` (many), `http://host:1050` or `grpc://host:1051`.
 
     `redis+cluster://host,host` is a cluster. The last two are a Gubernator or another node of ours; `https` and `grpcs`
-    encrypt. Redis and Gubernator use their own server's time, and so does a calendar day there end by its clock.
+    encrypt. With Redis and Gubernator the server's clock decides when a bucket or a calendar day ends.
     """
     scheme, separator, rest = url.partition("://")
     if scheme not in SCHEMES or not separator:
@@ -42,7 +42,7 @@ async def open_limiter(
     if scheme == "sqlite":
         path = rest.removeprefix("/")
         if not path:
-            raise Invalid("limits in a file need a path: write sqlite:///relative.db or sqlite:////absolute.db")
+            raise Invalid("missing path in sqlite:///; use sqlite:///relative.db or sqlite:////absolute.db")
         return await SqliteLimiter.open(path, clock=clock, zone=zone, keys_max=keys_max, metrics=metrics)
     if scheme in REDIS_SCHEMES:
         redis = load_module("argosy.throttle.limits.backends.redis", extra="redis", purpose="this limiter")
@@ -52,8 +52,8 @@ async def open_limiter(
         return HttpLimiter(url)
     client = load_module("argosy.throttle.limits.gubernator.client", extra="gubernator", purpose="this limiter")
     credentials = import_module("grpc").ssl_channel_credentials() if scheme == "grpcs" else None
-    asked: RateLimiter = client.GrpcLimiter(rest, credentials=credentials)
-    return asked
+    remote: RateLimiter = client.GrpcLimiter(rest, credentials=credentials)
+    return remote
 
 
 async def open_limits(settings: LimitSettings, *, clock: Clock, metrics: Metrics | None = None) -> RateLimiter:
@@ -72,4 +72,4 @@ def _unknown(scheme: str) -> str:
     known = ", ".join(f"{name}://" for name in SCHEMES)
     close = get_close_matches(scheme, SCHEMES, n=1)
     hint = f"did you mean {close[0]}://? " if close else ""
-    return f"there is no limiter {scheme[:20]!r}: {hint}the URL begins with one of {known}"
+    return f"unknown limiter {scheme[:20]!r}; {hint}a URL begins with one of {known}"

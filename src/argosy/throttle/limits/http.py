@@ -1,11 +1,11 @@
-"""Gubernator's HTTP API, for those who point their clients at us: the same paths, the same JSON, the same errors.
+"""Gubernator's HTTP API over any limiter: the same paths, the same JSON, the same errors.
 
-    POST /v1/GetRateLimits      the batch; answered in order, wrong requests in their own place
-    GET  /v1/HealthCheck        "healthy", or "unhealthy" and why; the answer is 200 either way, as upstream
-    GET  /v1/LiveCheck          the process runs
+    POST /v1/GetRateLimits      a batch; the response to an invalid request has its `error` set
+    GET  /v1/HealthCheck        "healthy", or "unhealthy" and why; always with status 200, as upstream
+    GET  /v1/LiveCheck          liveness of the process
 
-A failed call is one object with gRPC's code and a text, which is what generated clients expect, and not the shape that
-our other routes have.
+The error of a call is one object with gRPC's code and a text, which generated clients expect, and not an error of the
+form of our other routes.
 """
 
 from starlette.requests import Request
@@ -20,22 +20,24 @@ from argosy.throttle.limits.ports import RateLimiter
 
 BODY_BYTES_MAX = 4 << 20  # a full batch of the longest keys takes 2.5 MB
 
-# gRPC's codes, and the status its gateway gives to each.
+# gRPC's codes, and the HTTP status that its gateway maps each to.
 _INVALID_ARGUMENT = (3, 400)
 _OUT_OF_RANGE = (11, 400)
 _INTERNAL = (13, 500)
 _UNAVAILABLE = (14, 503)
-# The gateway would say 429, which reads as "slow down"; this body will never fit.
+# The gateway would return 429, which means "slow down", but this body will never be accepted.
 _TOO_LARGE = (8, 413)
 
 
 def limit_routes(limiter: RateLimiter, *, advertise_address: str = "") -> list[Route]:
-    """Routes to mount in any Starlette application; `advertise_address` is what the health check says we are."""
+    """Routes to mount in any Starlette application; `advertise_address` is part of the health check's response."""
 
     async def get_rate_limits(request: Request) -> Response:
         body = await _body(request)
         if body is None:
-            return _error(_TOO_LARGE, f"the body is larger than {BODY_BYTES_MAX} bytes: send fewer requests at once")
+            return _error(
+                _TOO_LARGE, f"request body too large: the limit is {BODY_BYTES_MAX} bytes; send fewer requests at once"
+            )
         try:
             requests = wire.read_requests(body)
             if len(requests) > BATCH_MAX:
@@ -64,7 +66,7 @@ def limit_routes(limiter: RateLimiter, *, advertise_address: str = "") -> list[R
 
 
 async def _body(request: Request) -> bytes | None:
-    """The body, or None if it is too large; what comes after is not read."""
+    """The body, or None if it is too large; the rest is not read then."""
     body = bytearray()
     async for part in request.stream():
         body += part

@@ -1,4 +1,4 @@
-"""The one port: what anything that counts hits must do, be it a table in this process, a Redis or a Gubernator."""
+"""The port of a limiter, which counts hits: a table in this process, Redis, or a Gubernator."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,15 +10,15 @@ class RateLimiter(Protocol):
     """Counts hits against limits. Each request is atomic by itself; a batch as a whole is not."""
 
     async def check(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
-        """One answer per request, in order.
+        """One response per request, in order.
 
-        A wrong request has its `error` set in its own answer. Raises Invalid for more than BATCH_MAX requests, and
-        Unavailable when the store is away: the hits may or may not have been counted, so trying again may count twice.
+        The response to an invalid request has its `error` set. Raises Invalid for more than BATCH_MAX requests, and
+        Unavailable if the store is unreachable: the hits may or may not have been counted, so a retry may count twice.
         """
         ...
 
     async def ping(self) -> None:
-        """Returns if hits can be counted just now, and raises Unavailable if not."""
+        """Returns if hits can be counted now; raises Unavailable if not."""
         ...
 
     async def close(self) -> None: ...

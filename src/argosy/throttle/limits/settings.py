@@ -1,4 +1,4 @@
-"""The numbers of the limits: where quotas are counted, declared once, with the reason for each."""
+"""Settings of the limits: where quotas are counted."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,18 +13,20 @@ from argosy.throttle.limits.table import KEYS_MAX
 
 @dataclass(frozen=True)
 class LimitSettings:
-    """Quotas for each client: where they are counted."""
+    """Where the quotas of clients are counted."""
 
     SECTION: ClassVar[str] = "limits"
 
     store: str = setting(
         "memory://",
-        doc="where quotas are counted: memory:// (each process for itself), sqlite:///FILE (survives a restart), "
-        "redis[s]:// or redis[s]+cluster:// (all processes together), http[s]:// or grpc[s]:// (a Gubernator)",
+        doc="store of the quotas: memory:// (one process), sqlite:///FILE (one process, survives restarts), "
+        "redis[s]:// (shared; also +sentinel or +cluster), http[s]:// or grpc[s]:// (a Gubernator)",
     )
     namespace: str = setting("argosy", doc="first part of every key in Redis")
-    keys_max: int = setting(KEYS_MAX, min=1, doc="buckets kept in memory or in the file; the longest unused go first")
-    zone: str = setting("UTC", doc="whose calendar ends a quota per day or month, in memory and in the file")
+    keys_max: int = setting(
+        KEYS_MAX, min=1, doc="maximum number of buckets in memory or in the file; the least recently used are evicted"
+    )
+    zone: str = setting("UTC", doc="time zone of quotas per day or month, in memory and in the file")
 
     def check(self) -> Iterable[str]:
         try:
@@ -34,4 +36,4 @@ class LimitSettings:
         try:
             ZoneInfo(self.zone)
         except (ValueError, OSError, KeyError):
-            yield f"there is no time zone {self.zone!r}: write UTC, or a name such as Europe/Berlin"
+            yield f"unknown time zone {self.zone!r}; use UTC, or a name such as Europe/Berlin"

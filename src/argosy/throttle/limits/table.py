@@ -1,7 +1,6 @@
-"""The buckets of one process: a table with a bound, from which the bucket longest unused goes first.
+"""The buckets of one process: a bounded table that evicts the least recently used bucket, and the limiters' metrics.
 
-Pure: whoever holds a table hands in the time, keeps others out while it works, and saves what has changed if that is
-to outlive the process.
+Pure: the owner of a table passes the time, serializes calls, and saves the changes if they must survive the process.
 """
 
 from collections import OrderedDict
@@ -11,29 +10,30 @@ from math import floor
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid
-from argosy.throttle.limits import gregorian
-from argosy.throttle.limits.buckets import Bucket, decide
+from argosy.base.metrics import Metrics, counter, gauge
+from argosy.throttle.limits.buckets import Bucket, calendar_interval, decide
 from argosy.throttle.limits.model import (
     BATCH_MAX,
     BATCH_TOO_LARGE,
     Behavior,
     RateLimitRequest,
     RateLimitResponse,
-    complaint,
+    Status,
+    request_error,
 )
 
-KEYS_MAX = 50_000  # Gubernator's own default; about 25 MB of ordinary keys
+KEYS_MAX = 50_000  # as Gubernator's default cache size; about 25 MB with typical keys
 
 _GREGORIAN = int(Behavior.DURATION_IS_GREGORIAN)
 
 
 class BucketTable:
-    """Answers requests, and notes which buckets have changed for an owner who saves them."""
+    """Answers requests, and records which buckets have changed for an owner that saves them."""
 
     def __init__(self, *, zone: tzinfo = UTC, keys_max: int = KEYS_MAX, is_saved: bool = False) -> None:
-        """With `is_saved` the owner calls `take_changes` now and then; without, changes are not noted."""
+        """With `is_saved` the owner calls `take_changes` regularly; otherwise changes are not recorded."""
         if keys_max < 1:
-            raise Invalid(f"keys_max is {keys_max}: a limiter must hold at least one key")
+            raise Invalid(f"keys_max must be at least 1, not {keys_max}")
         self._zone = zone
         self._keys_max = keys_max
         self._is_saved = is_saved
@@ -45,39 +45,39 @@ class BucketTable:
         return len(self._buckets)
 
     def answer(self, requests: Sequence[RateLimitRequest], now_ms: int) -> list[RateLimitResponse]:
-        """The answers in the order of the requests, which are worked one after the other."""
+        """The responses, in the order of the requests, which are processed one after the other."""
         check_batch(requests)
         return [self._answer(request, now_ms) for request in requests]
 
-    def restore(self, kept: Iterable[tuple[str, Bucket]], now_ms: int) -> None:
-        """Takes over the buckets of an earlier life, the one longest unused first; the dead ones are noted as gone."""
-        for key, bucket in kept:
+    def restore(self, saved: Iterable[tuple[str, Bucket]], now_ms: int) -> None:
+        """Loads the buckets of an earlier process, least recently used first; expired ones are recorded as removed."""
+        for key, bucket in saved:
             if bucket.expire_at >= now_ms:
                 self._buckets[key] = bucket
                 self._make_room(now_ms)
             else:
-                self._note(key)
+                self._record_change(key)
 
     def take_changes(self) -> dict[str, Bucket | None]:
-        """Every bucket that changed since the last call, by key; None stands for one that is gone."""
+        """Every bucket that changed since the last call, by key; None if it was removed."""
         changed, self._changed = self._changed, set()
         return {key: self._buckets.get(key) for key in changed}
 
-    def give_back(self, keys: Iterable[str]) -> None:
-        """These changes could not be saved: they are to be taken again."""
+    def restore_changes(self, keys: Iterable[str]) -> None:
+        """Records changes again that could not be saved."""
         self._changed.update(keys)
 
     def take_evicted(self) -> int:
-        """How many buckets had to go since the last call although they were still alive."""
+        """The number of live buckets evicted since the last call."""
         evicted, self._evicted = self._evicted, 0
         return evicted
 
     def _answer(self, request: RateLimitRequest, now_ms: int) -> RateLimitResponse:
-        if wrong := complaint(request):
-            return RateLimitResponse(error=wrong)
+        if error := request_error(request):
+            return RateLimitResponse(error=error)
         key = request.key
         is_calendar = request.behavior & _GREGORIAN
-        interval = gregorian.interval(request.duration, now_ms, self._zone) if is_calendar else None
+        interval = calendar_interval(request.duration, now_ms, self._zone) if is_calendar else None
         before = self._buckets.get(key)
         after, response = decide(before, request, now_ms=now_ms, interval=interval)
         if after is None:
@@ -88,29 +88,56 @@ class BucketTable:
             if before is None:
                 self._make_room(now_ms)
         if after != before:
-            self._note(key)
+            self._record_change(key)
         return response
 
     def _make_room(self, now_ms: int) -> None:
         while len(self._buckets) > self._keys_max:
             key, bucket = self._buckets.popitem(last=False)
-            self._note(key)
+            self._record_change(key)
             self._evicted += bucket.expire_at >= now_ms
 
-    def _note(self, key: str) -> None:
+    def _record_change(self, key: str) -> None:
         if self._is_saved:
             self._changed.add(key)
 
 
 def check_batch(requests: Sequence[RateLimitRequest]) -> None:
-    """Every limiter refuses the same batches, in the same words."""
+    """Rejects a batch that is too large; the same check for every limiter."""
     if len(requests) > BATCH_MAX:
         raise Invalid(BATCH_TOO_LARGE)
 
 
 def now_ms(clock: Clock) -> int:
-    """The milliseconds that have passed in full.
+    """The time in whole milliseconds, rounded down.
 
     A float of seconds cannot hold every millisecond: without the rounding to microseconds, 0.123 s may come out as 122.
     """
     return floor(round(clock.wall() * 1000, 3))
+
+
+CHECKS = counter("argosy_limit_checks", "rate limit requests by outcome: under, over or error", ("outcome",))
+KEYS = gauge("argosy_limit_keys", "buckets in this process")
+EVICTED = counter(
+    "argosy_limit_evicted", "live buckets evicted because the table was full; raise limits.keys_max if this grows"
+)
+
+
+def count(metrics: Metrics | None, responses: Sequence[RateLimitResponse]) -> None:
+    """Counts a batch of responses."""
+    if metrics is None:
+        return
+    errors = sum(1 for response in responses if response.error)
+    over = sum(1 for response in responses if response.status == Status.OVER_LIMIT)
+    for outcome, number in (("error", errors), ("over", over), ("under", len(responses) - errors - over)):
+        if number:
+            metrics.inc(CHECKS, number, outcome=outcome)
+
+
+def count_table(metrics: Metrics | None, table: BucketTable) -> None:
+    """Reports the size of a table."""
+    if metrics is None:
+        return
+    metrics.set(KEYS, len(table))
+    if evicted := table.take_evicted():
+        metrics.inc(EVICTED, evicted)

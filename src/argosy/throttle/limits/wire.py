@@ -1,10 +1,10 @@
-"""Requests and answers as JSON, the way Gubernator's gateway reads and writes protobuf.
+"""Requests and responses as JSON, as Gubernator's gateway converts them to protobuf.
 
-It reads generously: `unique_key` or `uniqueKey`, a 64-bit number as a number or a text, an enum by name or number, null
-for what is not set, and it passes over fields it does not know. It writes one way only: the names of the protobuf file,
-64-bit numbers as texts (JavaScript would round them), enums by name, and every field whether set or not.
+The reader is lenient: `unique_key` or `uniqueKey`, a 64-bit number as a number or a string, an enum by name or number,
+null for a field that is not set; unknown fields are ignored. The writer has one form: the names of the protobuf file,
+64-bit numbers as strings (JavaScript would round them), enums by name, and every field whether set or not.
 
-What cannot be read is Invalid. So is an unknown behaviour: a limit with half of its flags would be another limit.
+Input that cannot be parsed is Invalid. So is an unknown behaviour: a limit with half of its flags would be another one.
 """
 
 import re
@@ -36,39 +36,39 @@ def read_requests(body: bytes) -> list[RateLimitRequest]:
 
 
 def write_requests(requests: Sequence[RateLimitRequest]) -> bytes:
-    """What a client sends."""
+    """The body that a client sends."""
     return msgspec.json.encode({"requests": [_request_row(request) for request in requests]})
 
 
 def read_responses(body: bytes) -> list[RateLimitResponse]:
-    """The answers of `{"responses": […]}`, from us or from a Gubernator."""
+    """The responses of `{"responses": […]}`, from us or from a Gubernator."""
     return [RateLimitResponse(**_fields(each, _RESPONSE)) for each in _list_of(body, "responses")]
 
 
 def write_responses(responses: Sequence[RateLimitResponse]) -> bytes:
-    """What a server answers."""
+    """The body that a server returns."""
     return msgspec.json.encode({"responses": [_response_row(response) for response in responses]})
 
 
 def write_health(*, status: str, message: str, peer_count: int, advertise_address: str) -> bytes:
-    """What a server says of itself."""
+    """The body of a health check."""
     row = {"status": status, "message": message, "peer_count": peer_count, "advertise_address": advertise_address}
     return msgspec.json.encode({**row, "local_peers": [], "region_peers": []})
 
 
 def write_error(code: int, message: str) -> bytes:
-    """A failed call: gRPC's number for it, and a text."""
+    """The body of a failed call: gRPC's code, and a text."""
     return msgspec.json.encode({"code": code, "message": message, "details": []})
 
 
 def read_error(body: bytes) -> str:
     """The text of a failed call; the beginning of the body if it has none."""
     try:
-        told = msgspec.json.decode(body)
+        error = msgspec.json.decode(body)
     except msgspec.DecodeError:
-        told = None
-    if isinstance(told, dict) and isinstance(told.get("message"), str):
-        return str(told["message"])
+        error = None
+    if isinstance(error, dict) and isinstance(error.get("message"), str):
+        return str(error["message"])
     return body[:200].decode(errors="replace")
 
 
@@ -110,21 +110,21 @@ def _list_of(body: bytes, name: str) -> list[Any]:
     try:
         whole = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
-        raise Invalid(f"the body is not JSON: {error}") from error
+        raise Invalid(f"request body is not valid JSON: {error}") from error
     except RecursionError as error:
-        raise Invalid("the body is nested too deeply") from error
+        raise Invalid("request body is nested too deeply") from error
     if not isinstance(whole, dict):
-        raise Invalid(f'the body is {type(whole).__name__}: send an object {{"{name}": […]}}')
+        raise Invalid(f'invalid body, a {type(whole).__name__}: expected an object {{"{name}": […]}}')
     found = whole.get(name)
     if found is not None and not isinstance(found, list):
-        raise Invalid(f"{name} is no list")
+        raise Invalid(f"{name} must be a list")
     return found or []
 
 
 def _fields(row: object, kinds: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
-    """The known fields of one object; what is null or missing keeps its default."""
+    """The known fields of one object; a field that is null or missing has its default."""
     if not isinstance(row, dict):
-        raise Invalid(f"{str(row)[:50]!r} is no object")
+        raise Invalid(f"expected an object, not {str(row)[:50]!r}")
     found: dict[str, Any] = {}
     for spelled, value in row.items():
         name = _UPPER.sub(lambda letter: f"_{letter[0].lower()}", spelled)
@@ -138,42 +138,42 @@ def _fields(row: object, kinds: Mapping[str, Callable[[str, Any], Any]]) -> dict
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
-        raise Invalid(f"{name} is no text")
+        raise Invalid(f"{name} must be a string")
     return value
 
 
 def _integer(name: str, value: object) -> int:
-    """A number, or a text that is one; 1e3 and 5.0 are whole numbers too."""
+    """A number, or a number as a string; 1e3 and 5.0 are whole numbers too."""
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or not -_INT64_MAX - 1 <= value <= _INT64_MAX:
-        raise Invalid(f"{name} is no 64-bit whole number: {str(value)[:50]!r}")
+        raise Invalid(f"{name} must be a 64-bit whole number, not {str(value)[:50]!r}")
     return value
 
 
-def _named(kind: type[IntEnum] | type[IntFlag]) -> Callable[[str, Any], int]:
+def _enum(kind: type[IntEnum] | type[IntFlag]) -> Callable[[str, Any], int]:
     def read(name: str, value: object) -> int:
         if isinstance(value, str) and value in kind.__members__:
             return int(kind[value])
         if isinstance(value, int) and not isinstance(value, bool) and -_INT32_MAX - 1 <= value <= _INT32_MAX:
             return value
-        raise Invalid(f"{name} is {str(value)[:50]!r}: use a number or one of {', '.join(kind.__members__)}")
+        raise Invalid(f"invalid {name} {str(value)[:50]!r}; use a number or one of {', '.join(kind.__members__)}")
 
     return read
 
 
 def _status(name: str, value: object) -> Status:
-    number = _named(Status)(name, value)
+    number = _enum(Status)(name, value)
     if number not in tuple(Status):
-        raise Invalid(f"{name} is {number}: there is no such status")
+        raise Invalid(f"unknown {name} {number}")
     return Status(number)
 
 
 def _metadata(name: str, value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise Invalid(f"{name} is no object of texts")
+        raise Invalid(f"{name} must be an object of strings")
     return value
 
 
@@ -183,8 +183,8 @@ _REQUEST: Mapping[str, Callable[[str, Any], Any]] = {
     "hits": _integer,
     "limit": _integer,
     "duration": _integer,
-    "algorithm": _named(Algorithm),
-    "behavior": _named(Behavior),
+    "algorithm": _enum(Algorithm),
+    "behavior": _enum(Behavior),
     "burst": _integer,
     "metadata": _metadata,
     "created_at": _integer,

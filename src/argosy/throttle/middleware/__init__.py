@@ -11,6 +11,7 @@ from argosy.throttle.middleware.admitters import Quota
 from argosy.throttle.middleware.asgi import FairAdmission, LimitAdmission
 from argosy.throttle.middleware.extractors import (
     Extractor,
+    HttpRequest,
     all_of,
     by_address,
     by_api_key,
@@ -18,8 +19,7 @@ from argosy.throttle.middleware.extractors import (
     by_path,
     first_of,
 )
-from argosy.throttle.middleware.outcomes import OutcomeRules
-from argosy.throttle.middleware.requests import HttpRequest
+from argosy.throttle.middleware.rules import OutcomeRules
 
 __all__ = [
     "Extractor",

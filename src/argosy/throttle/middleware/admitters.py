@@ -1,8 +1,12 @@
-"""Admission decisions, shared by the ASGI and the WSGI middleware.
+"""Admission decisions and response headers, shared by the ASGI and the WSGI middleware.
 
 `FairAdmitter` decides at once and never waits (THR-2). `QuotaAdmitter` leaves the call to the limiter to its caller,
 which may have to wait for a remote limiter, and turns the result into headers or a response. While the limiter is
 unreachable, requests do not wait for it.
+
+`RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-09 (the form since draft 08): lists of
+named items, a policy with its quota `q` and window `w`, a limit with the remaining `r` and the seconds `t` until there
+is more. A fair throttle has no quota to promise, so it sends no policy, and a limit only with a rejection.
 """
 
 import secrets
@@ -19,10 +23,44 @@ from argosy.base.errors import ArgosyError, Invalid, Throttled, Unavailable
 from argosy.base.http import error_response
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.limits.model import NUMBER_MAX, Algorithm, RateLimitRequest, RateLimitResponse, Status
-from argosy.throttle.middleware import headers
 from argosy.throttle.middleware.extractors import as_text, log_digest
 from argosy.throttle.middleware.rules import AdmissionRequest
 from argosy.throttle.model import Decision
+
+POLICY = "ratelimit-policy"
+LIMIT = "ratelimit"
+THROTTLED = "x-argosy-throttled"  # marks refusals of the middleware as opposed to the application's, and shadow mode
+SHADOW = "shadow"
+
+NAME_LENGTH_MAX = 64
+_INTEGER_MAX = 10**15 - 1  # of a structured field (RFC 9651)
+
+
+def policy_item(name: str, *, quota: int, window_s: float) -> str:
+    """The policy of a client: the same in every response."""
+    return f"{_string(name)};q={_integer(quota)};w={_integer(window_s)}"
+
+
+def limit_item(name: str, *, remaining: int, reset_s: float) -> str:
+    """What a client may do at the moment."""
+    return f"{_string(name)};r={_integer(remaining)};t={_integer(reset_s)}"
+
+
+def check_name(name: str) -> str:
+    """Validates the name of a policy: a string of a structured field."""
+    if not 0 < len(name) <= NAME_LENGTH_MAX or not (name.isascii() and name.isprintable()):
+        raise Invalid(f"the name of a policy is 1 to {NAME_LENGTH_MAX} printable ASCII characters, not {name!r}")
+    return name
+
+
+def _string(name: str) -> str:
+    escaped = check_name(name).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _integer(value: float) -> int:
+    return min(max(ceil(value), 0), _INTEGER_MAX)
+
 
 WINDOW_S_MIN = 0.001
 WINDOW_S_MAX = 366 * 86_400.0
@@ -37,7 +75,7 @@ class FairAdmitter:
 
     def __init__(self, throttle: FairThrottle, name: str) -> None:
         self.throttle = throttle
-        self._name = headers.check_name(name)
+        self._name = check_name(name)
         # With the fleet's secret all instances log a client alike; without one only this process does.
         self._log_key = throttle.config.secret or secrets.token_bytes(16)
 
@@ -51,8 +89,8 @@ class FairAdmitter:
         )
         wait_s = self.throttle.retry_after_s(decision)
         why = f"rate limited: capacity is low and many of your requests have failed; retry in {ceil(wait_s)} s"
-        item = headers.limit_item(self._name, remaining=0, reset_s=wait_s)
-        return decision, refusal(Throttled(why, retry_after_s=wait_s), self._name, {headers.LIMIT: item})
+        item = limit_item(self._name, remaining=0, reset_s=wait_s)
+        return decision, refusal(Throttled(why, retry_after_s=wait_s), self._name, {LIMIT: item})
 
 
 @dataclass(frozen=True)
@@ -66,7 +104,7 @@ class Quota:
     burst: int = 0  # of a leaky bucket; 0 means `limit`
 
     def __post_init__(self) -> None:
-        headers.check_name(self.name)
+        check_name(self.name)
         if not 1 <= self.limit <= NUMBER_MAX:
             raise Invalid(f"the limit of a quota must be 1 to {NUMBER_MAX}, not {self.limit}")
         if not 0 <= self.burst <= NUMBER_MAX:
@@ -94,8 +132,8 @@ class Quota:
         reset_s = min(max((answer.reset_time - now_ms) / 1000, 0.0), self.window_s)
         most = self.limit if self.algorithm == Algorithm.TOKEN_BUCKET else self.burst or self.limit
         fields = {
-            headers.POLICY: headers.policy_item(self.name, quota=most, window_s=self.window_s),
-            headers.LIMIT: headers.limit_item(self.name, remaining=answer.remaining, reset_s=reset_s),
+            POLICY: policy_item(self.name, quota=most, window_s=self.window_s),
+            LIMIT: limit_item(self.name, remaining=answer.remaining, reset_s=reset_s),
         }
         if answer.status != Status.OVER_LIMIT:
             return QuotaResult(fields, None)
@@ -135,7 +173,7 @@ class QuotaAdmitter:
         if verdict.retry_after_s is None:
             return verdict.headers, None
         if self._is_shadow:
-            return verdict.headers | {headers.THROTTLED: headers.SHADOW}, None
+            return verdict.headers | {THROTTLED: SHADOW}, None
         wait_s = verdict.retry_after_s
         quota = f"quota of {self.quota.limit} per {self.quota.window_s:g} s"
         why = f"rate limited: {quota} is used up; retry in {ceil(wait_s)} s"
@@ -159,5 +197,5 @@ class QuotaAdmitter:
 def refusal(error: ArgosyError, name: str, fields: Mapping[str, str]) -> Response:
     """A response in the form of all our errors, with the policy that caused it."""
     response = error_response(error)
-    response.headers.update({headers.THROTTLED: name, **fields})
+    response.headers.update({THROTTLED: name, **fields})
     return response

@@ -18,12 +18,16 @@ from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Unavailable
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.limits.ports import RateLimiter
-from argosy.throttle.middleware import headers
-from argosy.throttle.middleware.admitters import FairAdmitter, Quota, QuotaAdmitter
-from argosy.throttle.middleware.extractors import Extractor
-from argosy.throttle.middleware.outcomes import TRY_AGAIN_LATER, OutcomeRules, OutcomeTracker
-from argosy.throttle.middleware.requests import AsgiRequest
-from argosy.throttle.middleware.rules import AdmissionRequest, CostOf, RequestRules
+from argosy.throttle.middleware.admitters import SHADOW, THROTTLED, FairAdmitter, Quota, QuotaAdmitter
+from argosy.throttle.middleware.extractors import AsgiRequest, Extractor
+from argosy.throttle.middleware.rules import (
+    TRY_AGAIN_LATER,
+    AdmissionRequest,
+    CostOf,
+    OutcomeRules,
+    OutcomeTracker,
+    RequestRules,
+)
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -69,8 +73,8 @@ class FairAdmission:
             await _refuse(answer, scope, receive, send)
             return
         if decision.shadowed:
-            send = _with_headers({headers.THROTTLED: headers.SHADOW}, send)
-        exchange = _TrackedRequest(self._fair.throttle, admission, self._outcomes, receive, send)
+            send = _with_headers({THROTTLED: SHADOW}, send)
+        exchange = _AdmittedRequest(self._fair.throttle, admission, self._outcomes, receive, send)
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except BaseException as error:
@@ -130,7 +134,7 @@ class LimitAdmission:
             return {}, self._quota.on_limiter_error(error)
 
 
-class _TrackedRequest:
+class _AdmittedRequest:
     """One request in progress: passes its messages on, tracks them, and reports the outcome once."""
 
     __slots__ = ("_admission", "_is_reported", "_receive", "_send", "_throttle", "_tracker")

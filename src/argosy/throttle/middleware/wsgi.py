@@ -23,12 +23,9 @@ from argosy.base.errors import Unavailable
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
 from argosy.throttle.limits.ports import RateLimiter
-from argosy.throttle.middleware import headers
-from argosy.throttle.middleware.admitters import FairAdmitter, Quota, QuotaAdmitter
-from argosy.throttle.middleware.extractors import Extractor
-from argosy.throttle.middleware.outcomes import OutcomeRules, OutcomeTracker
-from argosy.throttle.middleware.requests import WsgiRequest
-from argosy.throttle.middleware.rules import AdmissionRequest, CostOf, RequestRules
+from argosy.throttle.middleware.admitters import SHADOW, THROTTLED, FairAdmitter, Quota, QuotaAdmitter
+from argosy.throttle.middleware.extractors import Extractor, WsgiRequest
+from argosy.throttle.middleware.rules import AdmissionRequest, CostOf, OutcomeRules, OutcomeTracker, RequestRules
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -73,7 +70,7 @@ class WsgiFairAdmission:
         if answer is not None:
             return _refuse(answer, environ, start_response)
         if decision.shadowed:
-            start_response = _with_headers({headers.THROTTLED: headers.SHADOW}, start_response)
+            start_response = _with_headers({THROTTLED: SHADOW}, start_response)
         return self._follow(admission, environ, start_response)
 
     def _follow(

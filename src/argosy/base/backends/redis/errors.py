@@ -1,4 +1,4 @@
-"""Error replies of a server, as `Unavailable` with advice. No password is ever part of a message."""
+"""Error replies of a server, as `Unavailable` with advice. No message contains a password."""
 
 from argosy.base.errors import Unavailable
 from argosy.base.redact import redact
@@ -7,20 +7,20 @@ ALL_COMMANDS = "all commands on its keys"  # what a user needs, unless the store
 
 # By the first word of the reply.
 _ADVICE = {
-    "OOM": "has no memory left, nothing was written: raise its maxmemory",
-    "READONLY": "is a replica, nothing was written: point the URL at the primary",
-    "MOVED": "is one node of a cluster, and another one has this key: begin the URL with redis+cluster://",
-    "ASK": "is a cluster that is moving this slot: retry when it has moved",
-    "TRYAGAIN": "is a cluster that is moving this slot: retry when it has moved",
-    "CLUSTERDOWN": "is a cluster that is down: repair it, then retry",
-    "CROSSSLOT": "is a cluster, and the keys of one script are on several nodes: use a server without cluster mode",
-    "LOADING": "is still loading its data, nothing was written: retry in a while",
-    "MISCONF": "cannot save to disk and refuses writes, nothing was written: free the disk or see the server's log",
-    "BUSY": "is held up by a long script: retry, or see who runs it",
-    "MASTERDOWN": "is a replica that has lost its primary: point the URL at the primary",
-    "NOREPLICAS": "has too few replicas to write, nothing was written: bring them back",
-    "NOAUTH": "wants a password: put it into the URL",
-    "WRONGPASS": "refused the login: check the user and the password in the URL",
+    "OOM": "is out of memory, nothing was written; raise its maxmemory",
+    "READONLY": "is a replica, nothing was written; set the URL to the primary",
+    "MOVED": "is one node of a cluster, and another one has this key; use a URL with redis+cluster://",
+    "ASK": "is a cluster that is migrating this slot; retry when it is migrated",
+    "TRYAGAIN": "is a cluster that is migrating this slot; retry when it is migrated",
+    "CLUSTERDOWN": "is a cluster that is down; repair it, then retry",
+    "CROSSSLOT": "is a cluster, and the keys of one script are on several nodes; use a server without cluster mode",
+    "LOADING": "is still loading its data, nothing was written; retry later",
+    "MISCONF": "cannot save to disk and rejects writes, nothing was written; see the log of the server",
+    "BUSY": "is blocked by a long script; retry later",
+    "MASTERDOWN": "is a replica that has lost its primary; set the URL to the primary",
+    "NOREPLICAS": "has too few replicas to write, nothing was written; restore the replicas",
+    "NOAUTH": "requires a password; add it to the URL",
+    "WRONGPASS": "rejected the login; check the user and the password in the URL",
 }
 _LOGIN = "AUTH"  # `ERR AUTH <password> called without any password configured…`
 
@@ -48,15 +48,15 @@ def reply_unavailable(name: str, error: ReplyError, *, permissions: str = ALL_CO
     text = str(error)
     advice = _ADVICE.get(error.code)
     if error.code == "NOPERM":
-        advice = f"does not allow this user to do that: give it {permissions}"
+        advice = f"denied permission to this user; grant it {permissions}"
     elif advice is None and ("invalid password" in text or _LOGIN in text.split()[:2]):
         advice = _ADVICE["WRONGPASS"]
-    return Unavailable(f"redis at {name} {advice or 'answered with an error: see its log'} ({redact(text)[:200]})")
+    return Unavailable(f"redis at {name} {advice or 'returned an error; see its log'} ({redact(text)[:200]})")
 
 
 def unreachable(name: str, cause: object, *, may_have_happened: bool) -> Unavailable:
     """The error for a server that cannot be reached, or whose connection broke while it owed a reply."""
-    fate = ", the call may or may not have taken effect" if may_have_happened else ""
     text = redact(str(cause))[:200] or type(cause).__name__
-    advice = "check that it runs and that the URL is right, then retry"
-    return Unavailable(f"redis at {name} is unreachable{fate}: {advice} ({text})")
+    fate = "; the call may or may not have taken effect" if may_have_happened else ""
+    advice = "check that it is running and that the URL is correct"
+    return Unavailable(f"redis at {name} unreachable: {text}{fate}; {advice}")

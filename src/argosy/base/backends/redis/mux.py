@@ -11,16 +11,39 @@ an old primary that is alive but cut off from Sentinel would otherwise go on ser
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from hashlib import sha1
+from importlib.resources import files
 from typing import Any
 from weakref import WeakSet
 
 from argosy.base.backends.redis.connection import Arg, RedisConnection, connect
 from argosy.base.backends.redis.errors import ALL_COMMANDS, ReplyError, reply_unavailable, unreachable
-from argosy.base.backends.redis.scripts import Script
-from argosy.base.backends.redis.url import Address, RedisUrl, Topology
+from argosy.base.backends.redis.url import Address, RedisTopology, RedisUrl
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import Unavailable
 from argosy.base.retry import Backoff
+
+
+@dataclass(frozen=True)
+class Script:
+    name: str
+    text: str
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash by which a server knows the script: EVALSHA's first argument."""
+        return sha1(self.text.encode(), usedforsecurity=False).hexdigest()
+
+
+@cache
+def load_script(package: str, name: str, *, prelude: tuple[str, ...] = (), header: str = "") -> Script:
+    """The script `lua/<name>.lua` of a package, after a header and other files that it shares with its siblings."""
+    folder = files(package) / "lua"
+    parts = [(folder / f"{part}.lua").read_text(encoding="utf-8") for part in (*prelude, name)]
+    return Script(name, "".join([header, *parts]))
+
 
 CONNECT_TIMEOUT_S = 5.0  # a server in the same site answers in milliseconds; past this it is unreachable
 CALL_TIMEOUT_S = 5.0  # for any one request; shorter than a session's TTL, so that a lease keeper learns of it in time
@@ -76,7 +99,7 @@ class RedisMux:
         for is_last in (False, True):
             connection = self._connection
             if connection is None or not connection.is_alive:
-                connection = await self.connected()
+                connection = await self.connection()
             if connection.is_full:
                 await connection.wait_capacity()
             try:
@@ -111,7 +134,7 @@ class RedisMux:
     async def pipeline(self, commands: Sequence[Sequence[Arg]], *, asking: bool = False) -> list[Any]:
         """Sends commands together and returns their replies in order, error replies as values; none is sent again.
         `asking` precedes each with ASKING, which a node needs that is taking over a slot."""
-        connection = await self.connected()
+        connection = await self.connection()
         futures: list[asyncio.Future[Any]] = []
         for command in commands:
             if connection.is_full:
@@ -146,15 +169,15 @@ class RedisMux:
 
     async def subscribe(self, channel: str) -> RedisConnection:
         """A connection whose `messages` are those of a channel from now on, as the server sends them."""
-        connection = await self.connected()
+        connection = await self.connection()
         connection.messages = asyncio.Queue()
         await self.call("SUBSCRIBE", channel)
         return connection
 
-    async def connected(self) -> RedisConnection:
+    async def connection(self) -> RedisConnection:
         """The living connection: the present one, or the result of the next attempt to open one."""
         if self.is_closed:
-            raise self._closed()
+            raise self._connection_closed()
         if self._connection is not None and self._connection.is_alive:
             return self._connection
         if self._opening is None or self._opening.done():
@@ -166,7 +189,7 @@ class RedisMux:
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if opening.cancelled() and task is not None and not task.cancelling():
-                raise self._closed() from None  # the attempt was cancelled and not the caller
+                raise self._connection_closed() from None  # the attempt was cancelled and not the caller
             raise
 
     async def close(self) -> None:
@@ -191,7 +214,7 @@ class RedisMux:
     def unavailable(self, error: ReplyError) -> Unavailable:
         return reply_unavailable(self.name, error, permissions=self._permissions)
 
-    def _closed(self) -> Unavailable:
+    def _connection_closed(self) -> Unavailable:
         return Unavailable(f"the connection to redis at {self.name} has been closed")
 
     # -- finding the primary ------------------------------------------------------------------------------------------
@@ -199,11 +222,11 @@ class RedisMux:
     @property
     def can_find_primary(self) -> bool:
         """Whether there is somebody to ask where the primary is now."""
-        return self._moved_to is not None or self._url.topology is Topology.SENTINEL
+        return self._moved_to is not None or self._url.topology is RedisTopology.SENTINEL
 
     def leave(self, connection: RedisConnection, error: ReplyError) -> None:
         """The primary is elsewhere: ends a connection that is of no use any more."""
-        self._moved_to = redirected_to(error, connection.address) if error.code == "MOVED" else None
+        self._moved_to = redirect_target(error, connection.address) if error.code == "MOVED" else None
         connection.abort(error)
 
     async def _open(self) -> RedisConnection:
@@ -227,14 +250,14 @@ class RedisMux:
             break
         self._failures = 0
         self._connection = connection
-        if self._url.topology is Topology.SENTINEL:
+        if self._url.topology is RedisTopology.SENTINEL:
             if self._checking is not None:
                 self._checking.cancel()
             self._checking = asyncio.create_task(self._check_primary(connection))
         return connection
 
     async def _connect(self) -> RedisConnection:
-        if self._url.topology is Topology.SENTINEL:
+        if self._url.topology is RedisTopology.SENTINEL:
             return await self._connect_to(await self._lookup_primary())
         # A node that MOVED named may be gone by now, so it is tried once; the next attempt begins with the URL again.
         moved_to, self._moved_to = self._moved_to, None
@@ -305,7 +328,7 @@ class RedisMux:
             raise named
 
 
-def redirected_to(error: ReplyError, asked: Address) -> Address:
+def redirect_target(error: ReplyError, asked: Address) -> Address:
     """Of `MOVED 3999 10.0.0.2:6381` or ASK; a node that does not know its own name leaves the host out."""
     host, _, port = str(error).split()[2].rpartition(":")
     return host or asked[0], int(port)

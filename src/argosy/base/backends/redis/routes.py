@@ -12,15 +12,14 @@ from typing import Any, NamedTuple
 
 from argosy.base.backends.redis.connection import Arg
 from argosy.base.backends.redis.errors import ReplyError, unreachable
-from argosy.base.backends.redis.mux import HOPS_MAX, RedisMux, redirected_to
-from argosy.base.backends.redis.scripts import Script
-from argosy.base.backends.redis.url import Address, RedisUrl, Topology
+from argosy.base.backends.redis.mux import HOPS_MAX, RedisMux, Script, redirect_target
+from argosy.base.backends.redis.url import Address, RedisTopology, RedisUrl
 from argosy.base.errors import Unavailable
 
 SLOTS = 16384
 
 
-class Command(NamedTuple):
+class KeyCommand(NamedTuple):
     """A command, and the key that says which server runs it."""
 
     key: str
@@ -43,7 +42,7 @@ class RedisRoutes:
         self._url = url
         self._options = options
         self._seed = RedisMux(url, **options)
-        self._is_cluster = url.topology is Topology.CLUSTER
+        self._is_cluster = url.topology is RedisTopology.CLUSTER
         self._nodes: dict[Address, RedisMux] = {}
         self._slots: list[Address | None] | None = None  # None until it is read, and after it turned out to be wrong
         self._reading: asyncio.Task[list[Address | None]] | None = None
@@ -53,11 +52,11 @@ class RedisRoutes:
         return self._url.name
 
     async def ping(self, key: str) -> None:
-        (reply,) = await self.run([Command(key, ("PING",))])
+        (reply,) = await self.run([KeyCommand(key, ("PING",))])
         if isinstance(reply, ReplyError):
             raise self.unavailable(reply)
 
-    async def run(self, commands: Sequence[Command]) -> list[Any]:
+    async def run(self, commands: Sequence[KeyCommand]) -> list[Any]:
         """The replies, in order; error replies are values. Commands of one server are sent together, in order.
 
         A command that another server must run is sent there. No other command is sent twice.
@@ -80,7 +79,7 @@ class RedisRoutes:
                     replies[place] = reply
                     if isinstance(reply, ReplyError) and reply.code in ("MOVED", "ASK") and hop < HOPS_MAX - 1:
                         todo.append(place)
-                        redirects[place] = redirected_to(reply, address), reply.code == "ASK"
+                        redirects[place] = redirect_target(reply, address), reply.code == "ASK"
                         if reply.code == "MOVED":
                             self._slots = None
             if not todo:
@@ -90,7 +89,7 @@ class RedisRoutes:
     async def load(self, keys: Iterable[str], *scripts: Script) -> None:
         """Loads scripts into the servers of some keys, after NOSCRIPT."""
         nodes = {await self._node_of(key) if self._is_cluster else None: key for key in keys}
-        commands = [Command(key, ("SCRIPT", "LOAD", script.text)) for key in nodes.values() for script in scripts]
+        commands = [KeyCommand(key, ("SCRIPT", "LOAD", script.text)) for key in nodes.values() for script in scripts]
         for reply in await self.run(commands):
             if isinstance(reply, ReplyError):
                 raise self.unavailable(reply)
@@ -109,9 +108,9 @@ class RedisRoutes:
         for mux in (self._seed, *self._nodes.values()):
             await mux.close()
 
-    async def _run_on_primary(self, commands: Sequence[Command]) -> list[Any]:
+    async def _run_on_primary(self, commands: Sequence[KeyCommand]) -> list[Any]:
         replies = await self._seed.pipeline([command.args for command in commands])
-        if self._url.topology is not Topology.SENTINEL:
+        if self._url.topology is not RedisTopology.SENTINEL:
             return replies
         # After a failover: the old primary has refused these and done nothing, and Sentinel knows the new one.
         refused = [n for n, reply in enumerate(replies) if isinstance(reply, ReplyError) and reply.is_elsewhere]
@@ -123,10 +122,10 @@ class RedisRoutes:
 
     # -- the nodes of a cluster ---------------------------------------------------------------------------------------
 
-    async def _run_on_node(self, address: Address, commands: Sequence[Command], is_asking: bool) -> list[Any]:
+    async def _run_on_node(self, address: Address, commands: Sequence[KeyCommand], is_asking: bool) -> list[Any]:
         mux = self._nodes.get(address)
         if mux is None:
-            url = replace(self._url, topology=Topology.SINGLE, hosts=(address,))
+            url = replace(self._url, topology=RedisTopology.SINGLE, hosts=(address,))
             mux = self._nodes[address] = RedisMux(url, **self._options)
         try:
             return await mux.pipeline([command.args for command in commands], asking=is_asking)
@@ -150,7 +149,7 @@ class RedisRoutes:
 
     async def _read_slots(self) -> list[Address | None]:
         """The cluster's map, from whichever node answers; nodes that have left it are closed."""
-        connection = await self._seed.connected()
+        connection = await self._seed.connection()
         try:
             reply = await connection.send("CLUSTER", "SLOTS")
         except ReplyError as error:

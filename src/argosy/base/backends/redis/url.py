@@ -36,7 +36,7 @@ _OPTIONS = {
 Address = tuple[str, int]
 
 
-class Topology(Enum):
+class RedisTopology(Enum):
     """What the hosts of a URL are; the value is the ending of the scheme."""
 
     SINGLE = ""
@@ -44,7 +44,7 @@ class Topology(Enum):
     CLUSTER = "+cluster"
 
 
-SCHEMES = tuple(name + topology.value for topology in Topology for name in _IS_ENCRYPTED)
+SCHEMES = tuple(name + topology.value for topology in RedisTopology for name in _IS_ENCRYPTED)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class RedisUrl:
     """A parsed URL. `name` is for messages and logs: no user, no password, no options."""
 
     name: str
-    topology: Topology
+    topology: RedisTopology
     hosts: tuple[Address, ...]  # of the server, of the Sentinels, or of some nodes of the cluster
     service: str | None = None  # Sentinel's name of the primary
     db: int = 0
@@ -91,9 +91,9 @@ def parse_redis_url(url: str) -> RedisUrl:
     login, _, places = parts.netloc.rpartition("@")
     name = f"{parts.scheme}://{places}{parts.path}"
     if parts.scheme not in SCHEMES:
-        raise Invalid(f"{name} is not a Redis URL: it begins with one of {', '.join(f'{s}://' for s in SCHEMES)}")
+        raise Invalid(f"{name} is not a Redis URL; expected one of {', '.join(f'{s}://' for s in SCHEMES)}")
     base, plus, ending = parts.scheme.partition("+")
-    topology = Topology(plus + ending)
+    topology = RedisTopology(plus + ending)
     hosts = _hosts(name, places, topology)
     service, db = _path(name, [unquote(part) for part in parts.path.split("/")[1:] if part], topology)
     is_encrypted = _IS_ENCRYPTED[base]
@@ -116,11 +116,11 @@ def parse_redis_url(url: str) -> RedisUrl:
     )
 
 
-def _hosts(name: str, places: str, topology: Topology) -> tuple[Address, ...]:
-    default_port = SENTINEL_PORT if topology is Topology.SENTINEL else PORT
+def _hosts(name: str, places: str, topology: RedisTopology) -> tuple[Address, ...]:
+    default_port = SENTINEL_PORT if topology is RedisTopology.SENTINEL else PORT
     hosts = tuple(_address(name, place, default_port) for place in places.split(","))
-    if len(hosts) > 1 and topology is Topology.SINGLE:
-        raise Invalid(f"{name} names several servers: only redis+sentinel:// and redis+cluster:// may")
+    if len(hosts) > 1 and topology is RedisTopology.SINGLE:
+        raise Invalid(f"{name} names several servers; only redis+sentinel:// and redis+cluster:// URLs may")
     return hosts
 
 
@@ -132,30 +132,30 @@ def _address(name: str, place: str, default_port: int) -> Address:
         raise Invalid(f"{name} is not a Redis URL: {error}") from error
 
 
-def _path(name: str, path: list[str], topology: Topology) -> tuple[str | None, int]:
+def _path(name: str, path: list[str], topology: RedisTopology) -> tuple[str | None, int]:
     """The service and the database."""
     service = None
-    if topology is Topology.SENTINEL:
+    if topology is RedisTopology.SENTINEL:
         if not path:
-            raise Invalid(f"{name} does not name the service that Sentinel watches: add /<service>")
+            raise Invalid(f"{name} names no Sentinel service; append /<service>")
         service, *path = path
     if not path:
         return service, 0
     if len(path) > 1 or not path[0].isdecimal():
         raise Invalid(f"{name} is not a Redis URL: the database is a number, not {'/'.join(path)!r}")
     db = int(path[0])
-    if db and topology is Topology.CLUSTER:
-        raise Invalid(f"{name} names database {db}: a cluster has database 0 only")
+    if db and topology is RedisTopology.CLUSTER:
+        raise Invalid(f"{name} names database {db}; a cluster has only database 0")
     return service, db
 
 
 def _check_options(name: str, options: dict[str, str], *, is_encrypted: bool) -> dict[str, str]:
     for option, value in sorted(options.items()):
         if option not in _OPTIONS:
-            raise Invalid(f"{name} has the unknown option {option!r}: there are {', '.join(_OPTIONS)}")
+            raise Invalid(f"{name} has the unknown option {option!r}; known options: {', '.join(_OPTIONS)}")
         choices = _OPTIONS[option]
         if choices is not None and value not in choices:
-            raise Invalid(f"{name}: {option} is {' or '.join(choices)}, not {value!r}")
+            raise Invalid(f"{name}: {option} must be {' or '.join(choices)}, not {value!r}")
         if not is_encrypted:
-            raise Invalid(f"{name} has the option {option!r} and no TLS: begin the URL with rediss")
+            raise Invalid(f"{name} has the option {option!r}, which requires TLS; use rediss://")
     return options

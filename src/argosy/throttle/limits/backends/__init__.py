@@ -1,1 +1,1 @@
-"""Where buckets are kept, and how to reach them: memory, a file, Redis; `opening` chooses by URL."""
+"""The stores of buckets: memory, SQLite, Redis, and a remote limiter over HTTP; `factory` selects one by URL."""

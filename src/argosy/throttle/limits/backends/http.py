@@ -1,7 +1,8 @@
-"""A Gubernator, or one of our own nodes, asked over HTTP: the same port as a limiter in this process.
+"""A limiter that calls a Gubernator, or one of our own nodes, over HTTP.
 
-A call is sent once. It counts hits, so a second sending would count them twice; `Unavailable` says that they may or may
-not have been counted, and the caller decides. A connection is used again only if the server has not hung up meanwhile.
+A call is sent once, because a retry would count its hits twice; `Unavailable` means that they may or may not have been
+counted, and the caller decides. A connection is reused only if the server has not closed it meanwhile: a request on a
+closed connection could fail after the server has read it.
 """
 
 import asyncio
@@ -22,11 +23,11 @@ from argosy.throttle.limits import wire
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
 from argosy.throttle.limits.table import check_batch
 
-CALL_TIMEOUT_S = 2.0  # a whole call, the wait for a free connection included
+CALL_TIMEOUT_S = 2.0  # of a whole call, including the wait for a free connection
 CONNECTIONS_MAX = 8
-REPLY_BYTES_MAX = 4 << 20  # a full batch is answered in 0.2 MB
+REPLY_BYTES_MAX = 4 << 20  # the response to a full batch takes 0.2 MB
 
-_PORT = 1050  # Gubernator's own
+_PORT = 1050  # Gubernator's default
 
 
 class HttpLimiter:
@@ -36,7 +37,9 @@ class HttpLimiter:
         """`tls` replaces the system's certificates. Nothing is sent before the first call."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
-            raise Invalid(f"{redact(url)[:100]!r} names no limiter: write http://host:{_PORT} or https://host:{_PORT}")
+            raise Invalid(
+                f"{redact(url)[:100]!r} is not a limiter URL: expected http://host:{_PORT} or https://host:{_PORT}"
+            )
         self._host, self._port, self._path = parts.hostname, parts.port or _PORT, parts.path.rstrip("/")
         self._name = f"{parts.scheme}://{self._host}:{self._port}"
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
@@ -50,24 +53,27 @@ class HttpLimiter:
         check_batch(requests)
         status, body = await self._call("POST", "/v1/GetRateLimits", wire.write_requests(requests))
         if status == 400:
-            raise Invalid(f"{self._name} refuses the batch: {wire.read_error(body)}")
+            raise Invalid(f"limiter {self._name} rejected the batch: {wire.read_error(body)}")
         if status != 200:
-            raise Unavailable(f"{self._name} answered {status}, hits may or may not count: {wire.read_error(body)}")
+            raise Unavailable(
+                f"limiter {self._name} returned {status}: {wire.read_error(body)}; "
+                "the hits may or may not have been counted"
+            )
         try:
             responses = wire.read_responses(body)
         except Invalid as error:
-            raise Unavailable(f"{self._name} does not speak like a Gubernator: {error}") from error
+            raise Unavailable(f"{self._name} is not a Gubernator: {error}") from error
         if len(responses) != len(requests):
-            raise Unavailable(f"{self._name} gave {len(responses)} answers to {len(requests)} requests")
+            raise Unavailable(f"limiter {self._name} returned {len(responses)} responses to {len(requests)} requests")
         return responses
 
     async def ping(self) -> None:
         status, body = await self._call("GET", "/v1/HealthCheck", b"")
         if status != 200 or b'"healthy"' not in body:
-            raise Unavailable(f"{self._name} is not healthy: {wire.read_error(body)}")
+            raise Unavailable(f"limiter {self._name} is unhealthy: {wire.read_error(body)}")
 
     async def close(self) -> None:
-        """Ends calls under way, which then raise Unavailable."""
+        """Ends calls in progress, which then raise Unavailable."""
         self._is_closed = True
         for connection in list(self._opened):
             _hang_up(connection)
@@ -75,7 +81,7 @@ class HttpLimiter:
 
     async def _call(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         if self._is_closed:
-            raise Unavailable(f"the connection to {self._name} has been closed: open a new one")
+            raise Unavailable(f"the connection to {self._name} is closed; open a new one")
         used: list[HTTPConnection] = []
         exchange = partial(self._exchange, used, method, path, body)
         try:
@@ -83,18 +89,20 @@ class HttpLimiter:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, exchange)
         except TimeoutError as error:
             for connection in used:
-                _hang_up(connection)  # else its thread would wait on
-            late = f"{self._name} did not answer within {self._call_timeout_s} s"
-            raise Unavailable(f"{late}, hits may or may not have been counted") from error
+                _hang_up(connection)  # otherwise its thread would continue to wait
+            raise Unavailable(
+                f"limiter {self._name} timed out after {self._call_timeout_s} s; "
+                "the hits may or may not have been counted"
+            ) from error
         except (OSError, HTTPException) as error:
             cause = str(error) or type(error).__name__
-            advice = "check that it runs and that the URL is right"
-            raise Unavailable(f"{self._name} cannot be reached: {advice} ({cause})") from error
+            advice = "check that it is running and that the URL is correct"
+            raise Unavailable(f"limiter {self._name} unreachable: {cause}; {advice}") from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._is_closed or (task is not None and task.cancelling()):
                 raise
-            raise Unavailable(f"the connection to {self._name} has been closed") from None
+            raise Unavailable(f"the connection to {self._name} was closed during the call") from None
 
     # -- in a thread --------------------------------------------------------------------------------------------------
 
@@ -106,16 +114,16 @@ class HttpLimiter:
             with connection.getresponse() as reply:
                 read = reply.read(REPLY_BYTES_MAX + 1)
                 if len(read) > REPLY_BYTES_MAX:
-                    raise HTTPException(f"the answer is larger than {REPLY_BYTES_MAX} bytes")
-                if reply.length:  # the library counts down what it was promised, and does not mind
-                    raise HTTPException(f"the answer ends {reply.length} bytes too early")
+                    raise HTTPException(f"the response is larger than {REPLY_BYTES_MAX} bytes")
+                if reply.length:  # http.client counts the bytes left of the content length, but raises nothing
+                    raise HTTPException(f"the response ends {reply.length} bytes too early")
                 return reply.status, read
         except BaseException:
-            self._forget(connection)
+            self._discard(connection)
             raise
         finally:
             if self._is_closed:
-                self._forget(connection)
+                self._discard(connection)
 
     def _connection(self) -> HTTPConnection:
         """This thread's connection, or a new one if the server has closed that."""
@@ -123,23 +131,23 @@ class HttpLimiter:
         if known is not None and known.sock is not None:
             if not select.select([known.sock], [], [], 0)[0]:
                 return known
-            self._forget(known)  # nothing is owed, so what can be read is the end
+            self._discard(known)  # no response is due, so what can be read is the end of the stream
         if self._tls is None:
-            made = HTTPConnection(self._host, self._port, timeout=self._call_timeout_s)
+            connection = HTTPConnection(self._host, self._port, timeout=self._call_timeout_s)
         else:
-            made = HTTPSConnection(self._host, self._port, timeout=self._call_timeout_s, context=self._tls)
-        self._own.connection = made
-        self._opened.add(made)
-        return made
+            connection = HTTPSConnection(self._host, self._port, timeout=self._call_timeout_s, context=self._tls)
+        self._own.connection = connection
+        self._opened.add(connection)
+        return connection
 
-    def _forget(self, connection: HTTPConnection) -> None:
+    def _discard(self, connection: HTTPConnection) -> None:
         connection.close()
         self._opened.discard(connection)
         self._own.connection = None
 
 
 def _hang_up(connection: HTTPConnection) -> None:
-    """Wakes the thread that waits for an answer; a connection that waits for nothing is simply closed."""
+    """Wakes the thread that waits for a response, and closes the connection."""
     sock = connection.sock
     if sock is not None:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Buckets in this process, forgotten with it: for one process, for tests, and behind a server of our own."""
+"""Buckets in memory, lost when the process ends: for one process, for tests, and behind a server of our own."""
 
 from collections.abc import Sequence
 from datetime import UTC, tzinfo
@@ -6,9 +6,8 @@ from threading import Lock
 
 from argosy.base.clock import Clock
 from argosy.base.metrics import Metrics
-from argosy.throttle.limits.metrics import count, count_table
 from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
-from argosy.throttle.limits.table import KEYS_MAX, BucketTable, now_ms
+from argosy.throttle.limits.table import KEYS_MAX, BucketTable, count, count_table, now_ms
 
 
 class MemoryLimiter:
@@ -23,7 +22,7 @@ class MemoryLimiter:
         self._lock = Lock()
 
     def check_now(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
-        """The same as `check`, for code that does not run in an event loop."""
+        """As `check`, for code without an event loop."""
         with self._lock:
             responses = self._table.answer(requests, now_ms(self._clock))
             count_table(self._metrics, self._table)
@@ -34,7 +33,7 @@ class MemoryLimiter:
         return self.check_now(requests)
 
     async def ping(self) -> None:
-        """A table is always there."""
+        """A table in memory is always reachable."""
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""

@@ -17,25 +17,23 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 from argosy.base.backends.redis.errors import ReplyError, unreachable
-from argosy.base.backends.redis.routes import Command, RedisRoutes
-from argosy.base.backends.redis.scripts import Script, load_script
+from argosy.base.backends.redis.mux import Script, load_script
+from argosy.base.backends.redis.routes import KeyCommand, RedisRoutes
 from argosy.base.backends.redis.url import parse_redis_url
 from argosy.base.clock import Clock, SystemClock, system_random
 from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
-from argosy.throttle.limits import gregorian
 from argosy.throttle.limits.backends.redis_keys import prefix
-from argosy.throttle.limits.buckets import wrapped
-from argosy.throttle.limits.metrics import count
-from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status, complaint
-from argosy.throttle.limits.table import check_batch, now_ms
+from argosy.throttle.limits.buckets import calendar_error, calendar_interval, wrap_int64
+from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status, request_error
+from argosy.throttle.limits.table import check_batch, count, now_ms
 
 CALL_TIMEOUT_S = 2.0  # a whole batch; the server needs some 20 ms for a full one
-TRIES_MAX = 5  # of what was not done: sent on, told the script, told the time, and the year turned
+TRIES_MAX = 5  # of a request that was not executed: redirected, script loaded, server time learnt, new year begun
 
 CLIENT_NAME = "argosy-limits"  # in CLIENT LIST
 
-_FLAGS = 0xFF  # all behaviours there are, in a number that a script can take apart
+_FLAGS = 0xFF  # all behaviours; the script decomposes a number of this size
 _GREGORIAN = int(Behavior.DURATION_IS_GREGORIAN)
 
 
@@ -84,11 +82,11 @@ class RedisLimiter:
 
     async def check(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
         check_batch(requests)
-        errors = [complaint(request) for request in requests]
+        errors = [request_error(request) for request in requests]
         responses = [RateLimitResponse(error=error) for error in errors]
         calendar_ms = now_ms(self._clock)
         todo = [_PendingCheck(n, request, calendar_ms) for n, request in enumerate(requests) if not errors[n]]
-        async with self._bounded():
+        async with self._with_timeout():
             for _ in range(TRIES_MAX):
                 todo = await self._run(todo, responses) if todo else []
         if todo:
@@ -99,7 +97,7 @@ class RedisLimiter:
         return responses
 
     async def ping(self) -> None:
-        async with self._bounded():
+        async with self._with_timeout():
             await self._routes.ping(self._prefix)
 
     async def close(self) -> None:
@@ -111,7 +109,7 @@ class RedisLimiter:
         keys = [self._prefix + check.request.key for check in todo]
         replies = await self._routes.run(
             [
-                Command(key, ("EVALSHA", digest, 1, key, *self._arguments(check)))
+                KeyCommand(key, ("EVALSHA", digest, 1, key, *self._arguments(check)))
                 for key, check in zip(keys, todo, strict=True)
             ]
         )
@@ -135,7 +133,7 @@ class RedisLimiter:
     def _arguments(self, check: _PendingCheck) -> list[int | str]:
         request, interval = check.request, None
         if request.behavior & _GREGORIAN:
-            interval = gregorian.interval(request.duration, check.calendar_ms, self._zone)
+            interval = calendar_interval(request.duration, check.calendar_ms, self._zone)
         ends = (interval.begin_ms, interval.end_ms, interval.length_ms) if interval else ("", "", "")
         return [
             check.calendar_ms if self._is_simulated else "",
@@ -150,7 +148,7 @@ class RedisLimiter:
         ]
 
     @asynccontextmanager
-    async def _bounded(self) -> AsyncIterator[None]:
+    async def _with_timeout(self) -> AsyncIterator[None]:
         """Bounds a whole call: the wait for a connection, all its round trips, all nodes."""
         try:
             async with asyncio.timeout(self._call_timeout_s):
@@ -162,9 +160,9 @@ class RedisLimiter:
 
 def _response(request: RateLimitRequest, reply: list[Any]) -> RateLimitResponse:
     if reply == ["no interval"]:
-        return RateLimitResponse(error=gregorian.complaint(request.duration))
+        return RateLimitResponse(error=calendar_error(request.duration))
     status, remaining, base, basis, step = map(int, reply[1:])
-    reset_time = wrapped(base + (request.limit - basis) * step)
+    reset_time = wrap_int64(base + (request.limit - basis) * step)
     return RateLimitResponse(Status(status), request.limit, remaining, reset_time)
 
 

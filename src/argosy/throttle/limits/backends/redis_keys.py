@@ -1,4 +1,4 @@
-"""The keys of the limits in Redis: the one place that spells them, for the code and the docs.
+"""The keys of the limits in Redis: the only module that spells them, for the code and the docs.
 
 A script touches one key, so in a Redis Cluster the buckets may spread over the nodes.
 """
@@ -11,14 +11,14 @@ KEY_DOCS = (
         "<namespace>:limit:<name>_<unique_key>",
         "string",
         "`T` limit, duration, remaining, created_at, expire_at and status, or `L` burst, remaining, updated_at and "
-        "expire_at, parted by blanks",
-        "one token or leaky bucket; leaves by itself a minute after its end",
+        "expire_at, separated by spaces",
+        "one token or leaky bucket; expires a minute after its end",
     ),
 )
 
 
 def prefix(namespace: str) -> str:
-    """What stands before a bucket's own key."""
+    """The part of a key before the bucket's own key."""
     if not namespace or not all(c.isalnum() or c in "-_." for c in namespace):
         raise Invalid(f"a namespace has letters, digits, '-', '_' and '.' only, not {namespace!r}")
     return f"{namespace}:limit:"

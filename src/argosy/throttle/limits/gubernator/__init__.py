@@ -1,1 +1,1 @@
-"""Gubernator's gRPC wire: `gubernator.proto`, messages to and from our model, a client, and a server."""
+"""Gubernator's gRPC API: `gubernator.proto`, conversion to our model, a client, and a server."""

@@ -1,6 +1,6 @@
-"""A Gubernator, or one of our own nodes, asked over gRPC: the same port as a limiter in this process.
+"""A limiter that calls a Gubernator, or one of our own nodes, over gRPC.
 
-A call is sent once, because a second sending would count the hits twice.
+A call is sent once, because a retry would count the hits twice.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from argosy.throttle.limits.table import check_batch
 R = TypeVar("R", bound=Message)
 
 CALL_TIMEOUT_S = 2.0
-RECONNECT_CEILING_MS = 1_000  # gRPC's own is two minutes
+RECONNECT_CEILING_MS = 1_000  # gRPC's default is two minutes, far longer than a restart of the server
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -28,14 +28,14 @@ _OPTIONS = [
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", RECONNECT_CEILING_MS),
     ("grpc.enable_retries", 0),
-    ("grpc.enable_http_proxy", 0),  # the environment is for `app` to read
-    ("grpc.use_local_subchannel_pool", 1),  # a client that was closed leaves no connection behind
+    ("grpc.enable_http_proxy", 0),  # only `app` reads the environment
+    ("grpc.use_local_subchannel_pool", 1),  # otherwise a closed client would leave its connection in a global pool
 ]
-_REFUSED = (StatusCode.OUT_OF_RANGE, StatusCode.INVALID_ARGUMENT, StatusCode.RESOURCE_EXHAUSTED)
+_INVALID = (StatusCode.OUT_OF_RANGE, StatusCode.INVALID_ARGUMENT, StatusCode.RESOURCE_EXHAUSTED)
 
 
 class GrpcLimiter:
-    """`host:1051`. Must be made in a running event loop, to which gRPC binds itself."""
+    """`host:1051`. Must be created in a running event loop, to which gRPC binds itself."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class GrpcLimiter:
     ) -> None:
         """With `credentials` (`grpc.ssl_channel_credentials(…)`) the connection is encrypted."""
         if not address or "/" in address:
-            raise Invalid(f"{address!r} names no limiter: write host:port")
+            raise Invalid(f"invalid limiter address {address!r}: expected host:port")
         self._address = address
         self._call_timeout_s = call_timeout_s
         self._is_closed = False
@@ -59,17 +59,19 @@ class GrpcLimiter:
         check_batch(requests)
         try:
             batch = to_batch(requests)
-        except ValueError as error:  # protobuf's word for a number of more than 64 bits
-            raise Invalid(f"a number does not fit the wire: {error}") from error
+        except ValueError as error:  # protobuf raises it for a number of more than 64 bits
+            raise Invalid(f"number out of range: {error}") from error
         responses = from_answers(await self._call("GetRateLimits", batch, pb.GetRateLimitsResp))
         if len(responses) != len(requests):
-            raise Unavailable(f"{self._address} gave {len(responses)} answers to {len(requests)} requests")
+            raise Unavailable(
+                f"limiter {self._address} returned {len(responses)} responses to {len(requests)} requests"
+            )
         return responses
 
     async def ping(self) -> None:
         health = await self._call("HealthCheck", pb.HealthCheckReq(), pb.HealthCheckResp)
         if health.status != "healthy":
-            raise Unavailable(f"{self._address} is not healthy: {health.message}")
+            raise Unavailable(f"limiter {self._address} is unhealthy: {health.message}")
 
     async def close(self) -> None:
         self._is_closed = True
@@ -77,7 +79,7 @@ class GrpcLimiter:
 
     async def _call(self, method: str, message: Message, reply: type[R]) -> R:
         if self._is_closed:
-            raise Unavailable(f"the connection to {self._address} has been closed: open a new one")
+            raise Unavailable(f"the connection to {self._address} is closed; open a new one")
         start = self._channel.unary_unary(f"/{SERVICE}/{method}", type(message).SerializeToString, reply.FromString)
         try:
             return cast(R, await start(message, timeout=self._call_timeout_s, wait_for_ready=False))
@@ -88,10 +90,12 @@ class GrpcLimiter:
             task = asyncio.current_task()
             if not self._is_closed or (task is not None and task.cancelling()):
                 raise
-            raise Unavailable(f"the connection to {self._address} has been closed") from None
+            raise Unavailable(f"the connection to {self._address} was closed during the call") from None
 
     def _failure(self, error: grpc.aio.AioRpcError) -> ArgosyError:
         code, text = error.code(), error.details() or "no details"
-        if code in _REFUSED:
-            return Invalid(f"{self._address} refuses the batch: {text}")
-        return Unavailable(f"{self._address} answered {code.name.lower()}, hits may or may not count: {text}")
+        if code in _INVALID:
+            return Invalid(f"limiter {self._address} rejected the batch: {text}")
+        return Unavailable(
+            f"limiter {self._address} returned {code.name.lower()}: {text}; the hits may or may not have been counted"
+        )

@@ -1,4 +1,4 @@
-"""Between protobuf messages and the model."""
+"""Conversion between protobuf messages and the model."""
 
 from collections.abc import Sequence
 
@@ -49,7 +49,7 @@ def to_answers(responses: Sequence[RateLimitResponse]) -> pb.GetRateLimitsResp:
 
 
 def from_answers(answers: pb.GetRateLimitsResp) -> list[RateLimitResponse]:
-    """Unavailable if there is a status that no Gubernator gives."""
+    """Raises Unavailable for a status that Gubernator does not have."""
     return [
         RateLimitResponse(
             _status(each.status), each.limit, each.remaining, each.reset_time, each.error, dict(each.metadata)
@@ -62,7 +62,7 @@ def _status(number: int) -> Status:
     try:
         return Status(number)
     except ValueError:
-        raise Unavailable(f"the limiter does not speak like a Gubernator: there is no status {number}") from None
+        raise Unavailable(f"the server is not a Gubernator: unknown status {number}") from None
 
 
 def _to_message(request: RateLimitRequest) -> pb.RateLimitReq:

@@ -1,4 +1,4 @@
-"""Gubernator's gRPC API, for those who point their clients at us: service `pb.gubernator.V1` over any limiter."""
+"""Gubernator's gRPC API, service `pb.gubernator.V1`, over any limiter."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,12 +13,12 @@ from argosy.throttle.limits.gubernator.messages import MESSAGE_BYTES_MAX, SERVIC
 from argosy.throttle.limits.model import BATCH_MAX, BATCH_TOO_LARGE
 from argosy.throttle.limits.ports import RateLimiter
 
-CALLS_MAX = 1_000  # under way at once; more are refused with RESOURCE_EXHAUSTED
-STOP_GRACE_S = 2.0  # for calls under way when the server is stopped
+CALLS_MAX = 1_000  # in progress at once; more are rejected with RESOURCE_EXHAUSTED
+STOP_GRACE_S = 2.0  # for calls in progress when the server stops
 
 
 class LimitsServer:
-    """One listening port. `port` is the one that was taken, should 0 have been asked for."""
+    """One listening port. `port` is the actual one if 0 was requested."""
 
     def __init__(self, server: Any, port: int) -> None:
         self._server = server
@@ -43,7 +43,7 @@ class LimitsServer:
             bind = server.add_insecure_port if credentials is None else server.add_secure_port
             port = bind(address, *([] if credentials is None else [credentials]))
         except RuntimeError as error:
-            raise Unavailable(f"cannot listen on {address}: is the port taken? ({error})") from error
+            raise Unavailable(f"cannot listen on {address}; check that the port is free ({error})") from error
         await server.start()
         return cls(server, port)
 
@@ -52,7 +52,7 @@ class LimitsServer:
 
 
 def handlers(limiter: RateLimiter, *, advertise_address: str) -> Any:
-    """The service, to add to a server that offers others as well."""
+    """The service, to add to a server that has others as well."""
 
     async def get_rate_limits(batch: pb.GetRateLimitsReq, context: Any) -> pb.GetRateLimitsResp:
         if len(batch.requests) > BATCH_MAX:
