@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from argosy.search.fleet.codec import SEARCH_PATH, pack, unpack
 from argosy.search.fleet.model import SearchRequest
+from argosy.search.fleet.protocol import SEARCH_PATH, pack, unpack
 from argosy.search.model import SearchResult
 from argosy.search.query.codec import encode_query
 from argosy.search.query.tree import Substring

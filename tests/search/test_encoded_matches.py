@@ -12,7 +12,7 @@ from msgspec import structs
 import argosy.search
 from argosy.base.errors import Unavailable
 from argosy.search.backends.factory import open_source
-from argosy.search.fleet.codec import pack_answer, unpack
+from argosy.search.fleet.protocol import pack_answer, unpack
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Location, Options, Range, SearchResult, decode_matches

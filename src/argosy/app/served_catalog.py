@@ -15,8 +15,7 @@ from argosy.base.errors import Conflict, Invalid
 from argosy.registry import catalog
 from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import RepositoryRow
-from argosy.search.catalog.addresses import Address
-from argosy.search.catalog.naming import unique_names
+from argosy.search.catalog.addresses import Address, unique_names
 
 SET_ASIDE = "set-aside.json"
 

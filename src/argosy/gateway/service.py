@@ -36,7 +36,7 @@ from argosy.ownership.autoscale import Autoscaler, ScaleSignal
 from argosy.ownership.events import CatalogRead
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
-from argosy.search.catalog.specs import unit_from_spec
+from argosy.search.catalog.watcher import unit_from_spec
 from argosy.search.fleet.model import (
     FileRequest,
     FileText,

@@ -11,7 +11,7 @@ from argosy.ownership.node_service import OwnershipNode
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.ports import Node
-from argosy.search.fleet.service import SearchNode, quiesce
+from argosy.search.fleet.search_node import SearchNode, quiesce
 from argosy.search.query.codec import encode_query
 from argosy.search.query.tree import Substring
 from argosy.sim.clocks import SimClock

@@ -5,8 +5,7 @@ from itertools import permutations
 
 import pytest
 
-from argosy.search.catalog.addresses import address_of
-from argosy.search.catalog.naming import unique_names
+from argosy.search.catalog.addresses import address_of, unique_names
 
 
 def names_of(*texts: str, taken: Collection[str] = ()) -> list[str]:

@@ -12,8 +12,7 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.ownership.model import UnitSpec
 from argosy.registry import catalog, open_registry
 from argosy.registry.ports import RegistryStore
-from argosy.search.catalog.specs import footprint_of
-from argosy.search.catalog.watcher import CatalogWatcher
+from argosy.search.catalog.watcher import CatalogWatcher, footprint_of
 
 
 async def opened(url: str = "memory://") -> RegistryStore:

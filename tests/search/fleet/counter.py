@@ -19,7 +19,7 @@ from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.local_node import LocalNode, SearchableIndexes
 from argosy.search.fleet.model import Phase, RepoStatus, SearchRequest
 from argosy.search.fleet.ports import Node
-from argosy.search.fleet.service import QUIESCE_S, quiesce
+from argosy.search.fleet.search_node import QUIESCE_S, quiesce
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet

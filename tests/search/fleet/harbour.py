@@ -23,7 +23,7 @@ from argosy.search.catalog.watcher import CatalogWatcher
 from argosy.search.documents import Source
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
-from argosy.search.fleet.service import SearchNode, quiesce
+from argosy.search.fleet.search_node import SearchNode, quiesce
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Branch, Options
 from argosy.search.query.parse import parse

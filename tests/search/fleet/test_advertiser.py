@@ -5,7 +5,7 @@ import asyncio
 from argosy.base.clock import seeded_random
 from argosy.ownership.model import Unit
 from argosy.registry import catalog
-from argosy.search.fleet.service import SearchNode
+from argosy.search.fleet.search_node import SearchNode
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet
 from argosy.search.settings import SearchSettings

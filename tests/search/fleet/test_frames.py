@@ -13,14 +13,11 @@ from hypothesis import strategies as st
 
 from argosy.base.errors import ArgosyError, Invalid, NotOwner, Throttled, Unavailable
 from argosy.base.tracing import NO_TRACER, Attribute, Span
-from argosy.search.fleet import codec, remote_node
-from argosy.search.fleet.codec import pack
-from argosy.search.fleet.frames import client as lines
-from argosy.search.fleet.frames import service, wire
-from argosy.search.fleet.frames.service import FramesRoute
-from argosy.search.fleet.frames.wire import Frame, Parser, Refusal, encode_frame
+from argosy.search.fleet import frame_client, frame_server, protocol, remote_node
+from argosy.search.fleet.frame_server import FramesRoute
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.model import FileRequest, FileText, NodeStatus, SearchRequest
+from argosy.search.fleet.protocol import Frame, Parser, Refusal, encode_frame, pack
 from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.index import Index
 from argosy.search.model import Options, Repository, SearchResult, Stats
@@ -53,7 +50,7 @@ def indexes() -> list[Index]:
 
 FRAMES = st.builds(
     Frame,
-    st.integers(0, wire.CALLS_MAX - 1),
+    st.integers(0, protocol.CALLS_MAX - 1),
     st.integers(0, 255),
     st.binary(max_size=20),
     st.binary(max_size=200),
@@ -73,7 +70,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame
 def test_a_frame_that_would_be_too_long_is_refused_at_its_header() -> None:
     parser = Parser(10)
     with pytest.raises(Invalid, match="invalid frame"):
-        parser.feed(encode_frame(1, 1, bytes(11 + wire.TRACE_BYTES_MAX))[:11])
+        parser.feed(encode_frame(1, 1, bytes(11 + protocol.TRACE_BYTES_MAX))[:11])
     with pytest.raises(Invalid, match="invalid frame"):
         Parser(10).feed(b"\0\0\0\1\0\0\0\0\0\0\2x")  # a trace that is longer than all of it
 
@@ -90,22 +87,22 @@ def test_a_frame_that_would_be_too_long_is_refused_at_its_header() -> None:
     ids=str,
 )
 def test_an_error_keeps_what_tells_where_and_when_to_go_on(error: ArgosyError, refusal: Refusal) -> None:
-    told = wire.decode_refusal(wire.encode_refusal(error))
+    told = protocol.decode_refusal(protocol.encode_refusal(error))
     assert told == refusal or ("secret" not in told.message and "host/x" in told.message)
 
 
 def test_a_refusal_that_is_none_is_one_all_the_same() -> None:
-    assert wire.decode_refusal(b"\xc1nonsense") == Refusal(500, repr(b"\xc1nonsense"))
+    assert protocol.decode_refusal(b"\xc1nonsense") == Refusal(500, repr(b"\xc1nonsense"))
 
 
 def test_a_greeting_is_read_when_it_is_whole_and_not_without_end() -> None:
-    whole = wire.upgrade_request("n:1", {"authorization": "Bearer x"})
-    assert wire.parse_head(whole[:-1]) is None
-    said = wire.parse_head(whole + b"rest")
+    whole = protocol.upgrade_request("n:1", {"authorization": "Bearer x"})
+    assert protocol.parse_head(whole[:-1]) is None
+    said = protocol.parse_head(whole + b"rest")
     assert said is not None
     assert (said.has_upgrade, said.headers["authorization"], said.rest, said.status) == (True, b"Bearer x", b"rest", 0)
     with pytest.raises(Invalid, match="8192 bytes"):
-        wire.parse_head(bytes(wire.UPGRADE_BYTES_MAX + 1))
+        protocol.parse_head(bytes(protocol.UPGRADE_BYTES_MAX + 1))
 
 
 # -- many questions -------------------------------------------------------------------------------------------------
@@ -146,7 +143,7 @@ async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(no
         for number in reversed(range(20)):
             node.gates[str(number)].set()
             assert (await calls[number]).stats.files == number
-        assert nodes.lines.count() == 1
+        assert nodes.connections.count() == 1
 
 
 async def test_a_question_that_is_called_off_ends_alone(nodes: RemoteNodes) -> None:
@@ -158,7 +155,7 @@ async def test_a_question_that_is_called_off_ends_alone(nodes: RemoteNodes) -> N
         await until(lambda: node.ended == ["0"])
         node.gates["1"].set()
         assert (await calls[1]).stats.files == 1
-        assert nodes.lines.count() == 1
+        assert nodes.connections.count() == 1
 
 
 async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> None:
@@ -167,9 +164,9 @@ async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> 
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(
-            wire.upgrade_request("n", {})
-            + encode_frame(7, wire.SEARCH, pack(search_request("1")))
-            + encode_frame(7, wire.CANCEL)
+            protocol.upgrade_request("n", {})
+            + encode_frame(7, protocol.SEARCH, pack(search_request("1")))
+            + encode_frame(7, protocol.CANCEL)
         )
         await until(lambda: bool(node.ended))
         assert node.ended == ["1"]
@@ -184,11 +181,11 @@ async def test_a_question_that_waits_for_nothing_is_answered_on_the_spot() -> No
     connection = route.upgrade(connections)
     connection.connection_made(sent)  # type: ignore[arg-type]
     connection.data_received(
-        wire.upgrade_request("n", {}) + encode_frame(7, wire.STATUS) + encode_frame(8, wire.STATUS)
+        protocol.upgrade_request("n", {}) + encode_frame(7, protocol.STATUS) + encode_frame(8, protocol.STATUS)
     )
-    assert sent.data.startswith(wire.UPGRADED)
-    frames = Parser(1000).feed(bytes(sent.data[len(wire.UPGRADED) :]))
-    assert [(frame.call, frame.kind) for frame in frames] == [(7, wire.RESULT), (8, wire.RESULT)]
+    assert sent.data.startswith(protocol.UPGRADED)
+    frames = Parser(1000).feed(bytes(sent.data[len(protocol.UPGRADED) :]))
+    assert [(frame.call, frame.kind) for frame in frames] == [(7, protocol.RESULT), (8, protocol.RESULT)]
 
 
 class Sent:
@@ -213,7 +210,7 @@ async def test_whoever_goes_away_ends_all_that_was_asked(nodes: RemoteNodes) -> 
         await until(lambda: sorted(node.ended) == ["0", "1", "2"])
         for told in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(told, Unavailable)
-            assert "closing" in str(told)
+            assert "shutting down" in str(told)
 
 
 async def test_a_late_question_is_given_up_and_the_others_are_not(
@@ -232,7 +229,7 @@ async def test_a_late_question_is_given_up_and_the_others_are_not(
             node.gates[str(number)].set()
             assert (await other).stats.files == number
             number += 1
-        with pytest.raises(Unavailable, match=r"did not answer within 0.2 s"):
+        with pytest.raises(Unavailable, match=r"timed out after 0.2 s"):
             await late
         await until(lambda: "2" in node.ended)
         node.gates["1"].set()
@@ -258,15 +255,15 @@ async def spoken_to(address: str, said: bytes) -> bytes:
 async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[str, str]) -> None:
     node = Told()
     async with open_door(node, fleet_token="sesam") as address:  # type: ignore[arg-type]
-        question = encode_frame(1, wire.SEARCH, pack(search_request("1")))
-        heard = await spoken_to(address, wire.upgrade_request("n", token) + question)
+        question = encode_frame(1, protocol.SEARCH, pack(search_request("1")))
+        heard = await spoken_to(address, protocol.upgrade_request("n", token) + question)
     assert heard.startswith(b"HTTP/1.1 401 ")
     assert node.gates == {}
 
 
 async def test_another_language_is_not_spoken() -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
-        other = wire.upgrade_request("n", {}).replace(b"frames-2", b"frames-1")
+        other = protocol.upgrade_request("n", {}).replace(b"frames-2", b"frames-1")
         assert (await spoken_to(address, other)).startswith(b"HTTP/1.1 426 ")
 
 
@@ -274,11 +271,11 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: Remote
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        for byte in wire.upgrade_request("n", {}) + encode_frame(7, wire.STATUS):
+        for byte in protocol.upgrade_request("n", {}) + encode_frame(7, protocol.STATUS):
             writer.write(bytes([byte]))
             await writer.drain()
-        heard = await reader.readexactly(len(wire.UPGRADED))
-        assert heard == wire.UPGRADED
+        heard = await reader.readexactly(len(protocol.UPGRADED))
+        assert heard == protocol.UPGRADED
         header = await reader.readexactly(11)
         assert header[4:9] == b"\0\0\0\7\0"  # the call, and that it is answered
         writer.close()
@@ -287,15 +284,15 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: Remote
 @pytest.mark.parametrize(
     "said",
     [
-        encode_frame(1, wire.SEARCH, bytes(codec.REQUEST_BYTES_MAX + wire.TRACE_BYTES_MAX + 1))[:11],
-        encode_frame(1, wire.SEARCH, pack(search_request("1"))) * 2,
+        encode_frame(1, protocol.SEARCH, bytes(protocol.REQUEST_BYTES_MAX + protocol.TRACE_BYTES_MAX + 1))[:11],
+        encode_frame(1, protocol.SEARCH, pack(search_request("1"))) * 2,
     ],
     ids=["too long", "the same call twice"],
 )
 async def test_whoever_breaks_the_rules_is_cut_off(said: bytes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
-        assert await spoken_to(address, wire.upgrade_request("n", {}) + said) == wire.UPGRADED
+        assert await spoken_to(address, protocol.upgrade_request("n", {}) + said) == protocol.UPGRADED
         await until(lambda: len(node.ended) == len(node.gates))
 
 
@@ -303,13 +300,13 @@ async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: Remo
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         for kind, why in (
             (99, "unknown request kind 99"),
-            (wire.LIST, "this node's log"),
-            (wire.SEARCH, "invalid msgpack"),
+            (protocol.LIST, "this node's log"),
+            (protocol.SEARCH, "invalid msgpack"),
         ):
             host, port = address.split(":")
-            answer = await nodes.lines.ask((host, int(port)), "search", kind, b"\xc1", b"", 10.0)
-            assert answer.kind == wire.ERROR
-            assert why in wire.decode_refusal(answer.body).message
+            answer = await nodes.connections.request((host, int(port)), "search", kind, b"\xc1", b"", 10.0)
+            assert answer.kind == protocol.ERROR
+            assert why in protocol.decode_refusal(answer.body).message
 
 
 async def test_over_plain_http_one_is_told_what_to_do(indexes: list[Index]) -> None:
@@ -350,28 +347,28 @@ def saying(data: bytes) -> Script:
 
 async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Welcomes, hears the question, and is gone."""
-    writer.write(wire.UPGRADED)
+    writer.write(protocol.UPGRADED)
     await reader.readexactly(11)
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(wire.UPGRADED)
+    writer.write(protocol.UPGRADED)
     header = await reader.readexactly(11)
-    writer.write(encode_frame(int.from_bytes(header[4:8]), wire.RESULT, pack(SearchResult())))
+    writer.write(encode_frame(int.from_bytes(header[4:8]), protocol.RESULT, pack(SearchResult())))
     await reader.read()
 
 
 async def answer_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answers one question, hears the next, and is gone."""
-    writer.write(wire.UPGRADED)
+    writer.write(protocol.UPGRADED)
     header = await reader.readexactly(11)
     await reader.readexactly(int.from_bytes(header[:4]))
-    writer.write(encode_frame(int.from_bytes(header[4:8]), wire.RESULT, pack(SearchResult())))
+    writer.write(encode_frame(int.from_bytes(header[4:8]), protocol.RESULT, pack(SearchResult())))
     await reader.readexactly(11)
 
 
 async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(wire.UPGRADED)
+    writer.write(protocol.UPGRADED)
     await reader.read()
 
 
@@ -381,7 +378,7 @@ async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_mor
         await nodes.close()
     nodes = RemoteNodes()
     async with scripted(hang_up, hang_up) as address:
-        with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
+        with pytest.raises(Unavailable, match="unreachable: the connection was closed"):
             await nodes.at(address).search(search_request())
     await nodes.close()
 
@@ -394,7 +391,7 @@ async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: Re
     nodes = RemoteNodes()
     async with scripted(answer_and_hang_up, hang_up) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
-        with pytest.raises(Unavailable, match="cannot be asked: the connection was closed"):
+        with pytest.raises(Unavailable, match="unreachable: the connection was closed"):
             await nodes.at(address).search(search_request())
     await nodes.close()
 
@@ -403,7 +400,7 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: Remot
     heard: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(wire.UPGRADED)
+        writer.write(protocol.UPGRADED)
         heard.append(await reader.readexactly(11))
         await reader.readexactly(int.from_bytes(heard[0][:4]))
         heard.append(await reader.readexactly(11))
@@ -414,23 +411,23 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: Remot
         await until(lambda: len(heard) == 1)
         again.cancel()
         await until(lambda: len(heard) == 2)
-        assert heard[1][8] == wire.CANCEL
+        assert heard[1][8] == protocol.CANCEL
         with pytest.raises(asyncio.CancelledError):
             await again
 
 
 async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(nodes: RemoteNodes) -> None:
     async def answer_wrongly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(wire.UPGRADED)
+        writer.write(protocol.UPGRADED)
         for body in (pack(SearchResult()), b"\xc1"):
             header = await reader.readexactly(11)
             await reader.readexactly(int.from_bytes(header[:4]))
-            writer.write(encode_frame(int.from_bytes(header[4:8]), wire.RESULT, body))
+            writer.write(encode_frame(int.from_bytes(header[4:8]), protocol.RESULT, body))
         await reader.read()
 
     async with scripted(answer_wrongly) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
-        with pytest.raises(Unavailable, match="is not understood"):
+        with pytest.raises(Unavailable, match="unreadable response"):
             await nodes.at(address).search(search_request())
         await nodes.close()
 
@@ -438,8 +435,8 @@ async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(
 async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).node) as address:
         assert (await nodes.at(address).status()).node == "n1"
-    await until(lambda: nodes.lines.count() == 0)
-    with pytest.raises(Unavailable, match="cannot be asked"):
+    await until(lambda: nodes.connections.count() == 0)
+    with pytest.raises(Unavailable, match="unreachable"):
         await nodes.at(address).status()
     async with scripted(answer) as other:
         assert await nodes.at(other).search(search_request()) == SearchResult()
@@ -449,11 +446,11 @@ async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: R
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        (saying(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"), "no node of ours.*answered with 404"),
-        (saying(b"SSH-2.0-x\r\n\r\n"), "no node of ours"),
-        (saying(wire.UPGRADED.replace(b"frames-2", b"frames-1")), "no node of ours"),
-        (saying(bytes(wire.UPGRADE_BYTES_MAX + 1)), "cannot be asked"),
-        (saying(b""), "cannot be asked: the connection was closed"),
+        (saying(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"), "not a search node.*answered with status 404"),
+        (saying(b"SSH-2.0-x\r\n\r\n"), "not a search node"),
+        (saying(protocol.UPGRADED.replace(b"frames-2", b"frames-1")), "not a search node"),
+        (saying(bytes(protocol.UPGRADE_BYTES_MAX + 1)), "unreachable"),
+        (saying(b""), "unreachable: the connection was closed"),
     ],
 )
 async def test_whoever_does_not_welcome_us_is_no_node(script: Script, why: str, nodes: RemoteNodes) -> None:
@@ -464,7 +461,7 @@ async def test_whoever_does_not_welcome_us_is_no_node(script: Script, why: str, 
 
 
 async def test_an_answer_that_would_be_too_long_is_not_read(nodes: RemoteNodes) -> None:
-    too_long = codec.ANSWER_BYTES_MAX + wire.TRACE_BYTES_MAX + 1
+    too_long = protocol.ANSWER_BYTES_MAX + protocol.TRACE_BYTES_MAX + 1
 
     async def announce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await hang_up(reader, writer)
@@ -472,7 +469,7 @@ async def test_an_answer_that_would_be_too_long_is_not_read(nodes: RemoteNodes) 
         await reader.read()
 
     async with scripted(announce) as address:
-        with pytest.raises(Unavailable, match="what comes back is no answer"):
+        with pytest.raises(Unavailable, match="invalid response"):
             await nodes.at(address).search(search_request())
 
 
@@ -481,7 +478,7 @@ async def test_a_connection_on_which_nothing_comes_is_not_used_again(
 ) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
     async with scripted(say_nothing, answer) as address:
-        with pytest.raises(Unavailable, match=r"did not answer within 0.05 s"):
+        with pytest.raises(Unavailable, match=r"timed out after 0.05 s"):
             await nodes.at(address).search(search_request(options=Options(wall_time_s=0.05)))
         assert await nodes.at(address).search(search_request()) == SearchResult()
         await nodes.close()
@@ -522,7 +519,7 @@ async def test_of_several_late_questions_each_is_given_up_in_its_time(
 async def test_nobody_waits_for_a_connection_that_does_not_come_about(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes.lines, "_connect_s", 0.05)
+    monkeypatch.setattr(nodes.connections, "_connect_s", 0.05)
 
     async def no_welcome(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
@@ -543,9 +540,9 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # or a system's own might hold it all
     reader, writer = await asyncio.open_connection(sock=connection, limit=1 << 16)
-    writer.write(wire.upgrade_request("n", {}))
+    writer.write(protocol.upgrade_request("n", {}))
     for call in range(count):
-        writer.write(encode_frame(call, wire.FILE, pack(FileRequest("r", str(1 << 20)))))
+        writer.write(encode_frame(call, protocol.FILE, pack(FileRequest("r", str(1 << 20)))))
     await reader.readuntil(b"\r\n\r\n")
     return connection, reader, writer
 
@@ -553,25 +550,25 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
 async def test_an_asker_who_takes_nothing_is_asked_no_more_and_gets_all_of_it_later() -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         _, reader, writer = await held_up(address, 32)
-        parser, heard = Parser(codec.ANSWER_BYTES_MAX), list[Frame]()
+        parser, heard = Parser(protocol.ANSWER_BYTES_MAX), list[Frame]()
         async with asyncio.timeout(PATIENCE_S):
             while len(heard) < 32:
                 heard += parser.feed(await reader.read(1 << 16))
         writer.close()
     assert sorted(each.call for each in heard) == list(range(32))
-    assert {each.kind for each in heard} == {wire.RESULT}
+    assert {each.kind for each in heard} == {protocol.RESULT}
 
 
 async def nothing_but_waiting(writer: asyncio.StreamWriter) -> None:
     """What is told to a connection that was cut off finds nobody there."""
     while True:
-        writer.write(encode_frame(99, wire.CANCEL))
+        writer.write(encode_frame(99, protocol.CANCEL))
         await writer.drain()
         await asyncio.sleep(0)
 
 
 async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "STALL_S", 0.05)
+    monkeypatch.setattr(frame_server, "STALL_S", 0.05)
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         _, _, writer = await held_up(address, 32)
         with pytest.raises(ConnectionResetError):
@@ -582,7 +579,7 @@ async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: p
 async def test_a_question_waits_while_the_node_takes_none(nodes: RemoteNodes, indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
         await nodes.at(address).search(search_request())
-        [line] = nodes.lines._open.values()
+        [line] = nodes.connections._open.values()
         line.pause_writing()
         call = asyncio.ensure_future(nodes.at(address).search(search_request()))
         for _ in range(20):
@@ -605,7 +602,7 @@ async def test_a_server_that_ends_answers_what_it_was_asked(nodes: RemoteNodes) 
             connection.shutdown()
         node.gates["1"].set()
         assert (await call).stats.files == 1
-        await until(lambda: not connections and nodes.lines.count() == 0)
+        await until(lambda: not connections and nodes.connections.count() == 0)
 
 
 # -- traces ---------------------------------------------------------------------------------------------------------
@@ -632,7 +629,7 @@ class Tracing:
 async def test_a_trace_goes_on_in_the_node() -> None:
     there = Tracing({})
     async with open_door(Told(), tracer=there) as address:  # type: ignore[arg-type]
-        for headers in ({"traceparent": "00-ab-cd-01"}, {}, {"tracestate": "x" * wire.TRACE_BYTES_MAX}):
+        for headers in ({"traceparent": "00-ab-cd-01"}, {}, {"tracestate": "x" * protocol.TRACE_BYTES_MAX}):
             nodes = RemoteNodes(tracer=Tracing(headers))
             assert (await nodes.at(address).status()).node == "n1"
             await nodes.close()
@@ -647,15 +644,15 @@ async def test_whoever_asks_while_a_connection_is_made_waits_for_the_same_one(in
     async with open_door(Counter(*indexes).node) as address:
         answers = await asyncio.gather(*(nodes.at(address).search(search_request()) for _ in range(30)))
         assert all(answer.files for answer in answers)
-        assert nodes.lines.count() == 1
+        assert nodes.connections.count() == 1
         await nodes.at(address).status()  # which has a lane of its own
-        assert nodes.lines.count() == 2
+        assert nodes.connections.count() == 2
         await nodes.close()
-        await until(lambda: nodes.lines.count() == 0)
+        await until(lambda: nodes.connections.count() == 0)
 
 
 def test_the_kernel_finds_out_when_the_other_machine_is_gone() -> None:
     with socket.socket() as connection:
-        lines._keep_alive(connection)
+        frame_client._enable_keepalive(connection)
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
-        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == lines.PEER_GONE_S * 1000
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == frame_client.PEER_GONE_S * 1000

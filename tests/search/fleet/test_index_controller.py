@@ -39,7 +39,7 @@ from argosy.search.fleet.events import (
 )
 from argosy.search.fleet.held_repo import Stage
 from argosy.search.fleet.model import Phase
-from argosy.search.fleet.service import phase_of, status_of
+from argosy.search.fleet.search_node import phase_of, status_of
 from tests.search.fleet.controller_bench import BUDGET_BYTES, MIB, Bench, heads, of_kind, only, spec, stats
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from argosy.search.backends.memory import one_branch, several_branches
-from argosy.search.fleet import index_counts
-from argosy.search.fleet.index_counts import Counts, IndexCounts, count_index
+from argosy.search.fleet import repo_contents
 from argosy.search.fleet.model import Phase, RepoStatus
+from argosy.search.fleet.repo_contents import Counts, IndexCounts, count_index
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.index.sections import memory_bytes
@@ -48,7 +48,7 @@ def test_the_dead_do_not_count() -> None:
 
 
 def test_lines_are_counted_across_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_counts, "SLICE_BYTES", 3)
+    monkeypatch.setattr(repo_contents, "SLICE_BYTES", 3)
     assert count_index(build(one_branch("r", FILES), Policy())).lines == 7
 
 
@@ -65,7 +65,7 @@ def test_a_version_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         counted.append(index)
         return count_index(index)
 
-    monkeypatch.setattr(index_counts, "count_index", counting)
+    monkeypatch.setattr(repo_contents, "count_index", counting)
     listings = IndexCounts()
     first = build(one_branch("r", FILES), Policy())
     second = build(one_branch("r", {"a.py": b"1\n"}), Policy(), previous=first)
@@ -76,7 +76,7 @@ def test_a_version_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_numbers_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_counts, "CACHED_MAX", 2)
+    monkeypatch.setattr(repo_contents, "CACHED_MAX", 2)
     listings = IndexCounts()
     for name in "abcde":
         assert listings.listing(build(one_branch(name, FILES), Policy()), None).documents == 5

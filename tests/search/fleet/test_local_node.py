@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from argosy.base.errors import Invalid, NotFound, NotOwner, Unavailable
-from argosy.search.fleet.codec import WALL_TIME_S_MAX
 from argosy.search.fleet.local_node import SEARCH_S_MIN
 from argosy.search.fleet.model import FileRequest, FolderRequest, Phase, RepoStatus
-from argosy.search.fleet.service import QUIESCE_S
+from argosy.search.fleet.protocol import WALL_TIME_S_MAX
+from argosy.search.fleet.search_node import QUIESCE_S
 from argosy.search.index.index import Index
 from argosy.search.index.sections import verify
 from argosy.search.index.wire import dump, load

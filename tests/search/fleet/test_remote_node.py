@@ -22,9 +22,9 @@ from argosy.base.errors import (
     Unauthorized,
     Unavailable,
 )
-from argosy.search.fleet import codec, remote_node
-from argosy.search.fleet.codec import pack
+from argosy.search.fleet import protocol, remote_node
 from argosy.search.fleet.model import FileRequest, SearchRequest
+from argosy.search.fleet.protocol import pack
 from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.index import Index
 from argosy.search.model import MissingReason, Options, SearchResult
@@ -83,7 +83,7 @@ async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: 
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(Fenced("replaced"), "replaced"), (Unauthorized("who"), "another fleet token")], ids=repr
+    ("error", "told"), [(Fenced("replaced"), "replaced"), (Unauthorized("who"), "rejected the fleet token")], ids=repr
 )
 async def test_what_the_asker_cannot_mend_is_unavailable(error: ArgosyError, told: str, nodes: RemoteNodes) -> None:
     async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
@@ -107,9 +107,9 @@ async def test_nobody_at_the_address_is_unavailable(nodes: RemoteNodes) -> None:
         taken.bind((HOST, 0))  # and not listening
         address = f"{HOST}:{taken.getsockname()[1]}"
         for way in (address, f"http://{address}"):
-            with pytest.raises(Unavailable, match=f"the node at {way} cannot be asked"):
+            with pytest.raises(Unavailable, match=f"node {way} unreachable"):
                 await nodes.at(way).status()
-        with pytest.raises(Unavailable, match="cannot be asked"):
+        with pytest.raises(Unavailable, match="unreachable"):
             await anext(nodes.at(address).index("r"))
 
 
@@ -152,21 +152,21 @@ async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_mor
     async with speaking(b"", told(pack(SearchResult()))) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
     async with speaking(b"", b"") as address:
-        with pytest.raises(Unavailable, match="cannot be asked"):
+        with pytest.raises(Unavailable, match="unreachable"):
             await nodes.at(address).search(search_request())
 
 
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        (told(b"gibberish"), "is not understood, is its version ours"),
-        (told(pack({"node": 7})), "is not understood"),
-        (told(b"", length=50), "cannot be asked"),
-        (told(b"nginx says no", "502 Bad Gateway"), "answered 502: b'nginx says no'"),
-        (told(b'{"error": 3}', "500 Oops"), "answered 500"),
-        (told(b"", "302 Found"), "answered 302"),
-        (b"HTTP/1.1 two hundred\r\n\r\n", "cannot be asked"),
-        (told(bytes(70_000), "404 Not Found"), "more than 65536 bytes"),
+        (told(b"gibberish"), "unreadable response .* run the same version"),
+        (told(pack({"node": 7})), "unreadable response"),
+        (told(b"", length=50), "unreachable"),
+        (told(b"nginx says no", "502 Bad Gateway"), "returned status 502: b'nginx says no'"),
+        (told(b'{"error": 3}', "500 Oops"), "returned status 500"),
+        (told(b"", "302 Found"), "returned status 302"),
+        (b"HTTP/1.1 two hundred\r\n\r\n", "unreachable"),
+        (told(bytes(70_000), "404 Not Found"), "limit 65536 bytes"),
     ],
 )
 async def test_an_answer_that_is_none_is_unavailable(script: bytes, why: str, nodes: RemoteNodes) -> None:
@@ -178,9 +178,9 @@ async def test_an_answer_that_is_none_is_unavailable(script: bytes, why: str, no
 async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(codec, "ANSWER_BYTES_MAX", 1000)
+    monkeypatch.setattr(protocol, "ANSWER_BYTES_MAX", 1000)
     async with speaking(told(bytes(1001), length=1 << 40)) as address:
-        with pytest.raises(Unavailable, match="more than 1000 bytes"):
+        with pytest.raises(Unavailable, match="limit 1000 bytes"):
             await nodes.at(address).status()
 
 
@@ -193,7 +193,7 @@ async def test_a_node_that_says_nothing_is_given_up(nodes: RemoteNodes, monkeypa
     ]
     for question in questions:
         async with speaking(None) as address:
-            with pytest.raises(Unavailable, match=r"did not answer within 0.0[56] s"):
+            with pytest.raises(Unavailable, match=r"timed out after 0.0[56] s"):
                 await question(address)
 
 
@@ -203,14 +203,14 @@ async def test_a_stream_that_breaks_off_is_told(nodes: RemoteNodes) -> None:
     async with speaking(cut) as address:
         stream = nodes.at(address).index("r")
         assert await anext(stream) == b"hello"
-        with pytest.raises(Unavailable, match="cannot be asked"):
+        with pytest.raises(Unavailable, match="unreachable"):
             await anext(stream)
 
 
 async def test_a_stream_that_brings_nothing_is_given_up(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_node, "_STREAM", remote_node.aiohttp.ClientTimeout(total=None, sock_read=0.05))
     async with speaking(None) as address:
-        with pytest.raises(Unavailable, match="sent nothing for 30 s"):
+        with pytest.raises(Unavailable, match="no data for 30 s"):
             await anext(nodes.at(address).index("r"))
 
 
@@ -236,7 +236,7 @@ async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
         await nodes.at(address).status()
         await nodes.close()
-        with pytest.raises(Unavailable, match="closing"):
+        with pytest.raises(Unavailable, match="shutting down"):
             await nodes.at(address).status()
     await nodes.close()
 
@@ -270,5 +270,5 @@ async def test_a_question_that_is_called_off_closes_its_connection(nodes: Remote
 
 
 def test_a_fleet_token_is_one_line() -> None:
-    with pytest.raises(Invalid, match="one line"):
+    with pytest.raises(Invalid, match="control characters"):
         RemoteNodes(fleet_token="a\r\nx-evil: 1")

@@ -18,7 +18,7 @@ from argosy.search.backends.remote import RemoteFetcher
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.remote_node import RemoteNodes
-from argosy.search.fleet.service import SearchNode, quiesce
+from argosy.search.fleet.search_node import SearchNode, quiesce
 from argosy.search.index_set import IndexSet
 from argosy.search.ports import Advertiser
 from argosy.search.settings import FetchSettings, SearchSettings

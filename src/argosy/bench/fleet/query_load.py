@@ -15,8 +15,8 @@ from itertools import cycle, islice
 import msgspec
 
 from argosy.bench.fleet.http_load import Address, Connections, request
-from argosy.search.fleet.codec import CONTENT_TYPE, SEARCH_PATH, pack, unpack
 from argosy.search.fleet.model import SearchRequest
+from argosy.search.fleet.protocol import CONTENT_TYPE, SEARCH_PATH, pack, unpack
 from argosy.search.model import Options, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.codec import encode_query

@@ -1,12 +1,18 @@
-"""Validation of repository addresses, before any program sees them.
+"""Repository addresses: validation before any program sees them, and the names that follow from them.
 
 git accepts unsafe addresses: options (`-u…`), commands (`ext::sh -c …`) and remote helpers of any name (`x::y`). Only
 forms known to be harmless pass. A password is removed from the address, so that it is never stored, listed or logged;
 `note` says where to configure it.
+
+A repository's name follows from its address (decision 0021): host and path, or the base name of a local folder. Where
+two folders share a base name, all of them are qualified by their parents, as git hosts do with owners: `a/tool` and
+`b/tool`.
 """
 
 import posixpath
 import re
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -190,3 +196,50 @@ def _format(text: str) -> str:
 
 def _invalid(text: str, why: str, remedy: str = "use the form https://github.com/owner/name") -> Invalid:
     return Invalid(f"invalid address {_format(text)}: {why}; {remedy}")
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+def unique_names(addresses: Sequence[Address], taken: Collection[str] = ()) -> list[str]:
+    """A name for each address, in the same order; none is used twice and none is in `taken`.
+
+    The result depends only on the addresses and on `taken`, not on the order given: two processes that serve the same
+    folders choose the same names.
+    """
+    candidates = [_name_candidates(address) for address in addresses]
+    levels = [0] * len(addresses)
+    while True:
+        names = [options[level] for options, level in zip(candidates, levels, strict=True)]
+        counts = Counter(names)
+        short = [
+            index
+            for index, name in enumerate(names)
+            if (counts[name] > 1 or name in taken) and levels[index] + 1 < len(candidates[index])
+        ]
+        if not short:  # each pass lengthens a name, so the number of passes is bounded
+            return _number_duplicates(addresses, names, taken)
+        for index in short:
+            levels[index] += 1
+
+
+def _name_candidates(address: Address) -> list[str]:
+    """The names an address can have, the shortest first."""
+    if not address.is_local:
+        return [address.name]
+    parents = [part for part in address.path.removesuffix("/.git").split("/")[:-1] if part]
+    return ["/".join([*parents[len(parents) - depth :], address.name]) for depth in range(len(parents) + 1)]
+
+
+def _number_duplicates(addresses: Sequence[Address], names: list[str], taken: Collection[str]) -> list[str]:
+    """Where even whole paths are alike (`tool` and `tool.git`), all but the first get a number."""
+    used = {*taken}
+    found = list(names)
+    for index in sorted(range(len(names)), key=lambda index: addresses[index].url):
+        name, number = names[index], 1
+        while name in used or (number > 1 and name in names):
+            number += 1
+            name = f"{names[index]}-{number}"
+        used.add(name)
+        found[index] = name
+    return found

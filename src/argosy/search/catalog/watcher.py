@@ -1,7 +1,10 @@
 """A local copy of the catalog, kept current by the registry's watch.
 
 Each node and each gateway has one. A repository removed from the catalog disappears from results at once, and no search
-waits for the registry. Changes carry their row, so following them costs no reads.
+waits for the registry (decision 0018). Changes carry their row, so following them costs no reads.
+
+The conversions from a catalog row to the spec that nodes work by, and from a spec to the unit that ownership assigns,
+are here and nowhere else.
 """
 
 import asyncio
@@ -16,7 +19,6 @@ from argosy.registry import catalog
 from argosy.registry.ports import Change, RegistryStore
 from argosy.registry.rows import RepositoryRow
 from argosy.registry.tables import REPOSITORIES
-from argosy.search.catalog.specs import spec_from_row, unit_from_spec
 from argosy.search.fleet.model import RepoSpec
 
 WATCH_BACKOFF = Backoff(first_s=0.1, ceiling_s=5.0)
@@ -101,3 +103,38 @@ class CatalogWatcher:
         self.version += 1
         for observer in self.observers:
             observer()
+
+
+# -- row to spec to unit -----------------------------------------------------------------------------------------------
+
+
+def spec_from_row(row: RepositoryRow) -> RepoSpec:
+    return RepoSpec(
+        name=row.repo_id,
+        url=row.url,
+        branches=row.branches,
+        is_pinned=row.is_pinned,
+        footprint_bytes=row.footprint_bytes,
+        replicas=row.replicas,
+        max_bids=row.max_bids,
+        reindex_requested_at=row.reindex_requested_at,
+        pushed_at=row.pushed_at,
+        last_commit=row.last_commit,
+        last_indexed_at=row.last_indexed_at,
+        failures=row.failures,
+        last_error=row.last_error,
+        last_failed_at=row.last_failed_at,
+    )
+
+
+def unit_from_spec(spec: RepoSpec) -> UnitSpec:
+    return UnitSpec(spec.name, footprint_of(spec), spec.max_bids, spec.replicas)
+
+
+def footprint_of(spec: RepoSpec) -> int | None:
+    """The memory of the last index; None, which any node may bid for, while a reindex is requested.
+
+    A repository that fits on no node would otherwise stay unowned for ever, even after it has shrunk.
+    """
+    is_requested = (spec.reindex_requested_at or 0) > (spec.last_indexed_at or 0)
+    return None if is_requested else spec.footprint_bytes

@@ -84,7 +84,15 @@ class BuildExecutor:
                 await chunks.aclose()  # closes the connection behind it
 
     def measure(self, index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
-        return measure_index(index, fetch_time_ms=fetch_time_ms, index_time_ms=index_time_ms)
+        """Size and contents of an index. Deleted documents take memory but are not counted as documents."""
+        return IndexStats(
+            memory_bytes=memory_bytes(index),
+            branches=index.repository.branches,
+            documents=sum(int(np.count_nonzero(part.branches)) for part in index.parts),
+            content_bytes=sum(map(_live_bytes, index.parts)),
+            fetch_time_ms=fetch_time_ms,
+            index_time_ms=index_time_ms,
+        )
 
     async def verify(self, index: Index) -> list[Damage]:
         return await self.run(lambda: verify(index))
@@ -147,18 +155,6 @@ async def _next_chunk(chunks: AsyncIterator[bytes]) -> bytes | None:
             return await anext(chunks, None)
     except TimeoutError:
         raise Unavailable(f"receiving the index timed out: the sender was silent for {STALL_S:g} s") from None
-
-
-def measure_index(index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
-    """Size and contents of an index. Deleted documents take memory but are not counted as documents."""
-    return IndexStats(
-        memory_bytes=memory_bytes(index),
-        branches=index.repository.branches,
-        documents=sum(int(np.count_nonzero(part.branches)) for part in index.parts),
-        content_bytes=sum(map(_live_bytes, index.parts)),
-        fetch_time_ms=fetch_time_ms,
-        index_time_ms=index_time_ms,
-    )
 
 
 def _live_bytes(part: Part) -> int:

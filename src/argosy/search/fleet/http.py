@@ -18,12 +18,11 @@ from starlette.types import Receive, Scope, Send
 
 from argosy.base.errors import Invalid, Unauthorized, Unavailable
 from argosy.base.tracing import NO_TRACER, Tracer
-from argosy.search.fleet import codec
-from argosy.search.fleet.codec import pack, pack_answer, unpack
-from argosy.search.fleet.frames import wire
-from argosy.search.fleet.frames.service import FramesRoute
+from argosy.search.fleet import protocol
+from argosy.search.fleet.frame_server import FramesRoute
 from argosy.search.fleet.model import FileRequest, FolderRequest, SearchRequest
 from argosy.search.fleet.ports import Node
+from argosy.search.fleet.protocol import pack, pack_answer, unpack
 
 REQUESTS_MAX = 1_000  # concurrent; gateways admit far fewer
 STREAMS_MAX = 64  # concurrent index streams: a draining node hands off all its units at once
@@ -54,17 +53,23 @@ def node_routes(node: Node, *, fleet_token: str | None = None, tracer: Tracer = 
 
     requests, streams = _RequestGate(fleet_token, REQUESTS_MAX), _RequestGate(fleet_token, STREAMS_MAX)
     posted = {
-        codec.SEARCH_PATH: search,
-        codec.LIST_PATH: listing,
-        codec.FILE_PATH: file,
-        codec.FOLDER_PATH: folder,
+        protocol.SEARCH_PATH: search,
+        protocol.LIST_PATH: listing,
+        protocol.FILE_PATH: file,
+        protocol.FOLDER_PATH: folder,
     }
-    in_frames = {wire.SEARCH: search, wire.LIST: listing, wire.FILE: file, wire.FOLDER: folder, wire.STATUS: status}
+    in_frames = {
+        protocol.SEARCH: search,
+        protocol.LIST: listing,
+        protocol.FILE: file,
+        protocol.FOLDER: folder,
+        protocol.STATUS: status,
+    }
     return [
         FramesRoute(in_frames, requests, tracer),
         *(Route(path, _RequestRoute(requests, handler), methods=["POST"]) for path, handler in posted.items()),
-        Route(codec.STATUS_PATH, _RequestRoute(requests, status), methods=["GET"]),
-        Route(codec.INDEX_PATH + "{name:path}", _IndexStream(streams, node), methods=["GET"]),
+        Route(protocol.STATUS_PATH, _RequestRoute(requests, status), methods=["GET"]),
+        Route(protocol.INDEX_PATH + "{name:path}", _IndexStream(streams, node), methods=["GET"]),
     ]
 
 
@@ -142,14 +147,14 @@ class _IndexStream:
         return True
 
 
-_TYPE = (b"content-type", codec.CONTENT_TYPE.encode())
+_TYPE = (b"content-type", protocol.CONTENT_TYPE.encode())
 _STREAM_TYPE = (b"content-type", b"application/octet-stream")
 
 
 def _name(scope: Scope) -> str:
     """The repository's name. `scope["path"]` has lost what is no UTF-8."""
     raw: bytes = scope["raw_path"]
-    return unquote(raw.decode("ascii").partition(codec.INDEX_PATH)[2], errors="surrogateescape")
+    return unquote(raw.decode("ascii").partition(protocol.INDEX_PATH)[2], errors="surrogateescape")
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:
@@ -170,8 +175,8 @@ async def _body(scope: Scope, receive: Receive) -> bytes | None:
 
 
 def _check_size(size: int) -> None:
-    if size > codec.REQUEST_BYTES_MAX:
-        raise Invalid(f"request too large: {size} bytes, limit {codec.REQUEST_BYTES_MAX}")
+    if size > protocol.REQUEST_BYTES_MAX:
+        raise Invalid(f"request too large: {size} bytes, limit {protocol.REQUEST_BYTES_MAX}")
 
 
 async def _run_while_connected(work: Coroutine[Any, Any, _T], receive: Receive) -> _T | None:

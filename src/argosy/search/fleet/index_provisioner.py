@@ -6,7 +6,7 @@ kept under the number of its job until it is taken.
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -55,7 +55,7 @@ class IndexProvisioner:
         self,
         fetcher: Fetcher,
         nodes: Nodes | None,
-        shelf: IndexSet,
+        index_set: IndexSet,
         executor: BuildExecutor,
         snapshots: Snapshots | None,
         *,
@@ -66,7 +66,7 @@ class IndexProvisioner:
     ) -> None:
         self._fetcher = fetcher
         self._nodes = nodes
-        self._shelf = shelf
+        self._index_set = index_set
         self._executor = executor
         self._snapshots = snapshots
         self._post = post
@@ -158,11 +158,16 @@ class IndexProvisioner:
             self._post(SourceFetched(number))
             is_incremental = await running.permit
             running.step, began = "index", self._clock.now()
-            previous = self._loaded_index(spec.name) if is_incremental else None
-
+            previous = None
+            if is_incremental:
+                with suppress(NotFound):  # unloaded meanwhile: the build reuses nothing
+                    previous = self._index_set.get(spec.name)
             on_progress(0.0)
             with self._tracer.span("index", repository=spec.name, is_incremental=previous is not None):
-                index = _with_name(await self._executor.build(source, previous, on_progress), spec.name)
+                index = await self._executor.build(source, previous, on_progress)
+        if index.repository.name != spec.name:
+            # A source may name a repository after its directory; the fleet uses the name in the catalog.
+            index = replace(index, repository=msgspec.structs.replace(index.repository, name=spec.name))
         stats = self._executor.measure(index, fetch_time_ms=fetch_time_ms, index_time_ms=self._since_ms(began))
         return "built" if previous is None else "incremental", index, stats
 
@@ -171,7 +176,10 @@ class IndexProvisioner:
         if self._nodes is None:
             raise Invalid("this node does not receive indexes from other nodes")
         with self._tracer.span("receive", repository=spec.name, sender=address):
-            return _check_name(await self._executor.receive(self._nodes.at(address).index(spec.name)), spec.name)
+            index = await self._executor.receive(self._nodes.at(address).index(spec.name))
+        if index.repository.name != spec.name:
+            raise Invalid(f"requested the index of {spec.name!r}, received that of {index.repository.name!r}")
+        return index
 
     async def _restore_snapshot(self, spec: RepoSpec, running: _RunningJob) -> Index:
         running.step = "restore"
@@ -185,12 +193,6 @@ class IndexProvisioner:
         if found is None:
             raise NotFound(f"no snapshot of {spec.name!r} at its current commits")
         return found
-
-    def _loaded_index(self, name: str) -> Index | None:
-        try:
-            return self._shelf.get(name)
-        except NotFound:
-            return None
 
     def _record_failure(self, spec: RepoSpec, step: str, why: Exception) -> str:
         reason = reason_of(why)
@@ -206,16 +208,3 @@ def reason_of(why: Exception) -> str:
     """One line for status pages, redacted and bounded; an unexpected exception is shown with its type."""
     text = str(why) if isinstance(why, ArgosyError) else f"{type(why).__name__}: {why}"
     return redact(text)[:REASON_CHARS_MAX]
-
-
-def _with_name(index: Index, name: str) -> Index:
-    """A source may name a repository after its directory; the fleet uses the name in the catalog."""
-    if index.repository.name == name:
-        return index
-    return replace(index, repository=msgspec.structs.replace(index.repository, name=name))
-
-
-def _check_name(index: Index, name: str) -> Index:
-    if index.repository.name != name:
-        raise Invalid(f"requested the index of {name!r}, received that of {index.repository.name!r}")
-    return index

@@ -66,10 +66,8 @@ class IndexQueue:
 
     def advance(self) -> Iterator[Effect]:
         """Starts as many jobs as there are slots. Builds first: each frees a fetch slot."""
-        while (repo := self._next_build()) is not None:
-            yield _build_effect(repo)
-        while (repo := self._next_fetch()) is not None:
-            yield _start_effect(repo)
+        yield from self._start_builds()
+        yield from self._start_fetches()
 
     @property
     def waiting(self) -> int:
@@ -90,20 +88,33 @@ class IndexQueue:
         """Memory that refreshed indexes may take beside the old ones, if they share little."""
         return sum(repo.memory_bytes for repo in self._under_way.values())
 
-    def _next_fetch(self) -> HeldRepo | None:
-        if not self._waiting or self.fetches >= self._fetches_max:
-            return None
-        number = min(self._waiting, key=lambda number: _order(self._waiting[number]))
-        repo = self._under_way[number] = self._waiting.pop(number)
-        return repo
-
-    def _next_build(self) -> HeldRepo | None:
+    def _start_builds(self) -> Iterator[Effect]:
         fetched = [each for each in self._under_way.values() if _job_of(each).stage is Stage.FETCHED]
-        if not fetched or self.builds >= self._builds_max:
-            return None
-        repo = min(fetched, key=_order)
-        _job_of(repo).stage = Stage.BUILDING
-        return repo
+        fetched.sort(key=_order)
+        for repo in fetched[: max(0, self._builds_max - self.builds)]:
+            job, loaded = _job_of(repo), repo.loaded
+            job.stage = Stage.BUILDING
+            # An index of another URL shares nothing worth reusing, and a requested reindex must not reuse anything.
+            is_incremental = loaded is not None and loaded.spec.url == job.spec.url and not job.is_full_rebuild
+            yield Build(job.number, is_incremental)
+
+    def _start_fetches(self) -> Iterator[Effect]:
+        """Each by the fastest way that is left: local disk, another node, the origin."""
+        while self._waiting and self.fetches < self._fetches_max:
+            number = min(self._waiting, key=lambda number: _order(self._waiting[number]))
+            repo = self._under_way[number] = self._waiting.pop(number)
+            job = _job_of(repo)
+            if job.can_restore:
+                job.stage = Stage.RESTORING
+                yield Restore(number, job.spec)
+            elif job.sibling is not None:
+                job.stage = Stage.RECEIVING
+                yield Receive(number, job.spec, job.sibling)
+            else:
+                job.stage = Stage.FETCHING
+                # The fetch reads the origin as of now, so it covers a pending push and a pending reindex request.
+                job.is_full_rebuild, repo.is_full_rebuild, repo.has_pending_push = repo.is_full_rebuild, False, False
+                yield Fetch(number, job.spec)
 
     def _count(self, matches: Callable[[Stage], bool]) -> int:
         stages = [_job_of(repo).stage for repo in self._under_way.values()]
@@ -113,27 +124,6 @@ class IndexQueue:
 def _job_of(repo: HeldRepo) -> IndexJob:
     assert repo.job is not None, f"{repo.name!r} is queued without an index job"
     return repo.job
-
-
-def _build_effect(repo: HeldRepo) -> Effect:
-    job, loaded = _job_of(repo), repo.loaded
-    is_incremental = loaded is not None and loaded.spec.url == job.spec.url and not job.is_full_rebuild
-    return Build(job.number, is_incremental)
-
-
-def _start_effect(repo: HeldRepo) -> Effect:
-    """Uses the fastest way that is left: local disk, another node, the origin."""
-    job = _job_of(repo)
-    if job.can_restore:
-        job.stage = Stage.RESTORING
-        return Restore(job.number, job.spec)
-    if job.sibling is not None:
-        job.stage = Stage.RECEIVING
-        return Receive(job.number, job.spec, job.sibling)
-    job.stage = Stage.FETCHING
-    # The fetch reads the origin as of now, so it covers both a pending push and a pending reindex request.
-    job.is_full_rebuild, repo.is_full_rebuild, repo.has_pending_push = repo.is_full_rebuild, False, False
-    return Fetch(job.number, job.spec)
 
 
 def _order(repo: HeldRepo) -> tuple[int, int, float, int]:

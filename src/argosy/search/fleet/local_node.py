@@ -14,10 +14,9 @@ from msgspec.structs import replace
 
 from argosy import __version__
 from argosy.base.clock import Clock
+from argosy.base.errors import NotFound, NotOwner, Unavailable
 from argosy.base.tracing import NO_TRACER, Tracer
-from argosy.search.fleet import file_browser
-from argosy.search.fleet.codec import wall_time_s
-from argosy.search.fleet.index_counts import IndexCounts
+from argosy.search.fleet import repo_contents
 from argosy.search.fleet.model import (
     FileRequest,
     FileText,
@@ -25,15 +24,114 @@ from argosy.search.fleet.model import (
     FolderRequest,
     ListResult,
     NodeStatus,
+    Phase,
+    RepoStatus,
     SearchRequest,
 )
-from argosy.search.fleet.serving_set import IndexLookup, ServingSet, StatusSource
+from argosy.search.fleet.protocol import wall_time_s
+from argosy.search.fleet.repo_contents import IndexCounts
 from argosy.search.index.index import Index
 from argosy.search.index.wire import dump
-from argosy.search.model import Missing, Options, Repository, SearchResult
+from argosy.search.model import Missing, MissingReason, Options, Repository, SearchResult
 from argosy.search.query.codec import decode_query
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
+
+_WITH_PROGRESS = (Phase.FETCHING, Phase.RECEIVING, Phase.INDEXING)
+
+
+class IndexLookup(Protocol):
+    """Loaded indexes by name; NotFound if there is none."""
+
+    def get(self, name: str) -> Index: ...
+
+
+class StatusSource(Protocol):
+    """The state of every held repository."""
+
+    def statuses(self) -> tuple[RepoStatus, ...]: ...
+
+
+class ServingSet:
+    """The serving set of one node. No method awaits, so a result is valid until the caller's next await."""
+
+    def __init__(
+        self,
+        indexes: IndexLookup,
+        status_source: StatusSource,
+        *,
+        node_id: str,
+        may_answer: Callable[[str], bool],
+        holder_of: Callable[[str], str | None],  # the address to try instead
+    ) -> None:
+        self._indexes = indexes
+        self._status_source = status_source
+        self._node_id = node_id
+        self._may_answer = may_answer
+        self._holder_of = holder_of
+
+    def split(self, names: Iterable[str]) -> tuple[dict[str, Index], list[Missing]]:
+        """The indexes of the repositories that can be served, and the reasons for the others."""
+        held: dict[str, Index] = {}
+        absent: dict[str, None] = {}
+        for name in names:
+            index = self._find(name) if self._may_answer(name) else None
+            if index is None:
+                absent[name] = None
+            else:
+                held[name] = index
+        return held, self._missing(list(absent)) if absent else []
+
+    def drop_lost(self, held: dict[str, Index]) -> list[Missing]:
+        """Removes from `held` what can no longer be served, and returns the reasons."""
+        lost = [name for name in held if not self._may_answer(name) or self._find(name) is None]
+        if not lost:
+            return []
+        for name in lost:
+            del held[name]
+        return self._missing(lost)
+
+    def index(self, name: str) -> Index:
+        """NotOwner if this node may not answer for the repository, Unavailable if its index is not loaded yet."""
+        self.check(name)
+        index = self._find(name)
+        if index is None:
+            missing = self._reason(name, self.statuses().get(name))
+            raise Unavailable(f"{name!r}: index not ready ({missing.why.value}: {missing.detail}); retry")
+        return index
+
+    def check(self, name: str) -> None:
+        if not self._may_answer(name):
+            hint = self._holder_of(name)
+            raise NotOwner(f"node {self._node_id} does not hold {name!r}; retry at its holder", hint=hint)
+
+    def statuses(self) -> dict[str, RepoStatus]:
+        return {each.name: each for each in self._status_source.statuses()}
+
+    def _missing(self, names: list[str]) -> list[Missing]:
+        statuses = self.statuses() if names else {}
+        return [self._reason(name, statuses.get(name)) for name in names]
+
+    def _reason(self, name: str, status: RepoStatus | None) -> Missing:
+        if not self._may_answer(name):
+            return Missing(name, MissingReason.UNOWNED, f"node {self._node_id} does not hold it")
+        if status is not None and status.phase is Phase.FAILED:
+            return Missing(name, MissingReason.FAILED, status.reason)
+        return Missing(name, MissingReason.WARMING, _progress_text(status))
+
+    def _find(self, name: str) -> Index | None:
+        try:
+            return self._indexes.get(name)
+        except NotFound:
+            return None
+
+
+def _progress_text(status: RepoStatus | None) -> str:
+    if status is None:
+        return Phase.WAITING.value
+    phase = status.phase
+    return f"{phase.value}, {status.progress:.0%}" if phase in _WITH_PROGRESS else phase.value
+
 
 SEARCH_S_MIN = 0.001  # for a repeated search whose time is up: zero would mean no limit
 
@@ -148,10 +246,10 @@ class LocalNode:
     # -- requests about one repository ------------------------------------------------------------------------------
 
     async def file(self, request: FileRequest) -> FileText:
-        return await self._browse(request.repository, lambda index: file_browser.file_text(index, request))
+        return await self._browse(request.repository, lambda index: repo_contents.file_text(index, request))
 
     async def folder(self, request: FolderRequest) -> FolderListing:
-        return await self._browse(request.repository, lambda index: file_browser.folder(index, request))
+        return await self._browse(request.repository, lambda index: repo_contents.folder(index, request))
 
     async def _browse(self, name: str, read: Callable[[Index], _T]) -> _T:
         index = self._serving.index(name)

@@ -78,7 +78,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
 
 
 class SearchRequest(msgspec.Struct, frozen=True):
-    """A query over some repositories. `query` is its tree as search/query/codec.py encodes it, with a version: bytes,
+    """A query over some repositories. `query` is its encoded tree with a version (search/query/codec.py): bytes,
     because a gateway encodes a query once and sends it to many nodes."""
 
     query: bytes

@@ -4,9 +4,9 @@ import pytest
 
 from argosy.base.errors import NotFound
 from argosy.search.backends.memory import one_branch, several_branches
-from argosy.search.fleet import file_browser
-from argosy.search.fleet.file_browser import file_text, folder
+from argosy.search.fleet import repo_contents
 from argosy.search.fleet.model import FileRequest, FolderRequest, OutlineEntry
+from argosy.search.fleet.repo_contents import file_text, folder
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.skip_policy import Policy
@@ -59,7 +59,7 @@ def test_a_long_outline_is_cut_and_its_parents_stay_within_it(monkeypatch: pytes
     whole = file_text(index, FileRequest("r", "a.go")).outline
     sail = next(each for each in whole if each.name == "Sail")
     assert whole[sail.parent].name == "Ship"
-    monkeypatch.setattr(file_browser, "OUTLINE_ENTRIES_MAX", sail.parent)
+    monkeypatch.setattr(repo_contents, "OUTLINE_ENTRIES_MAX", sail.parent)
     cut = file_text(index, FileRequest("r", "a.go")).outline
     assert [each.name for each in cut] == [each.name for each in whole[: sail.parent]]
     assert next(each for each in cut if each.name == "Sail").parent == -1
@@ -106,6 +106,6 @@ def test_an_empty_repository_has_an_empty_top() -> None:
 def test_a_long_folder_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     index = build(one_branch("r", {f"{i}": b"x%d" % i for i in range(5)}), Policy())
     assert not folder(index, FolderRequest("r")).is_cut
-    monkeypatch.setattr(file_browser, "FOLDER_NAMES_MAX", 4)
+    monkeypatch.setattr(repo_contents, "FOLDER_NAMES_MAX", 4)
     cut = folder(index, FolderRequest("r"))
     assert (cut.names, cut.is_cut) == (("0", "1", "2", "3"), True)

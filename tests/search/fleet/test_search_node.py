@@ -12,7 +12,7 @@ from argosy.ownership.model import LeaseState, Unit
 from argosy.registry import catalog
 from argosy.search.fleet import telemetry
 from argosy.search.fleet.model import Phase
-from argosy.search.fleet.service import SearchNode
+from argosy.search.fleet.search_node import SearchNode
 from argosy.search.index.wire import dump
 from argosy.search.index_set import IndexSet
 from argosy.search.settings import SearchSettings

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.search.fleet.codec import WALL_TIME_S_MAX, pack, pack_answer, unpack, wall_time_s
 from argosy.search.fleet.model import FileText, FolderListing, SearchRequest
+from argosy.search.fleet.protocol import WALL_TIME_S_MAX, pack, pack_answer, unpack, wall_time_s
 from argosy.search.model import FileMatch, LimitHit, Missing, MissingReason, Options, Repository, SearchResult, Stats
 
 ODD = "name \udcff"

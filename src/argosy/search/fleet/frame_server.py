@@ -24,9 +24,8 @@ from argosy.base import logs
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.base.http import error_response
 from argosy.base.tracing import Tracer
-from argosy.search.fleet import codec
-from argosy.search.fleet.frames import wire
-from argosy.search.fleet.frames.wire import Frame, Parser, decode_trace, encode_frame, encode_refusal
+from argosy.search.fleet import protocol
+from argosy.search.fleet.protocol import Frame, Parser, decode_trace, encode_frame, encode_refusal
 
 STALL_S = 30.0  # an asker that takes no answer for so long is given up
 
@@ -48,7 +47,7 @@ class FramesRoute(Route):
 
     def __init__(self, handlers: Mapping[int, Handler], gate: RequestGate, tracer: Tracer) -> None:
         """`handlers` by request kind. A handler runs outside a task until it first awaits."""
-        super().__init__(wire.FRAMES_PATH, _require_upgrade, methods=["GET"])
+        super().__init__(protocol.FRAMES_PATH, _require_upgrade, methods=["GET"])
         self._handlers = handlers
         self._gate = gate
         self._tracer = tracer
@@ -59,7 +58,9 @@ class FramesRoute(Route):
 
 
 async def _require_upgrade(_: Request) -> Response:
-    told = f"this is for connections in frames: ask for an upgrade to {wire.LANGUAGE}, of a server that hands it over"
+    told = (
+        f"this is for connections in frames: ask for an upgrade to {protocol.LANGUAGE}, of a server that hands it over"
+    )
     return error_response(Invalid(told))
 
 
@@ -139,26 +140,26 @@ class _Connection(asyncio.Protocol):
 
     def _accept(self, data: bytes) -> None:
         self._greeting += data
-        head = wire.parse_head(self._greeting)
+        head = protocol.parse_head(self._greeting)
         if head is None:
             return
         try:
             self._gate.check(head.headers.get("authorization", b""))
         except ArgosyError as error:
-            self._transport.write(wire.rejection(error.status, str(error)))
+            self._transport.write(protocol.rejection(error.status, str(error)))
             self._transport.close()
             return
         if not head.has_upgrade:
-            self._transport.write(wire.rejection(426, f"ask for an upgrade to {wire.LANGUAGE}"))
+            self._transport.write(protocol.rejection(426, f"ask for an upgrade to {protocol.LANGUAGE}"))
             self._transport.close()
             return
-        self._transport.write(wire.UPGRADED)
-        self._greeting, self._parser = b"", Parser(codec.REQUEST_BYTES_MAX)
+        self._transport.write(protocol.UPGRADED)
+        self._greeting, self._parser = b"", Parser(protocol.REQUEST_BYTES_MAX)
         self._receive(self._parser, head.rest)
 
     def _receive(self, parser: Parser, data: bytes) -> None:
         for frame in parser.feed(data):
-            if frame.kind == wire.CANCEL:
+            if frame.kind == protocol.CANCEL:
                 if (task := self._tasks.get(frame.call)) is not None:
                     task.cancel()
             elif frame.call in self._tasks:
@@ -182,11 +183,11 @@ class _Connection(asyncio.Protocol):
         self._end_if_idle()
 
     async def _serve(self, frame: Frame) -> None:
-        kind, body = wire.ERROR, b""
+        kind, body = protocol.ERROR, b""
         try:
             with self._gate.enter():
                 body = await self._answer(frame)
-                kind = wire.RESULT
+                kind = protocol.RESULT
         except ArgosyError as error:
             body = encode_refusal(error)
         except Exception as error:
@@ -206,8 +207,8 @@ class _Connection(asyncio.Protocol):
                 body = await handler(frame.body)
         else:
             body = await handler(frame.body)
-        if len(body) > codec.ANSWER_BYTES_MAX:
-            raise Unavailable(f"result too large: {len(body)} bytes, limit {codec.ANSWER_BYTES_MAX}; request less")
+        if len(body) > protocol.ANSWER_BYTES_MAX:
+            raise Unavailable(f"result too large: {len(body)} bytes, limit {protocol.ANSWER_BYTES_MAX}; request less")
         return body
 
 

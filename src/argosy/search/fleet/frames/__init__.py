@@ -1,1 +1,0 @@
-"""Questions and answers in frames: many at a time on one connection, in whatever order they are done."""
