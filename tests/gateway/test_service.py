@@ -13,8 +13,7 @@ from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Invalid, NotFound, Unavailable
 from argosy.gateway import telemetry
 from argosy.gateway.breaker import BreakerState
-from argosy.gateway.errors import Overloaded, Unserved
-from argosy.gateway.model import RepoState
+from argosy.gateway.model import Overloaded, RepoState, Unserved
 from argosy.ownership.events import Snapshot
 from argosy.ownership.model import LeaseState, Unit
 from argosy.search.fleet.model import FileRequest, FolderRequest, RepoSpec

@@ -18,27 +18,21 @@ from typing import TYPE_CHECKING
 from argosy.base.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from argosy.gateway.admission import AlwaysAdmit, FairAdmission, admit_request, client_of
-    from argosy.gateway.errors import Overloaded, Unserved
+    from argosy.gateway.model import Overloaded, Unserved
     from argosy.gateway.service import Gateway
     from argosy.gateway.settings import GatewaySettings
 
 __all__ = [
-    "AlwaysAdmit",
-    "FairAdmission",
     "Gateway",
     "GatewaySettings",
     "Overloaded",
     "Unserved",
-    "admit_request",
-    "client_of",
 ]
 
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "argosy.gateway.admission": ("FairAdmission", "AlwaysAdmit", "admit_request", "client_of"),
-        "argosy.gateway.errors": ("Overloaded", "Unserved"),
+        "argosy.gateway.model": ("Overloaded", "Unserved"),
         "argosy.gateway.service": ("Gateway",),
         "argosy.gateway.settings": ("GatewaySettings",),
     },

@@ -1,119 +1,60 @@
-"""Fair admission of requests: adapts the throttle package to the gateway's `Admission` port.
+"""Fair admission of searches: the throttle's middleware on the routes that search.
 
-No client is throttled while capacity suffices. A request counts as a sign of exhaustion if the gateway was full or a
-node did not respond within the deadline of the query.
+No client is throttled while capacity suffices. The middleware identifies the client, rejects with 429 and Retry-After,
+and reports the outcome when the response is complete. It cannot see whether capacity was short: a search cut by its
+deadline is a 200, and a 503 may only mean that a repository is being indexed, for which no client is to blame. So the
+status of an error counts for nothing here, and the APIs call `record_result` and `record_error`.
 """
 
-from collections.abc import Mapping
-from types import TracebackType
-from typing import Any, Protocol, Self
+from collections.abc import Callable, MutableMapping
+from typing import Any
 
-from argosy.base.errors import Throttled
-from argosy.gateway.errors import Overloaded, Unserved
-from argosy.gateway.ports import Admission, AdmissionTicket
+from starlette.middleware import Middleware
+from starlette.responses import Response
+
+from argosy.base.errors import ArgosyError
+from argosy.gateway.model import Overloaded, Unserved
 from argosy.search.model import LimitHit, Missing, MissingReason, SearchResult
-from argosy.throttle.middleware.extractors import (
-    AsgiRequest,
-    Extractor,
-    as_text,
-    by_address,
-    by_api_key,
-    first_of,
-    shorten_id,
-)
-from argosy.throttle.middleware.rules import ANONYMOUS
-from argosy.throttle.model import ClientId, Decision, Outcome
+from argosy.throttle.fair_throttle import FairThrottle
+from argosy.throttle.middleware import FairAdmission, OutcomeRules, by_address, by_api_key, first_of, report_outcome
+from argosy.throttle.middleware.rules import CostOf
+from argosy.throttle.model import Outcome
 
-BY_KEY_OR_ADDRESS = first_of(by_api_key(), by_address())
+Scope = MutableMapping[str, Any]
+
+# A key before the address, so that users behind one proxy are not one client. Keys are not verified here: a client with
+# many keys is many clients, which a deployment that cares prevents in the proxy in front of it.
+CLIENT_OF = first_of(by_api_key(), by_address())
+_OUTCOMES = OutcomeRules(failure_statuses=frozenset(), failure_exceptions=())
 
 
-class Throttle(Protocol):
-    """The part of `throttle.FairThrottle` that admission uses."""
+def admission(
+    throttle: FairThrottle | None,
+    *,
+    respond: Callable[[ArgosyError, Scope], Response] | None = None,
+    cost_of: CostOf | None = None,
+) -> list[Middleware]:
+    """The middleware of a route that searches; none without a throttle (`gateway.with_admission = false`).
 
-    def register(self, client_id: ClientId, cost: float = 1.0) -> Decision: ...
-
-    def report(self, client_id: ClientId, outcome: Outcome, cost: float = 1.0) -> None: ...
-
-    def retry_after_s(self, decision: Decision) -> float: ...
-
-
-class FairAdmission:
-    """Implements `Admission` with the fair throttle."""
-
-    def __init__(self, throttle: Throttle) -> None:
-        self._throttle = throttle
-
-    def admit(self, client: str) -> AdmissionTicket:
-        decision = self._throttle.register(client)
-        if decision.throttled:
-            wait_s = self._throttle.retry_after_s(decision)
-            raise Throttled(
-                f"rate limited: capacity is low and this client is over its fair share; retry in {wait_s:.0f} s",
-                retry_after_s=wait_s,
-            )
-        return _FairTicket(self._throttle, client)
+    `respond` makes the 429 of an API with an error format of its own.
+    """
+    if throttle is None:
+        return []
+    return [
+        Middleware(FairAdmission, throttle, client_of=CLIENT_OF, cost_of=cost_of, outcomes=_OUTCOMES, respond=respond)
+    ]
 
 
-class _FairTicket:
-    def __init__(self, throttle: Throttle, client: str) -> None:
-        self._throttle = throttle
-        self._client = client
-
-    def done(self, *, is_exhausted: bool) -> None:
-        self._throttle.report(self._client, Outcome.FAILURE if is_exhausted else Outcome.SUCCESS)
+def record_result(scope: Scope, answer: SearchResult) -> None:
+    """Report a failure to the throttle if the nodes could not finish in time; the request itself has succeeded."""
+    if LimitHit.WALL_TIME in answer.limits_hit or _has_timed_out(answer.missing):
+        report_outcome(scope, Outcome.FAILURE)
 
 
-class AlwaysAdmit:
-    """Implements `Admission` without limits, for fleets that set `gateway.with_admission = false`."""
-
-    def admit(self, client: str) -> AdmissionTicket:
-        return _NO_TICKET
-
-
-class _NoTicket:
-    def done(self, *, is_exhausted: bool) -> None:
-        pass
-
-
-_NO_TICKET = _NoTicket()
-
-
-class AdmittedRequest:
-    """A context around the work of an admitted request; reports its outcome to the ticket when it ends."""
-
-    def __init__(self, ticket: AdmissionTicket) -> None:
-        self.is_exhausted = False
-        self._ticket = ticket
-
-    def on_result(self, answer: SearchResult) -> None:
-        self.is_exhausted |= is_exhausted(answer)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        match error:
-            case Overloaded():
-                self.is_exhausted = True
-            case Unserved():
-                self.is_exhausted |= _has_timed_out(error.missing)
-        self._ticket.done(is_exhausted=self.is_exhausted)
-
-
-def admit_request(admission: Admission, client: str) -> AdmittedRequest:
-    """Admit a request of the client; the returned context reports the outcome, also on errors and cancellation."""
-    return AdmittedRequest(admission.admit(client))
-
-
-def is_exhausted(answer: SearchResult) -> bool:
-    return LimitHit.WALL_TIME in answer.limits_hit or _has_timed_out(answer.missing)
-
-
-def client_of(scope: Mapping[str, Any], extractor: Extractor = BY_KEY_OR_ADDRESS) -> str:
-    """Identify the client of an ASGI request; requests without any identity share one."""
-    return as_text(shorten_id(extractor(AsgiRequest(scope)) or ANONYMOUS))
+def record_error(scope: Scope, error: ArgosyError) -> None:
+    """Report a failure to the throttle if the gateway was full or no node responded in time."""
+    if isinstance(error, Overloaded) or (isinstance(error, Unserved) and _has_timed_out(error.missing)):
+        report_outcome(scope, Outcome.FAILURE)
 
 
 def _has_timed_out(missing: tuple[Missing, ...]) -> bool:

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 
 from argosy.base.clock import Clock
 from argosy.gateway.adaptive_limiter import AdaptiveLimiter, QueryQueue
-from argosy.gateway.errors import Overloaded
 from argosy.gateway.load_balancer import LoadBalancer
+from argosy.gateway.model import Overloaded
 from argosy.gateway.route import QueryTargets, Router
 from argosy.gateway.scatter_machine import NodeRequest, ScatterMachine
 from argosy.gateway.scatter_runner import ScatterRunner

@@ -1,4 +1,4 @@
-"""Ports of the gateway: `Admission`, which it uses, and `SearchGateway`, which it offers to every API."""
+"""The port that the gateway offers to its APIs and the web UI."""
 
 from collections.abc import AsyncIterator, Collection
 from typing import Protocol
@@ -7,22 +7,6 @@ from argosy.gateway.model import FleetStatus
 from argosy.search.fleet.model import FileRequest, FileText, FolderListing, FolderRequest, ListResult
 from argosy.search.model import Options, Repository, SearchResult
 from argosy.search.query.tree import Query
-
-
-class AdmissionTicket(Protocol):
-    """One admitted request. Its outcome is reported back, because admission learns the capacity from outcomes."""
-
-    def done(self, *, is_exhausted: bool) -> None:
-        """`is_exhausted`: the request failed for lack of capacity."""
-        ...
-
-
-class Admission(Protocol):
-    """Decides from local state only: no request waits for a shared store (THR-2)."""
-
-    def admit(self, client: str) -> AdmissionTicket:
-        """Admit a request of the client; raises Throttled if the client must wait."""
-        ...
 
 
 class SearchGateway(Protocol):

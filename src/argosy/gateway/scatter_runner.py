@@ -13,8 +13,8 @@ from typing import Generic, Self, TypeVar
 
 from argosy.base.clock import Clock
 from argosy.base.errors import NotOwner, Throttled, Unavailable
-from argosy.gateway.errors import Unserved
 from argosy.gateway.load_balancer import LoadBalancer
+from argosy.gateway.model import Unserved
 from argosy.gateway.scatter_machine import (
     CancelReason,
     CancelRequest,

@@ -22,11 +22,10 @@ from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.gateway.breaker import BreakerState
 from argosy.gateway.cache import SearchCache
 from argosy.gateway.dispatcher import Call, Dispatcher
-from argosy.gateway.errors import Overloaded, Unserved
 from argosy.gateway.fleet_status import build_fleet_status, node_addresses
 from argosy.gateway.load_balancer import LoadBalancer
 from argosy.gateway.merge import merge_listings, merge_results, select_repositories
-from argosy.gateway.model import FleetStatus
+from argosy.gateway.model import FleetStatus, Overloaded, Unserved
 from argosy.gateway.repo_filter import drop_resolved_sets
 from argosy.gateway.route import CatalogView, QueryTargets, Router, RouteTable
 from argosy.gateway.scatter_runner import ScatterRunner

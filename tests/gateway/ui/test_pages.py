@@ -8,10 +8,9 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
-from argosy.base.errors import Throttled
-from argosy.gateway.ports import AdmissionTicket
 from argosy.gateway.ui import WebUi
 from argosy.gateway.ui.links import file_url, folder_url
+from tests.gateway.throttle_fixture import RecordingThrottle
 from tests.gateway.ui.stage import COMMIT, HARBOUR, HOSTILE_NAME, WILD, fleet_of, served, visiting, web_of
 from tests.gateway.zoekt.stage import Fleet
 
@@ -270,16 +269,14 @@ async def test_files_beside_the_pages_are_kept_by_browsers_under_their_own_addre
     assert (await client.get("/ui/static/nothing.css")).status_code == 404
 
 
-class Closed:
-    """Admits nobody."""
-
-    def admit(self, client: str) -> AdmissionTicket:
-        raise Throttled("capacity is short: come back in 7 s", retry_after_s=7.0)
-
-
-async def test_a_client_that_has_to_wait_is_told_how_long(fleet: Fleet) -> None:
-    async with web_of(WebUi(fleet.gateway, admission=Closed())) as client:
-        answer = await client.get("/search?q=needle")
-        assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
-        assert "Too many requests" in answer.text
+async def test_a_throttled_client_gets_a_page_with_the_time_to_wait(fleet: Fleet) -> None:
+    throttle = RecordingThrottle()
+    throttle.throttle_client()
+    async with web_of(WebUi(fleet.gateway, throttle=throttle)) as client:
+        for path in ("/search?q=needle", "/?q=needle"):
+            answer = await client.get(path)
+            assert (answer.status_code, answer.headers["retry-after"]) == (429, "60")
+            assert "Too many requests" in answer.text
+            assert 'value="needle"' in answer.text
         assert (await client.get("/help")).status_code == 200
+        assert (await client.get("/")).status_code == 200, "the home page is no search"

@@ -7,12 +7,12 @@ import httpx
 from starlette.routing import Route
 
 from argosy.base.clock import SystemClock, seeded_random
-from argosy.gateway.ports import Admission
 from argosy.gateway.settings import ApiSettings
 from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.http import v1_routes
 from argosy.registry import open_registry
 from argosy.registry.ports import RegistryStore
+from argosy.throttle import FairThrottle
 from tests.gateway.zoekt.stage import Fleet, asking
 
 TOKEN = "an admin's token"
@@ -36,10 +36,10 @@ class Api:
         admin_token: str | None = TOKEN,
         settings: ApiSettings | None = None,
         allow_local: bool = False,
-        admission: Admission | None = None,
+        throttle: FairThrottle | None = None,
     ) -> list[Route]:
         desk = CatalogService(self.registry, notify=self.notify, allow_local=allow_local)
-        return v1_routes(self.fleet.gateway, desk, admin_token=admin_token, settings=settings, admission=admission)
+        return v1_routes(self.fleet.gateway, desk, admin_token=admin_token, settings=settings, throttle=throttle)
 
     @asynccontextmanager
     async def client(

@@ -3,10 +3,11 @@
 import httpx
 import pytest
 
-from argosy.base.errors import Throttled
 from argosy.gateway.settings import ApiSettings
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import RepoSpec
+from argosy.throttle import Outcome
+from tests.gateway.throttle_fixture import RecordingThrottle
 from tests.gateway.v1.stage import Api, opened
 from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
 
@@ -89,32 +90,18 @@ async def test_nothing_to_be_had_is_503() -> None:
             assert reply.json()["error"]["status"] == 503
 
 
-class Counting:
-    """Lets everybody in until it is shut, and remembers how visits ended."""
-
-    def __init__(self) -> None:
-        self.is_shut = False
-        self.ended: list[bool] = []
-
-    def admit(self, client: str) -> "Counting":
-        if self.is_shut:
-            raise Throttled("come back later", retry_after_s=1.2)
-        return self
-
-    def done(self, *, is_exhausted: bool) -> None:
-        self.ended.append(is_exhausted)
-
-
 @pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson", "text/event-stream"])
-async def test_searches_are_admitted_and_their_end_is_told(api: Api, accept: str) -> None:
-    door = Counting()
-    async with asking(api.routes(admission=door)) as client:
+async def test_searches_are_admitted_and_their_outcome_is_reported(api: Api, accept: str) -> None:
+    throttle = RecordingThrottle()
+    async with asking(api.routes(throttle=throttle)) as client:
         headers = {"accept": accept}
         reply = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
-        assert (reply.status_code, door.ended) == (200, [False])
-        door.is_shut = True
+        assert (reply.status_code, throttle.outcomes) == (200, [Outcome.SUCCESS])
+        throttle.throttle_client()
         reply = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
-        assert (reply.status_code, reply.headers["retry-after"], door.ended) == (429, "2", [False])
+        assert (reply.status_code, reply.headers["retry-after"]) == (429, "60")
+        assert throttle.outcomes == [Outcome.SUCCESS]
+        assert (await client.get("/v1/repositories")).status_code == 200, "only searches are admitted"
 
 
 # -- repositories and files -----------------------------------------------------------------------------------

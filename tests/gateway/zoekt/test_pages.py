@@ -2,12 +2,11 @@
 
 import httpx
 import pytest
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
 
-from argosy.base.errors import Throttled
-from argosy.gateway.ports import AdmissionTicket
 from argosy.gateway.zoekt.http import zoekt_routes
+from tests.gateway.throttle_fixture import RecordingThrottle
 from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
 
 
@@ -110,11 +109,11 @@ async def test_a_file_that_is_not_there_is_a_teapot(client: httpx.AsyncClient, p
 
 
 async def test_people_get_the_pages_that_are_given() -> None:
-    async def shown(request: Request) -> Response:
-        return PlainTextResponse(f"page {request.url.path}")
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse(f"page {scope['path']}")(scope, receive, send)
 
     fleet = Fleet({"n1:1": [hello()]})
-    routes = zoekt_routes(fleet.gateway, names=lambda: (), search_page=shown, print_page=shown)
+    routes = zoekt_routes(fleet.gateway, names=lambda: (), search_page=page, print_page=page)
     async with asking(routes) as client:
         assert (await client.get("/search?q=x")).text == "page /search"
         assert (await client.get("/print?r=x&f=y")).text == "page /print"
@@ -124,19 +123,18 @@ async def test_people_get_the_pages_that_are_given() -> None:
     fleet.close()
 
 
-async def test_whoever_has_to_wait_is_told_how_long() -> None:
-    class Shut:
-        def admit(self, client: str) -> AdmissionTicket:
-            raise Throttled("come back later", retry_after_s=2.5)
-
+async def test_a_throttled_client_gets_429_in_the_formats_of_zoekt() -> None:
+    throttle = RecordingThrottle()
+    throttle.throttle_client()
     fleet = Fleet({"n1:1": [hello()]})
-    async with asking(zoekt_routes(fleet.gateway, names=lambda: (), admission=Shut())) as client:
+    async with asking(zoekt_routes(fleet.gateway, names=lambda: (), throttle=throttle)) as client:
         replies = [
             await client.post("/api/search", json={"Q": "needle"}),
             await client.post("/api/list", json={}),
             await client.get("/search", params={"q": "needle", "format": "json"}),
         ]
-        assert [(reply.status_code, reply.headers["retry-after"]) for reply in replies] == [(429, "3")] * 3
+        assert [(reply.status_code, reply.headers["retry-after"]) for reply in replies] == [(429, "60")] * 3
+        assert replies[0].json()["Error"] == replies[1].json()["Error"] == replies[2].text.strip()
         assert (await client.get("/healthz")).status_code == 200
     fleet.close()
 

@@ -5,10 +5,12 @@ import logging
 from typing import Any
 
 import pytest
+from starlette.responses import PlainTextResponse, Response
 
-from argosy.base.errors import Invalid
+from argosy.base.errors import ArgosyError, Invalid
 from argosy.throttle import FairThrottle, Outcome
-from argosy.throttle.middleware import FairAdmission, OutcomeRules, by_header
+from argosy.throttle.middleware import FairAdmission, OutcomeRules, by_header, report_outcome
+from argosy.throttle.middleware.asgi import Message
 from tests.throttle.limits.stage import HandClock
 from tests.throttle.middleware.stage import (
     ENDED,
@@ -52,6 +54,27 @@ async def test_a_blamed_client_is_refused_in_our_error_form(throttle: FairThrott
     assert played.headers["ratelimit"] == '"fair";r=0;t=60'
     assert played.headers["x-argosy-throttled"] == "fair"
     assert "ratelimit-policy" not in played.headers, "a fair throttle has no quota to promise"
+
+
+async def test_an_application_may_give_the_refusal_its_own_format(throttle: FairThrottle) -> None:
+    def respond(error: ArgosyError, scope: Message) -> Response:
+        return PlainTextResponse(f"{scope['path']}: {error}", error.status)
+
+    blame(throttle, CLIENT)
+    played = await play(FairAdmission(silent, throttle, respond=respond), scope_of("/search"))
+    assert played.status == 429
+    assert played.sent[1]["body"].startswith(b"/search: rate limited")
+    assert played.headers["x-argosy-throttled"] == "fair"
+
+
+@pytest.mark.parametrize("status", [200, 503])
+async def test_an_outcome_that_the_application_reports_takes_precedence(throttle: FairThrottle, status: int) -> None:
+    async def exhausted(scope: Any, receive: Any, send: Any) -> None:
+        report_outcome(scope, Outcome.FAILURE if status == 200 else Outcome.SUCCESS)
+        await answering(status)(scope, receive, send)
+
+    await play(FairAdmission(exhausted, throttle))
+    assert (blamed(throttle, CLIENT) > 0) == (status == 200)
 
 
 async def test_the_wait_is_as_long_as_decay_takes_to_make_chances_even() -> None:

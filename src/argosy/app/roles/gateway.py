@@ -16,8 +16,6 @@ from argosy.app.process import Process, with_catalog
 from argosy.base.clock import SystemClock
 from argosy.base.http import json_response
 from argosy.base.metrics import Metrics
-from argosy.gateway.admission import AlwaysAdmit, FairAdmission
-from argosy.gateway.ports import Admission
 from argosy.gateway.service import Gateway
 from argosy.gateway.settings import ApiSettings, GatewaySettings
 from argosy.gateway.ui import WebUi
@@ -103,8 +101,8 @@ async def gateway(process: Process) -> None:
     )
     process.gateway = gateway
     process.ready.append(gateway.is_ready)
-    admission = await _admission(process)
-    web_ui = WebUi(gateway, admission=admission, holders=_add_finds(process))
+    throttle = await _open_throttle(process)
+    web_ui = WebUi(gateway, throttle=throttle, holders=_add_finds(process))
     process.closing.callback(web_ui.close)
     process.error_page = web_ui.error_page
     assert process.registry is not None, "the catalog has opened it"
@@ -115,14 +113,14 @@ async def gateway(process: Process) -> None:
 
     catalog_service = CatalogService(registry, notify=record_push, allow_local=loaded.get(FetchSettings).allow_local)
     process.routes += v1_routes(
-        gateway, catalog_service, admin_token=this.admin_token, settings=loaded.get(ApiSettings), admission=admission
+        gateway, catalog_service, admin_token=this.admin_token, settings=loaded.get(ApiSettings), throttle=throttle
     )
     process.routes += zoekt_routes(
         gateway,
         names=lambda: catalog.specs,
         search_page=web_ui.search_page,
         print_page=web_ui.print_page,
-        admission=admission,
+        throttle=throttle,
         is_ready=process.is_ready,
     )
     process.routes += [*web_ui.routes(), _scale_route(gateway)]
@@ -159,12 +157,12 @@ def _scale_route(gateway: Gateway) -> Route:
     return Route("/scale", scale)
 
 
-async def _admission(process: Process) -> Admission:
+async def _open_throttle(process: Process) -> FairThrottle | None:
     """Fair among clients; with a shared store, over all gateways."""
     if not process.loaded.get(GatewaySettings).with_admission:
-        return AlwaysAdmit()
+        return None
     settings = process.loaded.get(ThrottleSettings)
     throttle = FairThrottle(settings.config())
     if settings.store is not None:
         await process.closing.enter_async_context(ThrottleSync.open(throttle, settings, metrics=process.metrics))
-    return FairAdmission(throttle)
+    return throttle

@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from starlette.convertors import Convertor, register_url_convertor
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Throttled, Unavailable
 from argosy.base.http import retry_after
 from argosy.base.redact import redact
-from argosy.gateway.admission import AlwaysAdmit, admit_request, client_of
-from argosy.gateway.errors import Unserved
-from argosy.gateway.ports import Admission, SearchGateway
+from argosy.gateway.admission import Scope, admission, record_error, record_result
+from argosy.gateway.model import Unserved
+from argosy.gateway.ports import SearchGateway
 from argosy.gateway.ui.facets import facets
 from argosy.gateway.ui.files import (
     HolderLookup,
@@ -50,6 +52,8 @@ from argosy.gateway.ui.results import (
 from argosy.search.fleet.model import FileRequest, FileText, FolderRequest, ListResult
 from argosy.search.model import SearchResult
 from argosy.search.query import ParsedQuery, QuerySyntaxError, parse
+from argosy.throttle.fair_throttle import FairThrottle
+from argosy.throttle.middleware import HttpRequest
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -77,9 +81,9 @@ class _Anything(Convertor[str]):
 register_url_convertor("anything", _Anything())
 
 
-def ui_routes(gateway: SearchGateway, *, admission: Admission | None = None) -> list[Route]:
+def ui_routes(gateway: SearchGateway, *, throttle: FairThrottle | None = None) -> list[Route]:
     """All pages, for a server that uses `/search` and `/print` for pages only."""
-    return WebUi(gateway, admission=admission).routes()
+    return WebUi(gateway, throttle=throttle).routes()
 
 
 class _Assets:
@@ -100,22 +104,24 @@ class WebUi:
     """
 
     def __init__(
-        self, gateway: SearchGateway, *, admission: Admission | None = None, holders: HolderLookup | None = None
+        self, gateway: SearchGateway, *, throttle: FairThrottle | None = None, holders: HolderLookup | None = None
     ) -> None:
         self._gateway = gateway
         self._holders = holders
-        self._admission = admission or AlwaysAdmit()
         self._assets = _Assets()
         self._pages = Pages(self._assets.url)
         self._live = LiveUpdates(self._render_fleet)
-        self.search_page = self._with_error_page(self._search)
-        self.print_page = self._with_error_page(self._print)
+        self._search_admission = admission(throttle, respond=self._respond_throttled, cost_of=_search_cost)
+        self._search_route = Route("/search", self._with_error_page(self._search), middleware=self._search_admission)
+        self._print_route = Route("/print", self._with_error_page(self._print))
+        self.search_page: ASGIApp = self._search_route.app
+        self.print_page: ASGIApp = self._print_route.app
 
     def routes(self) -> list[Route]:
         return [
-            Route("/", self._with_error_page(self._home)),
-            Route("/search", self.search_page),
-            Route("/print", self.print_page),
+            Route("/", self._with_error_page(self._home), middleware=self._search_admission),
+            self._search_route,
+            self._print_route,
             Route("/r/{target:anything}", self._with_error_page(self._tree)),
             Route("/repos", self._with_error_page(self._repos)),
             Route("/fleet", self._with_error_page(self._fleet)),
@@ -140,9 +146,13 @@ class WebUi:
             try:
                 return await endpoint(request)
             except ArgosyError as error:
+                record_error(request.scope, error)
                 return self._error(error, request.query_params.get("q", ""))
 
         return respond
+
+    def _respond_throttled(self, error: ArgosyError, scope: Scope) -> Response:
+        return self._error(error, Request(scope).query_params.get("q", ""))
 
     def _error(self, error: ArgosyError, query: str) -> Response:
         headers = {"retry-after": retry_after(error)} if isinstance(error, Throttled | Unavailable) else {}
@@ -177,14 +187,12 @@ class WebUi:
             message, pointed = redact(str(error)), error.excerpt()
             return self._page("search_error.html", error.status, query=query, error=message, pointed=pointed)
         if is_repository_query(parsed.query):
-            with admit_request(self._admission, client_of(request.scope)):
-                listing = await self._gateway.list(parsed.query)
+            listing = await self._gateway.list(parsed.query)
             return self._list_page(listing, query)
         if parsed.count is not None:
             files = min(parsed.count or FILES_MAX, FILES_MAX)
-        with admit_request(self._admission, client_of(request.scope)) as admitted:
-            answer = await self._gateway.search(parsed.query, options_of(files, context))
-            admitted.on_result(answer)
+        answer = await self._gateway.search(parsed.query, options_of(files, context))
+        record_result(request.scope, answer)
         return await asyncio.to_thread(self._results, answer, parsed, query, files, context)
 
     def _list_page(self, listing: ListResult, query: str) -> Response:
@@ -339,6 +347,11 @@ class WebUi:
     def _page(self, template: str, status: int = 200, **values: Any) -> Response:
         headers = dict(HEADERS) | values.pop("headers", {})
         return Response(self._pages.render(template, **values), status, headers, "text/html")
+
+
+def _search_cost(request: HttpRequest) -> float:
+    """0 for the home page and an empty search, which cost no search and are always admitted."""
+    return 1.0 if QueryParams(request.raw["query_string"]).get("q", "").strip() else 0.0
 
 
 async def _events(first: bytes, updates: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

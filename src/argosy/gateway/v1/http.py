@@ -6,6 +6,7 @@ with a kind, a status and a message that says what to do; a query syntax error a
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
 from contextlib import aclosing
+from functools import partial
 
 import msgspec
 import xxhash
@@ -20,9 +21,9 @@ from argosy import __version__
 from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotFound, Unauthorized
 from argosy.base.http import check_admin, error_response, json_response, read_body
 from argosy.base.redact import redact
-from argosy.gateway.admission import AlwaysAdmit, admit_request, client_of
+from argosy.gateway.admission import admission, record_error, record_result
 from argosy.gateway.model import RepoState
-from argosy.gateway.ports import Admission, SearchGateway
+from argosy.gateway.ports import SearchGateway
 from argosy.gateway.settings import ApiSettings
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1 import responses
@@ -41,6 +42,7 @@ from argosy.gateway.v1.requests import (
 from argosy.gateway.v1.stream import stream_events
 from argosy.search.fleet.model import FileRequest, FolderRequest
 from argosy.search.query import ParsedQuery, QuerySyntaxError, format_query, parse
+from argosy.throttle.fair_throttle import FairThrottle
 
 BODY_BYTES_MAX = 1 << 20
 EVENT_BYTES_MAX = 25 << 20  # GitHub's limit for the payload of a webhook
@@ -55,18 +57,19 @@ def v1_routes(
     *,
     admin_token: str | None,
     settings: ApiSettings | None = None,
-    admission: Admission | None = None,
+    throttle: FairThrottle | None = None,
 ) -> list[Route]:
-    """Routes of all operations; without an `admission` searches are unlimited."""
+    """Routes of all operations; without a throttle searches are unlimited."""
     settings = settings or ApiSettings()
-    reading = _ReadApi(gateway, admission or AlwaysAdmit())
+    reading = _ReadApi(gateway)
     changing = _AdminApi(catalog, admin_token, settings.webhook_secret)
     return [
         Route(
             operation.route,
             _Operation(getattr(changing if operation.needs_admin else reading, operation.id)),
             methods=[operation.method, "OPTIONS"] if settings.cors_origins else [operation.method],
-            middleware=_cors(settings),
+            # CORS outside, so that a preflight request is not admitted and a browser can read a 429.
+            middleware=[*_cors(settings), *(admission(throttle) if operation.is_search else ())],
             name=f"v1-{operation.id}",
         )
         for operation in OPERATIONS
@@ -92,9 +95,8 @@ def _cors(settings: ApiSettings) -> list[Middleware]:
 class _ReadApi:
     """Read operations; each method has the id of its operation."""
 
-    def __init__(self, gateway: SearchGateway, admission: Admission) -> None:
+    def __init__(self, gateway: SearchGateway) -> None:
         self._gateway = gateway
-        self._admission = admission
 
     async def search(self, request: Request) -> Response:
         params = from_parameters(request.query_params.multi_items(), SearchParams)
@@ -112,9 +114,8 @@ class _ReadApi:
     async def _search_once(self, request: Request, params: SearchParams) -> Response:
         parsed, only = _parse_query(params)
         shown_query = format_query(parsed.query)
-        with admit_request(self._admission, client_of(request.scope)) as visit:
-            answer = await self._gateway.search(parsed.query, options_of(params, parsed), only=only)
-            visit.on_result(answer)
+        answer = await self._gateway.search(parsed.query, options_of(params, parsed), only=only)
+        record_result(request.scope, answer)
         return json_response(responses.search_response(answer, shown_query))
 
     async def _stream_search(self, request: Request, params: SearchParams, media: str) -> Response:
@@ -126,11 +127,11 @@ class _ReadApi:
 
     async def _events(self, request: Request, params: SearchParams) -> AsyncGenerator[v1.StreamEvent, None]:
         parsed, only = _parse_query(params)
-        with admit_request(self._admission, client_of(request.scope)) as visit:
-            parts = self._gateway.stream(parsed.query, options_of(params, parsed), only=only)
-            async with aclosing(stream_events(parts, format_query(parsed.query), visit.on_result)) as stream:
-                async for event in stream:
-                    yield event
+        parts = self._gateway.stream(parsed.query, options_of(params, parsed), only=only)
+        on_result = partial(record_result, request.scope)
+        async with aclosing(stream_events(parts, format_query(parsed.query), on_result)) as stream:
+            async for event in stream:
+                yield event
 
     async def repositories(self, request: Request) -> Response:
         params = from_parameters(request.query_params.multi_items(), RepositoriesParams)
@@ -247,6 +248,7 @@ class _Operation:
             problem = v1.Problem("Invalid", error.status, redact(str(error)), error.position)
             response = json_response(v1.ErrorResponse(problem), error.status)
         except ArgosyError as error:
+            record_error(scope, error)
             response = error_response(error)
         await response(scope, receive, send)
 

@@ -33,6 +33,7 @@ class Operation:
     status: int = 200
     events: Any = None  # streamed if the client accepts a streaming media type
     needs_admin: bool = False
+    is_search: bool = False  # subject to fair admission
     errors: tuple[int, ...] = ()
     parameters_example: Mapping[str, Any] = field(default_factory=dict)
     body_example: Mapping[str, Any] = field(default_factory=dict)
@@ -51,15 +52,16 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "search", "GET", "/v1/search",
         "Search the fleet; stream results if the client accepts application/x-ndjson or text/event-stream.",
-        parameters=SearchParams, response=v1.SearchResponse, events=v1.StreamEvent, parameters_example=_SEARCH,
+        parameters=SearchParams, response=v1.SearchResponse, events=v1.StreamEvent,
+        parameters_example=_SEARCH, is_search=True,
     ),
     Operation(
         "search_by_body", "POST", "/v1/search", "Search the fleet, with the query in the body.",
-        body=SearchParams, response=v1.SearchResponse, body_example=_SEARCH,
+        body=SearchParams, response=v1.SearchResponse, body_example=_SEARCH, is_search=True,
     ),
     Operation(
         "stream", "POST", "/v1/search/stream", "Search the fleet; stream results as nodes respond, one event per line.",
-        body=SearchParams, events=v1.StreamEvent, body_example=_SEARCH,
+        body=SearchParams, events=v1.StreamEvent, body_example=_SEARCH, is_search=True,
     ),
     Operation(
         "file", "GET", "/v1/repositories/{name}/file", "Return a file as indexed.",

@@ -10,13 +10,15 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as ASGIScope
 
 from argosy import __version__
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Throttled, Unavailable
 from argosy.base.http import RETRY_AFTER_S, read_body, retry_after
 from argosy.base.redact import redact
-from argosy.gateway.admission import AdmittedRequest, AlwaysAdmit, admit_request, client_of
-from argosy.gateway.ports import Admission, SearchGateway
+from argosy.gateway.admission import Scope, admission, record_error, record_result
+from argosy.gateway.ports import SearchGateway
 from argosy.gateway.zoekt import page
 from argosy.gateway.zoekt.go_compat import encode
 from argosy.gateway.zoekt.requests import (
@@ -34,35 +36,37 @@ from argosy.search.fleet.model import FileRequest
 from argosy.search.model import Form, Options
 from argosy.search.query import COUNT_ALL, ParsedQuery, format_query, parse
 from argosy.search.query.tree import TRUE, Query
+from argosy.throttle.fair_throttle import FairThrottle
 
 BODY_BYTES_MAX = 4 << 20  # fits a list of a hundred thousand repositories
 PAGE_WALL_TIME_S = 10.0
 TEAPOT = 418  # zoekt's pages return every error with this status
 VERSION = f"argosy {__version__}"
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 def zoekt_routes(
     gateway: SearchGateway,
     *,
     names: Callable[[], Iterable[str]],
-    search_page: Endpoint | None = None,
-    print_page: Endpoint | None = None,
-    admission: Admission | None = None,
+    search_page: ASGIApp | None = None,
+    print_page: ASGIApp | None = None,
+    throttle: FairThrottle | None = None,
     is_ready: Callable[[], bool] | None = None,
 ) -> list[Route]:
     """`names` returns all repository names of the catalog, because clients restrict a search by ids derived from names.
     `search_page` and `print_page` serve browsers on the paths where programs request JSON and raw files. `is_ready` is
     the readiness of the whole process, if it has more roles than the gateway.
     """
-    api = _Api(gateway, admission or AlwaysAdmit(), names)
-    pages = _Pages(gateway, admission or AlwaysAdmit(), search_page, print_page, is_ready or gateway.is_ready)
+    api = _Api(gateway, names)
+    pages = _Pages(gateway, is_ready or gateway.is_ready)
+    api_admission = admission(throttle, respond=_respond_failure)
+    json_search = Route("/search", pages.search, middleware=admission(throttle, respond=_respond_teapot))
+    raw_file = Route("/print", pages.print)
     return [
-        Route("/api/search", api.search, methods=_ALL_METHODS),
-        Route("/api/list", api.list, methods=_ALL_METHODS),
-        Route("/search", pages.search),
-        Route("/print", pages.print),
+        Route("/api/search", api.search, methods=_ALL_METHODS, middleware=api_admission),
+        Route("/api/list", api.list, methods=_ALL_METHODS, middleware=api_admission),
+        Route("/search", _ByFormat("json", json_search.app, search_page), methods=["GET"]),
+        Route("/print", _ByFormat("raw", raw_file.app, print_page), methods=["GET"]),
         Route("/healthz", pages.healthz),
         Route("/readyz", pages.readyz),
         Route("/robots.txt", pages.robots),
@@ -76,9 +80,8 @@ _ALL_METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 class _Api:
     """The JSON API: one object per response, bytes in base64."""
 
-    def __init__(self, gateway: SearchGateway, admission: Admission, names: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, gateway: SearchGateway, names: Callable[[], Iterable[str]]) -> None:
         self._gateway = gateway
-        self._admission = admission
         self._names = names
 
     async def search(self, request: Request) -> Response:
@@ -87,26 +90,24 @@ class _Api:
     async def list(self, request: Request) -> Response:
         return await _respond(request, self._run_list)
 
-    async def _run_search(self, body: bytes, client: str) -> bytes:
+    async def _run_search(self, request: Request, body: bytes) -> bytes:
         params = decode_request(body, ZoektSearchRequest)
         if not params.q:
             raise Invalid('missing query; set "Q"')
         parsed = parse(params.q)
         only = self._names_of_ids(params.repo_ids)
         options = options_of(params.opts)
-        with admit_request(self._admission, client) as visit:
-            if needs_estimate(params.opts):
-                options = await _with_bounds(self._gateway, parsed.query, options, only)
-            answer = await self._gateway.search(parsed.query, _with_count(options, parsed), only=only)
-            visit.on_result(answer)
+        if needs_estimate(params.opts):
+            options = await _with_bounds(self._gateway, parsed.query, options, only)
+        answer = await self._gateway.search(parsed.query, _with_count(options, parsed), only=only)
+        record_result(request.scope, answer)
         return encode(ZoektSearchReply(search_result(answer, parsed.query, is_estimate=options.estimate_only)))
 
-    async def _run_list(self, body: bytes, client: str) -> bytes:
+    async def _run_list(self, _: Request, body: bytes) -> bytes:
         params = decode_request(body, ZoektListRequest) if body.strip() else ZoektListRequest()
         field = check_field(params.opts.field)
         query = parse(params.q).query if params.q else TRUE
-        with admit_request(self._admission, client):
-            listing = await self._gateway.list(query)
+        listing = await self._gateway.list(query)
         return encode(ZoektListReply(repo_list(listing, field=field, version=VERSION)))
 
     def _names_of_ids(self, ids: Collection[int] | None) -> Collection[str] | None:
@@ -120,30 +121,18 @@ class _Api:
 class _Pages:
     """The other paths of zoekt's server."""
 
-    def __init__(
-        self,
-        gateway: SearchGateway,
-        admission: Admission,
-        search_page: Endpoint | None,
-        print_page: Endpoint | None,
-        is_ready: Callable[[], bool],
-    ) -> None:
+    def __init__(self, gateway: SearchGateway, is_ready: Callable[[], bool]) -> None:
         self._gateway = gateway
-        self._admission = admission
         self._is_ready = is_ready
-        self._search_page = search_page
-        self._print_page = print_page
 
     async def search(self, request: Request) -> Response:
-        if request.query_params.get("format") != "json":
-            return await _delegate_page(self._search_page, request, "add format=json")
         try:
-            with admit_request(self._admission, client_of(request.scope)) as visit:
-                return _json(encode(await self._page(request, visit)))
+            return _json(encode(await self._page(request)))
         except ArgosyError as error:
+            record_error(request.scope, error)
             return _teapot(error)
 
-    async def _page(self, request: Request, visit: AdmittedRequest) -> page.Page:
+    async def _page(self, request: Request) -> page.Page:
         params = request.query_params
         text = params.get("q", "")
         if not text:
@@ -165,12 +154,10 @@ class _Pages:
         )
         options = await _with_bounds(self._gateway, parsed.query, options, None)
         answer = await self._gateway.search(parsed.query, _with_count(options, parsed))
-        visit.on_result(answer)
+        record_result(request.scope, answer)
         return page.result_page(answer, last, format_query(parsed.query))
 
     async def print(self, request: Request) -> Response:
-        if request.query_params.get("format") != "raw":
-            return await _delegate_page(self._print_page, request, "add format=raw")
         params = request.query_params
         try:
             repository, path = params.get("r", ""), params.get("f", "")
@@ -203,14 +190,29 @@ class _Pages:
         return PlainTextResponse("User-agent: *\nDisallow: /search\nDisallow: /print\n")
 
 
-async def _respond(request: Request, answer: Callable[[bytes, str], Awaitable[bytes]]) -> Response:
+class _ByFormat:
+    """zoekt serves programs and browsers on the same paths: with `format=…` programs, without it browsers."""
+
+    def __init__(self, format: str, app: ASGIApp, page: ASGIApp | None) -> None:
+        self._query = f"format={format}"
+        self._format = format
+        self._app = app
+        self._page = page or PlainTextResponse(f"no HTML page on this gateway; add {self._query}\n", 404)
+
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        is_program = Request(scope).query_params.get("format") == self._format
+        await (self._app if is_program else self._page)(scope, receive, send)
+
+
+async def _respond(request: Request, answer: Callable[[Request, bytes], Awaitable[bytes]]) -> Response:
     """Errors in zoekt's format, with our statuses."""
     if request.method != "POST":
         return _json(encode(ZoektError("Only POST is supported")), 405, {"allow": "POST"})
     try:
         body = await read_body(request, bytes_max=BODY_BYTES_MAX)
-        return _json(await answer(body, client_of(request.scope)))
+        return _json(await answer(request, body))
     except ArgosyError as error:
+        record_error(request.scope, error)
         return _failure(error)
 
 
@@ -234,12 +236,6 @@ def _with_count(options: Options, parsed: ParsedQuery) -> Options:
     return structs.replace(options, files_max=parsed.count)
 
 
-async def _delegate_page(endpoint: Endpoint | None, request: Request, hint: str) -> Response:
-    if endpoint is None:
-        return PlainTextResponse(f"no HTML page on this gateway; {hint}\n", 404)
-    return await endpoint(request)
-
-
 def _number(text: str | None, otherwise: int) -> int:
     """Parse a number of a page parameter; an invalid one counts as absent, as in zoekt."""
     is_number = text is not None and text.isascii() and text.isdecimal() and len(text) <= len(str(page.FILES_MAX))
@@ -252,6 +248,14 @@ def _json(body: bytes, status: int = 200, headers: dict[str, str] | None = None)
 
 def _failure(error: ArgosyError) -> Response:
     return _json(encode(ZoektError(redact(str(error)))), error.status, _retry_after(error))
+
+
+def _respond_failure(error: ArgosyError, _: Scope) -> Response:
+    return _failure(error)
+
+
+def _respond_teapot(error: ArgosyError, _: Scope) -> Response:
+    return _teapot(error)
 
 
 def _teapot(error: ArgosyError) -> Response:

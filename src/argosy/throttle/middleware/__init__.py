@@ -19,7 +19,7 @@ from argosy.throttle.middleware.extractors import (
     by_path,
     first_of,
 )
-from argosy.throttle.middleware.rules import OutcomeRules
+from argosy.throttle.middleware.rules import OutcomeRules, report_outcome
 
 __all__ = [
     "Extractor",
@@ -34,4 +34,5 @@ __all__ = [
     "by_header",
     "by_path",
     "first_of",
+    "report_outcome",
 ]

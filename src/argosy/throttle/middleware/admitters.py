@@ -10,7 +10,7 @@ is more. A fair throttle has no quota to promise, so it sends no policy, and a l
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
@@ -79,8 +79,10 @@ class FairAdmitter:
         # With the fleet's secret all instances log a client alike; without one only this process does.
         self._log_key = throttle.config.secret or secrets.token_bytes(16)
 
-    def decide(self, admission: AdmissionRequest) -> tuple[Decision, Response | None]:
-        """The decision, and the response if the request is rejected."""
+    def decide(
+        self, admission: AdmissionRequest, respond: Callable[[ArgosyError], Response] = error_response
+    ) -> tuple[Decision, Response | None]:
+        """The decision, and the response if the request is rejected; `respond` converts the error."""
         decision = self.throttle.register(admission.client, admission.cost)
         if not decision.throttled:
             return decision, None
@@ -90,7 +92,8 @@ class FairAdmitter:
         wait_s = self.throttle.retry_after_s(decision)
         why = f"rate limited: capacity is low and many of your requests have failed; retry in {ceil(wait_s)} s"
         item = limit_item(self._name, remaining=0, reset_s=wait_s)
-        return decision, refusal(Throttled(why, retry_after_s=wait_s), self._name, {LIMIT: item})
+        error = Throttled(why, retry_after_s=wait_s)
+        return decision, refusal(error, self._name, {LIMIT: item}, respond)
 
 
 @dataclass(frozen=True)
@@ -194,8 +197,13 @@ class QuotaAdmitter:
         return refusal(Unavailable("quota unavailable: the limiter is unreachable; retry later"), self.quota.name, {})
 
 
-def refusal(error: ArgosyError, name: str, fields: Mapping[str, str]) -> Response:
-    """A response in the form of all our errors, with the policy that caused it."""
-    response = error_response(error)
+def refusal(
+    error: ArgosyError,
+    name: str,
+    fields: Mapping[str, str],
+    respond: Callable[[ArgosyError], Response] = error_response,
+) -> Response:
+    """The response to a rejected request, with the policy that caused it; by default in the form of all our errors."""
+    response = respond(error)
     response.headers.update({THROTTLED: name, **fields})
     return response

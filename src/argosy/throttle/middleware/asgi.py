@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 from starlette.responses import Response
 
 from argosy.base.clock import Clock, SystemClock
-from argosy.base.errors import Unavailable
+from argosy.base.errors import ArgosyError, Unavailable
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.limits.ports import RateLimiter
 from argosy.throttle.middleware.admitters import SHADOW, THROTTLED, FairAdmitter, Quota, QuotaAdmitter
 from argosy.throttle.middleware.extractors import AsgiRequest, Extractor
 from argosy.throttle.middleware.rules import (
+    OUTCOME,
     TRY_AGAIN_LATER,
     AdmissionRequest,
     CostOf,
@@ -28,6 +29,7 @@ from argosy.throttle.middleware.rules import (
     OutcomeTracker,
     RequestRules,
 )
+from argosy.throttle.model import Outcome
 
 Scope: TypeAlias = MutableMapping[str, Any]
 Message: TypeAlias = MutableMapping[str, Any]
@@ -54,13 +56,18 @@ class FairAdmission:
         outcomes: OutcomeRules | None = None,
         exempt: Iterable[str] = (),
         admits_websockets: bool = False,
+        respond: Callable[[ArgosyError, Scope], Response] | None = None,
         name: str = "fair",
     ) -> None:
-        """By default clients are distinguished by address. `exempt` are paths, with everything below them."""
+        """By default clients are distinguished by address. `exempt` are paths, with everything below them.
+
+        `respond` makes the response to a rejected request, for an application with an error format of its own.
+        """
         self._app = app
         self._fair = FairAdmitter(throttle, name)
         self._rules = RequestRules(client_of, cost_of, exempt)
         self._outcomes = outcomes or OutcomeRules()
+        self._respond = respond
         self._kinds = _kinds(admits_websockets)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,13 +75,18 @@ class FairAdmission:
         if admission is None:
             await self._app(scope, receive, send)
             return
-        decision, answer = self._fair.decide(admission)
+        respond = self._respond
+        decision, answer = (
+            self._fair.decide(admission)
+            if respond is None
+            else self._fair.decide(admission, lambda error: respond(error, scope))
+        )
         if answer is not None:
             await _refuse(answer, scope, receive, send)
             return
         if decision.shadowed:
             send = _with_headers({THROTTLED: SHADOW}, send)
-        exchange = _AdmittedRequest(self._fair.throttle, admission, self._outcomes, receive, send)
+        exchange = _AdmittedRequest(self._fair.throttle, admission, self._outcomes, scope, receive, send)
         try:
             await self._app(scope, exchange.receive, exchange.send)
         except BaseException as error:
@@ -137,13 +149,20 @@ class LimitAdmission:
 class _AdmittedRequest:
     """One request in progress: passes its messages on, tracks them, and reports the outcome once."""
 
-    __slots__ = ("_admission", "_is_reported", "_receive", "_send", "_throttle", "_tracker")
+    __slots__ = ("_admission", "_is_reported", "_receive", "_scope", "_send", "_throttle", "_tracker")
 
     def __init__(
-        self, throttle: FairThrottle, admission: AdmissionRequest, outcomes: OutcomeRules, receive: Receive, send: Send
+        self,
+        throttle: FairThrottle,
+        admission: AdmissionRequest,
+        outcomes: OutcomeRules,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
     ) -> None:
         self._throttle = throttle
         self._admission = admission
+        self._scope = scope
         self._receive = receive
         self._send = send
         self._tracker = OutcomeTracker(outcomes)
@@ -168,7 +187,7 @@ class _AdmittedRequest:
         if self._is_reported:
             return
         self._is_reported = True
-        outcome = self._tracker.outcome(error)
+        outcome: Outcome | None = self._scope.get(OUTCOME) or self._tracker.outcome(error)
         if outcome is not None:
             self._throttle.report(self._admission.client, outcome, self._admission.cost)
 

@@ -7,7 +7,7 @@ shortage is a failure. A bad request, a bug and a broken upstream are not the cl
 neither is a success that the client did not wait for.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -90,6 +90,7 @@ def _check_path(path: str) -> str:
 
 SWITCHING_PROTOCOLS = 101
 TRY_AGAIN_LATER = 1013  # the close code of a websocket that corresponds to 503
+OUTCOME = "argosy.throttle.outcome"  # in an ASGI scope: the outcome that the application has reported
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,15 @@ class OutcomeRules:
     def of_exception(self, error: BaseException | None) -> Outcome | None:
         """The outcome of an application that raised instead of responding."""
         return Outcome.FAILURE if isinstance(error, self.failure_exceptions) else None
+
+
+def report_outcome(scope: MutableMapping[str, Any], outcome: Outcome) -> None:
+    """Report the outcome of an ASGI request from inside the application, before its response is complete.
+
+    For applications whose status does not say whether the resource was short, such as a complete 200 with results cut
+    by a deadline. It takes precedence over the status and over a disconnect.
+    """
+    scope[OUTCOME] = outcome
 
 
 class OutcomeTracker:
