@@ -18,10 +18,10 @@ import uvicorn
 
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.metrics import Metrics
+from argosy.ipni.backends.disk_usage import DiskUsage
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.formats import multiaddr, multihash
-from argosy.ipni.formats.keys import PrivateKey
-from argosy.ipni.indexer.backends.usage import DiskUsage
+from argosy.ipni.formats.peer import PrivateKey
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.publish.backends.memory import MemoryChain

@@ -15,11 +15,11 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Unavailable
 from argosy.base.metrics import Metrics
 from argosy.ipni.formats import metadata
+from argosy.ipni.formats.metadata import Label, decode_label
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.model import CONTEXT_BYTES_MAX
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.contexts import Label, decode_label
 from argosy.ipni.publish.ports import ChainLink, ChainStore
 from argosy.ipni.publish.publisher import Publisher
 from argosy.search.backends.memory import one_branch

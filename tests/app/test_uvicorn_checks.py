@@ -22,9 +22,9 @@ from argosy.app.uvicorn_checks import can_upgrade
 from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
 from argosy.ipni.formats.bases import base58
+from argosy.ipni.web import find_connection as connection
 from argosy.ipni.web.app import indexer_app
-from argosy.ipni.web.find import connection
-from argosy.ipni.web.find.connection import FindConnection
+from argosy.ipni.web.find_connection import FindConnection
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.remote_node import RemoteNodes
 from tests.ipni.web.double import IndexerDouble
@@ -34,7 +34,7 @@ from tests.search.fleet.counter import Counter, search_request, small, without_t
 HOST = "127.0.0.1"
 WITHIN_S = 30
 CHANGED_FINDS = {
-    "a module gone": lambda patch: patch.setitem(sys.modules, "argosy.ipni.web.find.connection", None),
+    "a module gone": lambda patch: patch.setitem(sys.modules, "argosy.ipni.web.find_connection", None),
     "a name gone": lambda patch: patch.delattr(connection, "STATUS_LINE"),
     "other status lines": lambda patch: patch.setattr(connection, "STATUS_LINE", {404: b"HTTP/1.1 404\r\n"}),
     "an attribute gone": lambda patch: patch.setattr(FindConnection, "flow", property(), raising=False),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import Conflict, Forbidden
-from argosy.ipni import metrics as counted
 from argosy.ipni.backends.memory import MemoryIndexStore
 from argosy.ipni.backends.rocks import RocksStore
+from argosy.ipni.indexer import telemetry
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.ports import IndexStore
 from argosy.ipni.settings import IndexerSettings
@@ -264,7 +264,7 @@ async def test_usage_is_logged_and_measured_and_warned_of_within_10_and_2_points
     assert [(f"level_of_usage={said}" in record.getMessage(), record.levelno) for record in told] == [
         (True, logging.WARNING if is_warning else logging.INFO)
     ]
-    assert stage.metrics.value(counted.USAGE_PERCENT) == usage
+    assert stage.metrics.value(telemetry.USAGE_PERCENT) == usage
 
 
 # Unfreezing

@@ -12,25 +12,28 @@ from random import Random
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import (
     advertisement,
-    announce,
     car,
     cid,
     dag_cbor,
     dag_json,
     entries,
-    head,
     metadata,
     multiaddr,
     multihash,
-    peer,
-    peer_record,
     privacy,
 )
 from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
-from argosy.ipni.formats.keys import PrivateKey, PublicKey
-from argosy.ipni.formats.peer_record import PeerRecord
+from argosy.ipni.formats.envelope import PeerRecord, decode_record, sign_record
+from argosy.ipni.formats.head import (
+    Announcement,
+    decode_announcement,
+    decode_head,
+    encode_announcement,
+    encode_announcement_json,
+    sign_head,
+)
+from argosy.ipni.formats.peer import PrivateKey, PublicKey, parse_peer, peer_bytes, peer_of_bytes
 from argosy.ipni.model import Peer
 
 MEMORY_FACTOR_MAX = 400  # a byte of JSON or CBOR can stand for an object of its own
@@ -117,8 +120,8 @@ def _cid_bytes(data: bytes) -> None:
 
 
 def _peer(data: bytes) -> None:
-    id = peer.parse_peer(_text(data))
-    assert peer.peer_of_bytes(peer.peer_bytes(id)) == id
+    id = parse_peer(_text(data))
+    assert peer_of_bytes(peer_bytes(id)) == id
 
 
 def _multiaddr_text(data: bytes) -> None:
@@ -193,20 +196,20 @@ def _is_root(data: bytes) -> bool:
 
 def _announce(is_json: bool) -> Check:
     def check(data: bytes) -> None:
-        made = announce.decode(data, is_json)
-        encode = announce.encode_json if is_json else announce.encode
+        made = decode_announcement(data, is_json)
+        encode = encode_announcement_json if is_json else encode_announcement
         if made.publisher.addresses:  # a publisher without an address can be read, and not written
-            assert announce.decode(encode(made), is_json) == made
+            assert decode_announcement(encode(made), is_json) == made
 
     return check
 
 
 def _head(data: bytes) -> None:
-    assert head.decode(data).signer
+    assert decode_head(data).signer
 
 
 def _peer_record(data: bytes) -> None:
-    assert peer_record.decode(data).peer.id
+    assert decode_record(data).peer.id
 
 
 def _metadata(data: bytes) -> None:
@@ -265,8 +268,8 @@ def targets() -> list[Target]:
         Target("multiaddr bytes", _multiaddr_bytes, tuple(multiaddr.to_bytes(each) for each in full)),
         Target("url", _url, (b"http://[::1]:80/a/b", b"https://example.org", b"http://1.2.3.4:8080/%20x")),
         Target("key", _key, tuple(keys)),
-        Target("head", _head, (head.sign(link, key), head.sign(link, key, ""))),
-        Target("peer record", _peer_record, (peer_record.sign(PeerRecord(Peer(key.peer_id, addresses), 7), key),)),
+        Target("head", _head, (sign_head(link, key), sign_head(link, key, ""))),
+        Target("peer record", _peer_record, (sign_record(PeerRecord(Peer(key.peer_id, addresses), 7), key),)),
         Target("metadata", _metadata, (metadata.join(metadata.bitswap(), metadata.http(), graphsync), b"\xa0\x12\0")),
         Target("car", _car, (car.encode([link], [advertisement.encode(adverts[0]), entries.encode_chunk(hashes)]),)),
         Target("value key", _value_key, (privacy.value_key(key.peer_id, b"ctx"),)),
@@ -274,7 +277,7 @@ def targets() -> list[Target]:
     for codec, name in ((DAG_JSON, "dag-json"), (DAG_CBOR, "dag-cbor")):
         is_json = codec == DAG_JSON
         blocks = tuple(advertisement.encode(each, codec)[1] for each in adverts)
-        encode = announce.encode_json if is_json else announce.encode
+        encode = encode_announcement_json if is_json else encode_announcement
         made += [
             Target(name, _dag_json if is_json else _dag_cbor, (*blocks, *chunks(codec))),
             Target(f"advert {name}", _advert(codec), blocks),

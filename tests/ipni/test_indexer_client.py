@@ -21,8 +21,8 @@ from argosy.base.errors import (
     Unavailable,
 )
 from argosy.ipni import indexer_client as clients
-from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats import cid
+from argosy.ipni.formats.head import encode_announcement
 from argosy.ipni.indexer_client import IndexerClient, OutcomeUnknown
 from argosy.ipni.indexer_wire import normalize_url
 from argosy.ipni.model import Assignment, IndexerStatus, Provider
@@ -69,7 +69,7 @@ Call = Callable[[IndexerClient], Awaitable[object]]
             f"/ingest/handoff/{P1}",
             b'{"FrozenID":"' + P2.encode() + b'","FrozenURL":"http://f:3000"}',
         ),
-        (lambda c: c.announce(announcement("p1")), "PUT", "/announce", announces.encode(announcement("p1"))),
+        (lambda c: c.announce(announcement("p1")), "PUT", "/announce", encode_announcement(announcement("p1"))),
         (lambda c: c.check_health(), "GET", "/healthcheck", b""),
         (lambda c: c.freeze(), "PUT", "/freeze", b""),
         (lambda c: c.allow(P1), "PUT", f"/ingest/allow/{P1}", b""),

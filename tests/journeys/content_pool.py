@@ -22,9 +22,9 @@ from argosy.base.clock import SystemClock
 from argosy.gateway.content.backend_protocol import INCOMPLETE_HEADER
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries, multiaddr
-from argosy.ipni.formats.announce import Announcement, encode
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.entries import EntryChunk
+from argosy.ipni.formats.head import Announcement, encode_announcement
 from argosy.ipni.formats.multihash import of as multihash_of
 from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.model import Peer
@@ -283,7 +283,7 @@ class Asker:
     async def announce(self, url: str, author: Author) -> int:
         """The status; 0 if there was no answer."""
         try:
-            async with self._session.put(f"{url}/announce", data=encode(author.announce())) as answer:
+            async with self._session.put(f"{url}/announce", data=encode_announcement(author.announce())) as answer:
                 return answer.status
         except (aiohttp.ClientError, OSError, TimeoutError):
             return 0

@@ -10,8 +10,8 @@ from typing import Any
 
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats.advertisement import Advertisement
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import Announcement
 from argosy.ipni.model import Peer
 from tests.ipni.indexer.stage import ADDRESS, METADATA, Chain, hashes
 from tests.ipni.sync.liar import Liar, drip, hang_up, lying, pour, reply, silence

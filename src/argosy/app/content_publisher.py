@@ -33,13 +33,13 @@ from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats import metadata, multiaddr
 from argosy.ipni.formats.cid import RAW
+from argosy.ipni.formats.metadata import Label, encode_label
 from argosy.ipni.formats.multihash import SHA2_256, split, wrap
-from argosy.ipni.publish import contexts
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.contexts import Label, context_of, context_prefix
 from argosy.ipni.publish.head_announcer import AnnounceClient, AnnounceResult, HeadAnnouncer
 from argosy.ipni.publish.http import FOR_EVER, publisher_routes
+from argosy.ipni.publish.ports import context_of, context_prefix
 from argosy.ipni.publish.publisher import Publisher
 from argosy.search.content_digests import DIGEST_BYTES, DigestMatch, HashingStopped, IndexDigests, hash_contents
 from argosy.search.index.index import Index
@@ -208,7 +208,7 @@ class ContentPublisher:
         context = _context(label, multihashes)
         before = {published.context for published in await self._publisher.list_contexts(context_prefix(name))}
         if multihashes and context not in before:
-            encoded = metadata.join(metadata.http(), contexts.encode_label(label))
+            encoded = metadata.join(metadata.http(), encode_label(label))
             await self._publisher.publish(context, encoded, multihashes, supersedes=sorted(before))
             self._metrics.inc(ADS, outcome="published")
             log.info("repository advertised", repository=name, commit=label.version, files=len(multihashes))

@@ -53,7 +53,7 @@ from argosy.registry.settings import RegistrySettings
 
 if TYPE_CHECKING:
     from argosy.gateway.service import Gateway
-    from argosy.ipni.ports import Indexer
+    from argosy.ipni.ports import FindApi
     from argosy.ownership.node_service import OwnershipNode
     from argosy.registry.ports import RegistryStore
     from argosy.search.catalog.watcher import CatalogWatcher
@@ -110,7 +110,7 @@ class Process:
     members: list["FleetMember"] = field(default_factory=list)  # further members; the process ends when all have left
     registry: "RegistryStore | None" = None
     catalog: "CatalogWatcher | None" = None
-    indexer: "Indexer | None" = None  # the content indexer of this process
+    indexer: "FindApi | None" = None  # the finds of the content indexer in this process
     local_node: "Node | None" = None  # the search node of this process, called without a network
     gateway: "Gateway | None" = None
     status: Status | None = None  # of the repositories, as the gateway of this process sees them

@@ -17,7 +17,7 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded
 from argosy.ipni.formats import multiaddr
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.peer import PrivateKey
 from argosy.ipni.publish.backends.file_hashes import FileHashed, FileSkipped, Note
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain

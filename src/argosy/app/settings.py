@@ -8,9 +8,7 @@ from typing import Any, ClassVar
 from argosy.base.errors import Invalid
 from argosy.base.settings import Loaded, declarations, load, setting
 from argosy.gateway.settings import ApiSettings, ContentSettings, GatewaySettings
-from argosy.ipni.assigner.settings import AssignerSettings
-from argosy.ipni.keyspace.settings import KeyspaceSettings
-from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, SyncSettings
+from argosy.ipni.settings import AssignerSettings, IndexerHttpSettings, IndexerSettings, KeyspaceSettings, SyncSettings
 from argosy.jobs.settings import JobsSettings, ShardStoreSettings
 from argosy.ownership.settings import OwnershipSettings
 from argosy.registry.settings import RegistrySettings

@@ -141,7 +141,7 @@ def _to_json(name: str, multihash: bytes, results: "Iterable[ProviderResult]") -
 
 def _holder(result: "ProviderResult", cid: str) -> dict[str, Any]:
     from argosy.ipni.formats import metadata, multiaddr
-    from argosy.ipni.publish.contexts import decode_label
+    from argosy.ipni.formats.metadata import decode_label
 
     label = decode_label(result.metadata)
     try:

@@ -27,7 +27,7 @@ class LayoutFile:
 
     @classmethod
     def of(cls, config: Path | None) -> "LayoutFile":
-        from argosy.ipni.keyspace.settings import KeyspaceSettings
+        from argosy.ipni.settings import KeyspaceSettings
 
         settings = load(config).get(KeyspaceSettings)
         if settings.layout_file is None:

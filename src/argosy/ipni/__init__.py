@@ -19,30 +19,32 @@ from argosy.base.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from argosy.ipni.assigner.runtime import Assigner
-    from argosy.ipni.assigner.settings import AssignerSettings
     from argosy.ipni.formats.cid import Cid
-    from argosy.ipni.formats.keys import PrivateKey, PublicKey
+    from argosy.ipni.formats.peer import PrivateKey, PublicKey
     from argosy.ipni.indexer.service import IndexerService
     from argosy.ipni.indexer_client import IndexerClient
-    from argosy.ipni.keyspace.settings import KeyspaceSettings
     from argosy.ipni.model import Assignment, IndexerStatus, IndexValue, Peer, Provider, ProviderResult
-    from argosy.ipni.ports import AdminApi, FindApi, Indexer, IndexStore, IngestApi, PublisherSource
+    from argosy.ipni.ports import AdminApi, FindApi, IndexerApi, IndexStore, IngestApi, PublisherSource
     from argosy.ipni.publish.head_announcer import AnnounceClient, HeadAnnouncer
     from argosy.ipni.publish.http import publisher_app
     from argosy.ipni.publish.ports import ChainStore, PublishedContext
     from argosy.ipni.publish.publisher import Publisher, ReadOnlyChain
-    from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, SyncSettings
+    from argosy.ipni.settings import (
+        AssignerSettings,
+        IndexerHttpSettings,
+        IndexerSettings,
+        KeyspaceSettings,
+        SyncSettings,
+    )
     from argosy.ipni.sync.client import HttpSources
     from argosy.ipni.web.app import admin_app, find_app, indexer_app, ingest_app
 
 _EXPORTS = {
     "argosy.ipni.assigner.runtime": ("Assigner",),
-    "argosy.ipni.assigner.settings": ("AssignerSettings",),
     "argosy.ipni.formats.cid": ("Cid",),
-    "argosy.ipni.formats.keys": ("PrivateKey", "PublicKey"),
+    "argosy.ipni.formats.peer": ("PrivateKey", "PublicKey"),
     "argosy.ipni.indexer.service": ("IndexerService",),
     "argosy.ipni.indexer_client": ("IndexerClient",),
-    "argosy.ipni.keyspace.settings": ("KeyspaceSettings",),
     "argosy.ipni.model": (
         "Assignment",
         "IndexValue",
@@ -55,7 +57,7 @@ _EXPORTS = {
         "AdminApi",
         "FindApi",
         "IndexStore",
-        "Indexer",
+        "IndexerApi",
         "IngestApi",
         "PublisherSource",
     ),
@@ -63,7 +65,13 @@ _EXPORTS = {
     "argosy.ipni.publish.http": ("publisher_app",),
     "argosy.ipni.publish.ports": ("ChainStore", "PublishedContext"),
     "argosy.ipni.publish.publisher": ("Publisher", "ReadOnlyChain"),
-    "argosy.ipni.settings": ("IndexerHttpSettings", "IndexerSettings", "SyncSettings"),
+    "argosy.ipni.settings": (
+        "AssignerSettings",
+        "IndexerHttpSettings",
+        "IndexerSettings",
+        "KeyspaceSettings",
+        "SyncSettings",
+    ),
     "argosy.ipni.sync.client": ("HttpSources",),
     "argosy.ipni.web.app": ("admin_app", "find_app", "indexer_app", "ingest_app"),
 }
@@ -81,7 +89,7 @@ __all__ = [
     "HttpSources",
     "IndexStore",
     "IndexValue",
-    "Indexer",
+    "IndexerApi",
     "IndexerClient",
     "IndexerHttpSettings",
     "IndexerService",

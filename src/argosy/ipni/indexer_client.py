@@ -28,10 +28,9 @@ from argosy.base.errors import (
     Unavailable,
 )
 from argosy.ipni import indexer_wire
-from argosy.ipni.formats import announce as announces
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import Announcement, encode_announcement
 from argosy.ipni.model import Assignment, IndexerStatus, Provider, ProviderResult, StoreStats
 from argosy.ipni.web.providers_json import decode_provider, decode_providers
 from argosy.ipni.web.results import decode_json
@@ -117,7 +116,7 @@ class IndexerClient:
         await self._request("admin", "POST", f"/ingest/handoff/{_part(publisher)}", json=body, call_s=HANDOFF_S)
 
     async def announce(self, announce: Announcement) -> None:
-        await self._request("ingest", "PUT", "/announce", body=announces.encode(announce))
+        await self._request("ingest", "PUT", "/announce", body=encode_announcement(announce))
 
     # -- what an operator asks ----------------------------------------------------------------------------------------
 

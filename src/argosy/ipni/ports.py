@@ -1,11 +1,10 @@
 """Ports of the content index: the index store, publishers to read from, and the three APIs of an indexer."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.formats.head import SignedHead
+from argosy.ipni.formats.head import Announcement, SignedHead
 from argosy.ipni.model import Assignment, IndexerStatus, IndexValue, Peer, Provider, ProviderResult, StoreStats
 
 # Rows of the indexer's own small tables (see keys.py), written in the same batch as the data; None deletes a row.
@@ -73,6 +72,25 @@ class IndexStore(Protocol):
     async def stats(self) -> StoreStats: ...
 
     async def close(self) -> None: ...
+
+
+class EntryPage(NamedTuple):
+    """Some entries of a range, and where to go on; empty when there are no more."""
+
+    entries: list[tuple[bytes, IndexValue]]
+    rest: bytes
+
+
+class RangedStore(IndexStore, Protocol):
+    """An IndexStore that can tell and forget what lies between two beginnings of digests; an empty end is the last."""
+
+    async def entries(self, start: bytes, end: bytes, *, limit: int) -> EntryPage:
+        """Looks at up to `limit` entries from `start` on, a beginning of a digest or the rest of another page."""
+        ...
+
+    async def drop(self, start: bytes, end: bytes, *, limit: int) -> int:
+        """Forgets up to so many entries; how many there were. Their contexts stay."""
+        ...
 
 
 class PublisherSource(Protocol):
@@ -187,5 +205,5 @@ class AdminApi(Protocol):
         ...
 
 
-class Indexer(FindApi, IngestApi, AdminApi, Protocol):
+class IndexerApi(FindApi, IngestApi, AdminApi, Protocol):
     """All three APIs of an indexer, for an application that serves them on one port."""

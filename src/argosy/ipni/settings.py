@@ -1,4 +1,4 @@
-"""Settings of the indexer, of its HTTP listeners, and of reading chains."""
+"""Settings of the content index: the indexer, its HTTP listeners, reading chains, the assigner, the keyspace."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -141,3 +141,58 @@ class SyncSettings:
     )
     connections_max: int = setting(128, min=1, doc="connections to publishers at one time")
     connections_per_host_max: int = setting(8, min=1, doc="connections to one publisher's host at one time")
+
+
+@dataclass(frozen=True)
+class AssignerSettings:
+    """Assignment of publishers to indexers; the pool file overrides these settings."""
+
+    SECTION: ClassVar[str] = "assigner"
+
+    host: str = setting("127.0.0.1", doc="Address to listen on.")
+    port: int = setting(3001, min=0, max=65535, doc="port to listen on; 0 takes a free one")
+    pool_file: str | None = setting(None, doc="JSON or TOML file with the list of indexers; read again when it changes")
+    replication: int = setting(1, min=1, doc="how many indexers ingest each publisher")
+    preset_replication: int = setting(1, min=1, doc="how many of its preset indexers ingest a publisher that has some")
+    is_open: bool = setting(True, doc="every publisher is handled but the exceptions; if false, only they are")
+    exceptions: tuple[str, ...] = setting((), doc="peer ids of publishers that are exceptions to is_open")
+    forward_urls: tuple[str, ...] = setting(
+        (), doc="Ingest URLs that receive every announcement, regardless of assignment."
+    )
+    poll_s: float = setting(300.0, min=0, doc="Interval of polling the indexers for their state; 0 disables polling.")
+    is_resending: bool = setting(True, doc="pass announcements on to the indexers that follow the publisher already")
+    is_filtering: bool = setting(False, doc="drop private and loopback addresses from announcements")
+    indexer_token: str | None = setting(None, secret=True, doc="Bearer token for the admin APIs of the indexers.")
+    call_s: float = setting(10.0, min=0.1, max=600, doc="Timeout of a request to an indexer.")
+    watch_s: float = setting(5.0, min=0.1, doc="Interval of checking the pool file for changes.")
+
+
+@dataclass(frozen=True)
+class KeyspaceSettings:
+    """The keyspace: query nodes, each with a part of the multihashes, and the indexers that write to them."""
+
+    SECTION: ClassVar[str] = "keyspace"
+
+    layout_file: str | None = setting(
+        None, doc="JSON or TOML file with the nodes of the keyspace; an indexer that has one stores no entries itself"
+    )
+    node: str = setting("", doc="Name of this query node in the layout file.")
+    dir: str = setting("{data}/keyspace", doc="Directory of a query node's part of the index.")
+    is_double_hashed: bool = setting(False, doc="Store second hashes too, as ipni.is_double_hashed.")
+    host: str = setting("127.0.0.1", doc="Address that a query node listens on.")
+    port: int = setting(3010, min=0, max=65535, doc="port to listen on; 0 takes a free one")
+    token: str | None = setting(None, secret=True, doc="Bearer token of requests to query nodes.")
+    call_s: float = setting(10.0, min=0.1, max=600, doc="Timeout of a request to a query node.")
+    unreachable_s: float = setting(2.0, min=0, max=600, doc="For how long a node that did not answer is tried last.")
+    attempts_max: int = setting(6, min=1, max=100, doc="Attempts per request.")
+    indexer_urls: tuple[str, ...] = setting(
+        (), doc="Find URLs of the indexers that write to the keyspace; the frontend reads their providers."
+    )
+    providers_s: float = setting(30.0, min=0.1, max=86_400, doc="Interval of refreshing the providers.")
+    idle_s: float = setting(1.0, min=0.01, max=3600, doc="Interval of checking for a new layout and for work.")
+    page_entries: int = setting(8192, min=1, max=16_384, doc="Entries per request when slots move.")
+    clear_entries: int = setting(20_000, min=1, doc="Entries deleted or swept at a time; requests run in between.")
+
+    def check(self) -> Iterable[str]:
+        if self.layout_file is not None and not self.token:
+            yield "token must be set with layout_file, because nodes store what its bearer sends"

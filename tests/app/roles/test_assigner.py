@@ -12,7 +12,7 @@ from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
 from argosy.base.settings import load
 from argosy.base.tracing import NO_TRACER
-from argosy.ipni.assigner.settings import AssignerSettings
+from argosy.ipni.settings import AssignerSettings
 from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Space
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from argosy.ipni.formats import cid, metadata, multihash
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import Announcement
 from argosy.ipni.web import providers_json, results
 from tests.gateway.content.double import LINES, gateway_over
 from tests.ipni.web.making import A

@@ -20,9 +20,8 @@ from argosy.base.errors import ArgosyError, Conflict, Forbidden, Invalid, Unavai
 from argosy.base.metrics import Metrics
 from argosy.ipni.assigner.configuration import Configuration, PoolEntry
 from argosy.ipni.assigner.service import AssignerService
-from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats import cid
-from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.formats.head import Announcement, decode_announcement
 from argosy.ipni.formats.peer import id_of_key
 from argosy.ipni.indexer_client import IndexerClient, OutcomeUnknown
 from argosy.ipni.model import Assignment, IndexerStatus, Peer
@@ -162,7 +161,7 @@ def indexer_app(double: Double) -> Starlette:
         await double.handoff(publisher, frozen_id=body["FrozenID"], frozen_url=body["FrozenURL"])
 
     async def announce(request: Request) -> Response:
-        await double.announce(announces.decode(await request.body(), False))
+        await double.announce(decode_announcement(await request.body(), False))
         return Response(status_code=204)
 
     return Starlette(

@@ -9,7 +9,7 @@ import pytest
 
 from argosy.ipni.assigner.http import assigner_app
 from argosy.ipni.assigner.service import AssignerService
-from argosy.ipni.formats import announce as announces
+from argosy.ipni.formats.head import encode_announcement, encode_announcement_json
 from tests.ipni.assigner.doubles import Double, Stage, announcement, peer, serving, stage
 
 P1 = peer("p1")
@@ -69,10 +69,10 @@ async def test_announcements_come_as_cbor_and_as_json(path: str, form: str) -> N
     only = Double("0")
     async with door(only) as it:
         if form == "cbor":
-            answer = await it.put(path, announces.encode(announcement("p1")))
+            answer = await it.put(path, encode_announcement(announcement("p1")))
         else:
             kind = "application/json" + ("; charset=utf-8" if "charset" in form else "")
-            answer = await it.put(path, announces.encode_json(announcement("p1")), kind)
+            answer = await it.put(path, encode_announcement_json(announcement("p1")), kind)
         assert answer == (204, "")
         assert set(only.allowed) == {P1}
         assert only.announced == [announcement("p1")]
@@ -93,7 +93,7 @@ async def test_what_is_no_announcement_is_refused_in_plain_text(body: bytes) -> 
 
 async def test_a_publisher_the_policy_bars_is_told_so() -> None:
     async with door(Double("0"), exceptions=frozenset({P1})) as it:
-        status, text = await it.put("/announce", announces.encode(announcement("p1")))
+        status, text = await it.put("/announce", encode_announcement(announcement("p1")))
         assert (status, "policy" in text) == (403, True)
 
 

@@ -7,7 +7,7 @@ from argosy.base.errors import ArgosyError, Forbidden, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.ipni.assigner.pool_member import Outbox
 from argosy.ipni.assigner.telemetry import AssignerTelemetry
-from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.formats.head import Announcement
 from tests.ipni.assigner.doubles import announcement
 
 

@@ -10,8 +10,8 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Invalid
 from argosy.base.metrics import Metrics
 from argosy.ipni.assigner.runtime import Assigner
-from argosy.ipni.assigner.settings import AssignerSettings
 from argosy.ipni.assigner.telemetry import RELOADS
+from argosy.ipni.settings import AssignerSettings
 from tests.ipni.assigner.doubles import Double, Stage, announced, peer, stage, until
 
 P1 = peer("p1")

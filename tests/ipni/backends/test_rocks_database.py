@@ -48,14 +48,14 @@ async def store_in(database: Path) -> None:
 
 async def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear all")
-    with pytest.raises(Invalid, match=r"letter\.txt.*use an empty folder"):
+    with pytest.raises(Invalid, match=r"letter\.txt.*use an empty directory"):
         await RocksStore.open(tmp_path)
     assert names(tmp_path) == ["letter.txt"]
 
 
 async def test_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("dear all")
-    with pytest.raises(Invalid, match="not a folder"):
+    with pytest.raises(Invalid, match="not a directory"):
         await RocksStore.open(tmp_path / "letter.txt")
 
 
@@ -63,7 +63,7 @@ async def test_a_database_of_something_else_is_refused(tmp_path: Path) -> None:
     other = Rdict(str(tmp_path), Options(raw_mode=True))
     other[b"key"] = b"value"
     other.close()
-    with pytest.raises(Invalid, match="something else"):
+    with pytest.raises(Invalid, match="another program"):
         await RocksStore.open(tmp_path)
 
 
@@ -71,7 +71,7 @@ async def test_a_store_of_another_layout_is_refused(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path)
     store._database.families["marks"][b"layout"] = b"99"
     await store.close()
-    with pytest.raises(Invalid, match=r"layout b'99'.*knows 1"):
+    with pytest.raises(Invalid, match=r"layout b'99'.*reads 1"):
         await RocksStore.open(tmp_path)
 
 
@@ -96,7 +96,7 @@ async def test_an_interrupted_first_start_is_no_obstacle(tmp_path: Path) -> None
 async def test_a_damaged_store_is_refused(tmp_path: Path, damaged: str) -> None:
     await store_in(tmp_path)
     damage(tmp_path, damaged)
-    with pytest.raises(Invalid, match=r"damaged.*empty folder"):
+    with pytest.raises(Invalid, match=r"damaged.*empty directory"):
         await RocksStore.open(tmp_path)
 
 
@@ -111,15 +111,15 @@ def names(database: Path) -> list[str]:
 
 async def test_a_second_process_is_told_of_the_first(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path)
-    with pytest.raises(Unavailable, match="open elsewhere"):
+    with pytest.raises(Unavailable, match="open in another process"):
         await RocksStore.open(tmp_path)
-    assert "open elsewhere: stop the other process" in child(OPEN_ELSEWHERE, tmp_path)
+    assert "is open in another process; stop that one" in child(OPEN_ELSEWHERE, tmp_path)
     await store.close()
     assert child(OPEN_ELSEWHERE, tmp_path) == ""
 
 
 async def test_a_full_disk_is_told_and_what_was_written_before_stays(tmp_path: Path) -> None:
-    assert "is full: free space" in child(FILL_THE_DISK, tmp_path)
+    assert "is full; free space" in child(FILL_THE_DISK, tmp_path)
     store = await RocksStore.open(tmp_path)
     cursor = int(await store.read(b"cursor") or b"-1")
     assert cursor > 3

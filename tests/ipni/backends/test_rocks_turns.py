@@ -88,7 +88,7 @@ async def test_a_writer_gives_up_when_compaction_never_catches_up(
     clock = CountedClock()
     store = await RocksStore.open(tmp_path, clock=clock)
     monkeypatch.setattr(store._database, "is_behind", lambda: True)
-    with pytest.raises(Unavailable, match=r"compaction.*look at its disk"):
+    with pytest.raises(Unavailable, match=r"compaction.*check its disk"):
         await store.put(value(), [sha("file")])
     assert clock.time >= BEHIND_S_MAX
     await store.close()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from argosy.ipni.formats.cid import DAG_JSON, Cid, of, parse
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.peer import PrivateKey
 
 FOLDER = Path(__file__).parent / "vectors"
 KEY = PrivateKey.from_protobuf(

@@ -10,8 +10,8 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import advertisement, cid, dag, dag_cbor, dag_json, envelope, varint
 from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES
-from argosy.ipni.formats.head import decode as decode_head
-from argosy.ipni.formats.keys import Kind, PrivateKey
+from argosy.ipni.formats.head import decode_head
+from argosy.ipni.formats.peer import Kind, PrivateKey
 from tests.ipni.formats import samples
 from tests.ipni.formats.samples import KEY, PEER
 

@@ -8,8 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.ipni.formats import announce, cid, dag_cbor, multiaddr
-from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.formats import cid, dag_cbor, multiaddr
+from argosy.ipni.formats.head import (
+    Announcement,
+    decode_announcement,
+    encode_announcement,
+    encode_announcement_json,
+)
 from argosy.ipni.formats.node import Node
 from argosy.ipni.model import Peer
 from tests.ipni.formats.samples import PEER, PUBLIC_HEX
@@ -27,18 +32,18 @@ OTHER = "QmSPbSLo26Lt3SZ5r9ccqtoM6zjuxobLxc7JM4VivCMCmB"
 
 
 def test_the_announcement_of_others_is_read_and_written_byte_for_byte() -> None:
-    assert announce.decode(CBOR, is_json=False) == ANNOUNCE
-    assert announce.encode(ANNOUNCE) == CBOR
+    assert decode_announcement(CBOR, is_json=False) == ANNOUNCE
+    assert encode_announcement(ANNOUNCE) == CBOR
 
 
 def test_the_json_form_is_that_of_others() -> None:
-    assert json.loads(announce.encode_json(ANNOUNCE)) == {
+    assert json.loads(encode_announcement_json(ANNOUNCE)) == {
         "Cid": {"/": str(HEAD)},
         "Addrs": ["BH8AAAEGRqHgA6UDJgAkCAESIEWa4FA11sMQsD7WFABkqF1z8dQasYvcLwH3krCL1GoF"],
         "ExtraData": None,
         "OrigPeer": "",
     }
-    assert announce.decode(announce.encode_json(ANNOUNCE), is_json=True) == ANNOUNCE
+    assert decode_announcement(encode_announcement_json(ANNOUNCE), is_json=True) == ANNOUNCE
 
 
 @settings(deadline=None)
@@ -49,8 +54,8 @@ def test_the_json_form_is_that_of_others() -> None:
 )
 def test_any_announcement_is_read_back(extra: bytes, origin: str, addresses: list[str]) -> None:
     made = Announcement(HEAD, Peer(PEER, tuple(dict.fromkeys(addresses))), extra, origin)
-    assert announce.decode(announce.encode(made), is_json=False) == made
-    assert announce.decode(announce.encode_json(made), is_json=True) == made
+    assert decode_announcement(encode_announcement(made), is_json=False) == made
+    assert decode_announcement(encode_announcement_json(made), is_json=True) == made
 
 
 def both_forms(addresses: list[bytes]) -> list[tuple[bytes, bool]]:
@@ -62,19 +67,19 @@ def both_forms(addresses: list[bytes]) -> list[tuple[bytes, bool]]:
 
 def test_an_address_of_an_unknown_protocol_is_passed_over() -> None:
     for data, is_json in both_forms([UNKNOWN, GOOD]):
-        assert announce.decode(data, is_json) == ANNOUNCE
+        assert decode_announcement(data, is_json) == ANNOUNCE
 
 
 @pytest.mark.parametrize(
     ("addresses", "message"),
     [
-        ([], "one address at least"),
+        ([], "at least one address"),
         ([UNKNOWN], "every address in the announcement is of an unknown protocol"),
         ([multiaddr.to_bytes(ADDRESS)], "all end in /p2p/"),
         ([GOOD, multiaddr.to_bytes(ADDRESS)], "all end in /p2p/"),
         ([GOOD, multiaddr.to_bytes(f"{ADDRESS}/p2p/{OTHER}")], "all end in /p2p/"),
         ([b"\x04"], "ends in the middle"),
-        ([b""], "one protocol at least"),
+        ([b""], "at least one protocol"),
         ([GOOD] * 129, "128"),
     ],
 )
@@ -82,7 +87,7 @@ def test_an_announcement_without_one_publisher_is_refused(addresses: list[bytes]
     """Trap 7 among them: an announcement with unknown protocols alone is answered, not crashed on."""
     for data, is_json in both_forms(addresses):
         with pytest.raises(Invalid, match=message):
-            announce.decode(data, is_json)
+            decode_announcement(data, is_json)
 
 
 @pytest.mark.parametrize(
@@ -91,15 +96,15 @@ def test_an_announcement_without_one_publisher_is_refused(addresses: list[bytes]
 )  # fmt: skip
 def test_what_is_no_announcement_is_refused(node: Node) -> None:
     with pytest.raises(Invalid):
-        announce.decode(dag_cbor.encode(node), is_json=False)
+        decode_announcement(dag_cbor.encode(node), is_json=False)
 
 
 @pytest.mark.parametrize("body", ["", "1", "{}", '{"Cid":1,"Addrs":[]}', '{"Cid":{"/":"x"},"Addrs":[]}'])
 def test_json_that_is_no_announcement_is_refused(body: str) -> None:
     with pytest.raises(Invalid):
-        announce.decode(body.encode(), is_json=True)
+        decode_announcement(body.encode(), is_json=True)
 
 
 def test_a_long_announcement_is_not_looked_at() -> None:
     with pytest.raises(Invalid, match="longer than 1048576"):
-        announce.decode(CBOR.ljust((1 << 20) + 1, b"\0"), is_json=False)
+        decode_announcement(CBOR.ljust((1 << 20) + 1, b"\0"), is_json=False)

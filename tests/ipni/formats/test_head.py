@@ -3,11 +3,11 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.ipni.formats import cid, dag_json, head
+from argosy.ipni.formats import cid, dag_json
 from argosy.ipni.formats.bases import from_base64
-from argosy.ipni.formats.head import TOPIC, SignedHead
-from argosy.ipni.formats.keys import Kind, PrivateKey
+from argosy.ipni.formats.head import TOPIC, SignedHead, decode_head, sign_head
 from argosy.ipni.formats.node import Node
+from argosy.ipni.formats.peer import Kind, PrivateKey
 from tests.ipni.formats import samples
 from tests.ipni.formats.samples import KEY, PEER
 
@@ -22,11 +22,11 @@ def fields(data: bytes) -> dict[str, Node]:
 
 
 def test_our_signature_is_that_of_others() -> None:
-    assert fields(head.sign(HEAD, KEY, TOPIC))["sig"] == from_base64(SIGNATURE)
+    assert fields(sign_head(HEAD, KEY, TOPIC))["sig"] == from_base64(SIGNATURE)
 
 
 def test_a_head_of_go_is_read() -> None:
-    read = head.decode(samples.block("go-documented-head")[1])
+    read = decode_head(samples.block("go-documented-head")[1])
     assert read.signer == "12D3KooWGVwcVphAgpXjJWHoWyKZUrZsXyc34jeuUmG5nSRZyuQq"
     assert str(read.head) == "bafy2bzaceaceibjf5pottpm4ghfnu7jo7sjcqjom4vhzm5jmq7domxun5vor4"
 
@@ -35,25 +35,25 @@ def test_a_head_of_go_is_read() -> None:
 @pytest.mark.parametrize("topic", [TOPIC, ""])
 def test_a_head_is_read_back(kind: Kind, topic: str) -> None:
     key = PrivateKey.generate(kind)
-    data = head.sign(HEAD, key, topic)
-    assert head.decode(data) == SignedHead(HEAD, key.peer_id, topic)
+    data = sign_head(HEAD, key, topic)
+    assert decode_head(data) == SignedHead(HEAD, key.peer_id, topic)
     assert ("topic" in fields(data)) == bool(topic)
 
 
 @pytest.mark.parametrize("change", [{"head": cid.of(b"other")}, {"topic": "/other"}, {"sig": b""}, {"pubkey": b""}])
 def test_a_changed_head_is_refused(change: dict[str, Node]) -> None:
     with pytest.raises(Invalid):
-        head.decode(dag_json.encode(fields(head.sign(HEAD, KEY)) | change))
+        decode_head(dag_json.encode(fields(sign_head(HEAD, KEY)) | change))
 
 
 def test_a_head_of_another_key_says_so() -> None:
     other = PrivateKey.generate()
-    node = fields(head.sign(HEAD, KEY)) | {"pubkey": other.public.to_protobuf()}
+    node = fields(sign_head(HEAD, KEY)) | {"pubkey": other.public.to_protobuf()}
     with pytest.raises(Invalid, match=f"the signature of {other.peer_id}"):
-        head.decode(dag_json.encode(node))
-    assert head.decode(head.sign(HEAD, KEY)).signer == PEER
+        decode_head(dag_json.encode(node))
+    assert decode_head(sign_head(HEAD, KEY)).signer == PEER
 
 
 def test_a_long_head_is_not_looked_at() -> None:
     with pytest.raises(Invalid, match="longer than 16384"):
-        head.decode(b" " * 16385)
+        decode_head(b" " * 16385)

@@ -3,9 +3,8 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.ipni.formats import protobuf
-from argosy.ipni.formats.keys import Kind, PrivateKey, PublicKey
-from argosy.ipni.formats.peer import parse_peer, peer_bytes, peer_id, peer_of_bytes
+from argosy.ipni.formats.peer import Kind, PrivateKey, PublicKey, parse_peer, peer_bytes, peer_of_bytes
+from argosy.ipni.formats.varint import encode_message, last_fields
 from tests.ipni.formats.samples import KEY, PEER, PUBLIC_HEX
 
 KINDS: list[Kind] = ["ed25519", "rsa", "secp256k1", "ecdsa"]
@@ -13,7 +12,7 @@ KINDS: list[Kind] = ["ed25519", "rsa", "secp256k1", "ecdsa"]
 
 def test_the_known_key_has_the_known_public_half_and_id() -> None:
     assert KEY.public.to_protobuf().hex() == PUBLIC_HEX
-    assert KEY.peer_id == peer_id(KEY.public) == PEER
+    assert KEY.peer_id == KEY.public.peer_id == PEER
     assert KEY.to_protobuf().hex().startswith("08011240d2343878")
 
 
@@ -47,7 +46,7 @@ def test_the_same_bytes_give_the_same_key(kind: Kind) -> None:
 
 def test_the_old_form_of_an_ed25519_key_is_read() -> None:
     raw = KEY.to_protobuf()[4:]
-    assert PrivateKey.from_protobuf(protobuf.encode([(1, 1), (2, raw + raw[32:])])).public == KEY.public
+    assert PrivateKey.from_protobuf(encode_message([(1, 1), (2, raw + raw[32:])])).public == KEY.public
 
 
 def test_a_signature_of_secp256k1_is_of_the_form_that_everybody_takes() -> None:
@@ -90,9 +89,9 @@ def test_what_is_no_key_is_refused(message: str) -> None:
 
 
 def test_a_key_of_another_kind_than_it_says_is_refused() -> None:
-    der = protobuf.last_fields(PrivateKey.generate("ecdsa").public.to_protobuf())[2]
-    with pytest.raises(Invalid, match="says that it is of kind rsa"):
-        PublicKey.from_protobuf(protobuf.encode([(1, 0), (2, der)]))
+    der = last_fields(PrivateKey.generate("ecdsa").public.to_protobuf())[2]
+    with pytest.raises(Invalid, match="is not of kind rsa"):
+        PublicKey.from_protobuf(encode_message([(1, 0), (2, der)]))
 
 
 def test_a_short_rsa_key_is_refused() -> None:
@@ -102,4 +101,4 @@ def test_a_short_rsa_key_is_refused() -> None:
     public = generate_private_key(65537, 1024).public_key()
     der = public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     with pytest.raises(Invalid, match="1024 bits is refused"):
-        PublicKey.from_protobuf(protobuf.encode([(1, 0), (2, der)]))
+        PublicKey.from_protobuf(encode_message([(1, 0), (2, der)]))

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.ipni.formats import envelope, peer_record, protobuf
-from argosy.ipni.formats.keys import PrivateKey
-from argosy.ipni.formats.peer import peer_bytes
-from argosy.ipni.formats.peer_record import PeerRecord
+from argosy.ipni.formats import envelope
+from argosy.ipni.formats.envelope import RECORD_DOMAIN, RECORD_KIND, PeerRecord, decode_record, sign_record
+from argosy.ipni.formats.peer import PrivateKey, peer_bytes
+from argosy.ipni.formats.varint import encode_message, last_fields
 from argosy.ipni.model import Peer
 from tests.ipni.formats.samples import KEY, PEER
 
@@ -16,47 +16,47 @@ RECORD = PeerRecord(Peer(PEER, ("/ip4/1.2.3.4/tcp/1", "/dns/a/https")), 1_700_00
 
 
 def sealed(fields: list[tuple[int, int | bytes]], key: PrivateKey = KEY) -> bytes:
-    return envelope.seal(protobuf.encode(fields), kind=peer_record.KIND, domain=peer_record.DOMAIN, key=key)
+    return envelope.seal(encode_message(fields), kind=RECORD_KIND, domain=RECORD_DOMAIN, key=key)
 
 
 @settings(deadline=None)
 @given(st.integers(0, 2**63 - 1), st.lists(st.sampled_from(RECORD.peer.addresses), max_size=4))
 def test_a_record_is_read_back(sequence: int, addresses: list[str]) -> None:
     record = PeerRecord(Peer(PEER, tuple(addresses)), sequence)
-    assert peer_record.decode(peer_record.sign(record, KEY)) == record
+    assert decode_record(sign_record(record, KEY)) == record
 
 
 def test_a_record_signed_by_another_is_refused() -> None:
     other = PrivateKey.generate()
     with pytest.raises(Invalid, match="cannot be signed"):
-        peer_record.sign(RECORD, other)
+        sign_record(RECORD, other)
     with pytest.raises(Invalid, match=f"is signed by {other.peer_id}"):
-        peer_record.decode(sealed([(1, peer_bytes(PEER)), (2, 1)], other))
+        decode_record(sealed([(1, peer_bytes(PEER)), (2, 1)], other))
 
 
 def test_an_address_of_an_unknown_protocol_is_passed_over() -> None:
-    unknown = protobuf.encode([(1, bytes.fromhex("bf843d"))])
-    assert peer_record.decode(sealed([(1, peer_bytes(PEER)), (2, 7), (3, unknown)])) == PeerRecord(Peer(PEER), 7)
+    unknown = encode_message([(1, bytes.fromhex("bf843d"))])
+    assert decode_record(sealed([(1, peer_bytes(PEER)), (2, 7), (3, unknown)])) == PeerRecord(Peer(PEER), 7)
 
 
 @pytest.mark.parametrize("field", [(1, 5), (2, b"x"), (3, b"\x0a\x01\x04"), (3, b"\x08\x01")])
 def test_a_wrong_field_is_refused(field: tuple[int, int | bytes]) -> None:
     with pytest.raises(Invalid):
-        peer_record.decode(sealed([(1, peer_bytes(PEER)), (2, 7), field]))
+        decode_record(sealed([(1, peer_bytes(PEER)), (2, 7), field]))
 
 
 def test_too_many_addresses_are_refused() -> None:
     with pytest.raises(Invalid, match="129 addresses"):
-        peer_record.decode(peer_record.sign(PeerRecord(Peer(PEER, ("/ws",) * 129), 1), KEY))
+        decode_record(sign_record(PeerRecord(Peer(PEER, ("/ws",) * 129), 1), KEY))
 
 
 def test_an_envelope_for_something_else_is_refused() -> None:
-    payload = protobuf.encode([(1, peer_bytes(PEER)), (2, 1)])
-    for kind, domain in ((b"\x03\x02", peer_record.DOMAIN), (peer_record.KIND, "indexer")):
+    payload = encode_message([(1, peer_bytes(PEER)), (2, 1)])
+    for kind, domain in ((b"\x03\x02", RECORD_DOMAIN), (RECORD_KIND, "indexer")):
         with pytest.raises(Invalid):
-            peer_record.decode(envelope.seal(payload, kind=kind, domain=domain, key=KEY))
+            decode_record(envelope.seal(payload, kind=kind, domain=domain, key=KEY))
 
 
 def test_a_message_of_other_wire_types_is_refused() -> None:
     with pytest.raises(Invalid, match="wire type 5"):
-        protobuf.last_fields(bytes.fromhex("0d00000000"))
+        last_fields(bytes.fromhex("0d00000000"))

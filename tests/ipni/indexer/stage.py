@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 
 from argosy.base.errors import NotFound, Unavailable
 from argosy.ipni.formats import advertisement as adverts
-from argosy.ipni.formats import entries as entry_blocks
+from argosy.ipni.formats import entries
 from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, NO_ENTRIES, Cid
 from argosy.ipni.formats.entries import encode_chunk
-from argosy.ipni.formats.head import SignedHead
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.head import Announcement, SignedHead
 from argosy.ipni.formats.multihash import of as multihash_of
+from argosy.ipni.formats.peer import PrivateKey
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import PublisherSource
@@ -74,7 +73,7 @@ class Chain:
         return following
 
     def hamt(self, multihashes: Sequence[bytes]) -> Cid:
-        blocks = entry_blocks.encode_hamt(multihashes)
+        blocks = entries.encode_hamt(multihashes)
         self.blocks.update(blocks)
         return blocks[-1][0]
 

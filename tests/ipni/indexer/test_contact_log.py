@@ -6,10 +6,10 @@ import pytest
 
 from argosy.base.errors import Forbidden, Invalid
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.indexer.contact_log import ContactLog
-from argosy.ipni.indexer.progress import HISTORY_MAX, PublisherStatuses, format_duration
+from argosy.ipni.indexer.maintenance import ContactLog
 from argosy.ipni.indexer.resolver import places
-from argosy.ipni.indexer.sync_queue import RECENT_MAX, TRIAL_S, PausedPublishers, RecentHeads
+from argosy.ipni.indexer.sync_service import RECENT_MAX, TRIAL_S, PausedPublishers, RecentHeads
+from argosy.ipni.indexer.telemetry import HISTORY_MAX, PublisherStatuses, format_duration
 from argosy.ipni.model import Peer, Provider
 from argosy.ipni.settings import DAY_S, HOUR_S, IndexerSettings
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.ipni.indexer.backends.usage import DiskUsage, FileUsage
+from argosy.ipni.backends.disk_usage import DiskUsage, FileUsage
 from argosy.ipni.indexer.freeze import UNREADABLE, Freeze, Freezer, ReportUsage, UsageRead
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from argosy.base.errors import NotFound
 from argosy.base.metrics import Metrics
-from argosy.ipni import metrics as counted
 from argosy.ipni.backends.memory import MemoryIndexStore
+from argosy.ipni.indexer import telemetry
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import IndexValue
 from argosy.ipni.settings import DAY_S
@@ -148,8 +148,8 @@ async def test_a_disk_that_fills_freezes_the_indexer_without_any_ingest() -> Non
         stage.usage.value = 90.0
         await stage.clock.pass_(60)
         assert indexer.status().is_frozen
-        assert stage.metrics.value(counted.USAGE_PERCENT) == 90.0
-        assert stage.metrics.value(counted.IS_FROZEN) == 1
+        assert stage.metrics.value(telemetry.USAGE_PERCENT) == 90.0
+        assert stage.metrics.value(telemetry.IS_FROZEN) == 1
 
 
 async def test_removed_entries_are_swept_and_contexts_of_nobody_are_dropped() -> None:
@@ -166,4 +166,4 @@ async def test_removed_entries_are_swept_and_contexts_of_nobody_are_dropped() ->
         await stage.clock.pass_(30)
         assert (await stage.store.find(hashes("nobody", 1))) == [()]
         assert (await indexer.stats()).entries == 5
-        assert stage.metrics.value(counted.SWEPT) == 7
+        assert stage.metrics.value(telemetry.SWEPT) == 7

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from argosy.ipni.backends.memory import MemoryIndexStore
+from argosy.ipni.backends.mirror import DirectoryMirror
 from argosy.ipni.formats import car
-from argosy.ipni.indexer.backends.mirror import FolderMirror
 from argosy.ipni.indexer.service import IndexerService
 from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, follow, has, hashes
 
 
-async def opened(chain: Chain, mirror: FolderMirror, usage: SetUsage | None = None) -> IndexerService:
+async def opened(chain: Chain, mirror: DirectoryMirror, usage: SetUsage | None = None) -> IndexerService:
     return await IndexerService.open(
         MemoryIndexStore(), ChainSources(chain), settings=SETTINGS, usage=usage or SetUsage(), mirror=mirror
     )
@@ -29,12 +29,12 @@ def chain_of_two() -> Chain:
 
 async def test_an_indexer_reads_from_the_mirror_of_another(tmp_path: Path) -> None:
     chain = chain_of_two()
-    first = await opened(chain, FolderMirror(write=tmp_path))
+    first = await opened(chain, DirectoryMirror(write=tmp_path))
     await follow(first, chain)
     await first.close()
     assert {path.name for path in files(tmp_path)} == {f"{chain.ads[0]}.car", f"{chain.ads[1]}.car"}
     chain.fetched.clear()
-    second = await opened(chain, FolderMirror(read=tmp_path))
+    second = await opened(chain, DirectoryMirror(read=tmp_path))
     await follow(second, chain)
     await second.close()
     assert all(await has(second, hashes("c", 40) + hashes("t", 2000)))
@@ -44,7 +44,7 @@ async def test_an_indexer_reads_from_the_mirror_of_another(tmp_path: Path) -> No
 async def test_a_file_of_the_mirror_holds_the_advertisement_and_then_its_chunks(tmp_path: Path) -> None:
     chain = Chain()
     ad = chain.add(b"1", hashes("1", 10))
-    indexer = await opened(chain, FolderMirror(write=tmp_path))
+    indexer = await opened(chain, DirectoryMirror(write=tmp_path))
     await follow(indexer, chain)
     await indexer.close()
     (path,) = files(tmp_path)
@@ -57,7 +57,7 @@ async def test_a_file_of_the_mirror_holds_the_advertisement_and_then_its_chunks(
 async def test_what_was_not_stored_whole_is_not_kept(tmp_path: Path) -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 40))
-    indexer = await opened(chain, FolderMirror(write=tmp_path), SetUsage(fills_after=5))
+    indexer = await opened(chain, DirectoryMirror(write=tmp_path), SetUsage(fills_after=5))
     await follow(indexer, chain)
     assert indexer.status().is_frozen
     await indexer.close()
@@ -68,7 +68,7 @@ async def test_a_damaged_or_short_file_costs_only_asking_the_publisher(tmp_path:
     chain = Chain()
     chain.add(b"1", hashes("1", 40))
     chain.add(b"2", hashes("2", 40))
-    writing = await opened(chain, FolderMirror(write=tmp_path))
+    writing = await opened(chain, DirectoryMirror(write=tmp_path))
     await follow(writing, chain)
     await writing.close()
     first, second = files(tmp_path)
@@ -76,7 +76,7 @@ async def test_a_damaged_or_short_file_costs_only_asking_the_publisher(tmp_path:
     whole[len(whole) // 2] ^= 1
     first.write_bytes(whole)
     second.write_bytes(b"no car")
-    reading = await opened(chain, FolderMirror(read=tmp_path))
+    reading = await opened(chain, DirectoryMirror(read=tmp_path))
     await follow(reading, chain)
     assert all(await has(reading, hashes("1", 40) + hashes("2", 40)))
     await reading.close()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from argosy.ipni.backends.disk_usage import FileUsage
 from argosy.ipni.backends.rocks import RocksStore
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
+from argosy.ipni.formats.head import Announcement
 from argosy.ipni.formats.multiaddr import from_url
-from argosy.ipni.indexer.backends.usage import FileUsage
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.model import Peer
 from argosy.ipni.publish.backends.memory import MemoryChain

@@ -8,8 +8,8 @@ from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import dag
 from argosy.ipni.formats.cid import DAG_CBOR, Cid
 from argosy.ipni.formats.node import Node
+from argosy.ipni.indexer.ingest_state import EntriesProgress, EntryBatch
 from argosy.ipni.indexer.prefetch import STEPS_AHEAD, EntriesPrefetcher
-from argosy.ipni.indexer.sync_state import EntriesProgress, EntryBatch
 from tests.ipni.indexer.stage import Chain, ChainSources, hashes, turn
 
 BITMAP = bytes(32)

@@ -8,7 +8,7 @@ from argosy.base.errors import Unavailable
 from argosy.base.tasks import KeyedLock
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.indexer.freeze import FreezeGate
-from argosy.ipni.indexer.sync_queue import SyncQueue, SyncRequest
+from argosy.ipni.indexer.sync_service import SyncQueue, SyncRequest
 from argosy.ipni.model import Peer
 
 HEADS = [cids.of(bytes((number,))) for number in range(4)]

@@ -11,17 +11,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError
 from argosy.base.retry import Backoff
-from argosy.ipni.backends.memory import MemoryIndexStore
-from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
-from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
-from argosy.ipni.keyspace.backends.sharded import ShardedStore
+from argosy.ipni.backends.memory import MemoryIndexStore, RangedMemoryStore
+from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.keyspace.client import NodeConnections
 from argosy.ipni.keyspace.http import keyspace_app
 from argosy.ipni.keyspace.layout import KeyspaceLayout, NodeSet, finalize, start_move
-from argosy.ipni.keyspace.ports import RangedStore
 from argosy.ipni.keyspace.runtime import FileMembership, IngestStore, KeyspaceNode, statuses, write_layout
-from argosy.ipni.keyspace.settings import KeyspaceSettings
-from argosy.ipni.ports import IndexStore
+from argosy.ipni.keyspace.sharded_store import ShardedStore
+from argosy.ipni.ports import IndexStore, RangedStore
+from argosy.ipni.settings import KeyspaceSettings
 from tests.ipni.publish.serving import serving
 
 TOKEN = "a token of the tests"
@@ -104,7 +102,7 @@ class Fleet:
         if self.kind == "memory":
             store = self._memory.setdefault(name, RangedMemoryStore(is_double_hashed=True))
         else:
-            store = await RangedRocksStore.open(self._folder / name, is_double_hashed=True)
+            store = await RocksStore.open(self._folder / name, is_double_hashed=True)
         node = self.nodes[name] = await KeyspaceNode.open(self.settings(name), clock=CLOCK, store=store)
         self._doors[name][0].app = keyspace_app(node.service, token=TOKEN)
         return node

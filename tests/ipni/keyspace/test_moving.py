@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.ipni.keyspace.backends.sharded import ShardedStore
 from argosy.ipni.keyspace.runtime import check_moved
+from argosy.ipni.keyspace.sharded_store import ShardedStore
 from argosy.ipni.model import IndexValue
 from tests.contracts.index_store_stage import ALICE, many
 from tests.ipni.keyspace.stage import Fleet, fleet
@@ -173,7 +173,7 @@ async def test_a_move_goes_on_where_it_was_when_a_node_is_stopped(tmp_path: Path
         assert await joining.maintenance.step()
         left = len(joining.service.pending_moves())
         assert 0 < left < len(made.layout.now.slots_of("c"))
-        with pytest.raises(Unavailable, match=f"node c has {left} slots still to gather"):
+        with pytest.raises(Unavailable, match=f"node c has {left} pending slots"):
             await check_moved(made.layout, made.connections)
         await made.stop("c")
         await load.check(sorted(load.live))

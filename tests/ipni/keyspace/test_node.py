@@ -7,13 +7,13 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotOwner, Unavailable
 from argosy.ipni.backends.layout import value_key_hash
-from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
-from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
-from argosy.ipni.keyspace.layout import KeyspaceLayout, finalize, revert, start_move
-from argosy.ipni.keyspace.ports import RangedStore, SlotExport
+from argosy.ipni.backends.memory import RangedMemoryStore
+from argosy.ipni.backends.rocks import RocksStore
+from argosy.ipni.keyspace.layout import KeyspaceLayout, finalize, revert, slot_of, start_move
+from argosy.ipni.keyspace.ports import SlotExport
 from argosy.ipni.keyspace.query_node import QueryNodeService, ReadWriteLock
-from argosy.ipni.keyspace.slots import slot_of
 from argosy.ipni.model import IndexValue
+from argosy.ipni.ports import RangedStore
 from tests.contracts.index_store_stage import ALICE, many, sha, value
 from tests.ipni.keyspace.test_plan import side
 
@@ -101,7 +101,7 @@ async def test_a_newer_layout_makes_a_node_read_its_own_again() -> None:
 async def test_a_node_that_cannot_follow_stays_where_it_is_and_says_so() -> None:
     node, told = await opened("c", JOINING)
     told.newest = SETTLED
-    with pytest.raises(Unavailable, match=r"cannot follow layout 3: .* not moved yet"):
+    with pytest.raises(Unavailable, match=r"cannot follow layout 3: .* not been fetched yet"):
         await node.status(3)
     assert (await node.status(2)).left > 0
 
@@ -112,17 +112,17 @@ async def test_a_new_layout_waits_for_requests_that_are_under_way() -> None:
     is_let_go = asyncio.Event()
 
     async def request() -> None:
-        async with gate.shared():
+        async with gate.read():
             order.append("in")
             await is_let_go.wait()
             order.append("out")
 
     async def change() -> None:
-        async with gate.exclusive():
+        async with gate.write():
             order.append("alone")
 
     async def late() -> None:
-        async with gate.shared():
+        async with gate.read():
             order.append("late")
 
     tasks = [asyncio.ensure_future(each()) for each in (request, change, late)]
@@ -198,14 +198,14 @@ async def test_a_slot_is_read_only_once_it_is_whole() -> None:
 
 
 async def test_a_restarted_node_goes_on_with_the_slots_it_has_not_got(tmp_path: Path) -> None:
-    store = await RangedRocksStore.open(tmp_path / "c")
+    store = await RocksStore.open(tmp_path / "c")
     node, _ = await opened("c", JOINING, store)
     slots = sorted(JOINING.now.slots_of("c"))
     multihash = next(each for each in of(JOINING, "c", 40) if slots.index(slot_of(each)) < len(slots) // 2)
     await node.remove(2, ALICE, b"gone", is_durable=False)
     await node.store_page(2, slots, SlotExport([value()], [(multihash, 0)], len(slots) // 2, b""))
     await node.close()
-    again, _ = await opened("c", JOINING, await RangedRocksStore.open(tmp_path / "c"))
+    again, _ = await opened("c", JOINING, await RocksStore.open(tmp_path / "c"))
     assert {each.slot for each in again.pending_moves()} == set(slots[len(slots) // 2 :])
     assert await again.find(2, [multihash]) == [(value(),)]
     gone = value(ALICE, b"gone")
@@ -248,7 +248,7 @@ async def test_a_move_that_is_given_up_leaves_all_as_it_was() -> None:
     assert await node.find(3, hashes) == [(value(),)] * 30
     joiner = RangedMemoryStore()
     await opened("c", JOINING, joiner)
-    with pytest.raises(Invalid, match="empty its folder"):
+    with pytest.raises(Invalid, match="empty its directory"):
         await opened("c", KeyspaceLayout(4, side("abc", 1), side("ab", 1)), joiner)
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
 from argosy.ipni.keyspace.layout import (
+    SLOTS,
     KeyspaceLayout,
     NodeSet,
     SlotMove,
@@ -17,7 +18,6 @@ from argosy.ipni.keyspace.layout import (
     revert,
     start_move,
 )
-from argosy.ipni.keyspace.slots import SLOTS
 
 NAMES = "abcdefg"
 few = settings(max_examples=12, deadline=None)
@@ -115,7 +115,7 @@ def test_versions_follow_one_another() -> None:
     [
         (lambda: KeyspaceLayout(0, side("a")), "1 or more"),
         (lambda: KeyspaceLayout(1, side("a"), side("b")), "cannot be moving"),
-        (lambda: KeyspaceLayout(2, side("a"), None, frozenset("b")), "leave them out"),
+        (lambda: KeyspaceLayout(2, side("a"), None, frozenset("b")), "remove them"),
         (lambda: KeyspaceLayout(2, side("ab"), side("ab"), frozenset("b")), "b is lost"),
         (lambda: KeyspaceLayout(2, side("ab"), side("ab"), frozenset("x")), "x is lost"),
         (lambda: KeyspaceLayout(2, NodeSet({"a": "http://other"}), side("a")), "two URLs"),

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from argosy.ipni.backends.memory import RangedMemoryStore
+from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats.privacy import second_digest
-from argosy.ipni.keyspace.backends.memory import RangedMemoryStore
-from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
-from argosy.ipni.keyspace.ports import RangedStore
-from argosy.ipni.keyspace.slots import SLOTS, bounds, slot_of
+from argosy.ipni.keyspace.layout import SLOTS, bounds, slot_of
 from argosy.ipni.model import IndexValue
+from argosy.ipni.ports import RangedStore
 from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
 
 ALL = [*many("file", 60), *crowded(5), *unusual()]
@@ -22,7 +22,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     if request.param == "memory":
         opened = RangedMemoryStore(is_double_hashed=True)
     else:
-        opened = await RangedRocksStore.open(tmp_path / "store", is_double_hashed=True)
+        opened = await RocksStore.open(tmp_path / "store", is_double_hashed=True)
     yield opened
     await opened.close()
 

@@ -18,7 +18,7 @@ from argosy.ipni.keyspace.runtime import (
     read_layout,
     write_layout,
 )
-from argosy.ipni.keyspace.settings import KeyspaceSettings
+from argosy.ipni.settings import KeyspaceSettings
 from tests.ipni.keyspace.stage import CLOCK, fleet
 from tests.ipni.keyspace.test_plan import side
 
@@ -49,7 +49,7 @@ async def test_a_file_that_has_become_wrong_changes_nothing_and_is_told(tmp_path
     assert membership.problem == ""
     write_layout(path, KeyspaceLayout(1, side("abc")))
     assert await membership.reload() == FIRST
-    assert "give it a new version" in membership.problem
+    assert "increment the version" in membership.problem
 
 
 def test_a_file_that_is_missing_wrong_or_too_large_stops_the_start(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_file_that_is_missing_wrong_or_too_large_stops_the_start(tmp_path: Pat
     with pytest.raises(Invalid, match="cannot be read"):
         read_layout(path)
     path.write_text("version = ")
-    with pytest.raises(Invalid, match=r"layout\.toml: the layout file is not"):
+    with pytest.raises(Invalid, match=r"layout\.toml: the layout file is invalid"):
         read_layout(path)
     path.write_bytes(b" " * ((1 << 20) + 1))
     with pytest.raises(Invalid, match="more than"):
@@ -74,7 +74,7 @@ async def test_a_node_keeps_its_part_in_its_folder(tmp_path: Path) -> None:
         node = await KeyspaceNode.open(settings, clock=CLOCK)
         assert node.service.state.version == 1
         await node.close()
-    with pytest.raises(Invalid, match=r"node b cannot follow layout 1: it is no member"):
+    with pytest.raises(Invalid, match=r"node b cannot follow layout 1: it is not a member"):
         await KeyspaceNode.open(replace(settings, node="b", dir=str(tmp_path / "b")), clock=CLOCK)
 
 
@@ -82,7 +82,7 @@ async def test_a_node_does_not_start_with_an_empty_folder_where_it_should_have_d
     async with fleet(tmp_path, "rocks") as made:
         await made.found("ab", 1)
         await made.change("abc")
-        with pytest.raises(Invalid, match="its store is empty, and should have slots already"):
+        with pytest.raises(Invalid, match="its store is empty and should have slots already"):
             await KeyspaceNode.open(replace(made.settings("a"), dir=str(tmp_path / "another")), clock=CLOCK)
 
 

@@ -8,7 +8,7 @@ from argosy.base.errors import Invalid, Unavailable
 from argosy.ipni.backends import layout as layouts
 from argosy.ipni.backends.layout import value_key_hash
 from argosy.ipni.formats.privacy import second_digest
-from argosy.ipni.keyspace.slots import slot_of
+from argosy.ipni.keyspace.layout import slot_of
 from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
 from tests.ipni.keyspace.stage import Fleet, fleet
 

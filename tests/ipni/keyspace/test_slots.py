@@ -2,7 +2,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.ipni.backends import layout
-from argosy.ipni.keyspace.slots import SLOTS, bounds, by_slot, from_bitmap, slot_of, to_bitmap
+from argosy.ipni.keyspace.layout import SLOTS, bounds, by_slot, from_bitmap, slot_of, to_bitmap
 from tests.contracts.index_store_stage import many, unusual
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Invalid
 from argosy.ipni.keyspace.layout import KeyspaceLayout, orphans
-from argosy.ipni.keyspace.state import NodeState, adopt, left, pack, readable, unpack
+from argosy.ipni.keyspace.state import NodeState, adopt, missing_slots, pack, readable_slots, unpack
 from tests.ipni.keyspace.test_plan import moving, side
 
 FIRST = KeyspaceLayout(1, side("ab"))
@@ -15,31 +15,31 @@ SETTLED = KeyspaceLayout(3, side("abc"))
 def test_the_founders_begin_with_all_their_slots() -> None:
     state = adopt(None, FIRST, "a")
     assert state == NodeState(1, side("ab").slots_of("a"))
-    assert readable(state, FIRST, "a") == state.held
+    assert readable_slots(state, FIRST, "a") == state.held
 
 
 def test_who_joins_begins_with_none_and_settles_with_all() -> None:
     state = adopt(None, JOINING, "c")
     assert state.held == frozenset()
-    assert left(state, JOINING, "c") == SETTLED.now.slots_of("c")
+    assert missing_slots(state, JOINING, "c") == SETTLED.now.slots_of("c")
     done = NodeState(2, SETTLED.now.slots_of("c"))
     assert adopt(done, SETTLED, "c").version == 3
 
 
 def test_who_stays_answers_for_its_own_slots_only_once_the_layout_is_settled() -> None:
     moved = adopt(adopt(None, FIRST, "a"), JOINING, "a")
-    assert readable(moved, JOINING, "a") == FIRST.now.slots_of("a")
+    assert readable_slots(moved, JOINING, "a") == FIRST.now.slots_of("a")
     after = adopt(moved, SETTLED, "a")
-    assert readable(after, SETTLED, "a") == SETTLED.now.slots_of("a") < after.held
+    assert readable_slots(after, SETTLED, "a") == SETTLED.now.slots_of("a") < after.held
     assert not after.is_cleared
 
 
 def test_who_leaves_has_nothing_more_to_say() -> None:
     layout = moving("abc", "ab")
     state = adopt(NodeState(1, side("abc").slots_of("c")), layout, "c")
-    assert readable(state, layout, "c") == side("abc").slots_of("c")
+    assert readable_slots(state, layout, "c") == side("abc").slots_of("c")
     gone = adopt(state, KeyspaceLayout(3, side("ab")), "c")
-    assert readable(gone, KeyspaceLayout(3, side("ab")), "c") == frozenset()
+    assert readable_slots(gone, KeyspaceLayout(3, side("ab")), "c") == frozenset()
 
 
 def test_a_version_it_has_already_changes_nothing() -> None:
@@ -59,13 +59,13 @@ def test_a_layout_that_has_changed_without_a_new_version_is_refused() -> None:
     [
         (None, SETTLED, "a", "its store is empty"),
         (None, JOINING, "a", "its store is empty"),
-        (None, FIRST, "x", "no member"),
+        (None, FIRST, "x", "not a member"),
         (NodeState(1, frozenset()), SETTLED, "a", "give it version 2 first"),
         (NodeState(4, frozenset()), SETTLED, "a", "at version 4"),
-        (NodeState(1, frozenset()), JOINING, "a", "not moved yet"),
-        (NodeState(2, frozenset()), SETTLED, "c", "not moved yet"),
-        (NodeState(1, frozenset()), JOINING, "c", "empty its folder"),
-        (NodeState(1, frozenset()), moving("ab", "b", lost=frozenset("a")), "a", "named as lost"),
+        (NodeState(1, frozenset()), JOINING, "a", "not been fetched yet"),
+        (NodeState(2, frozenset()), SETTLED, "c", "not been fetched yet"),
+        (NodeState(1, frozenset()), JOINING, "c", "empty its directory"),
+        (NodeState(1, frozenset()), moving("ab", "b", lost=frozenset("a")), "a", "listed as lost"),
     ],
 )
 def test_a_node_does_not_follow_what_it_cannot_keep(

@@ -15,7 +15,7 @@ from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.keyspace.runtime import KeyspaceFrontend
 from argosy.ipni.ports import IndexStore
-from argosy.ipni.web.find.http import find_app
+from argosy.ipni.web.find import find_app
 from tests.ipni.indexer.stage import SETTINGS, Chain, ChainSources, SetUsage, follow, has, hashes, turn
 from tests.ipni.keyspace.stage import CLOCK, Fleet, fleet
 from tests.ipni.publish.serving import serving

@@ -10,8 +10,8 @@ from argosy.ipni.formats import entries
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
 from argosy.ipni.formats.entries import EntryChunk
-from argosy.ipni.formats.keys import PrivateKey
 from argosy.ipni.formats.multihash import SHA2_256, wrap
+from argosy.ipni.formats.peer import PrivateKey
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import PublisherSource
 from argosy.ipni.publish.backends.memory import MemoryChain

@@ -14,8 +14,7 @@ from starlette.routing import Route
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Forbidden, Invalid, Unavailable
 from argosy.base.retry import Backoff
-from argosy.ipni.formats import announce as announces
-from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.formats.head import Announcement, decode_announcement
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.head_announcer import AnnounceClient, HeadAnnouncer, announce_url
 from argosy.ipni.publish.publisher import Publisher
@@ -39,7 +38,7 @@ class Ear:
     async def announce(self, request: Request) -> Response:
         kind = request.headers["content-type"]
         self.kinds.append(kind)
-        self.heard.append(announces.decode(await request.body(), kind == "application/json"))
+        self.heard.append(decode_announcement(await request.body(), kind == "application/json"))
         self.news.set()
         status = self.statuses.pop(0) if self.statuses else 204
         return Response(status_code=204) if status == 204 else PlainTextResponse("not now", status)

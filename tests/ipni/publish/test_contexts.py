@@ -3,14 +3,13 @@
 import pytest
 
 from argosy.ipni.formats import metadata
+from argosy.ipni.formats.metadata import Label, decode_label, encode_label
 from argosy.ipni.model import METADATA_BYTES_MAX
-from argosy.ipni.publish import contexts
-from argosy.ipni.publish.contexts import Label, decode_label
 
 
 @pytest.mark.parametrize("label", [Label("github.com/a/b", "0123abcd"), Label("späte Fähre"), Label("")])
 def test_a_label_comes_back_from_among_other_protocols(label: Label) -> None:
-    told = metadata.join(contexts.encode_label(label), metadata.http(), metadata.bitswap())
+    told = metadata.join(encode_label(label), metadata.http(), metadata.bitswap())
     assert decode_label(told) == label
     assert [name for name, _ in metadata.protocols(told)] == [
         "transport-bitswap",
@@ -20,7 +19,7 @@ def test_a_label_comes_back_from_among_other_protocols(label: Label) -> None:
 
 
 def test_a_label_fits_whatever_it_names() -> None:
-    told = metadata.join(metadata.http(), contexts.encode_label(Label("ä" * 2000 + "\udcff", "v" * 2000)))
+    told = metadata.join(metadata.http(), encode_label(Label("ä" * 2000 + "\udcff", "v" * 2000)))
     assert len(told) <= METADATA_BYTES_MAX
     found = decode_label(told)
     assert found is not None

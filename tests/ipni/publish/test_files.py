@@ -8,11 +8,11 @@ import pytest
 
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import metadata as metadatas
+from argosy.ipni.formats.metadata import Label, decode_label
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.publish.backends.file_hashes import FileHashed, FileSkipped
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.memory import MemoryChain
-from argosy.ipni.publish.contexts import Label, context_prefix, decode_label
 from argosy.ipni.publish.files import (
     Event,
     PublishedPath,
@@ -22,6 +22,7 @@ from argosy.ipni.publish.files import (
     publish_paths,
     withdraw_paths,
 )
+from argosy.ipni.publish.ports import context_prefix
 from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import HTTP, KEY, chain, found, reading
 

@@ -14,8 +14,7 @@ from argosy.ipni.model import ExtendedPeer, Peer
 from argosy.ipni.publish import publisher as service
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.backends.sqlite import SqliteChain
-from argosy.ipni.publish.contexts import VERSION_CHARS_MAX, context_of, context_prefix
-from argosy.ipni.publish.ports import ChainLink
+from argosy.ipni.publish.ports import VERSION_CHARS_MAX, ChainLink, context_of, context_prefix
 from argosy.ipni.publish.publisher import Publisher
 from tests.ipni.publish.chains import (
     ADDRESSES,

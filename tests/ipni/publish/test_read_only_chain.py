@@ -9,8 +9,8 @@ import pytest
 from argosy.base.clock import SystemClock
 from argosy.base.errors import NotFound, Unavailable
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.formats import head as heads
 from argosy.ipni.formats.cid import DAG_JSON
+from argosy.ipni.formats.head import decode_head
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.ports import ChainLink
@@ -38,7 +38,7 @@ async def test_what_another_publishes_is_served_at_once(tmp_path: Path) -> None:
 
             async def head() -> object:
                 async with client.get(HEAD) as answer:
-                    return heads.decode(await answer.read()).head
+                    return decode_head(await answer.read()).head
 
             assert await head() == first
             await published(tmp_path, b"b", "y")

@@ -5,8 +5,8 @@ import gzip
 import aiohttp
 import pytest
 
-from argosy.ipni.formats import head as heads
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON
+from argosy.ipni.formats.head import TOPIC, decode_head
 from argosy.ipni.publish.backends.memory import MemoryChain
 from argosy.ipni.publish.http import publisher_app
 from argosy.ipni.publish.publisher import Publisher
@@ -23,9 +23,9 @@ async def test_the_head_is_signed_and_never_cached() -> None:
             assert (answer.status, await answer.read()) == (204, b"")
         await publisher.publish(b"a", BITSWAP, hashes("x"))
         async with client.get(f"{BASE}/head") as answer:
-            signed = heads.decode(await answer.read())
+            signed = decode_head(await answer.read())
             assert answer.headers["cache-control"] == "no-cache"
-    assert (signed.head, signed.signer, signed.topic) == (publisher.head, KEY.peer_id, heads.TOPIC)
+    assert (signed.head, signed.signer, signed.topic) == (publisher.head, KEY.peer_id, TOPIC)
 
 
 @pytest.mark.parametrize(("codec", "kind"), [(DAG_JSON, "application/json"), (DAG_CBOR, "application/cbor")])

@@ -11,10 +11,10 @@ import pytest
 
 from argosy.base.errors import Invalid, NotFound, Unavailable
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.formats import head as heads
 from argosy.ipni.formats.cid import DAG_JSON, Cid
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.head import sign_head
 from argosy.ipni.formats.multihash import BLAKE2B_256, SHA2_512
+from argosy.ipni.formats.peer import PrivateKey
 from argosy.ipni.model import Peer
 from argosy.ipni.settings import KIB, MIB, SyncSettings
 from argosy.ipni.sync.client import BadStatus, HttpSource, HttpSources
@@ -47,7 +47,7 @@ def opened(sources: HttpSources, *liars: Liar, key: PrivateKey = KEY) -> HttpSou
 
 
 async def test_a_head_is_what_the_publisher_has_signed(liar: Liar, sources: HttpSources) -> None:
-    liar.answers[HEAD] = [reply(heads.sign(BLOCK, KEY))]
+    liar.answers[HEAD] = [reply(sign_head(BLOCK, KEY))]
     found = await opened(sources, liar).head()
     assert found is not None
     assert (found.head, found.signer) == (BLOCK, KEY.peer_id)
@@ -60,13 +60,13 @@ async def test_a_publisher_without_advertisements_has_no_head(liar: Liar, source
 
 async def test_a_head_that_somebody_else_has_signed_is_refused(liar: Liar, sources: HttpSources) -> None:
     stranger = PrivateKey.generate(random_bytes=b"s" * 32)
-    liar.answers[HEAD] = [reply(heads.sign(BLOCK, stranger))]
+    liar.answers[HEAD] = [reply(sign_head(BLOCK, stranger))]
     with pytest.raises(Invalid, match=f"is signed by {stranger.peer_id}"):
         await opened(sources, liar).head()
 
 
 async def test_a_head_whose_signature_is_of_another_head_is_refused(liar: Liar, sources: HttpSources) -> None:
-    forged = heads.sign(BLOCK, KEY).replace(str(BLOCK).encode(), str(cids.of(b"x", DAG_JSON)).encode())
+    forged = sign_head(BLOCK, KEY).replace(str(BLOCK).encode(), str(cids.of(b"x", DAG_JSON)).encode())
     liar.answers[HEAD] = [reply(forged)]
     with pytest.raises(Invalid, match="the signature of"):
         await opened(sources, liar).head()

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
 from argosy.ipni.formats import privacy
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import Announcement
 from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, ProviderResult, StoreStats
 
 

@@ -1,7 +1,7 @@
 """Content, providers and results to test with."""
 
 from argosy.ipni.formats import cid, metadata, multihash
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.peer import PrivateKey
 from argosy.ipni.model import Peer, ProviderResult
 
 KEYS = [PrivateKey.generate(random_bytes=bytes([number]) * 32) for number in (1, 2, 3)]

@@ -12,8 +12,8 @@ from argosy.ipni.formats import cid, metadata, multihash, privacy
 from argosy.ipni.formats.bases import base58
 from argosy.ipni.model import Provider, StoreStats
 from argosy.ipni.web import results
-from argosy.ipni.web.find.http import BATCH_BYTES_MAX, BATCH_MULTIHASHES_MAX, PROVIDERS_PER_TURN
-from argosy.ipni.web.measured_finds import FIND_SECONDS, RESULTS_MAX
+from argosy.ipni.web.find import BATCH_BYTES_MAX, BATCH_MULTIHASHES_MAX, PROVIDERS_PER_TURN
+from argosy.ipni.web.find_fast_path import FIND_SECONDS, RESULTS_MAX
 from argosy.ipni.web.providers_json import decode_providers
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import CONTENT, A, B, C, result

@@ -15,7 +15,7 @@ from argosy.ipni.formats.bases import base58
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import results
 from argosy.ipni.web.app import indexer_app
-from argosy.ipni.web.measured_finds import FIND_SECONDS, RESULTS_MAX
+from argosy.ipni.web.find_fast_path import FIND_SECONDS, RESULTS_MAX
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import CONTENT, A, B, result
 from tests.ipni.web.wire import HOST, WITHIN_S, Served, served, until

@@ -4,12 +4,12 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from argosy.ipni.formats import announce, dag_cbor, multiaddr, peer_record
-from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.formats import dag_cbor, multiaddr
+from argosy.ipni.formats.envelope import PeerRecord, sign_record
+from argosy.ipni.formats.head import Announcement, encode_announcement, encode_announcement_json
 from argosy.ipni.formats.peer import peer_bytes
-from argosy.ipni.formats.peer_record import PeerRecord
 from argosy.ipni.model import Peer
-from argosy.ipni.web.ingest import ANNOUNCE_BYTES_MAX, ingest_app
+from argosy.ipni.web.app import ANNOUNCE_BYTES_MAX, ingest_app
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import AD, KEYS, A, B
 
@@ -22,18 +22,20 @@ JSON = {"content-type": "application/json"}
 async def test_an_announcement_is_taken_as_cbor_and_as_json(
     asking: httpx.AsyncClient, indexer: IndexerDouble, path: str
 ) -> None:
-    cbor = await asking.put(path, content=announce.encode(TOLD), headers={"content-type": "application/octet-stream"})
+    cbor = await asking.put(
+        path, content=encode_announcement(TOLD), headers={"content-type": "application/octet-stream"}
+    )
     assert (cbor.status_code, cbor.content) == (204, b"")
-    bare = await asking.put(path, content=announce.encode(TOLD))
+    bare = await asking.put(path, content=encode_announcement(TOLD))
     assert bare.status_code == 204
-    as_json = await asking.put(path, content=announce.encode_json(TOLD), headers=JSON)
+    as_json = await asking.put(path, content=encode_announcement_json(TOLD), headers=JSON)
     assert as_json.status_code == 204
     assert indexer.announced == [TOLD] * 3
 
 
 async def test_who_is_blocked_may_not_announce(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     indexer.block(A)
-    answer = await asking.put("/announce", content=announce.encode(TOLD))
+    answer = await asking.put("/announce", content=encode_announcement(TOLD))
     assert (answer.status_code, answer.text) == (403, "announce requests not allowed from peer\n")
 
 
@@ -71,7 +73,7 @@ async def test_an_announcement_has_an_end(asking: httpx.AsyncClient) -> None:
 
 async def test_an_announcement_is_put(asking: httpx.AsyncClient) -> None:
     for method in ("GET", "POST"):
-        answer = await asking.request(method, "/announce", content=announce.encode(TOLD))
+        answer = await asking.request(method, "/announce", content=encode_announcement(TOLD))
         assert (answer.status_code, answer.headers["allow"]) == (405, "PUT, OPTIONS")
 
 
@@ -79,7 +81,7 @@ async def test_a_provider_tells_new_addresses_by_a_record_it_signed(
     asking: httpx.AsyncClient, indexer: IndexerDouble
 ) -> None:
     record = PeerRecord(Peer(A, (PLACE,)), 1767322985_000000000)
-    signed = peer_record.sign(record, KEYS[0])
+    signed = sign_record(record, KEYS[0])
     assert (await asking.post("/register", content=signed)).status_code == 200
     assert indexer.registered == [(record.peer, record.sequence)]
     forged = signed.replace(peer_bytes(A)[-8:], peer_bytes(B)[-8:])
@@ -113,4 +115,4 @@ async def test_ingest_alone_has_a_health_of_its_own_and_no_finds(indexer: Indexe
     async with httpx.AsyncClient(transport=httpx.ASGITransport(alone), base_url="http://test") as asking:
         assert (await asking.get("/health")).text.startswith("ready ")
         assert (await asking.get("/providers")).status_code == 404
-        assert (await asking.put("/announce", content=announce.encode(TOLD))).status_code == 204
+        assert (await asking.put("/announce", content=encode_announcement(TOLD))).status_code == 204

@@ -14,13 +14,13 @@ import pytest
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Conflict, Invalid, NotFound, Unauthorized
 from argosy.base.metrics import Metrics
+from argosy.ipni.backends.disk_usage import DiskUsage
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.formats import cid, metadata, multihash, privacy
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import base58, from_base58
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import Announcement
 from argosy.ipni.formats.multiaddr import from_url
-from argosy.ipni.indexer.backends.usage import DiskUsage
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.model import Assignment, Peer, Provider

@@ -12,8 +12,8 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from argosy.ipni.web.find.connection import FindConnection
-from argosy.ipni.web.find.fast_path import FindFastPath
+from argosy.ipni.web.find_connection import FindConnection
+from argosy.ipni.web.find_fast_path import FindFastPath
 
 WITHIN_S = 30
 HOST = "127.0.0.1"

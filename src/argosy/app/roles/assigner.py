@@ -14,7 +14,7 @@ from argosy.base.errors import Invalid
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.ipni.assigner.http import assigner_routes
 from argosy.ipni.assigner.runtime import Assigner
-from argosy.ipni.assigner.settings import AssignerSettings
+from argosy.ipni.settings import AssignerSettings
 
 log = logs.get("app")
 

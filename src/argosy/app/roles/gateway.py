@@ -24,9 +24,9 @@ from argosy.gateway.ui.links import folder_url
 from argosy.gateway.v1.catalog_service import CatalogService
 from argosy.gateway.v1.http import v1_routes
 from argosy.gateway.zoekt.http import zoekt_routes
+from argosy.ipni.formats.metadata import decode_label
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 from argosy.ipni.ports import FindApi
-from argosy.ipni.publish.contexts import decode_label
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetWatcher
 from argosy.registry import catalog as catalog_rows

@@ -17,18 +17,16 @@ from argosy.app.settings import load_settings
 from argosy.app.uvicorn_checks import CHECK_S_MAX, compare, converse, describe
 from argosy.base import logs
 from argosy.base.clock import SystemClock
-from argosy.ipni.indexer.backends.mirror import mirror_of
-from argosy.ipni.indexer.backends.usage import usage_of
+from argosy.ipni.backends.disk_usage import usage_of
+from argosy.ipni.backends.mirror import mirror_of
 from argosy.ipni.indexer.service import IndexerService
 from argosy.ipni.indexer_client import IndexerClient
-from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.model import Provider
 from argosy.ipni.publish.backends.key_file import read_key
-from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, SyncSettings
+from argosy.ipni.settings import IndexerHttpSettings, IndexerSettings, KeyspaceSettings, SyncSettings
 from argosy.ipni.sync.client import HttpSources
 from argosy.ipni.web.app import admin_app, find_app, indexer_app, ingest_app
-from argosy.ipni.web.find.fast_path import FindFastPath
-from argosy.ipni.web.measured_finds import MeasuredFinds
+from argosy.ipni.web.find_fast_path import FindFastPath, MeasuredFinds
 from argosy.search.settings import SearchSettings
 
 log = logs.get("app")
@@ -130,13 +128,13 @@ async def find_protocol(app: FindFastPath) -> Any:
     except Exception as error:  # for any change in uvicorn: ASGI does not depend on its private API
         log.warning("uvicorn private api changed, serving finds through asgi", reason=describe(error))
         return "auto"
-    from argosy.ipni.web.find.connection import FindConnection
+    from argosy.ipni.web.find_connection import FindConnection
 
     return partial(FindConnection, app)
 
 
 async def _check_finds() -> None:
-    from argosy.ipni.web.find.connection import FindConnection
+    from argosy.ipni.web.find_connection import FindConnection
 
     async def rest(scope: Any, receive: Any, send: Any) -> None:
         await PlainTextResponse("rest")(scope, receive, send)

@@ -11,9 +11,8 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.keyspace.http import keyspace_app
 from argosy.ipni.keyspace.runtime import IngestStore, KeyspaceFrontend, KeyspaceNode
-from argosy.ipni.keyspace.settings import KeyspaceSettings
 from argosy.ipni.ports import IndexStore
-from argosy.ipni.settings import IndexerSettings
+from argosy.ipni.settings import IndexerSettings, KeyspaceSettings
 from argosy.ipni.web.app import find_app
 
 log = logs.get("app")

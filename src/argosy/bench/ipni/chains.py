@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from argosy.bench.ipni import digests
 from argosy.ipni.formats import advertisement as adverts
-from argosy.ipni.formats import head as heads
 from argosy.ipni.formats import metadata
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
 from argosy.ipni.formats.entries import encode_chunk
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.head import sign_head
+from argosy.ipni.formats.peer import PrivateKey
 
 CODECS = {"cbor": DAG_CBOR, "json": DAG_JSON}
 KEY_BYTES = 32
@@ -45,7 +45,7 @@ class Chain:
         return self.key.peer_id
 
     def signed_head(self) -> bytes:
-        return heads.sign(self.ads[-1], self.key)
+        return sign_head(self.ads[-1], self.key)
 
 
 def publisher_key(seed: int) -> PrivateKey:

@@ -19,9 +19,8 @@ from argosy.base.errors import Unavailable
 from argosy.bench.fleet.members import TOKEN, UP_S_MAX, Member, until
 from argosy.bench.ipni.chains import Shape
 from argosy.bench.machine import cpu_s
-from argosy.ipni.formats import announce as announces
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.formats.head import Announcement, encode_announcement
 from argosy.ipni.formats.multiaddr import from_url
 from argosy.ipni.model import Peer
 
@@ -73,7 +72,7 @@ class Indexer:
 
     async def announce(self, chain: ChainTold, ad: str) -> None:
         told = Announcement(cids.parse(ad), Peer(chain.publisher, (from_url(chain.url),)))
-        async with self.session.put(f"{self.url}/announce", data=announces.encode(told)) as answer:
+        async with self.session.put(f"{self.url}/announce", data=encode_announcement(told)) as answer:
             if answer.status >= 300:
                 raise Unavailable(f"an announcement was answered with {answer.status}: {await answer.text()}")
 

@@ -15,8 +15,8 @@ from argosy.gateway.content.merge import select_requested, usable_results
 from argosy.gateway.content.model import BackendOutcome
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json, results
+from argosy.ipni.web.find_fast_path import TRUNCATED_HEADER
 from argosy.ipni.web.lookup_params import ResponseFormat
-from argosy.ipni.web.measured_finds import TRUNCATED_HEADER
 
 if TYPE_CHECKING:
     from argosy.gateway.content.http1_client import Http1Response

@@ -12,7 +12,7 @@ from argosy.base.redact import redact
 from argosy.gateway.content.model import InconclusiveFind, MergedAnswer, MissingBackend
 from argosy.ipni.model import ProviderResult
 from argosy.ipni.web import results
-from argosy.ipni.web.find.fast_path import NOTHING, pieces
+from argosy.ipni.web.find_fast_path import NOTHING, pieces
 from argosy.ipni.web.lookup_params import (
     ResponseFormat,
     form_of,
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from argosy.gateway.content.service import ContentGateway
 from argosy.gateway.content.backend_protocol import INCOMPLETE_HEADER
 from argosy.gateway.content.model import format_missing
-from argosy.ipni.web.find.fast_path import HIT_CACHE, MISS_CACHE
-from argosy.ipni.web.measured_finds import TRUNCATED_HEADER
+from argosy.ipni.web.find_fast_path import HIT_CACHE, MISS_CACHE, TRUNCATED_HEADER
 
 MISSING_HEADER = "x-argosy-missing"
 EXPOSED = f"{INCOMPLETE_HEADER}, {MISSING_HEADER}, {TRUNCATED_HEADER}"

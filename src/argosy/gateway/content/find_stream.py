@@ -14,7 +14,7 @@ from argosy.gateway.content.gather_runner import GatherRunner
 from argosy.gateway.content.http1_client import Http1Response
 from argosy.gateway.content.model import BackendOutcome, MissingBackend, format_missing
 from argosy.ipni.model import ProviderResult
-from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER
+from argosy.ipni.web.find_fast_path import RESULTS_MAX, TRUNCATED_HEADER
 
 RECORDS_MAX = 2 * RESULTS_MAX  # per stream: the records remembered to remove duplicates
 CACHEABLE_MAX = 1000  # records of a stream that is cached; larger ones would displace many small answers

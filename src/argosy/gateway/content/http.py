@@ -22,8 +22,8 @@ from argosy.ipni.formats import multihash
 from argosy.ipni.formats.bases import from_base58
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json, results, routing
-from argosy.ipni.web.find.fast_path import NOTHING
-from argosy.ipni.web.find.http import BATCH_BYTES_MAX, BATCH_MULTIHASHES_MAX
+from argosy.ipni.web.find import BATCH_BYTES_MAX, BATCH_MULTIHASHES_MAX
+from argosy.ipni.web.find_fast_path import NOTHING
 from argosy.ipni.web.http import NO_CACHE, Handler, Verbs, peer_in
 from argosy.ipni.web.lookup_params import NotAcceptable, ResponseFormat, form_of, multihash_of_cid, second_hash
 

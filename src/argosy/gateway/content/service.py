@@ -28,8 +28,8 @@ from argosy.gateway.content.telemetry import ContentTelemetry
 from argosy.gateway.settings import ContentSettings
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json
+from argosy.ipni.web.find_fast_path import RESULTS_MAX
 from argosy.ipni.web.lookup_params import ResponseFormat
-from argosy.ipni.web.measured_finds import RESULTS_MAX
 from argosy.ipni.web.results import Found
 
 T = TypeVar("T")

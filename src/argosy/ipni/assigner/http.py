@@ -19,7 +19,7 @@ from argosy.base.redact import redact
 from argosy.ipni.assigner.advice import Advice, advise
 from argosy.ipni.assigner.pool_state import PoolState
 from argosy.ipni.assigner.service import AssignerService
-from argosy.ipni.formats import announce as announces
+from argosy.ipni.formats.head import decode_announcement
 from argosy.ownership.assigner import holders, target_replication
 
 PUBLISHERS_SHOWN_MAX = 100_000
@@ -120,7 +120,7 @@ def assigner_routes(service: AssignerService, *, admin_token: str | None, reload
     async def announce(request: Request) -> Response:
         try:
             data = await read_body(request, bytes_max=ANNOUNCE_BYTES_MAX)
-            service.announce(announces.decode(data, _is_json(request)))
+            service.announce(decode_announcement(data, _is_json(request)))
         except ArgosyError as why:
             return _refusal(why)
         return Response(status_code=204)

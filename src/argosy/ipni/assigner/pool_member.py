@@ -15,7 +15,7 @@ from argosy.base.tasks import KeyedWorkQueue
 from argosy.ipni.assigner.configuration import PoolEntry
 from argosy.ipni.assigner.pool_state import IndexerReport
 from argosy.ipni.assigner.telemetry import AssignerTelemetry
-from argosy.ipni.formats.announce import Announcement
+from argosy.ipni.formats.head import Announcement
 from argosy.ipni.model import Assignment, IndexerStatus
 
 

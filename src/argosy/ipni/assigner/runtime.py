@@ -12,9 +12,9 @@ from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.metrics import Metrics
 from argosy.ipni.assigner.configuration import Configuration, PoolEntry, forwards, parse
 from argosy.ipni.assigner.service import AssignerService
-from argosy.ipni.assigner.settings import AssignerSettings
 from argosy.ipni.formats.peer import parse_peer
 from argosy.ipni.indexer_client import IndexerClient
+from argosy.ipni.settings import AssignerSettings
 
 POOL_FILE_BYTES_MAX = 16 << 20
 

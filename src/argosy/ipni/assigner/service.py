@@ -25,8 +25,8 @@ from argosy.ipni.assigner.pool_member import OpenDestination, OpenIndexer, Outbo
 from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState
 from argosy.ipni.assigner.telemetry import AssignerTelemetry
 from argosy.ipni.formats import multiaddr
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import Announcement
 from argosy.ipni.indexer_client import OutcomeUnknown
 
 HEADS_REMEMBERED_MAX = 64  # as in storetheindex: repeats come close together

@@ -1,1 +1,1 @@
-"""Index stores: RocksDB on disk, or dictionaries in memory."""
+"""Index stores (RocksDB, memory), the mirror of CAR files, and the usage of the disk."""

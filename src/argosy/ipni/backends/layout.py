@@ -1,17 +1,19 @@
-"""How the content index lies in rows.
+"""Layout of the content index in column families (decision 27).
 
 Values are interned: a multihash leads to a number, and the number to (provider, context, metadata). A number is never
-given twice, so what was removed is dead the moment its value's row is gone, and its entries may be freed later.
+reused, so a removal takes effect as soon as the row of the value is gone, and its entries can be freed later.
 
-    entries   place (32) ‖ number [‖ multihash]     nothing
-    seconds   second digest (7) ‖ place (6)         nothing; only for double-hashed lookups
+    family    key                                   value
+    entries   place (32) ‖ number [‖ multihash]     empty
+    seconds   second digest (7) ‖ place (6)         empty; only for double-hashed lookups
     inverse   number (5) ‖ sequence (7)             places (6 each), sorted: what was put under the number
     values    number (5)                            entries put, provider, context, metadata
     marks     see the functions below
-    rows      the indexer's own
+    rows      the indexer's own rows
 
-The place of a sha2-256 is its digest, and its entry says no more; any other multihash is spelled out behind its number.
-Two multihashes may share the beginning of a place, so whoever comes by a beginning compares the rest.
+Because an entry is a key without a value, adding one needs no read, adding it again changes nothing, and the values of
+a multihash are adjacent. The place of a sha2-256 is its digest; any other multihash is written out after the number.
+Two multihashes may share the prefix of a place, so a lookup by prefix compares the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,25 +37,26 @@ def check_value(value: IndexValue) -> None:
         raise Invalid(f"metadata has up to {METADATA_BYTES_MAX} bytes, not {len(value.metadata)}")
 
 
-LAYOUT = 1
+LAYOUT = 1  # version of this layout; a store with another one is not opened
 PLACE_BYTES = 32
-BEGIN_BYTES = 6  # of a place in inverse lists: at a thousand million entries hardly two share it
-SECOND_BYTES = 7
+BEGIN_BYTES = 6  # of a place in inverse lists instead of 32: of a billion entries few share a prefix
+SECOND_BYTES = 7  # of a second digest: candidates are hashed to be sure, so a collision costs time only
 NUMBER_BYTES = 5
 SEQUENCE_BYTES = 7
-USUAL = b"\x12\x20"  # sha2-256 in full
+USUAL = b"\x12\x20"  # multihash prefix of a whole sha2-256
 USUAL_BYTES = 34
-_DIGEST_BYTES = 24  # of an unusual digest in its place; a hash fills it, so that nobody can crowd a place
+# Of any other digest in its place. The rest is filled with a hash, so that chosen digests cannot all have one place.
+_DIGEST_BYTES = 24
 
 Begins = NDArray[np.uint64]
 Table = NDArray[np.uint8]
 
 LAYOUT_KEY = b"layout"
-NEXT_KEY = b"next"  # the first number that was not given yet
+NEXT_KEY = b"next"  # the first unused number
 
 
 def place(multihash: bytes) -> bytes:
-    """Where its entries lie; Invalid if it is no multihash."""
+    """The prefix of the multihash's entries; raises Invalid if it is not a multihash."""
     if _is_usual(multihash):
         return multihash[2:]
     digest = multihashes.split(multihash)[1]
@@ -61,7 +64,7 @@ def place(multihash: bytes) -> bytes:
 
 
 def entry_key(multihash: bytes, number: bytes) -> bytes:
-    """`number` is in its variable form."""
+    """The key of an entry; `number` is encoded as a varint."""
     return multihash[2:] + number if _is_usual(multihash) else place(multihash) + number + multihash
 
 
@@ -76,14 +79,14 @@ def entry(key: bytes) -> IndexEntry:
 
 
 def second_key(multihash: bytes, begin: bytes) -> bytes:
-    """`begin` is of its place, be it longer than needed."""
+    """The key of a second hash; `begin` is the multihash's place or a prefix of it."""
     return second_digest(multihash)[:SECOND_BYTES] + begin[:BEGIN_BYTES]
 
 
 class MultihashSlice(NamedTuple):
-    """Part of what is put, in the order of places, and its row in the inverse list.
+    """Part of a put in the order of places, and its row of the inverse list.
 
-    Multihashes of sha2-256 are the rows of a table: what is made of them is made of all at once.
+    Multihashes of sha2-256 are rows of a numpy table, so that their keys are built all at once.
     """
 
     hashes: Table | list[bytes]
@@ -109,7 +112,7 @@ NOTHING = MultihashSlice([], b"")
 
 
 def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[MultihashSlice]:
-    """All of them in order: RocksDB takes sorted keys faster, and inverse rows are read without sorting."""
+    """Splits a put into sorted slices: RocksDB writes sorted keys faster, and inverse rows are read without sorting."""
     if not hashes:
         return
     table = _usual_table(hashes)
@@ -125,7 +128,7 @@ def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[MultihashSlice]:
 
 
 def _usual_table(hashes: Sequence[bytes]) -> Table | None:
-    """A row each; None if one of them is no sha2-256."""
+    """One row each; None if one of them is not a sha2-256."""
     if set(map(len, hashes)) != {USUAL_BYTES}:
         return None
     table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, USUAL_BYTES)
@@ -156,7 +159,7 @@ def _pack_begins(begins: Begins) -> bytes:
 
 
 def begins_of(row: bytes) -> Begins:
-    """The places' beginnings as numbers, in order."""
+    """The prefixes of the places as numbers, in order."""
     wide = np.zeros((len(row) // BEGIN_BYTES, 8), np.uint8)
     wide[:, 8 - BEGIN_BYTES :] = np.frombuffer(row, np.uint8).reshape(-1, BEGIN_BYTES)
     return wide.view(">u8").ravel().astype(np.uint64)
@@ -167,7 +170,7 @@ def begin_bytes(begin: int) -> bytes:
 
 
 def number_key(number: int) -> bytes:
-    """A number as the first part of a key."""
+    """A number as the first part of a key: big-endian, so that keys sort by number."""
     return number.to_bytes(NUMBER_BYTES, "big")
 
 
@@ -176,7 +179,7 @@ def inverse_key(number: int, sequence: int) -> bytes:
 
 
 class ValueRow(NamedTuple):
-    entries: int  # put under it; one that was put twice counts twice
+    entries: int  # number of multihashes put; one that was put twice counts twice
     value: IndexValue
 
 
@@ -193,28 +196,29 @@ def read_value(row: bytes) -> ValueRow:
 
 
 def value_key_hash(provider: str, context: bytes) -> bytes:
-    """What a value is looked up by without telling which it is."""
+    """The key of a metadata lookup, which does not reveal the provider and the context."""
     return sha256(value_key(provider, context)).digest()
 
 
-# -- marks
+# -- marks ------------------------------------------------------------------------------------------------------------
 
 
 def context_key(key_hash: bytes) -> bytes:
-    """→ number: the context's newest."""
+    """Maps to the newest number of the context."""
     return b"c" + key_hash
 
 
 def provider_prefix(provider: str) -> bytes:
-    """‖ number → hash of the value key: all that a provider has."""
+    """With a number appended, maps to the hash of the value key: all contexts of a provider."""
     return b"p" + varint.encode_bytes(provider.encode())
 
 
 def sweep_key(number: int) -> bytes:
-    """→ nothing: its entries are to be freed."""
+    """Maps to nothing: the number is dead and its entries wait for the sweep."""
     return b"d" + number_key(number)
 
 
 def floor_key(provider: str) -> bytes:
-    """→ number: all of the provider's below it is removed."""
+    """Maps to a number: all contexts of the provider with a smaller number are removed. One row removes any number of
+    contexts at once."""
     return b"f" + provider.encode()

@@ -1,25 +1,27 @@
-"""The content index in dictionaries: for tests and for the simulated world. It is gone when the process is.
+"""In-memory index stores, for tests and the simulator.
 
-It keeps the contract of `IndexStore`, the deferred freeing too, so that what counts on it is seen to work: a removed
-context is not found, and its entries stay until they are swept.
+They keep the contract of `IndexStore`, including the deferred freeing: a removed context is not found, and its entries
+stay until they are swept, so that a caller that forgets to sweep is noticed.
 """
 
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
+
+from sortedcontainers import SortedSet  # type: ignore[import-untyped]
 
 from argosy.base.errors import Unavailable
 from argosy.ipni.backends import layout
 from argosy.ipni.backends.layout import check_value
 from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.model import IndexValue, StoreStats
-from argosy.ipni.ports import Rows
+from argosy.ipni.ports import EntryPage, Rows
 
 
 @dataclass
 class MemoryContext:
-    """What lies under one (provider, context); `entries` counts what was put twice twice."""
+    """The content of one (provider, context); in `entries` a multihash that was put twice counts twice."""
 
     number: int
     value: IndexValue
@@ -28,12 +30,12 @@ class MemoryContext:
 
 
 class MemoryIndexStore:
-    """An IndexStore without a disk."""
+    """An IndexStore in dictionaries."""
 
     def __init__(self, *, is_double_hashed: bool = False) -> None:
         self._is_double_hashed = is_double_hashed
         self._contexts: dict[tuple[str, bytes], MemoryContext] = {}
-        self._found: dict[bytes, list[MemoryContext]] = {}  # dead ones too, until they are swept
+        self._found: dict[bytes, list[MemoryContext]] = {}  # including dead ones until they are swept
         self._by_hash: dict[bytes, MemoryContext] = {}
         self._seconds: dict[bytes, bytes] = {}
         self._dead: dict[int, MemoryContext] = {}
@@ -52,7 +54,7 @@ class MemoryIndexStore:
         self._check_open()
         check_value(value)
         for multihash in multihashes:
-            layout.place(multihash)  # Invalid before anything has changed
+            layout.place(multihash)  # raises Invalid before anything has changed
         key = value.provider, value.context
         key_hash = layout.value_key_hash(value.provider, value.context)
         context = self._contexts.get(key)
@@ -140,10 +142,10 @@ class MemoryIndexStore:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise Unavailable("the store in memory is closed: make another")
+            raise Unavailable("the in-memory store is closed")
 
     def _live(self, multihash: bytes) -> list[MemoryContext]:
-        """Oldest first; Invalid if it is no multihash."""
+        """Live contexts of the multihash, oldest first."""
         layout.place(multihash)
         live = [each for each in self._found.get(multihash, ()) if each.number not in self._dead]
         return sorted(live, key=lambda each: each.number)
@@ -166,3 +168,50 @@ class MemoryIndexStore:
         if not holders:
             del self._found[multihash]
             self._seconds.pop(second_digest(multihash), None)
+
+
+class RangedMemoryStore(MemoryIndexStore):
+    """A RangedStore in dictionaries, with the multihashes sorted by place."""
+
+    def __init__(self, *, is_double_hashed: bool = False) -> None:
+        super().__init__(is_double_hashed=is_double_hashed)
+        self._places: SortedSet[tuple[bytes, bytes]] = SortedSet()  # of all entries, with their multihashes
+
+    async def put(
+        self,
+        value: IndexValue,
+        multihashes: Sequence[bytes] = (),
+        rows: Rows | None = None,
+        *,
+        is_durable: bool = False,
+    ) -> None:
+        await super().put(value, multihashes, rows, is_durable=is_durable)
+        self._places.update((layout.place(each), each) for each in multihashes)
+
+    async def entries(self, start: bytes, end: bytes, *, limit: int) -> EntryPage:
+        found = list(islice(self._between(start, end), limit + 1))
+        live = [(each, context.value) for _, each, context in found[:limit] if context.number not in self._dead]
+        return EntryPage(live, found[limit][0] if found[limit:] else b"")
+
+    async def drop(self, start: bytes, end: bytes, *, limit: int) -> int:
+        found = list(islice(self._between(start, end), limit))
+        for _, multihash, context in found:
+            del context.multihashes[multihash]
+            context.entries -= 1
+            self._free(multihash, context)
+        return len(found)
+
+    def _free(self, multihash: bytes, context: MemoryContext) -> None:
+        super()._free(multihash, context)
+        if multihash not in self._found:
+            self._places.discard((layout.place(multihash), multihash))
+
+    def _between(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes, MemoryContext]]:
+        """Key, multihash and context of each entry, in order."""
+        self._check_open()
+        upto = (end, b"") if end else None
+        for place, multihash in self._places.irange((start[: layout.PLACE_BYTES], b""), upto, (True, False)):
+            for context in sorted(self._found[multihash], key=lambda each: each.number):
+                key = place + multihash + layout.number_key(context.number)
+                if key >= start:
+                    yield key, multihash, context

@@ -1,19 +1,19 @@
 """The content index in RocksDB: an indexer's persistent store.
 
-Everything runs on the event loop in pieces of a few milliseconds: the binding holds the GIL while it writes and
-seeks, so threads would gain nothing; only flush, sync and compaction, which release it, run in one. Other tasks run
-between pieces, so a find waits for one piece at most.
+Everything runs on the event loop in pieces of about a millisecond: the binding holds the GIL while it writes and moves
+iterators, so threads would gain nothing, and would pass the GIL on only every five milliseconds. Only flush, sync and
+compaction release it; they run in a thread. Other tasks run between pieces, so a find waits for one piece at most.
 
-A larger put is therefore several batches, and the rows and the value go with the last. A crash in between leaves
-entries without rows: those of a new context belong to none and are swept, those of an existing one are found, and
-putting them again has no effect.
+A large put is therefore several batches, and the rows and the value go with the last one. A crash in between leaves
+entries without rows: those of a new context belong to no value and are swept, those of an existing context are found,
+and putting them again has no effect.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from rocksdict import RdictIter, WriteBatch
+from rocksdict import RdictIter, ReadOptions, WriteBatch
 
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Unavailable
@@ -25,17 +25,18 @@ from argosy.ipni.backends.rocks_sweeper import RocksSweeper
 from argosy.ipni.formats import varint
 from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.model import IndexValue, StoreStats
-from argosy.ipni.ports import Rows
+from argosy.ipni.ports import EntryPage, Rows
 
 PIECE = 512  # rows in a batch: about 1 ms
-TURNS = 3  # of the event loop: a question that has come meanwhile is heard, answered and sent
-READS_PER_TURN = 256  # lookups before others may run
+TURNS = 3  # of the event loop between pieces: to read a request that has arrived, to answer it, to send the answer
+READS_PER_TURN = 256  # lookups before other tasks run
+DROPS_PER_PIECE = 512  # a few milliseconds
 BEHIND_PAUSE_S = 0.005
-BEHIND_S_MAX = 600.0  # compaction that is behind for so long has no disk or processor to work with
+BEHIND_S_MAX = 600.0  # compaction that is behind for this long lacks disk or CPU
 
 
 class RocksStore:
-    """An IndexStore in a folder. One process at a time."""
+    """A RangedStore in a directory. One process at a time."""
 
     def __init__(self, database: RocksDatabase, *, is_double_hashed: bool, clock: Clock) -> None:
         self._database = database
@@ -44,7 +45,7 @@ class RocksStore:
         self._values = ValueTable(database)
         self._reads = RocksReader(database, self._values)
         self._sweep = RocksSweeper(database, self._values, self._reads, is_double_hashed=is_double_hashed)
-        self._turn = asyncio.Lock()  # writers take turns, so that the batches of one lie together
+        self._turn = asyncio.Lock()  # one writer at a time, because a put is several batches
         self._scans: set[_Scan] = set()
         self._is_closed = False
 
@@ -52,12 +53,13 @@ class RocksStore:
     async def open(
         cls, path: Path | str, *, is_double_hashed: bool = False, clock: Clock | None = None
     ) -> "RocksStore":
-        """Invalid if the folder is something else or damaged; Unavailable if another process has it."""
+        """Raises Invalid if the directory holds something else or is damaged, Unavailable if another process uses
+        it."""
         database = await asyncio.to_thread(RocksDatabase.open, Path(path), is_double_hashed=is_double_hashed)
         with translate_errors(database.path):
             return cls(database, is_double_hashed=is_double_hashed, clock=clock or SystemClock())
 
-    # -- changing
+    # -- writes -------------------------------------------------------------------------------------------------------
 
     async def put(
         self,
@@ -69,7 +71,7 @@ class RocksStore:
     ) -> None:
         check_value(value)
         pieces = layout.slices(multihashes, PIECE // 2 if self._is_double_hashed else PIECE)
-        piece = next(pieces, layout.NOTHING)  # Invalid, if one of them is no multihash, before anything changes
+        piece = next(pieces, layout.NOTHING)  # raises Invalid for a bad multihash before anything changes
         async with self._turn:
             with translate_errors(self._open().path):
                 held = self._values.find_context(value.provider, value.context)
@@ -144,7 +146,7 @@ class RocksStore:
         if is_durable:
             await asyncio.to_thread(self._database.sync)
 
-    # -- reading
+    # -- reads --------------------------------------------------------------------------------------------------------
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         found: list[tuple[IndexValue, ...]] = []
@@ -192,7 +194,7 @@ class RocksStore:
         return found
 
     async def _beginning(self, begin: bytes, start: bytes) -> AsyncIterator[tuple[bytes, layout.IndexEntry]]:
-        """The entries whose place begins so, from `start` on, page by page."""
+        """The entries whose place has the prefix, from `start` on, page by page."""
         while True:
             with translate_errors(self._open().path):
                 page = self._reads.page(begin, start)
@@ -233,14 +235,71 @@ class RocksStore:
                 disk_bytes=self._database.disk_bytes(),
             )
 
-    # -- upkeep
+    # -- ranges -------------------------------------------------------------------------------------------------------
+
+    async def entries(self, start: bytes, end: bytes, *, limit: int) -> EntryPage:
+        found: list[tuple[bytes, IndexValue]] = []
+        rest, seen = start, 0
+        while seen < limit:
+            with translate_errors(self._open().path):
+                count = min(READS_PER_TURN, limit - seen)
+                keys = self._keys(rest, end, count)
+                for number, multihash in map(layout.entry, keys):
+                    value = self._values.value(number)
+                    if value is not None:
+                        found.append((multihash, value))
+            if len(keys) < count:
+                return EntryPage(found, b"")
+            rest = keys[-1] + b"\0"
+            seen += count
+            await asyncio.sleep(0)
+        return EntryPage(found, rest)
+
+    async def drop(self, start: bytes, end: bytes, *, limit: int) -> int:
+        # Inverse lists still name what is dropped, six bytes each, until the context is removed; the sweep finds no
+        # entry for them and continues.
+        dropped = 0
+        while dropped < limit:
+            async with self._turn:
+                with translate_errors(self._open().path):
+                    keys = self._keys(start, end, min(DROPS_PER_PIECE, limit - dropped))
+                    if not keys:
+                        break
+                    batch = self._database.batch()
+                    for key in keys:
+                        batch.delete(key, self._database.handles["entries"])
+                        if self._is_double_hashed:
+                            second = layout.second_key(layout.entry(key).multihash, key)
+                            batch.delete(second, self._database.handles["seconds"])
+                    await self._write(batch)
+            start = keys[-1] + b"\0"  # a seek from the first start would pass all tombstones of this drop
+            dropped += len(keys)
+            await asyncio.sleep(0)
+        return dropped
+
+    def _keys(self, start: bytes, end: bytes, limit: int) -> list[bytes]:
+        options = ReadOptions()
+        options.set_total_order_seek(True)
+        found = self._database.families["entries"].iter(options)
+        found.seek(start)
+        keys: list[bytes] = []
+        while len(keys) < limit and found.valid():
+            key = found.key()
+            if end and key >= end:
+                break
+            keys.append(key)
+            found.next()
+        found.status()
+        return keys
+
+    # -- maintenance --------------------------------------------------------------------------------------------------
 
     async def compact(self) -> None:
-        """Gives back all space at once that compaction would give back in time."""
+        """Frees at once the space that background compaction frees over time."""
         await asyncio.to_thread(self._open().compact)
 
     async def close(self) -> None:
-        """All that was written is in its tables and on disk. Scans that still run end with Unavailable."""
+        """Flushes everything to disk and closes. Running scans end with Unavailable."""
         async with self._turn:
             if self._is_closed:
                 return
@@ -273,7 +332,7 @@ class RocksStore:
             batch.set_default_column_family(self._database.handles["seconds"])
             for key in sorted(map(layout.second_key, piece.multihashes, keys)):
                 put(key, b"")
-        # RocksDB's own count only grows, over restarts too: no list is ever written over another.
+        # RocksDB's sequence number grows across restarts, so no inverse row ever overwrites another.
         row = layout.inverse_key(number, self._database.db.latest_sequence_number())
         batch.put(row, piece.begins, self._database.handles["inverse"])
 
@@ -286,14 +345,15 @@ class RocksStore:
                 batch.put(key, row, family)
 
     async def _write(self, batch: WriteBatch) -> None:
-        """Waits while compaction is behind; RocksDB itself would wait with the interpreter in its hands."""
+        """Writes the batch, after compaction has caught up."""
+        # RocksDB would make the writer wait too, but with the GIL held: all finds would stop.
         if self._database.is_behind():
             until = self._clock.now() + BEHIND_S_MAX
             while self._database.is_behind():
                 if self._clock.now() > until:
                     raise Unavailable(
-                        f"compaction of the store {self._database.path} is behind for {BEHIND_S_MAX:.0f} s: "
-                        "look at its disk, then try again"
+                        f"compaction of the store {self._database.path} has been behind for {BEHIND_S_MAX:.0f} s; "
+                        "check its disk, then try again"
                     )
                 await self._clock.sleep(BEHIND_PAUSE_S)
         self._database.db.write(batch)
@@ -305,7 +365,7 @@ async def _yield_loop() -> None:
 
 
 class _Scan:
-    """An iterator that can be let go of: RocksDB does not close while there is one."""
+    """A snapshot iterator that `close` can drop: RocksDB does not close while an iterator exists."""
 
     def __init__(self, database: RocksDatabase, prefix: bytes) -> None:
         self._path = database.path

@@ -1,8 +1,8 @@
-"""A folder of RocksDB: how it is tuned, and opened so that nothing else is taken for a store.
+"""The RocksDB database of a store: its tuning, and the checks when it is opened.
 
-The numbers are for one process on two cores that ingests without pause and answers meanwhile: compaction has one of
-them, and the writer waits long before RocksDB would make it (see `is_behind`), because the binding holds the
-interpreter while it writes.
+The values are tuned for one process on two cores that ingests continuously and answers finds meanwhile: compaction has
+one core, and the writer waits before RocksDB would stall it (see `is_behind`), because the binding holds the GIL while
+it writes.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,8 @@ _DAMAGED = ("Corruption", "CURRENT file does not end", "does not match any colum
 
 
 class translate_errors:
-    """Any error inside, in our own words. A class, since a generator would cost every find some microseconds."""
+    """Translates RocksDB's errors. A class, because a generator-based context manager would add microseconds to each
+    find."""
 
     __slots__ = ("_path",)
 
@@ -41,46 +42,47 @@ class translate_errors:
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
-        # The binding raises plain Exception, with RocksDB's words in it.
+        # The binding raises plain Exception with RocksDB's message.
         if kind is Exception or kind is DbClosedError:
             raise _to_argosy_error(self._path, str(error)) from error
 
 
-def _to_argosy_error(path: Path, said: str) -> ArgosyError:
-    text = " ".join(said.split())  # RocksDB's words may have several lines
+def _to_argosy_error(path: Path, message: str) -> ArgosyError:
+    text = " ".join(message.split())  # RocksDB's message may have several lines
     if any(sign in text for sign in _LOCKED):
-        return Unavailable(f"the store {path} is open elsewhere: stop the other process, or use another folder")
+        return Unavailable(f"the store {path} is open in another process; stop that one, or use another directory")
     if any(sign in text for sign in _FULL):
-        return Unavailable(f"the disk of the store {path} is full: free space, then restart ({text[:200]})")
+        return Unavailable(f"the disk of the store {path} is full; free space, then restart ({text[:200]})")
     if any(sign in text for sign in _DAMAGED):
         return Invalid(
-            f"the store {path} is damaged ({text[:200]}): move it away and start with an empty folder, "
+            f"the store {path} is damaged ({text[:200]}): move it away and start with an empty directory, "
             "which is filled again from the publishers"
         )
     if "closed" in text.lower():
-        return Unavailable(f"the store {path} is closed: open it again")
-    return Unavailable(f"the store {path} cannot be read or written: look at its disk ({text[:200]})")
+        return Unavailable(f"the store {path} is closed")
+    return Unavailable(f"the store {path} cannot be read or written; check its disk ({text[:200]})")
 
 
 FAMILIES = ("entries", "seconds", "inverse", "values", "marks", "rows")
-_MEMTABLE_BYTES = 64 << 20  # of entries: a flush makes a file of about a million
+_MEMTABLE_BYTES = 64 << 20  # of entries: a flush writes a file of about a million
 _SMALL_MEMTABLE_BYTES = 16 << 20
 _MEMTABLES_MAX = 4
-_MEMTABLES_BEHIND = 3  # one less: the writer waits before RocksDB stops it
-_L0_FILES = 8  # merged at a time: with four, compaction of a large store works a quarter more
+_MEMTABLES_BEHIND = 3  # one less, so that the writer waits before RocksDB stops it
+_L0_FILES = 8  # merged at a time; with four, compaction of a large store does a quarter more work
 _L0_FILES_BEHIND = 24
-_L0_FILES_MAX = 64  # never reached
+_L0_FILES_MAX = 64  # not reached, because the writer waits at _L0_FILES_BEHIND
 _WAL_BYTES_MAX = 256 << 20
 _CACHE_BYTES = 128 << 20
 _BLOOM_BITS = 10
-# A file most of whose rows are tombstones is compacted, so that what is swept comes back without a full compaction.
+# A file with many tombstones is compacted, so that swept space is freed without a full compaction.
 _TOMBSTONE_WINDOW = 4096
 _TOMBSTONES_TRIGGER = 2048
+# Files of RocksDB that an interrupted first start may leave.
 _EARLY_NAMES = {"LOCK", "LOG", "IDENTITY", "rocksdict-config.json"}
 
 
 class RocksDatabase:
-    """The opened database, and its families by name."""
+    """The open database and its column families by name."""
 
     def __init__(self, path: Path, db: Rdict) -> None:
         self.path = path
@@ -102,7 +104,7 @@ class RocksDatabase:
         return database
 
     def is_behind(self) -> bool:
-        """Whether flushing or compaction has so much to do that a writer should wait for it."""
+        """Whether flushes or compaction are so far behind that writers should wait."""
         entries = self.families["entries"]
         waiting = entries.property_int_value("rocksdb.num-immutable-mem-table") or 0
         if waiting >= _MEMTABLES_BEHIND:
@@ -113,8 +115,9 @@ class RocksDatabase:
         return WriteBatch(raw_mode=True)
 
     def items(self, family: str, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The rows of a family whose keys begin so, in order. Drop it before closing: RocksDB waits for it."""
-        # No upper bound is set: the binding lets go of the bound's bytes while the iterator still reads them.
+        """The rows of a family whose keys have the prefix, in order. Drop the iterator before `close`, which waits for
+        it."""
+        # No upper bound is set, because the binding frees the bound's bytes while the iterator still reads them.
         for key, row in self.families[family].items(from_key=max(prefix, start)):
             assert isinstance(key, bytes)
             if not key.startswith(prefix):
@@ -148,20 +151,22 @@ class RocksDatabase:
             self.db.close()
 
     def _check_layout(self, is_new: bool, is_double_hashed: bool) -> None:
-        wanted = _layout_row(is_double_hashed)
+        expected = _layout_row(is_double_hashed)
         marks = self.families["marks"]
         found = marks.get(layout.LAYOUT_KEY)
         if found is None and is_new:
-            marks[layout.LAYOUT_KEY] = wanted
+            marks[layout.LAYOUT_KEY] = expected
         elif found is None:
-            raise Invalid(f"the folder {self.path} is a database of something else: use an empty folder")
+            raise Invalid(f"{self.path} is a database of another program; use an empty directory")
         elif found == _layout_row(not is_double_hashed):
             had = "without" if is_double_hashed else "with"
-            raise Invalid(f"the store {self.path} was made {had} second hashes: open it so, or use an empty folder")
-        elif found != wanted:
             raise Invalid(
-                f"the store {self.path} has layout {found[:40]!r}, this program knows {layout.LAYOUT}: use the program "
-                "that made it, or an empty folder"
+                f"the store {self.path} was created {had} second hashes; open it so, or use an empty directory"
+            )
+        elif found != expected:
+            raise Invalid(
+                f"the store {self.path} has layout {found[:40]!r}, this version reads {layout.LAYOUT}; use the version "
+                "that created it, or an empty directory"
             )
 
 
@@ -170,17 +175,17 @@ def _layout_row(is_double_hashed: bool) -> bytes:
 
 
 def _is_new(path: Path) -> bool:
-    """Invalid if there is something that is no database."""
+    """Whether the directory has no data yet; raises Invalid if it holds something else."""
     if not path.exists():
         return True
     if not path.is_dir():
-        raise Invalid(f"{path} is not a folder: a store is kept in a folder of its own")
+        raise Invalid(f"{path} is not a directory; a store needs a directory of its own")
     if (path / "CURRENT").exists():
         return not any(path.glob("*.sst")) and not any(each.stat().st_size for each in path.glob("*.log"))
-    # RocksDB writes CURRENT last: without it there is only what an interrupted first start has left.
+    # RocksDB writes CURRENT last; without it the files are those of an interrupted first start.
     foreign = [each.name for each in path.iterdir() if not _is_early(each.name)]
     if foreign:
-        raise Invalid(f"the folder {path} holds other files ({', '.join(sorted(foreign)[:3])}): use an empty folder")
+        raise Invalid(f"{path} contains other files ({', '.join(sorted(foreign)[:3])}); use an empty directory")
     return True
 
 
@@ -192,13 +197,13 @@ def _database() -> Options:
     options = Options(raw_mode=True)
     options.create_if_missing(True)
     options.create_missing_column_families(True)
-    # One thread that compacts and one that flushes: with more, whoever answers would wait for a core. They keep their
-    # priority, for on a busy machine compaction at a low one never ends.
+    # One thread for compaction and one for flushes: with more, finds would wait for a core. They keep their priority,
+    # because at a low one compaction stood still on a busy machine.
     options.set_max_background_jobs(2)
     options.set_max_subcompactions(1)
-    options.set_atomic_flush(True)  # of all families: a small one would keep the log of the large one alive
+    options.set_atomic_flush(True)  # of all families; otherwise an unflushed small one keeps the log of the large one
     options.set_max_total_wal_size(_WAL_BYTES_MAX)
-    options.set_bytes_per_sync(1 << 20)  # even writing: no burst of dirty pages that a read would wait for
+    options.set_bytes_per_sync(1 << 20)  # steady writing, without bursts of dirty pages that delay reads
     options.set_keep_log_file_num(4)
     options.set_max_log_file_size(4 << 20)
     return options
@@ -206,7 +211,7 @@ def _database() -> Options:
 
 def _family(name: str) -> Options:
     options = Options(raw_mode=True)
-    # Whichever is full first has all families flushed, so those with a row for every multihash are as large.
+    # The first full memtable flushes all families, so the families with a row per multihash get equal sizes.
     is_large = name in ("entries", "seconds")
     options.set_write_buffer_size(_MEMTABLE_BYTES if is_large else _SMALL_MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_MAX)
@@ -218,7 +223,8 @@ def _family(name: str) -> Options:
     options.set_max_bytes_for_level_base(_L0_FILES * _MEMTABLE_BYTES)
     options.set_target_file_size_base(_MEMTABLE_BYTES)
     options.set_level_compaction_dynamic_level_bytes(True)
-    # Digests do not shrink, only what is around them: zstd saves three bytes more, for twice the work of compaction.
+    # Digests are incompressible, only the rest of a row shrinks: zstd would save three or four bytes more per entry,
+    # for twice the CPU time of compaction.
     options.set_compression_type(DBCompressionType.lz4())
     options.add_compact_on_deletion_collector_factory(_TOMBSTONE_WINDOW, _TOMBSTONES_TRIGGER, 0.5)
     table = BlockBasedOptions()
@@ -234,5 +240,5 @@ def _family(name: str) -> Options:
 
 @cache
 def _blocks() -> Cache:
-    """One for all families and stores of the process."""
+    """One block cache for all families and stores of the process."""
     return Cache(_CACHE_BYTES)

@@ -1,10 +1,10 @@
 """Lookups in a RocksDB store.
 
-A lookup is a seek of a few microseconds, done where it is asked: the binding holds the interpreter while it seeks, so a
-thread would only add its own cost. Whoever looks up many lets others run in between.
+A lookup is a seek of a few microseconds and runs on the event loop: the binding holds the GIL while it seeks, so a
+thread would only add its own cost. Callers with many lookups yield in between.
 
-Digests are claims: anybody may advertise a million that begin alike. So whoever looks by a beginning gets a page at a
-time, and pays for no more.
+Digests are claims: anyone can advertise a million multihashes with one prefix. So lookups by prefix return a page at a
+time, and each caller bounds what it reads.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ from argosy.ipni.backends import layout
 from argosy.ipni.backends.rocks_database import RocksDatabase
 from argosy.ipni.model import IndexValue
 
-CACHED_VALUES_MAX = 32_768  # at the largest metadata 40 MB, as a rule 10
+CACHED_VALUES_MAX = 32_768  # 40 MB with the largest metadata, typically 10 MB
 
 
 class ContextRow(NamedTuple):
-    """A live context: its number, and how many entries were put under it."""
+    """A live context: its number, its value, and the number of multihashes put under it."""
 
     number: int
     entries: int
@@ -30,6 +30,8 @@ class ContextRow(NamedTuple):
 
 
 class ValueTable:
+    """The interned values: numbers, their values, and the floors of removed providers."""
+
     def __init__(self, database: RocksDatabase) -> None:
         self._database = database
         self._values = database.families["values"]
@@ -39,13 +41,13 @@ class ValueTable:
         self.next_number = int.from_bytes(self._marks.get(layout.NEXT_KEY) or b"\1", "big")
 
     def marks(self, prefix: bytes, start: bytes = b"", limit: int | None = None) -> list[tuple[bytes, bytes]]:
-        """The marks that begin so, in order."""
+        """The marks with the prefix, in order."""
         return list(islice(self._database.items("marks", prefix, start), limit))
 
-    # -- reading
+    # -- reads --------------------------------------------------------------------------------------------------------
 
     def value(self, number: int) -> IndexValue | None:
-        """None if it is dead."""
+        """The value of a number; None if it was removed."""
         row = self._row(number)
         return None if row is None or self._is_below_floor(number, row.value.provider) else row.value
 
@@ -78,17 +80,18 @@ class ValueTable:
     def _is_below_floor(self, number: int, provider: str) -> bool:
         return bool(self.floors) and number < self.floors.get(provider, 0)
 
-    # -- changing
+    # -- writes, into the caller's batch ------------------------------------------------------------------------------
 
     def allocate(self, batch: WriteBatch, number: int) -> None:
-        """Marks a new number as given, and as one whose entries are nobody's until `name` is written too."""
+        """Allocates a new number, marked for the sweep until `name` is written: after a crash in between, its entries
+        are freed."""
         batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), self._database.handles["marks"])
         batch.put(layout.sweep_key(number), b"", self._database.handles["marks"])
 
     def name(
         self, batch: WriteBatch, number: int, entries: int, value: IndexValue, *, is_new: bool, is_given: bool
     ) -> None:
-        """Says what a number stands for; with `is_new` it is the context's from now on."""
+        """Writes the value of a number; with `is_new` the number becomes the context's."""
         batch.put(layout.number_key(number), layout.value_row(entries, value), self._database.handles["values"])
         if is_new:
             marks = self._database.handles["marks"]
@@ -101,7 +104,7 @@ class ValueTable:
                 batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), marks)
 
     def remove(self, batch: WriteBatch, number: int, provider: str, key_hash: bytes) -> None:
-        """Dead at once, its entries to be swept. A newer number of the same context stays."""
+        """Removes a number; its entries wait for the sweep. A newer number of the same context stays."""
         batch.delete(layout.number_key(number), self._database.handles["values"])
         batch.delete(layout.provider_prefix(provider) + layout.number_key(number), self._database.handles["marks"])
         batch.put(layout.sweep_key(number), b"", self._database.handles["marks"])
@@ -109,16 +112,16 @@ class ValueTable:
             batch.delete(layout.context_key(key_hash), self._database.handles["marks"])
 
     def forget(self, number: int) -> None:
-        """After the batch that changed it."""
+        """Invalidates the cached value; call it after the batch that changes the number is written."""
         self._cached.pop(number, None)
 
 
-VALUES_PER_MULTIHASH_MAX = 16_384  # the most popular content known has 14 000 providers
+VALUES_PER_MULTIHASH_MAX = 16_384  # the most popular CID known has 14,000 provider records
 PAGE_MAX = 1024
 
 
 class PlacePage:
-    """Some of the entries whose place begins alike, and where to go on; empty if there is no more."""
+    """Some entries with one prefix, and where to continue; `rest` is empty at the end."""
 
     __slots__ = ("entries", "rest")
 
@@ -128,22 +131,25 @@ class PlacePage:
 
 
 class RocksReader:
+    """Lookups by multihash, by prefix, and by number."""
+
     def __init__(self, database: RocksDatabase, values: ValueTable) -> None:
         self._database = database
         self._values = values
         self._entries = database.families["entries"]
+        # Seeks within one place use the prefix bloom filter; seeks over several places must not.
         self._same_place = ReadOptions()
         self._same_place.set_prefix_same_as_start(True)
         self._any_place = ReadOptions()
         self._any_place.set_total_order_seek(True)
 
     def find(self, multihash: bytes) -> tuple[IndexValue, ...]:
-        """Oldest context first."""
+        """The values of the multihash, oldest context first."""
         values = [self._values.value(number) for number in self.numbers(multihash)]
         return tuple([value for value in values if value is not None])
 
     def numbers(self, multihash: bytes) -> list[int]:
-        """All under which it was put, in order; dead ones too."""
+        """The numbers under which the multihash was put, in order, including dead ones."""
         place = layout.place(multihash)
         found = self._entries.iter(self._same_place)
         found.seek(place)
@@ -161,7 +167,7 @@ class RocksReader:
         return numbers
 
     def page(self, begin: bytes, start: bytes) -> PlacePage:
-        """Entries whose place begins so, from `start` on."""
+        """Entries whose place has the prefix, from `start` on."""
         found = self._entries.iter(self._any_place)
         found.seek(max(begin, start))
         entries: list[tuple[bytes, layout.IndexEntry]] = []
@@ -175,7 +181,7 @@ class RocksReader:
         return PlacePage(entries)
 
     def begins_by_second(self, digest: bytes) -> list[bytes]:
-        """Where the multihash may lie."""
+        """Prefixes of places where the multihash of this second digest may be."""
         wanted = digest[: layout.SECOND_BYTES]
         return [key[len(wanted) :] for key, _ in islice(self._database.items("seconds", wanted), PAGE_MAX)]
 
@@ -185,7 +191,7 @@ class RocksReader:
 
 
 def first_begins(rows: list[bytes], start: int, count_max: int) -> list[int]:
-    """The smallest beginnings from `start` on in some rows of an inverse list."""
+    """The smallest prefixes from `start` on in some rows of an inverse list."""
     parts = []
     for row in rows:
         begins = layout.begins_of(row)

@@ -1,10 +1,10 @@
-"""Frees what was removed, a bounded piece at a time.
+"""Frees the entries of removed values, a bounded piece at a time.
 
-The inverse list of a dead number says where its entries lie. A piece is one batch: the entries go together with their
-part of the list, so a sweep that is cut off goes on where it was.
+The inverse list of a dead number names its entries. A piece is one batch, which deletes entries together with their
+part of the list, so an interrupted sweep continues where it stopped.
 
-Where very many entries begin alike, looking through them takes several pieces. Which beginning that is and how far it
-has come is kept in memory only; a restart looks again from its start, and finds what was freed gone.
+If very many entries share a prefix, reading them takes several pieces. The position within them is in memory only;
+after a restart they are read again from the start, without those that were freed.
 """
 
 from dataclasses import dataclass, field
@@ -25,20 +25,22 @@ class SweepBatch:
 
     batch: WriteBatch
     entries: int = 0
-    numbers: list[int] = field(default_factory=list)  # whose values go with it
-    floor_done: str | None = None  # the provider all of whose removed contexts are number once this is written
+    numbers: list[int] = field(default_factory=list)  # whose values it removes
+    floor_done: str | None = None  # the provider whose removed contexts are all marked once this is written
 
 
 @dataclass
 class _SharedPrefix:
-    """Beginnings that many share, in the list of one number."""
+    """Prefixes that many entries share, in the inverse list of one number."""
 
     number: int
-    rest: bytes = b""  # where to go on in the one that is being looked through
-    done: set[bytes] = field(default_factory=set)
+    rest: bytes = b""  # where to continue in the current prefix
+    done: set[bytes] = field(default_factory=set)  # prefixes that were read to their end
 
 
 class RocksSweeper:
+    """Computes the next piece of the sweep; the store writes it."""
+
     def __init__(
         self, database: RocksDatabase, values: ValueTable, reads: RocksReader, *, is_double_hashed: bool
     ) -> None:
@@ -47,12 +49,13 @@ class RocksSweeper:
         self._reads = reads
         self._is_double_hashed = is_double_hashed
         self._crowd = _SharedPrefix(0)
-        # Where the last ones were: what is swept leaves tombstones, and a search from the start would wade through all.
+        # Where the last piece ended: swept rows leave tombstones, and a seek from the start would pass all of them.
         self._sweep_from = 0
         self._owned_from: dict[str, int] = {}
 
     def piece(self, entries_max: int) -> SweepBatch | None:
-        """The next to be written; None if nothing is left. Doomed contexts come before those of a removed provider."""
+        """The next piece; None if nothing is left. Dead numbers come before the contexts of removed providers, so that
+        the list of dead numbers stays short."""
         number = self._dead()
         if number is not None:
             return self._entries(number, min(entries_max, ENTRIES_PER_PIECE_MAX))
@@ -61,6 +64,7 @@ class RocksSweeper:
         return None
 
     def _dead(self) -> int | None:
+        """The next number whose entries are to be freed."""
         for start in (self._sweep_from, 0):
             for key, _ in self._values.marks(b"d", layout.sweep_key(start), 1):
                 self._sweep_from = int.from_bytes(key[1:], "big")
@@ -69,7 +73,7 @@ class RocksSweeper:
         return None
 
     def _contexts(self, provider: str, floor: int) -> SweepBatch:
-        """Dooms contexts of a removed provider."""
+        """Marks contexts of a removed provider as dead."""
         prefix = layout.provider_prefix(provider)
         start = prefix + layout.number_key(self._owned_from.pop(provider, 0))
         owned = [
@@ -111,7 +115,7 @@ class RocksSweeper:
         return piece
 
     def _free(self, batch: WriteBatch, begin: bytes) -> bool:
-        """Whether it has seen all that begin so."""
+        """Deletes the number's entries with this prefix, one page at a time; returns whether that was the last page."""
         crowd = self._crowd
         if begin in crowd.done:
             return True

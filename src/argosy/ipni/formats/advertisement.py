@@ -1,8 +1,9 @@
-"""Advertisements: the links of a publisher's chain, each saying what a provider has, has changed, or has no more.
+"""Advertisements: the links of a publisher's chain. Each states content that a provider has, has changed or has
+removed.
 
-The signature covers everything but the context and the extended providers; these have signatures of their own, over
-the context too. The context of an advertisement without extended providers is kept by the chain of CIDs up to the
-signed head alone.
+The signature covers everything but the context and the extended providers; these have signatures of their own, which
+cover the context too. Without extended providers the context is protected only by the chain of CIDs up to the signed
+head: a block that is changed has another CID.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,30 +11,40 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from argosy.base.errors import Invalid
-from argosy.ipni.formats import dag, envelope, fields, multihash, varint
+from argosy.ipni.formats import dag, envelope, multihash, varint
 from argosy.ipni.formats.cid import DAG_JSON, Cid
-from argosy.ipni.formats.keys import PrivateKey
-from argosy.ipni.formats.node import Node
-from argosy.ipni.formats.peer import parse_peer
+from argosy.ipni.formats.node import (
+    Fields,
+    Node,
+    as_map,
+    bool_field,
+    bytes_field,
+    link_field,
+    list_field,
+    optional_link,
+    text_field,
+    text_list_field,
+)
+from argosy.ipni.formats.peer import PrivateKey, parse_peer
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX
 
 DOMAIN = "indexer"
 SIGNATURE_KIND = b"/indexer/ingest/adSignature"
 EXTENDED_SIGNATURE_KIND = b"/indexer/ingest/extendedProviderSignature"
 ADDRESSES_MAX = 1000
-EXTENDED_PEERS_MAX = 256  # each costs the check of a signature
-SIGNATURE_BYTES_MAX = 16384  # the largest key and the largest signature fit well; a legacy one may hold more text
+EXTENDED_PEERS_MAX = 256  # each costs the verification of a signature
+SIGNATURE_BYTES_MAX = 16384  # the largest key and signature take less; a legacy payload holds the signed text itself
 
 
 @dataclass(frozen=True)
 class AdvertisementPeer:
-    """An extended provider as an advertisement names it; `signature` is its own envelope."""
+    """An extended provider in an advertisement; `signature` is its own envelope."""
 
     id: str
     addresses: tuple[str, ...]
     metadata: bytes
     signature: bytes = b""
-    id_text: str = ""  # the id as the block spells it, where that is not its normal form
+    id_text: str = ""  # the id as the block writes it, if that is not its normal form
 
 
 @dataclass(frozen=True)
@@ -55,11 +66,11 @@ class Advertisement:
     previous: Cid | None = None
     extension: AdvertisementExtension | None = None
     signature: bytes = b""
-    provider_text: str = ""  # the id as the block spells it, where that is not its normal form: it is signed so
+    provider_text: str = ""  # the id as the block writes it, if that is not its normal form: this text is signed
 
 
 def encode(ad: Advertisement, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
-    """The block and its name; Invalid for what no reader would take."""
+    """The block and its CID; raises Invalid for an advertisement that no reader would accept."""
     node: dict[str, Node] = {
         "Provider": ad.provider_text or ad.provider,
         "Addresses": list(ad.addresses),
@@ -74,7 +85,7 @@ def encode(ad: Advertisement, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
     if ad.extension is not None:
         peers: list[Node] = [_peer_node(each) for each in ad.extension.peers]
         node["ExtendedProvider"] = {"Providers": peers, "Override": ad.extension.is_override}
-    _ad_from_node(node)
+    _ad_from_node(node)  # the reader's limits hold for the writer: a block that is too large would stop its chain
     return dag.encode(node, codec)
 
 
@@ -93,23 +104,23 @@ def is_advertisement(node: Node) -> bool:
 
 
 def decode(cid: Cid, data: bytes) -> Advertisement:
-    """The fields; who signed it is another question (`signer`)."""
+    """The fields, not verified; see `signer`."""
     return _ad_from_node(dag.decode_map(cid, data))
 
 
-def _ad_from_node(node: fields.Fields) -> Advertisement:
-    text = fields.text(node, "Provider")
+def _ad_from_node(node: Fields) -> Advertisement:
+    text = text_field(node, "Provider")
     id, id_text = _id(text)
     return Advertisement(
         provider=id,
-        addresses=fields.texts(node, "Addresses", ADDRESSES_MAX),
-        entries=fields.link(node, "Entries"),
-        context=fields.content(node, "ContextID", CONTEXT_BYTES_MAX),
-        metadata=fields.content(node, "Metadata", METADATA_BYTES_MAX),
-        is_removal=fields.flag(node, "IsRm"),
-        previous=fields.optional_link(node, "PreviousID"),
+        addresses=text_list_field(node, "Addresses", ADDRESSES_MAX),
+        entries=link_field(node, "Entries"),
+        context=bytes_field(node, "ContextID", CONTEXT_BYTES_MAX),
+        metadata=bytes_field(node, "Metadata", METADATA_BYTES_MAX),
+        is_removal=bool_field(node, "IsRm"),
+        previous=optional_link(node, "PreviousID"),
         extension=_extension(node["ExtendedProvider"]) if "ExtendedProvider" in node else None,
-        signature=fields.content(node, "Signature", SIGNATURE_BYTES_MAX),
+        signature=bytes_field(node, "Signature", SIGNATURE_BYTES_MAX),
         provider_text=id_text,
     )
 
@@ -120,28 +131,28 @@ def _id(text: str) -> tuple[str, str]:
 
 
 def _extension(value: Node) -> AdvertisementExtension:
-    node = fields.mapping(value, "ExtendedProvider")
-    peers = fields.items(node, "Providers")
+    node = as_map(value, "ExtendedProvider")
+    peers = list_field(node, "Providers")
     if len(peers) > EXTENDED_PEERS_MAX:
         raise Invalid(f"there are {len(peers)} extended providers: up to {EXTENDED_PEERS_MAX} are taken")
-    return AdvertisementExtension(tuple(_peer(each) for each in peers), fields.flag(node, "Override"))
+    return AdvertisementExtension(tuple(_peer(each) for each in peers), bool_field(node, "Override"))
 
 
 def _peer(value: Node) -> AdvertisementPeer:
-    node = fields.mapping(value, "Providers")
-    id, id_text = _id(fields.text(node, "ID"))
+    node = as_map(value, "Providers")
+    id, id_text = _id(text_field(node, "ID"))
     return AdvertisementPeer(
         id=id,
-        addresses=fields.texts(node, "Addresses", ADDRESSES_MAX),
-        # The specification calls it optional, the schema in use does not: both are read.
-        metadata=fields.content(node, "Metadata", METADATA_BYTES_MAX) if "Metadata" in node else b"",
-        signature=fields.content(node, "Signature", SIGNATURE_BYTES_MAX),
+        addresses=text_list_field(node, "Addresses", ADDRESSES_MAX),
+        # The specification calls it optional, the schema of go-libipni does not: both forms occur.
+        metadata=bytes_field(node, "Metadata", METADATA_BYTES_MAX) if "Metadata" in node else b"",
+        signature=bytes_field(node, "Signature", SIGNATURE_BYTES_MAX),
         id_text=id_text,
     )
 
 
 def sign(ad: Advertisement, key: PrivateKey, extended_keys: Sequence[PrivateKey] = ()) -> Advertisement:
-    """Signed by the key, and every extended provider's part by that provider's key, which must be among the keys."""
+    """Signs with the key, and each extended provider's part with that provider's key, which must be among the keys."""
     extension = ad.extension
     if extension is not None:
         _check_extension(ad)
@@ -162,9 +173,9 @@ def _sign_peer(ad: Advertisement, each: AdvertisementPeer, key: PrivateKey) -> A
 
 
 def signer(ad: Advertisement) -> str:
-    """The peer that signed it; Invalid if any signature in it is wrong, or an extended provider's is another's.
+    """The peer that signed it. Raises Invalid if any signature in it is wrong.
 
-    Whether this peer may speak for the provider is for the policy to say.
+    Whether this peer may publish for the provider is decided by `indexer.policy`.
     """
     opened = envelope.unseal(ad.signature, kind=SIGNATURE_KIND, domain=DOMAIN)
     _check_payload(opened.payload, b"".join(_signable(ad)), f"the advertisement of {ad.provider}")
@@ -184,13 +195,14 @@ def _check_extension(ad: Advertisement) -> None:
 
 def _check_peer(ad: Advertisement, each: AdvertisementPeer) -> None:
     opened = envelope.unseal(each.signature, kind=EXTENDED_SIGNATURE_KIND, domain=DOMAIN)
+    # storetheindex accepts any key here, so a publisher could add a provider that never agreed (decision 29).
     if opened.signer != each.id:
         raise Invalid(f"the extended provider {each.id} is signed by {opened.signer}")
     _check_payload(opened.payload, b"".join(_signable_peer(ad, each)), f"the extended provider {each.id}")
 
 
 def _check_payload(payload: bytes, signable: bytes, what: str) -> None:
-    """The payload is a hash; in old chains it is the text itself in the clothes of one."""
+    # A payload of another length is the legacy form: the signed bytes themselves, framed as a multihash.
     hashed = _sha256_multihash(signable)
     expected = (
         hashed if len(payload) == len(hashed) else varint.encode(multihash.SHA2_256) + varint.encode_bytes(signable)
@@ -201,6 +213,10 @@ def _check_payload(payload: bytes, signable: bytes, what: str) -> None:
 
 def _sha256_multihash(signable: bytes) -> bytes:
     return multihash.wrap(multihash.SHA2_256, sha256(signable).digest())
+
+
+# The order and the scope of the signed bytes follow go-libipni; where the specification's text differs, all existing
+# chains follow the code. Addresses are concatenated without a separator.
 
 
 def _signable(ad: Advertisement) -> Iterator[bytes]:

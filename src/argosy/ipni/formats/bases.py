@@ -1,4 +1,8 @@
-"""Bytes as text: the base58 and base32 of CIDs and peer ids, and base64 in its one form without padding."""
+"""Bytes as text: base58 and base32 for CIDs and peer ids, base64 for dag-json.
+
+Decoders accept one text per value, because a second spelling of the same CID or peer id would be another cache key and
+another row.
+"""
 
 import re
 from base64 import b32encode
@@ -8,6 +12,7 @@ from operator import mul
 from argosy.base.errors import Invalid
 
 _SIGNS = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+# Two digits at a time: half as many divisions of a long number.
 _PAIRS = [f"{first:c}{second:c}" for first in _SIGNS for second in _SIGNS]
 _NO_SIGN = 255
 _VALUES = bytes(_SIGNS.index(byte) if byte in _SIGNS else _NO_SIGN for byte in range(256))
@@ -15,7 +20,7 @@ BASE58_CHARS_MAX = 512  # decoding is quadratic; no id or hash in use is near th
 _POWERS = [58**place for place in range(BASE58_CHARS_MAX)]
 
 _BASE32 = re.compile("[A-Za-z2-7]*", re.ASCII)
-# Python reads numbers of base 32 at once, in other signs: 0 to 9 and a to v.
+# int(text, 32) converts the whole text in C, but with the digits 0 to 9 and a to v.
 _BASE32_DIGITS = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", "0123456789abcdefghijklmnopqrstuv")
 _BASE32_RESTS = {0, 2, 4, 5, 7}  # characters beyond whole groups of 8 that whole bytes can leave
 
@@ -28,7 +33,7 @@ def base58(data: bytes) -> str:
         number, rest = divmod(number, len(_PAIRS))
         pairs.append(_PAIRS[rest])
     pairs.reverse()
-    return "1" * zeros + "".join(pairs).lstrip("1")  # the first pair may begin with a zero of its own
+    return "1" * zeros + "".join(pairs).lstrip("1")  # the first pair may begin with a zero digit
 
 
 def from_base58(text: str) -> bytes:
@@ -47,13 +52,13 @@ def base32(data: bytes) -> str:
 
 
 def from_base32(text: str) -> bytes:
-    """Lower or upper case, without padding; the bits beyond the last byte must be zero."""
+    """Lower or upper case, without padding; the bits after the last byte must be zero."""
     size, rest = divmod(len(text) * 5, 8)
     if len(text) % 8 not in _BASE32_RESTS or not _BASE32.fullmatch(text):
         raise Invalid(f"{text[:80]!r} is not base32 text")
     number = int(text.upper().translate(_BASE32_DIGITS), 32) if text else 0
     if number & ((1 << rest) - 1):
-        raise Invalid(f"{text[:80]!r} is not base32 text in its one form")
+        raise Invalid(f"{text[:80]!r} is not canonical base32 text")
     return (number >> rest).to_bytes(size, "big")
 
 
@@ -67,7 +72,7 @@ def padded_base64(data: bytes) -> str:
 
 
 def from_base64(text: str) -> bytes:
-    """With padding or without; the bits beyond the last byte must be zero, so that one value has one text."""
+    """With or without padding; the bits after the last byte must be zero."""
     bare = text.rstrip("=")
     if len(text) - len(bare) not in (0, -len(bare) % 4):
         raise Invalid("the padding of base64 text is wrong")
@@ -76,12 +81,12 @@ def from_base64(text: str) -> bytes:
     except (Error, ValueError):
         raise Invalid(f"{text[:80]!r} is not base64 text") from None
     if base64(data) != bare:
-        raise Invalid(f"{text[:80]!r} is not base64 text in its one form")
+        raise Invalid(f"{text[:80]!r} is not canonical base64 text")
     return data
 
 
 _URL_SIGNS = str.maketrans("+/", "-_")
-_USUAL_SIGNS = str.maketrans("-_+/", "+/!!")
+_USUAL_SIGNS = str.maketrans("-_+/", "+/!!")  # "!" is in no alphabet: text in the other alphabet is rejected
 
 
 def base64url(data: bytes) -> str:

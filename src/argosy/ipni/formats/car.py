@@ -1,21 +1,21 @@
-"""CAR files, version 1: blocks one behind another, each with its CID, after a header that names the roots.
+"""CAR files, version 1: a header with the roots, then blocks, each with its CID.
 
-A mirror keeps one file per advertisement: the advertisement, which is the root, then its chunks.
+A mirror has one file per advertisement: the advertisement, which is the root, then its entries.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid as cids
-from argosy.ipni.formats import dag, dag_cbor, fields, varint
+from argosy.ipni.formats import dag, dag_cbor, varint
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.formats.node import Node
+from argosy.ipni.formats.node import Node, as_map, int_field, list_field
 
 HEADER_BYTES_MAX = 65536
-SECTION_BYTES_MAX = 8 << 20  # twice the largest block that publishers are asked to make
+SECTION_BYTES_MAX = 8 << 20  # twice the largest block that the specification advises
 ROOTS_MAX = 1024
 
-Read = Callable[[int], bytes]  # up to so many bytes; none at the end
+Read = Callable[[int], bytes]  # reads at most that many bytes; none at the end
 
 
 def header(roots: Sequence[Cid]) -> bytes:
@@ -32,17 +32,17 @@ def encode(roots: Sequence[Cid], blocks: Iterable[tuple[Cid, bytes]]) -> bytes:
 
 
 class Reader:
-    """Reads a CAR piece by piece; never holds more than one section."""
+    """Reads a CAR section by section, with one section in memory."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
         data = self._read_prefixed(HEADER_BYTES_MAX, "the header")
         if data is None:
-            raise Invalid("the CAR is empty: it begins with a header")
+            raise Invalid("the CAR is empty")
         self.roots = _roots(data)
 
     def __iter__(self) -> Iterator[tuple[Cid, bytes]]:
-        """Every block; its hash is checked."""
+        """Every block, verified against its CID: a mirror's disk is no more trusted than the network."""
         while (data := self._read_prefixed(SECTION_BYTES_MAX, "a section")) is not None:
             cid, end = cids.decode_at(data, 0)
             block = data[end:]
@@ -78,17 +78,17 @@ class Reader:
 
 
 def _roots(data: bytes) -> tuple[Cid, ...]:
-    node = fields.mapping(dag_cbor.decode(data), "header")
-    if (version := fields.number(node, "version")) != 1:
+    node = as_map(dag_cbor.decode(data), "header")
+    if (version := int_field(node, "version")) != 1:
         raise Invalid(f"version {version} of CAR is not read here: 1 is")
-    roots = fields.items(node, "roots")
+    roots = list_field(node, "roots")
     if len(roots) > ROOTS_MAX or not all(isinstance(each, Cid) for each in roots):
         raise Invalid(f"the roots of a CAR are links, up to {ROOTS_MAX}")
     return tuple(each for each in roots if isinstance(each, Cid))
 
 
 def decode(data: bytes) -> tuple[tuple[Cid, ...], list[tuple[Cid, bytes]]]:
-    """A whole CAR in memory: roots and blocks."""
+    """Decodes a whole CAR in memory to its roots and blocks."""
     at = 0
 
     def read(size: int) -> bytes:

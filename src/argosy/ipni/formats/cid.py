@@ -1,4 +1,4 @@
-"""Content identifiers: a multihash, and the codec of what was hashed."""
+"""Content identifiers: a multihash, and the codec of the hashed bytes."""
 
 import builtins
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ DAG_CBOR = 0x71
 LIBP2P_KEY = 0x72
 DAG_JSON = 0x0129
 TEXT_CHARS_MAX = 512
-CACHED_TEXTS = 4096
+CACHED_TEXTS = 4096  # the links of the chains being read, and what clients look up repeatedly
 
 
 @dataclass(frozen=True)
 class Cid:
-    """`str(cid)` is the usual text, `cid.bytes` the binary form. Version 0 is a bare sha2-256 of dag-pb."""
+    """`str(cid)` is the text form, `cid.bytes` the binary form. Version 0 is a bare sha2-256 of dag-pb."""
 
     codec: int
     multihash: builtins.bytes  # the property `bytes` hides the name: Python 3.14 evaluates annotations in the class
@@ -45,7 +45,7 @@ def of(data: bytes, codec: int = RAW, code: int = multihash.SHA2_256) -> Cid:
 
 
 def decode(data: bytes) -> Cid:
-    """From the binary form, whole."""
+    """Decodes the binary form; nothing may follow it."""
     cid, end = decode_at(data, 0)
     if end != len(data):
         raise Invalid(f"{len(data) - end} bytes follow the CID")
@@ -54,6 +54,7 @@ def decode(data: bytes) -> Cid:
 
 def decode_at(data: bytes, at: int) -> tuple[Cid, int]:
     """The CID that begins at `at`, and where it ends."""
+    # Version 0 has no version byte. 0x12 would be version 18 otherwise, which does not exist.
     if data[at : at + 2] == b"\x12\x20" and at + 34 <= len(data):
         return Cid(DAG_PB, data[at : at + 34], 0), at + 34
     version, at = varint.decode(data, at)
@@ -68,7 +69,7 @@ def decode_at(data: bytes, at: int) -> tuple[Cid, int]:
 
 @lru_cache(CACHED_TEXTS)
 def parse(text: str) -> Cid:
-    """From text: base58 for version 0, base32 or base58 with its multibase letter for version 1."""
+    """Parses base58 for version 0; base32, base58 or hexadecimal with their multibase letter for version 1."""
     if len(text) > TEXT_CHARS_MAX:
         raise Invalid(f"a CID of {len(text)} characters is longer than {TEXT_CHARS_MAX}")
     if len(text) == 46 and text.startswith("Qm"):
@@ -94,4 +95,6 @@ def _from_hex(text: str) -> bytes:
         raise Invalid(f"{text[:80]!r} is not hexadecimal text") from None
 
 
-NO_ENTRIES = parse("bafkreehdwdcefgh4dqkjv67uzcmw7oje")  # what an advertisement links to that has none
+# The link of an advertisement without entries: sha2-256 of nothing, truncated to 16 bytes, as the specification
+# defines.
+NO_ENTRIES = parse("bafkreehdwdcefgh4dqkjv67uzcmw7oje")

@@ -1,4 +1,4 @@
-"""Blocks by their names: the CID says how a block is coded, and whether these bytes are it."""
+"""Blocks by CID: its codec selects the decoder, its hash verifies the bytes."""
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import cid as cids
@@ -10,13 +10,13 @@ CODECS = (DAG_JSON, DAG_CBOR)
 
 
 def encode(node: Node, codec: int = DAG_JSON) -> tuple[Cid, bytes]:
-    """The block and its name."""
+    """The block and its CID."""
     data = dag_json.encode(node) if is_json(codec) else dag_cbor.encode(node)
     return cids.of(data, codec), data
 
 
 def decode(cid: Cid, data: bytes) -> Node:
-    """What the block says; its hash has been checked where it was read (see `check`)."""
+    """Decodes a block that has been verified where it was read (see `check`)."""
     return dag_json.decode(data) if is_json(cid.codec) else dag_cbor.decode(data)
 
 
@@ -28,9 +28,9 @@ def decode_map(cid: Cid, data: bytes) -> dict[str, Node]:
 
 
 def check(cid: Cid, data: bytes) -> None:
-    """Invalid if these bytes are not what the CID names."""
+    """Raises Invalid if the bytes do not have the hash of the CID."""
     if not multihash.is_of(cid.multihash, data):
-        raise Invalid(f"the {len(data)} bytes that came for {cid} have another hash")
+        raise Invalid(f"the {len(data)} bytes received for {cid} have another hash")
 
 
 def is_json(codec: int) -> bool:

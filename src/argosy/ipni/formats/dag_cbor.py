@@ -1,10 +1,10 @@
 """dag-cbor: CBOR with definite lengths, text keys and one tag, 42, for links.
 
-Written in the one form that all implementations hash: shortest heads, keys sorted by length and then by bytes, 64-bit
-floats. Read more freely, since a block is compared with its name and never written again: any order of keys, longer
-heads and shorter floats pass, as real publishers write them. Refused are indefinite lengths, other tags, keys that are
-no text or come twice, numbers beyond 64 bits, `undefined`, bytes behind the end, nesting deeper
-than DEPTH_MAX, and more than ITEMS_MAX items.
+The encoder writes the canonical form, which all implementations hash: shortest heads, keys sorted by length and then by
+bytes, 64-bit floats. The decoder is lenient where real publishers are (decision 29): a block is verified against its
+CID and never written again, so any order of keys, longer heads and shorter floats are accepted. It rejects what is
+ambiguous or costs memory: indefinite lengths, other tags, keys that are duplicate or not text, numbers beyond 64 bits,
+`undefined`, bytes after the end, nesting deeper than DEPTH_MAX, and more than ITEMS_MAX items.
 """
 
 import struct
@@ -17,7 +17,7 @@ from argosy.ipni.formats.node import DEPTH_MAX, ITEMS_MAX, Node, check_float, ch
 
 _UINT, _NEGATIVE, _BYTES, _TEXT, LIST, _MAP, _TAG, _SIMPLE = range(8)
 _LINK_TAG = 42
-_SIZES = {24: 1, 25: 2, 26: 4, 27: 8}
+_SIZES = {24: 1, 25: 2, 26: 4, 27: 8}  # by the head's additional information: bytes of the number that follows
 _FLOATS = {25: ">e", 26: ">f", 27: ">d"}
 
 
@@ -37,7 +37,7 @@ def head(major: int, number: int) -> bytes:
     raise Invalid("a number is beyond 64 bits")
 
 
-@lru_cache(256)
+@lru_cache(256)  # the multihashes of a chunk have few lengths
 def bytes_head(size: int) -> bytes:
     return head(_BYTES, size)
 
@@ -104,7 +104,7 @@ def decode_at(data: bytes, at: int) -> tuple[Node, int]:
 
 
 def read_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Major type, number, and where the head ends; not for floats."""
+    """Major type, number, and where the head ends. For floats the number is the raw bits."""
     if at >= len(data):
         raise Invalid(f"the block ends at byte {at}, in the middle of an item")
     major, info = data[at] >> 5, data[at] & 31
@@ -119,7 +119,7 @@ def read_head(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 class _CborReader:
-    """Reads one block, and keeps count of its items."""
+    """Reads one block and limits the number of its items."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -149,7 +149,7 @@ class _CborReader:
 
     def _take(self, at: int, size: int) -> bytes:
         if at + size > len(self._data):
-            raise Invalid(f"{size} bytes were announced before byte {at}, {len(self._data) - at} are there")
+            raise Invalid(f"{size} bytes are declared before byte {at}, and {len(self._data) - at} remain")
         return self._data[at : at + size]
 
     def _text(self, at: int, size: int) -> str:
@@ -165,7 +165,7 @@ class _CborReader:
         for _ in range(size):
             item: Node
             if data.startswith(b"\x58", at) and at + 1 < len(data) and (end := at + 2 + data[at + 1]) <= len(data):
-                item, at = data[at + 2 : end], end  # short byte strings are most of what there is
+                item, at = data[at + 2 : end], end  # fast path: nearly all items of a chunk are short byte strings
             else:
                 item, at = self.read(at, depth + 1)
             items.append(item)
@@ -173,21 +173,21 @@ class _CborReader:
 
     def _map(self, at: int, size: int, depth: int) -> tuple[Node, int]:
         self._count(at, 2 * size)
-        made: dict[str, Node] = {}
+        decoded: dict[str, Node] = {}
         for _ in range(size):
             major, number, start = read_head(self._data, at)
             if major != _TEXT:
                 raise Invalid(f"the key at byte {at} is not text")
             key = self._text(start, number)
-            if key in made:
+            if key in decoded:
                 raise Invalid(f"a map has the key {key[:80]!r} twice")
-            made[key], at = self.read(start + number, depth + 1)
-        return made, at
+            decoded[key], at = self.read(start + number, depth + 1)
+        return decoded, at
 
     def _count(self, at: int, count: int) -> None:
-        """Every item has a byte at least: a count beyond that is refused before anything is made for it."""
+        # Every item takes at least one byte, so a larger count is rejected before memory is allocated for it.
         if count > len(self._data) - at:
-            raise Invalid(f"{count} items were announced before byte {at}, {len(self._data) - at} bytes are there")
+            raise Invalid(f"{count} items are declared before byte {at}, and {len(self._data) - at} bytes remain")
         self._items_left -= count
         if self._items_left < 0:
             raise Invalid(f"the block has more than {ITEMS_MAX} items")

@@ -1,9 +1,9 @@
 """dag-json: JSON in which bytes are `{"/":{"bytes":"<base64>"}}` and links `{"/":"<cid>"}`.
 
-Written in the one form that all implementations hash: keys sorted, no blanks, base64 without padding. Read more
-freely, since a block is compared with its name and never written again: blanks, any order of keys, and padding pass.
-Refused are keys that come twice, numbers beyond 64 bits, what is no number, a `/` key that is neither bytes nor link,
-nesting deeper than DEPTH_MAX, and more than ITEMS_MAX items.
+The encoder writes the canonical form, which all implementations hash: keys sorted, no blanks, base64 without padding.
+The decoder accepts blanks, any order of keys, and padding, because a block is verified against its CID and never
+written again. It rejects duplicate keys, numbers beyond 64 bits, NaN and infinities, a `/` key that is neither bytes
+nor link, nesting deeper than DEPTH_MAX, and more than ITEMS_MAX items.
 """
 
 import json
@@ -17,7 +17,7 @@ from argosy.ipni.formats.node import DEPTH_MAX, ITEMS_MAX, Node, check_float, ch
 
 
 def encode(node: Node) -> bytes:
-    """Invalid for what dag-json cannot say."""
+    """Raises Invalid for what dag-json cannot express."""
     text = json.dumps(_plain(node, 0), ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode()
 
@@ -48,7 +48,7 @@ def _plain(node: Node, depth: int) -> Any:
 
 
 def decode(data: bytes) -> Node:
-    # Counted before anything is made; a mark within a text counts too, which only makes the bound a little tighter.
+    # Counted before json.loads allocates; punctuation inside texts counts too, which makes the bound a little tighter.
     if data.count(b",") + data.count(b"[") + data.count(b"{") > ITEMS_MAX:
         raise Invalid(f"the block has more than {ITEMS_MAX} items")
     try:
@@ -65,10 +65,10 @@ def decode(data: bytes) -> Node:
 
 
 def _map(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise Invalid("a map has one key twice")
-    return made
+    decoded = dict(pairs)
+    if len(decoded) != len(pairs):
+        raise Invalid("a map has a duplicate key")
+    return decoded
 
 
 def _no_constant(text: str) -> None:
@@ -76,6 +76,7 @@ def _no_constant(text: str) -> None:
 
 
 def _int(text: str) -> int:
+    # int() is quadratic in the length; 20 characters hold every 64-bit number, and longer texts are out of range.
     return check_int(int(text)) if len(text) <= 20 else check_int(1 << 64)
 
 

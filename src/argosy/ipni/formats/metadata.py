@@ -1,7 +1,11 @@
-"""Metadata: by which protocols the content can be fetched, each with what that protocol needs to know.
+"""Metadata: the protocols by which content can be fetched, each with its parameters.
 
-An indexer keeps it as it is; only answers to delegated routing look inside.
+Indexers store metadata as opaque bytes; only answers to delegated routing decode it. A label is a protocol of our own
+in it, which names a repository and its commit in full, because a context has 64 bytes and may cut the name (decision
+30).
 """
+
+from dataclasses import dataclass
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import dag_cbor, varint
@@ -37,7 +41,7 @@ def graphsync(piece: Cid, *, is_verified: bool, is_fast: bool) -> bytes:
 
 
 def join(*parts: bytes) -> bytes:
-    """Several protocols at once, in the order that the format asks for."""
+    """Joins the metadata of several protocols in ascending order of their codes, as the format requires."""
     ordered = sorted(parts, key=_code)
     return b"".join(ordered)
 
@@ -47,15 +51,15 @@ def _code(part: bytes) -> int:
 
 
 def protocols(metadata: bytes) -> list[tuple[str, bytes]]:
-    """Every protocol by its name in delegated routing, and its payload; Invalid if it cannot be told apart.
+    """Every protocol by its name in delegated routing, and its payload; raises Invalid if they cannot be separated.
 
-    A protocol that is not known is named by its number, and taken to have its length before its payload.
+    An unknown protocol is named by its code; its payload is assumed to have a length prefix, as in go-libipni.
     """
     found = []
     at = 0
     while at < len(metadata):
         if metadata.count(0, at) == len(metadata) - at:
-            break  # some write an empty payload behind HTTP
+            break  # some publishers write an empty payload after HTTP
         code, at = varint.decode(metadata, at)
         end = _payload_end(code, metadata, at)
         found.append((NAMES.get(code, f"transport-{code:#x}"), metadata[at:end]))
@@ -72,3 +76,41 @@ def _payload_end(code: int, metadata: bytes, at: int) -> int:
         case 0x0910:
             return dag_cbor.decode_at(metadata, at)[1]
     return varint.decode_bytes(metadata, at)[1]
+
+
+LABEL_CODE = 0x3A7605  # in the range that multicodec reserves for private use: other clients skip it
+LABEL_NAME_BYTES_MAX = 768  # of the 1024 bytes of all metadata
+LABEL_VERSION_CHARS_MAX = 128
+
+_NAME = f"transport-{LABEL_CODE:#x}"
+
+
+@dataclass(frozen=True)
+class Label:
+    """The name and version of what a context contains: a repository and its commit."""
+
+    name: str
+    version: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}" if self.version else self.name
+
+
+def encode_label(label: Label) -> bytes:
+    """The label's part of the metadata, for `join`."""
+    name = label.name.encode("utf-8", "replace")[:LABEL_NAME_BYTES_MAX].decode("utf-8", "ignore")
+    version = label.version.encode("ascii", "replace")[:LABEL_VERSION_CHARS_MAX].decode()
+    return varint.encode(LABEL_CODE) + varint.encode_bytes(dag_cbor.encode({"name": name, "version": version}))
+
+
+def decode_label(data: bytes) -> Label | None:
+    """The label in the metadata; None if there is no readable one, because the metadata may come from any publisher."""
+    try:
+        payload = next((found for name, found in protocols(data) if name == _NAME), None)
+        node = None if payload is None else dag_cbor.decode(varint.decode_bytes(payload, 0)[0])
+    except Invalid:
+        return None
+    match node:
+        case {"name": str(name), "version": str(version)}:
+            return Label(name, version)
+    return None

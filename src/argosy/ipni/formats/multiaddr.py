@@ -1,35 +1,190 @@
 """Multiaddrs: network addresses, protocol by protocol, as text (`/ip4/127.0.0.1/tcp/80/http`) or bytes.
 
-Addresses are stored as text. An unknown protocol raises UnknownProtocol, so that a caller can skip one address.
+Addresses are stored as text. An unknown protocol raises UnknownProtocol, so that a caller can skip one address of many.
 """
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address
-from urllib.parse import quote, unquote, urlsplit
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from urllib.parse import quote, unquote, unquote_to_bytes, urlsplit
 
 from argosy.base.errors import Invalid
 from argosy.base.urls import is_private as is_private_number
-from argosy.ipni.formats import varint
-from argosy.ipni.formats.multiaddr_protocols import BY_CODE, BY_NAME, Protocol, UnknownProtocol
+from argosy.ipni.formats import multihash, varint
+from argosy.ipni.formats.bases import base32, base64url, from_base32, from_base64url
 from argosy.ipni.formats.node import check_text
-from argosy.ipni.formats.peer import parse_peer
+from argosy.ipni.formats.peer import parse_peer, peer_bytes, peer_of_bytes
 
-__all__ = [
-    "UnknownProtocol",
-    "from_url",
-    "is_private",
-    "protocols",
-    "split_peer",
-    "to_bytes",
-    "to_text",
-    "url_of",
-    "with_peer",
-]
+
+class UnknownProtocol(Invalid):
+    """The address has a protocol that is not known here; the publisher's other addresses may be usable."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One protocol; `size` is that of the value in bytes, None if the value has a length prefix."""
+
+    name: str
+    code: int
+    size: int | None
+    to_bytes: Callable[[str], bytes]
+    to_text: Callable[[bytes], str]
+
+
+# International names use these characters too (xn--…). None of them ends the host part of a URL, so an announced name
+# cannot change the rest of the URL that is built from it.
+_DNS_NAME = re.compile(r"[A-Za-z0-9_.-]{1,253}")
+_WORD = re.compile(r"[^\s/\x00-\x20\x7f]{1,255}")
+
+
+def _flag_bytes(text: str) -> bytes:
+    assert text == ""
+    return b""
+
+
+def _flag_text(data: bytes) -> str:
+    assert data == b""
+    return ""
+
+
+def _ip4_bytes(text: str) -> bytes:
+    try:
+        return IPv4Address(text).packed
+    except ValueError:
+        raise Invalid(f"{text[:80]!r} is not an IPv4 address") from None
+
+
+def _ip6_bytes(text: str) -> bytes:
+    try:
+        ip = IPv6Address(text)
+    except ValueError:
+        raise Invalid(f"{text[:80]!r} is not an IPv6 address") from None
+    if ip.scope_id is not None:
+        raise Invalid(f"{text[:80]!r} has a zone: write /ip6zone before it")
+    return ip.packed
+
+
+def _port_bytes(text: str) -> bytes:
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 1 << 16):
+        raise Invalid(f"{text[:80]!r} is not a port: 0 to 65535 are")
+    return int(text).to_bytes(2, "big")
+
+
+def _port_text(data: bytes) -> str:
+    return str(int.from_bytes(data, "big"))
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> tuple[Callable[[str], bytes], Callable[[bytes], str]]:
+    def to_bytes(text: str) -> bytes:
+        if not pattern.fullmatch(text):
+            raise Invalid(f"{text[:80]!r} is not {what}")
+        return _utf8(text)
+
+    def to_text(data: bytes) -> str:
+        text = _from_utf8(data)
+        to_bytes(text)
+        return text
+
+    return to_bytes, to_text
+
+
+def _path_bytes(text: str) -> bytes:
+    data = unquote_to_bytes(_utf8(text))
+    _path_text(data)
+    return data
+
+
+def _path_text(data: bytes) -> str:
+    if not data:
+        raise Invalid("an http-path is not empty")
+    return quote(_from_utf8(data), safe="")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"{text[:80]!r} is not text") from None
+
+
+def _from_utf8(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise Invalid(f"{data[:80]!r} in an address is not UTF-8 text") from None
+
+
+def _peer_value(text: str) -> bytes:
+    return peer_bytes(parse_peer(text))
+
+
+def _certhash_bytes(text: str) -> bytes:
+    if text[:1] != "u":
+        raise Invalid(f"{text[:80]!r} is not a certhash: it begins with u, for base64url")
+    data = from_base64url(text[1:])
+    multihash.split(data)
+    return data
+
+
+def _certhash_text(data: bytes) -> str:
+    multihash.split(data)
+    return "u" + base64url(data)
+
+
+def _onion_bytes(text: str) -> bytes:
+    host, _, port = text.partition(":")
+    key = from_base32(host)
+    if len(key) != 35:
+        raise Invalid(f"{text[:80]!r} is not an onion address of version 3, with its port")
+    return key + _port_bytes(port)
+
+
+def _onion_text(data: bytes) -> str:
+    return f"{base32(data[:35])}:{_port_text(data[35:])}"
+
+
+def _flag(name: str, code: int) -> Protocol:
+    return Protocol(name, code, 0, _flag_bytes, _flag_text)
+
+
+def _port(name: str, code: int) -> Protocol:
+    return Protocol(name, code, 2, _port_bytes, _port_text)
+
+
+def _dns(name: str, code: int) -> Protocol:
+    return Protocol(name, code, None, *_matching(_DNS_NAME, "a host name"))
+
+
+def _word(name: str, code: int, what: str) -> Protocol:
+    return Protocol(name, code, None, *_matching(_WORD, what))
+
+
+PROTOCOLS = (
+    Protocol("ip4", 4, 4, _ip4_bytes, lambda data: str(IPv4Address(data))),
+    Protocol("ip6", 41, 16, _ip6_bytes, lambda data: str(IPv6Address(data))),
+    _word("ip6zone", 42, "a zone"),
+    _port("tcp", 6), _port("udp", 273), _port("dccp", 33), _port("sctp", 132),
+    _dns("dns", 53), _dns("dns4", 54), _dns("dns6", 55), _dns("dnsaddr", 56), _dns("sni", 449),
+    Protocol("p2p", 421, None, _peer_value, peer_of_bytes),
+    Protocol("onion3", 445, 37, _onion_bytes, _onion_text),
+    Protocol("certhash", 466, None, _certhash_bytes, _certhash_text),
+    Protocol("http-path", 481, None, _path_bytes, _path_text),
+    # http-path before it had a code; its bytes are the escaped text.
+    _word("httpath", 0x300200, "an escaped path"),
+    _flag("udt", 301), _flag("utp", 302), _flag("tls", 448), _flag("noise", 454),
+    _flag("quic", 460), _flag("quic-v1", 461), _flag("webtransport", 465),
+    _flag("webrtc-direct", 280), _flag("webrtc", 281), _flag("p2p-circuit", 290),
+    _flag("https", 443), _flag("http", 480), _flag("ws", 477), _flag("wss", 478),
+)  # fmt: skip
+BY_CODE = {protocol.code: protocol for protocol in PROTOCOLS}
+BY_NAME = {protocol.name: protocol for protocol in PROTOCOLS} | {"ipfs": BY_CODE[421]}  # the former name of p2p
+
 
 ADDRESS_CHARS_MAX = 2048
-COMPONENTS_MAX = 32  # through a relay there are some ten
-CACHED_ADDRESSES = 1024  # the same addresses come again and again; at worst a few kilobytes each
+COMPONENTS_MAX = 32  # an address through a relay has about ten
+CACHED_ADDRESSES = 1024  # publishers repeat the same addresses; an entry has a few kilobytes at most
 _HOSTS = {"ip4", "ip6", "dns", "dns4", "dns6", "dnsaddr"}
 
 Component = tuple[Protocol, str]
@@ -50,7 +205,7 @@ def to_text(data: bytes) -> str:
     if len(data) > ADDRESS_CHARS_MAX:
         raise Invalid(f"an address of {len(data)} bytes is longer than {ADDRESS_CHARS_MAX}")
     if not data:
-        raise Invalid("an address has one protocol at least")
+        raise Invalid("an address has at least one protocol")
     return _join(_components_of_bytes(data))
 
 
@@ -78,6 +233,7 @@ def protocols(text: str) -> tuple[str, ...]:
 @lru_cache(CACHED_ADDRESSES)
 def _components(text: str) -> tuple[Component, ...]:
     """Every protocol with its value in normal form."""
+    # The value goes through bytes and back, so that one address has one text.
     if len(text) > ADDRESS_CHARS_MAX:
         raise Invalid(f"an address of {len(text)} characters is longer than {ADDRESS_CHARS_MAX}")
     if not text.startswith("/"):
@@ -92,7 +248,7 @@ def _components(text: str) -> tuple[Component, ...]:
         value = "" if protocol.size == 0 else next(parts, "")
         found.append((protocol, protocol.to_text(protocol.to_bytes(value))))
     if not found:
-        raise Invalid("an address has one protocol at least")
+        raise Invalid("an address has at least one protocol")
     return tuple(found)
 
 
@@ -107,7 +263,7 @@ def _join(components: Iterable[Component]) -> str:
 
 
 def with_peer(text: str, id: str) -> str:
-    """The address with `/p2p/<id>` as its end; Invalid if it ends in somebody else."""
+    """The address with `/p2p/<id>` appended; raises Invalid if it ends in another peer."""
     rest, found = split_peer(text)
     if found not in (None, parse_peer(id)):
         raise Invalid(f"the address {text} is that of {found}, not of {id}")
@@ -115,7 +271,7 @@ def with_peer(text: str, id: str) -> str:
 
 
 def split_peer(text: str) -> tuple[str, str | None]:
-    """The address without `/p2p/<id>` at its end, and the id; what is left of `/p2p/<id>` alone is empty."""
+    """The address without its final `/p2p/<id>`, and the id; of `/p2p/<id>` alone an empty text is left."""
     components = _components(text)
     protocol, value = components[-1]
     if protocol.name != "p2p":
@@ -124,9 +280,9 @@ def split_peer(text: str) -> tuple[str, str | None]:
 
 
 def url_of(text: str) -> str | None:
-    """Where to ask over HTTP; None for an address that does not speak it."""
+    """The URL of an HTTP address; None for an address without http or https."""
     components = _components(text)
-    values = {protocol.name: value for protocol, value in reversed(components)}  # the first of each counts
+    values = {protocol.name: value for protocol, value in reversed(components)}  # the first of each name
     host = next((value for protocol, value in components if protocol.name in _HOSTS), None)
     if host is None or not values.keys() & {"http", "https"}:
         return None
@@ -140,7 +296,7 @@ def url_of(text: str) -> str | None:
 
 
 def from_url(url: str) -> str:
-    """The address of an HTTP server; what a URL has beyond host, port and path cannot be said and is refused."""
+    """The address of an HTTP server; raises Invalid for a URL with more than host, port and path."""
     try:
         parts = urlsplit(check_text(url))
         port = parts.port
@@ -149,7 +305,7 @@ def from_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Invalid(f"{url[:80]!r} is not a URL of HTTP: it is http://host:port or https://host:port")
     if parts.query or parts.fragment or parts.username is not None:
-        raise Invalid(f"{url[:80]!r} has more than host, port and path, which an address cannot say")
+        raise Invalid(f"{url[:80]!r} has more than host, port and path, which an address cannot express")
     text = _host_address(parts.hostname) + (f"/tcp/{port}" if port is not None else "") + f"/{parts.scheme}"
     path = unquote(parts.path)
     if path.strip("/"):
@@ -166,7 +322,8 @@ def _host_address(host: str) -> str:
 
 
 def is_private(text: str) -> bool:
-    """Whether it leads to somewhere that is not on the public network, as far as the address itself tells."""
+    """Whether the address names a private network. A public name may still resolve to one: `sync.url_policy` checks
+    that."""
     return any(_is_private_host(protocol.name, value) for protocol, value in _components(text))
 
 
@@ -180,7 +337,7 @@ def _is_private_host(name: str, value: str) -> bool:
 
 
 def _is_hidden_number(host: str) -> bool:
-    """A name that resolvers read as an IP address, private or in a form that only hides what it is."""
+    """Whether resolvers read the name as an IP address that is private, or that is obfuscated (octal, hexadecimal)."""
     try:
         return is_private_number(host)
     except Invalid:

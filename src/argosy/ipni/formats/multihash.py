@@ -1,4 +1,4 @@
-"""Multihashes: a hash that says which function made it, `code ‖ digest length ‖ digest`."""
+"""Multihashes: hashes that name their function, `code ‖ digest length ‖ digest`."""
 
 from collections.abc import Callable
 from hashlib import blake2b, sha256, sha512
@@ -11,9 +11,10 @@ SHA2_256 = 0x12
 SHA2_512 = 0x13
 DBL_SHA2_256 = 0x56  # marks a second hash, of double-hashed lookups
 BLAKE2B_256 = 0xB220
-DIGEST_BYTES_MAX = 128  # beyond any hash function in use; identity hashes longer than this are data, not keys
+DIGEST_BYTES_MAX = 128  # more than any hash function in use; longer identity hashes are data, not keys
+DIGEST_BYTES_MIN = 16  # of a truncated hash: fewer could be forged; NO_ENTRIES is truncated to exactly this
 
-_MAKERS: dict[int, Callable[[bytes], bytes]] = {
+_FUNCTIONS: dict[int, Callable[[bytes], bytes]] = {
     IDENTITY: bytes,
     SHA2_256: lambda data: sha256(data).digest(),
     SHA2_512: lambda data: sha512(data).digest(),
@@ -27,11 +28,11 @@ def wrap(code: int, digest: bytes) -> bytes:
 
 def of(data: bytes, code: int = SHA2_256) -> bytes:
     """The multihash of the data."""
-    return wrap(code, _MAKERS[code](data))
+    return wrap(code, _FUNCTIONS[code](data))
 
 
 def split(multihash: bytes) -> tuple[int, bytes]:
-    """Code and digest; Invalid if it is not one whole multihash."""
+    """Code and digest; raises Invalid if it is not exactly one multihash."""
     code, at = varint.decode(multihash)
     digest, end = varint.decode_bytes(multihash, at)
     if end != len(multihash):
@@ -42,9 +43,9 @@ def split(multihash: bytes) -> tuple[int, bytes]:
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether it is one whole multihash."""
+    """Whether it is exactly one multihash."""
     if len(data) == 34 and data.startswith(b"\x12\x20"):
-        return True  # what nearly all are
+        return True  # sha2-256, as nearly all are
     try:
         split(data)
     except Invalid:
@@ -53,14 +54,11 @@ def is_whole(data: bytes) -> bool:
 
 
 def is_of(multihash: bytes, data: bytes) -> bool:
-    """Whether the data has this hash, be it truncated; Invalid for a function that this program does not know."""
+    """Whether the data has this hash, which may be truncated; raises Invalid for an unknown function."""
     code, digest = split(multihash)
-    if code not in _MAKERS:
+    if code not in _FUNCTIONS:
         raise Invalid(f"hash function {code:#x} cannot be checked: use sha2-256, sha2-512 or blake2b-256")
-    made = _MAKERS[code](data)
+    expected = _FUNCTIONS[code](data)
     if code == IDENTITY:
-        return made == digest
-    return len(digest) >= DIGEST_BYTES_MIN and made[: len(digest)] == digest
-
-
-DIGEST_BYTES_MIN = 16  # fewer could be forged; NoEntries is truncated to just this
+        return expected == digest
+    return len(digest) >= DIGEST_BYTES_MIN and expected[: len(digest)] == digest

@@ -1,4 +1,7 @@
-"""The data model of blocks: what dag-json and dag-cbor both can say, and the bounds on it."""
+"""The data model of blocks: what dag-json and dag-cbor both can express, and its bounds.
+
+`*_field` reads a field of a decoded map: it is there and of the right kind, or Invalid names it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from argosy.ipni.formats.cid import Cid
 Node = None | bool | int | float | str | bytes | list["Node"] | dict[str, "Node"] | Cid
 
 DEPTH_MAX = 32  # an advertisement has 4, a HAMT node 5
-ITEMS_MAX = 1 << 19  # in all of a block: an item of one byte may cost a hundred in memory
+ITEMS_MAX = 1 << 19  # per block: an item of one byte may take a hundred bytes in memory
 INT_MIN, INT_MAX = -(1 << 63), (1 << 64) - 1
 
 
@@ -27,9 +30,81 @@ def check_float(number: float) -> float:
 
 
 def check_text(text: str) -> str:
-    """Half of a surrogate pair, which JSON can write, is no text."""
+    """Rejects half of a surrogate pair, which JSON can express and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
         raise Invalid(f"{text[:80]!r} is not text") from None
     return text
+
+
+Fields = dict[str, Node]
+
+
+def _wrong_field(name: str, kind: str) -> Invalid:
+    return Invalid(f"the field {name} is missing or not {kind}")
+
+
+def text_field(fields: Fields, name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise _wrong_field(name, "text")
+    return value
+
+
+def bytes_field(fields: Fields, name: str, bytes_max: int | None = None) -> bytes:
+    value = fields.get(name)
+    if not isinstance(value, bytes):
+        raise _wrong_field(name, "bytes")
+    if bytes_max is not None and len(value) > bytes_max:
+        raise Invalid(f"{name} has {len(value)} bytes: up to {bytes_max} are accepted")
+    return value
+
+
+def bool_field(fields: Fields, name: str) -> bool:
+    value = fields.get(name)
+    if not isinstance(value, bool):
+        raise _wrong_field(name, "true or false")
+    return value
+
+
+def int_field(fields: Fields, name: str) -> int:
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _wrong_field(name, "a whole number")
+    return value
+
+
+def link_field(fields: Fields, name: str) -> Cid:
+    value = fields.get(name)
+    if not isinstance(value, Cid):
+        raise _wrong_field(name, "a link")
+    return value
+
+
+def optional_link(fields: Fields, name: str) -> Cid | None:
+    """None if the field is absent; null is an error, because no writer produces it."""
+    return link_field(fields, name) if name in fields else None
+
+
+def list_field(fields: Fields, name: str) -> list[Node]:
+    value = fields.get(name)
+    if not isinstance(value, list):
+        raise _wrong_field(name, "a list")
+    return value
+
+
+def text_list_field(fields: Fields, name: str, count_max: int) -> tuple[str, ...]:
+    values = list_field(fields, name)
+    if len(values) > count_max:
+        raise Invalid(f"{name} has {len(values)} items: up to {count_max} are accepted")
+    found = tuple(value for value in values if isinstance(value, str))
+    if len(found) != len(values):
+        raise _wrong_field(name, "a list of texts")
+    return found
+
+
+def as_map(value: Node, name: str) -> Fields:
+    if not isinstance(value, dict):
+        raise _wrong_field(name, "a map")
+    return value

@@ -1,7 +1,10 @@
 """Double hashing: lookups in which the indexer does not learn the multihash.
 
 A client sends the second hash of a multihash and receives value keys encrypted with the multihash; with a value key
-it requests the metadata, encrypted with that key. The formulas are those of dhstore.
+it requests the metadata, encrypted with that key.
+
+The formulas are those of dhstore, as all deployments use them. The written specification differs in two places: the
+order of the nonce's input, and a salt in the hash of the value key.
 """
 
 from hashlib import sha256
@@ -22,7 +25,7 @@ _TAG_BYTES = 16
 
 
 def second_hash(hashed: bytes) -> bytes:
-    """The multihash to ask for instead of this one."""
+    """The multihash to look up instead of this one."""
     return multihash.wrap(multihash.DBL_SHA2_256, second_digest(hashed))
 
 
@@ -35,19 +38,19 @@ def value_key(provider: str, context: bytes) -> bytes:
 
 
 def split_value_key(key: bytes) -> tuple[str, bytes]:
-    """Provider and context."""
+    """The provider and context of a value key."""
     _, at = varint.decode(key)
     _, end = varint.decode_bytes(key, at)
     return peer_of_bytes(key[:end]), key[end:]
 
 
 def value_key_hash(key: bytes) -> bytes:
-    """What metadata is asked for by."""
+    """The key of a metadata lookup."""
     return sha256(key).digest()
 
 
 def encrypt_value_key(key: bytes, hashed: bytes) -> bytes:
-    """For those who know the multihash."""
+    """Encrypts for clients that know the multihash."""
     return _encrypt(key, hashed)
 
 
@@ -56,7 +59,7 @@ def decrypt_value_key(encrypted: bytes, hashed: bytes) -> bytes:
 
 
 def encrypt_metadata(metadata: bytes, key: bytes) -> bytes:
-    """For those who know the value key."""
+    """Encrypts for clients that know the value key."""
     return _encrypt(metadata, key)
 
 
@@ -65,18 +68,18 @@ def decrypt_metadata(encrypted: bytes, key: bytes) -> bytes:
 
 
 def _encrypt(payload: bytes, passphrase: bytes) -> bytes:
-    """The nonce comes from what is encrypted, so that every node makes the same bytes and copies can be merged."""
+    """The nonce is derived from the input, so that every node produces the same bytes and duplicates can be merged."""
     nonce = sha256(_NONCE_SALT + len(payload).to_bytes(8, "little") + payload + passphrase).digest()[:_NONCE_BYTES]
     return nonce + AESGCM(_key(passphrase)).encrypt(nonce, payload, None)
 
 
 def _decrypt(encrypted: bytes, passphrase: bytes) -> bytes:
     if len(encrypted) < _NONCE_BYTES + _TAG_BYTES:
-        raise Invalid(f"{len(encrypted)} bytes are too few to be encrypted ones")
+        raise Invalid(f"{len(encrypted)} bytes are too few for an encrypted value")
     try:
         return AESGCM(_key(passphrase)).decrypt(encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:], None)
     except InvalidTag:
-        raise Invalid("the bytes were encrypted under something else") from None
+        raise Invalid("the value was encrypted with another key") from None
 
 
 def _key(passphrase: bytes) -> bytes:

@@ -18,9 +18,17 @@ from argosy.base.errors import Invalid, NotFound
 from argosy.ipni import keys
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
-from argosy.ipni.indexer.provider_table import UnknownWhileFrozen, provider_row, with_applied
-from argosy.ipni.indexer.shared_state import SharedState
-from argosy.ipni.indexer.sync_state import ChainCursor, Change, EntriesProgress, EntryBatch, pack
+from argosy.ipni.indexer.ingest_state import (
+    ChainCursor,
+    Change,
+    EntriesProgress,
+    EntryBatch,
+    SharedState,
+    UnknownWhileFrozen,
+    pack,
+    provider_row,
+    with_applied,
+)
 from argosy.ipni.model import IndexValue, Peer, Provider
 from argosy.ipni.ports import PublisherSource, Rows
 

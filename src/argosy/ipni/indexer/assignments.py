@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni import keys
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.provider_table import provider_row
-from argosy.ipni.indexer.sync_state import APPLIED, AdState, ChainCursor, cursor_row, pack
+from argosy.ipni.indexer.ingest_state import APPLIED, AdState, ChainCursor, cursor_row, pack, provider_row
 from argosy.ipni.model import Assignment, Peer, Provider
 from argosy.ipni.ports import IndexStore
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.sync_state import ChainCursor, SyncState
+from argosy.ipni.indexer.ingest_state import ChainCursor, SyncState
 from argosy.ipni.ports import PublisherSource
 
 

@@ -6,18 +6,16 @@ from dataclasses import replace
 from typing import Protocol
 
 from argosy.base.errors import ArgosyError, Forbidden, Invalid
-from argosy.ipni import metrics as counted
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.advertisement import Advertisement
 from argosy.ipni.formats.cid import NO_ENTRIES, Cid
+from argosy.ipni.indexer import telemetry
 from argosy.ipni.indexer.apply_ad import AdKind, Applier, ApplyRequest, ApplyResult
 from argosy.ipni.indexer.chain import Scan, ScanLimits, ScanResult
+from argosy.ipni.indexer.ingest_state import ChainCursor, EntryBatch, SharedState, provider_row, with_error
 from argosy.ipni.indexer.policy import PeerPolicy
-from argosy.ipni.indexer.progress import IngestRates, PublisherStatus, SyncRun
-from argosy.ipni.indexer.provider_table import provider_row, with_error
-from argosy.ipni.indexer.shared_state import SharedState
-from argosy.ipni.indexer.sync_state import ChainCursor, EntryBatch
+from argosy.ipni.indexer.telemetry import IngestRates, PublisherStatus, SyncRun
 from argosy.ipni.model import Peer
 from argosy.ipni.ports import PublisherSource
 
@@ -207,10 +205,10 @@ class Follower:
             run.add("HamtMultihashCount" if step.is_hamt else "ChunkMultihashCount", len(step.multihashes))
             run.add("EntryChunkCount", step.blocks)
             run.add("MultihashCount", len(step.multihashes))
-            self._metrics.inc(counted.MULTIHASHES, len(step.multihashes))
-            self._metrics.inc(counted.ENTRY_BYTES, step.bytes_read)
+            self._metrics.inc(telemetry.MULTIHASHES, len(step.multihashes))
+            self._metrics.inc(telemetry.ENTRY_BYTES, step.bytes_read)
             if step.bad:
-                self._metrics.inc(counted.MULTIHASHES_BAD, step.bad)
+                self._metrics.inc(telemetry.MULTIHASHES_BAD, step.bad)
 
         return on_stored
 
@@ -219,8 +217,8 @@ class Follower:
         if outcome.error:
             run.add("ErrorCount", 1)
             run.fields["LastError"] = outcome.error
-            self._metrics.inc(counted.ADS_SKIPPED)
-        self._metrics.inc(counted.ADS, kind=outcome.kind or "malformed")
+            self._metrics.inc(telemetry.ADS_SKIPPED)
+        self._metrics.inc(telemetry.ADS, kind=outcome.kind or "malformed")
 
 
 class _Check:

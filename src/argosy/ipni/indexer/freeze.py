@@ -16,8 +16,7 @@ from typing import Literal, Protocol, TypeAlias
 from argosy.base.errors import Conflict
 from argosy.ipni import keys
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.provider_table import ProviderTable, provider_row
-from argosy.ipni.indexer.sync_state import ChainCursor, Change, SyncState, cursor_row
+from argosy.ipni.indexer.ingest_state import ChainCursor, Change, ProviderTable, SyncState, cursor_row, provider_row
 from argosy.ipni.model import Provider
 from argosy.ipni.ports import IndexStore
 

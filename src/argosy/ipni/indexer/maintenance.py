@@ -1,19 +1,96 @@
 """Background maintenance of an indexer: resumes syncs, polls, hides and removes providers, frees space."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from heapq import nsmallest
 from typing import Protocol
 
 from argosy.base import logs
 from argosy.base.errors import ArgosyError, NotFound
-from argosy.ipni import metrics as counted
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.indexer.contact_log import ContactLog
+from argosy.ipni.indexer import telemetry
 from argosy.ipni.indexer.freeze import Freeze, Freezer, Usage, UsageRead
-from argosy.ipni.indexer.progress import PublisherStatuses
-from argosy.ipni.indexer.provider_table import ProviderTable
+from argosy.ipni.indexer.ingest_state import ProviderTable, SharedState
 from argosy.ipni.indexer.resolver import Resolver
-from argosy.ipni.indexer.shared_state import SharedState
+from argosy.ipni.indexer.telemetry import PublisherStatuses
 from argosy.ipni.model import Peer, Provider
+from argosy.ipni.settings import IndexerSettings
+
+
+@dataclass
+class PollPlan:
+    """What is due: publishers to poll, providers to hide and to remove."""
+
+    polls: list[str] = field(default_factory=list)  # publishers
+    deactivations: list[str] = field(default_factory=list)  # providers
+    removals: list[str] = field(default_factory=list)  # providers
+
+
+class ContactLog:
+    """Last contact with, and last poll of, each publisher.
+
+    `announcing` are publishers that announce themselves at every start, such as those that start together with this
+    indexer. Their address may differ from that of the previous run, so they are not polled before their first
+    announcement.
+    """
+
+    def __init__(self, started_at: float, announcing: Collection[str] = ()) -> None:
+        self._started_at = started_at
+        self._announcing = frozenset(announcing)
+        self._contacted_at: dict[str, float] = {}
+        self._polled_at: dict[str, float] = {}
+
+    def on_contact(self, publisher: str, now: float) -> None:
+        self._contacted_at[publisher] = now
+        self._polled_at.pop(publisher, None)
+
+    def on_poll(self, publisher: str, now: float) -> None:
+        self._polled_at[publisher] = now
+
+    def remove(self, publisher: str) -> None:
+        self._contacted_at.pop(publisher, None)
+        self._polled_at.pop(publisher, None)
+
+    def may_poll(self, publisher: str) -> bool:
+        """Whether the stored address of the publisher is current."""
+        return publisher in self._contacted_at or publisher not in self._announcing
+
+    def plan_polls(
+        self, providers: Iterable[Provider], settings: IndexerSettings, now: float, *, polls_max: int
+    ) -> PollPlan:
+        """Returns what is due. A provider with an error is polled every time, because its publisher may have fixed it.
+
+        Publishers without contact for longest come first, so that many errors do not keep silent ones from being
+        polled.
+        """
+        findings = PollPlan()
+        wanted: dict[str, float] = {}
+        for provider in providers:
+            if provider.publisher is None:
+                continue
+            publisher = provider.publisher.id
+            silence_s = now - self._contacted_at.get(publisher, self._started_at)
+            if silence_s >= settings.remove_after_s:
+                findings.removals.append(provider.id)
+                continue
+            if silence_s >= settings.deactivate_after_s and not provider.is_inactive:
+                findings.deactivations.append(provider.id)
+            is_due = silence_s >= settings.poll_after_s and (
+                publisher not in self._polled_at or now - self._polled_at[publisher] >= settings.poll_retry_s
+            )
+            # Announcements made while this indexer was down were missed: each publisher is polled once after a start.
+            is_due = is_due or (publisher not in self._contacted_at and publisher not in self._polled_at)
+            if (is_due or provider.last_error) and provider.publisher.addresses and self.may_poll(publisher):
+                wanted[publisher] = self._contact(publisher)
+        findings.polls = nsmallest(polls_max, wanted, key=wanted.__getitem__)
+        return findings
+
+    def _contact(self, publisher: str) -> float:
+        """Time of the last contact or poll."""
+        return max(
+            self._contacted_at.get(publisher, self._started_at), self._polled_at.get(publisher, self._started_at)
+        )
+
 
 log = logs.get("ipni.indexer")
 
@@ -90,7 +167,7 @@ class IndexerMaintenance:
                 await self._drop_orphans()
                 freed = await self._store.sweep(self._settings.sweep_entries)
                 if freed:
-                    self._metrics.inc(counted.SWEPT, freed)
+                    self._metrics.inc(telemetry.SWEPT, freed)
             except ArgosyError as error:
                 log.warning("sweep failed", error=str(error))
             await self._clock.sleep(self._settings.sweep_s)
@@ -100,9 +177,9 @@ class IndexerMaintenance:
 
     async def _watch_usage(self) -> None:
         percent = self._usage.percent()
-        self._metrics.set(counted.USAGE_PERCENT, percent)
+        self._metrics.set(telemetry.USAGE_PERCENT, percent)
         freezer, now = self._freezer, self._clock.now()
-        self._metrics.set(counted.IS_FROZEN, int(freezer.is_frozen))
+        self._metrics.set(telemetry.IS_FROZEN, int(freezer.is_frozen))
         if now < (freezer.deadline() or 0.0) and not freezer.is_over(percent):
             return
         for effect in freezer.handle(UsageRead(percent), now):
@@ -129,11 +206,11 @@ class IndexerMaintenance:
 
     async def _measure(self) -> None:
         stats = await self._store.stats()
-        self._metrics.set(counted.ENTRIES, stats.entries)
-        self._metrics.set(counted.DISK_BYTES, stats.disk_bytes)
-        self._metrics.set(counted.PROVIDERS, len(self._provider_table))
-        self._metrics.set(counted.ADS_LEFT, self._syncs.statuses.distance())
-        self._metrics.set(counted.SYNCS_RUNNING, self._syncs.running())
+        self._metrics.set(telemetry.ENTRIES, stats.entries)
+        self._metrics.set(telemetry.DISK_BYTES, stats.disk_bytes)
+        self._metrics.set(telemetry.PROVIDERS, len(self._provider_table))
+        self._metrics.set(telemetry.ADS_LEFT, self._syncs.statuses.distance())
+        self._metrics.set(telemetry.SYNCS_RUNNING, self._syncs.running())
 
     async def _drop_orphans(self) -> None:
         """Removes contexts that finds encountered and whose provider is unknown, unless it has become known since."""

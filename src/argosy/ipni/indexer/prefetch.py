@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from argosy.base.errors import Invalid
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.entries import EntryChunk, HamtNode, decode_chunk, decode_entries, decode_node
-from argosy.ipni.indexer.sync_state import EntriesProgress, EntryBatch
+from argosy.ipni.indexer.ingest_state import EntriesProgress, EntryBatch
 from argosy.ipni.ports import PublisherSource
 
 STEPS_AHEAD = 2  # decoded and not yet stored

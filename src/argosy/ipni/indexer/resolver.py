@@ -9,8 +9,8 @@ from hashlib import sha256
 
 from argosy.base.errors import Invalid
 from argosy.ipni.formats import multihash, privacy
+from argosy.ipni.indexer.ingest_state import ProviderTable
 from argosy.ipni.indexer.policy import PeerPolicy
-from argosy.ipni.indexer.provider_table import ProviderTable
 from argosy.ipni.model import ExtendedPeer, IndexValue, Peer, Provider, ProviderResult
 from argosy.ipni.ports import IndexStore
 

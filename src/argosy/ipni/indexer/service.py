@@ -5,7 +5,7 @@
     ...
     await indexer.close()
 
-It implements `ports.Indexer`. Decisions are made by the pure modules beside it.
+It implements `ports.IndexerApi`. Decisions are made by the pure modules beside it.
 """
 
 import asyncio
@@ -19,25 +19,32 @@ from argosy.base.errors import Conflict, Forbidden, Invalid, NotFound, Unavailab
 from argosy.base.metrics import Metrics
 from argosy.base.tasks import KeyedLock, run_until_first_ends
 from argosy.ipni import keys
-from argosy.ipni import metrics as counted
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.bases import from_base64
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.head import Announcement
+from argosy.ipni.formats.peer import PrivateKey
+from argosy.ipni.indexer import telemetry
 from argosy.ipni.indexer.apply_ad import Applier
 from argosy.ipni.indexer.assignments import Assignments, plan_handoff
 from argosy.ipni.indexer.follower import AdMirror, Follower
 from argosy.ipni.indexer.freeze import FreezeGate, Freezer, Usage, check_not_full, write_freeze, write_unfreeze
+from argosy.ipni.indexer.ingest_state import (
+    APPLIED,
+    AdState,
+    Change,
+    SharedState,
+    SyncState,
+    cursor_row,
+    pack,
+    provider_row,
+    unpack,
+)
 from argosy.ipni.indexer.maintenance import IndexerMaintenance
 from argosy.ipni.indexer.policy import policy_of
 from argosy.ipni.indexer.prefetch import EntriesPrefetcher
-from argosy.ipni.indexer.progress import IngestRates
-from argosy.ipni.indexer.provider_table import provider_row
 from argosy.ipni.indexer.resolver import Resolver, sample
-from argosy.ipni.indexer.shared_state import SharedState
-from argosy.ipni.indexer.sync_queue import SyncRequest
-from argosy.ipni.indexer.sync_service import SyncService
-from argosy.ipni.indexer.sync_state import APPLIED, AdState, Change, SyncState, cursor_row, pack, unpack
+from argosy.ipni.indexer.sync_service import SyncRequest, SyncService
+from argosy.ipni.indexer.telemetry import IngestRates
 from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, ProviderResult, StoreStats
 from argosy.ipni.ports import IndexStore, PublisherSources
 from argosy.ipni.settings import IndexerSettings
@@ -211,9 +218,9 @@ class IndexerService:
         try:
             outcome = await self._syncs.announce(announce)
         except Forbidden:
-            self._metrics.inc(counted.ANNOUNCES, outcome="refused")
+            self._metrics.inc(telemetry.ANNOUNCES, outcome="refused")
             raise
-        self._metrics.inc(counted.ANNOUNCES, outcome=outcome)
+        self._metrics.inc(telemetry.ANNOUNCES, outcome=outcome)
 
     async def register(self, peer: Peer, sequence: int) -> None:
         self._policy.check(peer.id)
@@ -384,7 +391,7 @@ class IndexerService:
     async def _on_freeze(self) -> None:
         await write_freeze(self._store, self._sync_state, self._provider_table, self._clock.wall())
         self._freezer.is_frozen = True
-        self._metrics.set(counted.IS_FROZEN, 1)
+        self._metrics.set(telemetry.IS_FROZEN, 1)
         log.warning(
             "indexer froze",
             indexer=self._id,

@@ -1,7 +1,8 @@
 """Client of query nodes over HTTP.
 
 A node's error is raised as the same error here; a request that was not delivered or not answered raises Unavailable.
-Every call has a deadline and a size limit. All calls are idempotent.
+Every call has a deadline and a size limit. All calls are idempotent, so unlike `indexer_client` there is no distinction
+between a request that was not sent and one with unknown outcome.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from argosy.ipni.model import IndexValue, StoreStats
 CONNECT_S = 3.0
 KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
 CONNECTIONS_PER_NODE_MAX = 32
-WHOLE_BYTES_MAX = 1 << 20  # a larger body is sent in pieces, so that others may run meanwhile
+WHOLE_BYTES_MAX = 1 << 20  # larger bodies are sent in pieces, so that other tasks run in between
 
 A = TypeVar("A")
 Q = TypeVar("Q")
@@ -46,7 +47,7 @@ _KINDS: Mapping[int, type[ArgosyError]] = {
 
 
 class NodeConnections:
-    """The way to all nodes. Belongs to the event loop it is first used in; `close` it."""
+    """The connections to all nodes. Belongs to the event loop of its first use; `close` it."""
 
     def __init__(self, *, token: str | None, call_s: float) -> None:
         self._token = token
@@ -74,16 +75,16 @@ class NodeConnections:
             ):
                 data = await _read_bounded(answer)
         except TimeoutError:
-            raise Unavailable(f"{url} did not answer within {self._call_s} s") from None
+            raise Unavailable(f"{url} timed out after {self._call_s} s") from None
         except (aiohttp.ClientError, OSError) as why:
-            raise Unavailable(f"{url} cannot be reached ({type(why).__name__}: {why}): is the query node up?") from None
+            raise Unavailable(f"{url} is unreachable ({type(why).__name__}: {why}); check the query node") from None
         if answer.status != 200:
             raise _error(url, answer.status, data)
         return data
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._is_closed:
-            raise Unavailable("this client has been closed")
+            raise Unavailable("this client is closed")
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 limit=0, limit_per_host=CONNECTIONS_PER_NODE_MAX, keepalive_timeout=KEEP_ALIVE_S
@@ -108,10 +109,10 @@ class NodeClient:
 
     async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         found = wire.expand_values(await self._call(wire.FIND, (version, list(multihashes))))
-        return _as_many(found, multihashes)
+        return _check_count(found, multihashes)
 
     async def find_second(self, version: int, digests: Sequence[bytes]) -> list[bytes | None]:
-        return _as_many(await self._call(wire.SECOND, (version, list(digests))), digests)
+        return _check_count(await self._call(wire.SECOND, (version, list(digests))), digests)
 
     async def find_value(self, version: int, value_key_hash: bytes) -> IndexValue | None:
         row = await self._call(wire.VALUE, (version, value_key_hash))
@@ -128,7 +129,7 @@ class NodeClient:
     async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> SlotExport:
         rows, entries, finished, rest = await self._call(wire.EXPORT, (version, list(slots), cursor, limit))
         if not 0 <= finished <= len(slots) or any(not 0 <= at < len(rows) for _, at in entries):
-            raise Invalid(f"{self._base} exported what does not fit together: is it another version of the program?")
+            raise Invalid(f"{self._base} sent an inconsistent page; it may run another version")
         return SlotExport([IndexValue(*row) for row in rows], entries, finished, rest)
 
     async def status(self, version: int) -> QueryNodeStatus:
@@ -150,14 +151,14 @@ async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
         size += len(part)
         if size > wire.ANSWER_BYTES_MAX:
             answer.close()
-            raise Invalid(f"{answer.url} answered more than {wire.ANSWER_BYTES_MAX} bytes: ask for less at once")
+            raise Invalid(f"{answer.url} answered more than {wire.ANSWER_BYTES_MAX} bytes; request less at once")
         parts.append(part)
     return b"".join(parts)
 
 
-def _as_many(answers: list[A], asked: Sequence[bytes]) -> list[A]:
-    if len(answers) != len(asked):
-        raise Invalid(f"a query node gave {len(answers)} answers to {len(asked)} questions")
+def _check_count(answers: list[A], requested: Sequence[bytes]) -> list[A]:
+    if len(answers) != len(requested):
+        raise Invalid(f"a query node gave {len(answers)} answers to {len(requested)} lookups")
     return answers
 
 
@@ -165,5 +166,5 @@ def _error(url: URL, status: int, data: bytes) -> ArgosyError:
     try:
         message = str(msgspec.json.decode(data)["error"]["message"])
     except (msgspec.DecodeError, LookupError, TypeError):
-        message = "without a word"
+        message = "no message"
     return _KINDS.get(status, Unavailable)(f"{url} answered {status}: {message}")

@@ -23,22 +23,22 @@ from argosy.ipni.keyspace.query_node import QueryNodeService
 from argosy.ipni.model import IndexValue
 
 CALL_S = 10.0
-PATIENCE = 0.9  # of what a caller waits
+DEADLINE_SHARE = 0.9  # of the time that a caller waits
 
-Answering = Callable[[bytes], Awaitable[object]]
+Answerer = Callable[[bytes], Awaitable[object]]
 
 
 def keyspace_routes(node: QueryNodeService, *, token: str | None, call_s: float = CALL_S) -> list[Route]:
-    """Routes for an application that has `base.http.EXCEPTION_HANDLERS`; `call_s` is what callers wait."""
+    """Routes for an application that has `base.http.EXCEPTION_HANDLERS`; `call_s` is how long callers wait."""
 
-    def route(name: str, answer: Answering) -> Route:
+    def route(name: str, answer: Answerer) -> Route:
         async def handle(request: Request) -> Response:
             check_token(request, token)
             try:
-                async with asyncio.timeout(call_s * PATIENCE):
+                async with asyncio.timeout(call_s * DEADLINE_SHARE):
                     reply = await answer(await read_body(request, bytes_max=wire.BODY_BYTES_MAX))
             except TimeoutError:
-                raise Unavailable(f"node {node.name} could not {name} within {call_s * PATIENCE:.1f} s") from None
+                raise Unavailable(f"node {node.name} timed out after {call_s * DEADLINE_SHARE:.1f} s: {name}") from None
             return Response(wire.pack(reply), media_type="application/msgpack")
 
         return Route(wire.PREFIX + name, handle, methods=["POST"])
@@ -58,21 +58,21 @@ def keyspace_routes(node: QueryNodeService, *, token: str | None, call_s: float 
 
 
 def keyspace_app(node: QueryNodeService, *, token: str | None, call_s: float = CALL_S) -> Starlette:
-    """The routes as an application of their own."""
+    """An application with these routes."""
     routes = keyspace_routes(node, token=token, call_s=call_s)
     return Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
 
 
 def check_token(request: Request, token: str | None) -> None:
     if not token:
-        raise Forbidden("this query node is closed: set keyspace.token to open it")
+        raise Forbidden("this query node accepts no requests; set keyspace.token")
     given = request.headers.get("authorization", "")
     if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
         raise Unauthorized("a query node needs the header 'authorization: Bearer <keyspace.token>'")
 
 
-def answers(node: QueryNode) -> dict[str, Answering]:
-    """What a node does for each kind of request."""
+def answers(node: QueryNode) -> dict[str, Answerer]:
+    """The handler of each kind of request: decodes it, calls the node, and returns what is encoded as the answer."""
 
     async def put(body: bytes) -> None:
         version, row, multihashes, is_durable = wire.PUT.request(body)

@@ -1,16 +1,19 @@
-"""Who is responsible for which slot: the members of the query layer, in numbered versions.
+"""The keyspace: slots of multihashes, and the layout that assigns them to query nodes.
 
-A layout is settled, or it moves from a former one to the present: then a write goes to the owners in both, and a read
-to the former ones first, who have everything. The next version is settled again. Every request says by which version it
-was sent, and a node answers only its own, so nobody writes or reads past a change.
+A slot is all multihashes whose digests begin with the same bits. It is the unit that has owners, moves and is cleared;
+in a store sorted by digest it is one range.
+
+A layout is a numbered version of the membership. It is settled, or it moves from the previous nodes to the present
+ones: then a write goes to the owners in both, and a read first to the previous owners, which have everything. Every
+request carries a version, and a node serves only its own, so nobody reads or writes past a change.
 
     version 1   a b c        settled
-    version 2   a b c → d    moving: d gathers its slots from a, b and c
-    version 3   a b c d      settled: what no longer belongs to a, b and c is deleted
+    version 2   a b c → d    moving: d fetches its slots from a, b and c
+    version 3   a b c d      settled: a, b and c delete what they no longer own
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -18,18 +21,61 @@ import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.base.hashing import hash64
+from argosy.ipni.formats import multihash as multihashes
 from argosy.ipni.indexer_wire import normalize_url
-from argosy.ipni.keyspace.slots import SLOTS
 from argosy.ownership.ring import Ring
+
+SLOT_BITS = 12
+SLOTS = 1 << SLOT_BITS  # about 80 per node at 50 nodes: finer slots would not make the ring's distribution more even
+_SPARE_BITS = 16 - SLOT_BITS
+_BITMAP_BYTES = SLOTS // 8
+
+
+def slot_of(multihash: bytes) -> int:
+    """The slot of a multihash. Digests are claims, so a publisher can crowd one slot; that loads its owners only."""
+    if len(multihash) == 34 and multihash.startswith(b"\x12\x20"):
+        return (multihash[2] << 8 | multihash[3]) >> _SPARE_BITS
+    digest = multihashes.split(multihash)[1]
+    return int.from_bytes(digest[:2].ljust(2, b"\0"), "big") >> _SPARE_BITS
+
+
+def by_slot(hashes: Sequence[bytes]) -> dict[int, list[bytes]]:
+    found: dict[int, list[bytes]] = {}
+    for each in hashes:
+        found.setdefault(slot_of(each), []).append(each)
+    return found
+
+
+def bounds(slot: int) -> tuple[bytes, bytes]:
+    """The first digest prefixes of the slot and of the next one; empty after the last slot."""
+    after = slot + 1
+    return _begin(slot), _begin(after) if after < SLOTS else b""
+
+
+def to_bitmap(slots: Iterable[int]) -> bytes:
+    return sum(1 << slot for slot in set(slots)).to_bytes(_BITMAP_BYTES, "big")
+
+
+def from_bitmap(data: bytes) -> frozenset[int]:
+    if len(data) != _BITMAP_BYTES:
+        raise Invalid(f"a set of slots has {_BITMAP_BYTES} bytes, not {len(data)}")
+    bits = int.from_bytes(data, "big")
+    return frozenset(slot for slot in range(SLOTS) if bits >> slot & 1)
+
+
+def _begin(slot: int) -> bytes:
+    return (slot << _SPARE_BITS).to_bytes(2, "big")
+
 
 NODES_MAX = 256
 REPLICAS_MAX = 16
-FOUNDING = 1  # the version at which nodes begin empty and have all the same what they own
+FOUNDING = 1  # the version at which empty nodes own their slots; later an empty node would lack data
 
 Owners = tuple[tuple[str, ...], ...]  # by slot, the first owner first
 
 
-# Two sides of one move, and those of the next: a ring takes tens of milliseconds, and every request needs it.
+# Cached for both sides of a move and of the next one: building a ring takes tens of milliseconds, and every request
+# needs the owners.
 @lru_cache(maxsize=8)
 def _owners(nodes: frozenset[str], replicas: int) -> Owners:
     ring = Ring(nodes)
@@ -47,7 +93,7 @@ def _slots(nodes: frozenset[str], replicas: int) -> Mapping[str, frozenset[int]]
 
 @dataclass(frozen=True)
 class NodeSet:
-    """One set of members, each with its URL, and how many of them have each slot."""
+    """A set of nodes with their URLs, and the number of nodes per slot."""
 
     nodes: Mapping[str, str] = field(hash=False)
     replicas: int = 1
@@ -70,7 +116,7 @@ class NodeSet:
 
 @dataclass(frozen=True)
 class KeyspaceLayout:
-    """`former` is there while slots move; the `lost` are members of it that will not come back with their data."""
+    """`previous` is set while slots move; `lost` are nodes of it whose data is gone."""
 
     version: int
     now: NodeSet
@@ -82,32 +128,34 @@ class KeyspaceLayout:
             raise Invalid(f"the version of a layout is {FOUNDING} or more, not {self.version}")
         if self.previous is None:
             if self.lost:
-                raise Invalid(f"{', '.join(sorted(self.lost))} cannot be lost in a finalize layout: leave them out")
+                raise Invalid(f"{', '.join(sorted(self.lost))} cannot be lost in a settled layout; remove them")
             return
         if self.version == FOUNDING:
-            raise Invalid(f"version {FOUNDING} cannot be moving: nothing was before it")
+            raise Invalid(f"version {FOUNDING} cannot be moving, because it has no previous version")
         if stray := sorted(self.lost - set(self.previous.nodes)) or sorted(self.lost & set(self.now.nodes)):
-            raise Invalid(f"{stray[0]} is lost: it must be among the previous nodes, and not among the new ones")
+            raise Invalid(f"{stray[0]} is lost; it must be among the previous nodes and not among the new ones")
         moved = [name for name, url in self.now.nodes.items() if self.previous.nodes.get(name, url) != url]
         if moved:
-            raise Invalid(f"{moved[0]} has two URLs: settle first, then change it in a version of its own")
+            raise Invalid(
+                f"{moved[0]} has two URLs; finalize this move first, then change the URL in a version of its own"
+            )
 
     @cached_property
     def mark(self) -> int:
-        """What tells it from another that has the same version by mistake."""
+        """A hash of the layout, which detects two different files with the same version."""
         sides = [(sorted(side.nodes.items()), side.replicas) for side in (self.now, self.previous) if side]
         return hash64(repr((self.version, sides, sorted(self.lost))))
 
     @cached_property
     def urls(self) -> Mapping[str, str]:
-        """Every node that takes part."""
+        """All nodes of both sides with their URLs, without the lost ones."""
         both = {**(self.previous.nodes if self.previous else {}), **self.now.nodes}
         return {name: url for name, url in both.items() if name not in self.lost}
 
     @cached_property
     def owners(self) -> Owners:
-        """By slot, all who must have a write before it counts, in the order in which to ask them in a read: while slots
-        move the former owners come first, and the new ones decline until they have theirs."""
+        """The owners of each slot: all must confirm a write, and reads try them in this order. While slots move, the
+        previous owners come first, and the new ones decline until they have the slot."""
         if self.previous is None:
             return self.now.owners
         return tuple(
@@ -119,31 +167,32 @@ class KeyspaceLayout:
 def start_move(
     layout: KeyspaceLayout, nodes: Mapping[str, str], *, replicas: int | None = None, lost: frozenset[str] = frozenset()
 ) -> KeyspaceLayout:
-    """The next version, moving to these nodes. Those among the former that are `lost` are neither read nor written."""
+    """The next version, moving to these nodes. The `lost` ones of the previous nodes are neither read nor written."""
     if layout.previous is not None:
-        raise Invalid(f"layout {layout.version} is still moving: settle it before the next change")
+        raise Invalid(f"layout {layout.version} is still moving; finalize it before the next change")
     return KeyspaceLayout(layout.version + 1, NodeSet(nodes, replicas or layout.now.replicas), layout.now, lost)
 
 
 def finalize(layout: KeyspaceLayout) -> KeyspaceLayout:
-    """The version after a move; every node refuses it that has not got all its slots."""
+    """The version after a move; a node without all its slots rejects it."""
     if layout.previous is None:
-        raise Invalid(f"layout {layout.version} is finalize already")
+        raise Invalid(f"layout {layout.version} is already settled")
     return KeyspaceLayout(layout.version + 1, layout.now)
 
 
 def revert(layout: KeyspaceLayout) -> KeyspaceLayout:
-    """The version after a move that shall not be: all as it was before."""
+    """The version that undoes a move: the nodes are the previous ones again."""
     if layout.previous is None:
-        raise Invalid(f"layout {layout.version} is finalize: there is nothing to give up")
+        raise Invalid(f"layout {layout.version} is settled; there is no move to revert")
     if layout.lost:
-        raise Invalid(f"layout {layout.version} has lost {', '.join(sorted(layout.lost))}: it cannot be as it was")
+        raise Invalid(f"layout {layout.version} has lost {', '.join(sorted(layout.lost))}: the move cannot be reverted")
     return KeyspaceLayout(layout.version + 1, layout.previous)
 
 
 @dataclass(frozen=True)
 class SlotMove:
-    """`sources` have the slot, the one to ask first at the front; with none the slot's data is lost."""
+    """A slot that a node gains; `sources` have it, in the order to try them. Without sources the slot's data is
+    lost."""
 
     slot: int
     to: str
@@ -151,35 +200,35 @@ class SlotMove:
 
 
 def moves(layout: KeyspaceLayout) -> list[SlotMove]:
-    """All of them, by slot; none if the layout is settled."""
+    """All moves, by slot; none if the layout is settled."""
     if layout.previous is None:
         return []
     found = []
     for slot, (old, new) in enumerate(zip(layout.previous.owners, layout.now.owners, strict=True)):
         having = [name for name in old if name not in layout.lost]
-        at = slot % len(having) if having else 0  # so that all who have it share the work
+        at = slot % len(having) if having else 0  # so that the previous owners share the work
         found += [SlotMove(slot, name, (*having[at:], *having[:at])) for name in new if name not in old]
     return found
 
 
 def gains(layout: KeyspaceLayout, node: str) -> list[SlotMove]:
-    """What one node has to gather."""
+    """The slots that one node has to fetch."""
     return [each for each in moves(layout) if each.to == node]
 
 
 def orphans(layout: KeyspaceLayout) -> frozenset[int]:
-    """Slots of which all owners are lost: they begin empty, and their publishers must be ingested again."""
+    """Slots whose previous owners are all lost: they start empty, and their publishers must be ingested again."""
     return frozenset(each.slot for each in moves(layout) if not each.sources)
 
 
 def next_pull(left: Sequence[SlotMove], *, failures: int, slots_max: int) -> tuple[str, list[int]]:
-    """Whom to ask for which slots next; after failures somebody else, where there is somebody."""
+    """The source to fetch from next, and which slots; after failures another source, if there is one."""
     names = list(dict.fromkeys(name for each in left for name in each.sources))
     if not names:
         return "", []
     source = names[failures % len(names)]
     first = [each.slot for each in left if each.sources[:1] == (source,)]
-    if failures >= len(names) or not first:  # every source was tried with its own share: now with any
+    if failures >= len(names) or not first:  # every source was tried with its own share; now with any slot that it has
         first = [each.slot for each in left if source in each.sources]
     return source, first[:slots_max]
 
@@ -201,7 +250,7 @@ def parse_layout(text: str, *, is_toml: bool = False) -> KeyspaceLayout:
     try:
         document = msgspec.convert(tomllib.loads(text), _Layout) if is_toml else msgspec.json.decode(text, type=_Layout)
     except (tomllib.TOMLDecodeError, msgspec.DecodeError) as why:
-        raise Invalid(f"the layout file is not what it should be: {why}") from None
+        raise Invalid(f"the layout file is invalid: {why}") from None
     previous = _side(document.previous.nodes, document.previous.replicas) if document.previous else None
     return KeyspaceLayout(
         document.version, _side(document.nodes, document.replicas), previous, frozenset(document.lost)
@@ -209,7 +258,7 @@ def parse_layout(text: str, *, is_toml: bool = False) -> KeyspaceLayout:
 
 
 def format_layout(layout: KeyspaceLayout) -> str:
-    """The file of a layout, as JSON."""
+    """The layout as a JSON file."""
     previous = _Side(dict(layout.previous.nodes), layout.previous.replicas) if layout.previous else None
     document = _Layout(layout.version, dict(layout.now.nodes), layout.now.replicas, previous, sorted(layout.lost))
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"

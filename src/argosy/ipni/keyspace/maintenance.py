@@ -7,18 +7,18 @@ again.
 from argosy.base import logs
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Conflict, Invalid, NotOwner, Unavailable
-from argosy.ipni.keyspace.backends.sharded import Connect
 from argosy.ipni.keyspace.layout import next_pull
 from argosy.ipni.keyspace.query_node import QueryNodeService
-from argosy.ipni.keyspace.settings import KeyspaceSettings
+from argosy.ipni.keyspace.sharded_store import Connect
+from argosy.ipni.settings import KeyspaceSettings
 
-PULL_SLOTS_MAX = 256  # asked for in one request, as far as they fit a page
+PULL_SLOTS_MAX = 256  # per request; a page ends earlier if they have many entries
 
 _log = logs.get("ipni.keyspace")
 
 
 class KeyspaceMaintenance:
-    """Of one node; `run` until cancelled."""
+    """Maintenance of one node; `run` it until it is cancelled."""
 
     def __init__(
         self, node: QueryNodeService, connect: Connect, *, clock: Clock, settings: KeyspaceSettings | None = None
@@ -28,7 +28,7 @@ class KeyspaceMaintenance:
         self._clock = clock
         self._settings = settings or KeyspaceSettings()
         self._failures = 0
-        self._under_way: tuple[str, int, bytes] = ("", -1, b"")  # source, slot, where to go on in it
+        self._under_way: tuple[str, int, bytes] = ("", -1, b"")  # source, slot, cursor within it
         self._safe_version = 0
         self._last_warning = ""
 
@@ -43,7 +43,7 @@ class KeyspaceMaintenance:
                 await self._clock.sleep(self._settings.idle_s)
 
     async def step(self) -> bool:
-        """Whether there may be more to do at once."""
+        """Does one bounded piece of work; returns whether there may be more to do at once."""
         try:
             await self._node.reload()
         except Invalid as why:
@@ -63,7 +63,7 @@ class KeyspaceMaintenance:
             page = await source_node.export(layout.version, slots, cursor, limit=self._settings.page_entries)
             await node.store_page(layout.version, slots, page)
         except (Unavailable, NotOwner, Conflict) as why:
-            self._failures += 1  # and with it another source
+            self._failures += 1  # the next attempt uses another source
             self._warn_once(why)
             return False
         if page.finished < len(slots):
@@ -78,7 +78,8 @@ class KeyspaceMaintenance:
         return True
 
     async def _is_safe(self) -> bool:
-        """Whether all members follow this layout: then each has all that it owns, and nobody reads by an older one."""
+        """Whether all members follow this layout: then each has all its slots, and none serves
+        requests of an older layout."""
         layout = self._node.layout
         if self._safe_version != layout.version:
             for name, url in layout.urls.items():
@@ -98,4 +99,4 @@ class KeyspaceMaintenance:
         """Logs a repeated warning once."""
         if str(why) != self._last_warning:
             self._last_warning = str(why)
-            _log.warning("query node waits", node=self._node.name, why=self._last_warning)
+            _log.warning("query node waiting", node=self._node.name, why=self._last_warning)

@@ -1,4 +1,4 @@
-"""What the query layer stands on: stores that know ranges, nodes that can be asked, and the layout."""
+"""Ports of the keyspace: query nodes, and the source of the layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,31 +6,11 @@ from typing import NamedTuple, Protocol
 
 from argosy.ipni.keyspace.layout import KeyspaceLayout
 from argosy.ipni.model import IndexValue, StoreStats
-from argosy.ipni.ports import IndexStore
-
-
-class EntryPage(NamedTuple):
-    """Some entries of a range, and where to go on; empty when there are no more."""
-
-    entries: list[tuple[bytes, IndexValue]]
-    rest: bytes
-
-
-class RangedStore(IndexStore, Protocol):
-    """An IndexStore that can tell and forget what lies between two beginnings of digests; an empty end is the last."""
-
-    async def entries(self, start: bytes, end: bytes, *, limit: int) -> EntryPage:
-        """Looks at up to `limit` entries from `start` on, a beginning of a digest or the rest of another page."""
-        ...
-
-    async def drop(self, start: bytes, end: bytes, *, limit: int) -> int:
-        """Forgets up to so many entries; how many there were. Their contexts stay."""
-        ...
 
 
 class SlotExport(NamedTuple):
-    """Part of some slots: each entry with the place of its value, how many of the slots are at their end, and where to
-    go on in the next."""
+    """A page of some slots: values, entries with the index of their value, the number of finished slots, and the cursor
+    in the next one."""
 
     values: list[IndexValue]
     entries: list[tuple[bytes, int]]
@@ -40,7 +20,7 @@ class SlotExport(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryNodeStatus:
-    """What a node says of itself; `left` are the slots it still has to gather."""
+    """Status of a node; `left` is the number of slots that it still has to fetch."""
 
     name: str
     version: int
@@ -51,10 +31,10 @@ class QueryNodeStatus:
 
 
 class QueryNode(Protocol):
-    """One node as others see it. `version` is that of the caller's layout.
+    """A query node as its callers see it. `version` is that of the caller's layout.
 
-    Conflict: the caller's is older, read it again. NotOwner: the node has not got all of what is asked for.
-    Unavailable: it cannot be reached, or cannot follow the layout yet.
+    Conflict: the caller's layout is older; reload it. NotOwner: the node does not have all of the requested slots.
+    Unavailable: the node is unreachable, or cannot follow the layout yet.
     """
 
     async def put(self, version: int, value: IndexValue, multihashes: Sequence[bytes], *, is_durable: bool) -> None: ...
@@ -81,11 +61,11 @@ class QueryNode(Protocol):
 
 
 class Membership(Protocol):
-    """Where the layout comes from."""
+    """The source of the layout."""
 
     @property
     def layout(self) -> KeyspaceLayout: ...
 
     async def reload(self) -> KeyspaceLayout:
-        """Reads it again; an older version than is known is not taken."""
+        """Reads the layout again; a version older than the known one is ignored."""
         ...

@@ -14,19 +14,21 @@ from dataclasses import replace
 
 from argosy.base.errors import Conflict, Invalid, NotOwner, Unavailable
 from argosy.ipni.backends.layout import value_key_hash
-from argosy.ipni.keyspace import keys
 from argosy.ipni.keyspace import state as states
-from argosy.ipni.keyspace.layout import KeyspaceLayout, SlotMove, gains
-from argosy.ipni.keyspace.ports import Membership, QueryNodeStatus, RangedStore, SlotExport
-from argosy.ipni.keyspace.slots import SLOTS, bounds, slot_of
+from argosy.ipni.keyspace.layout import SLOTS, KeyspaceLayout, SlotMove, bounds, gains, slot_of
+from argosy.ipni.keyspace.ports import Membership, QueryNodeStatus, SlotExport
 from argosy.ipni.model import IndexValue
+from argosy.ipni.ports import RangedStore
 
 ROWS_PER_BATCH = 1000
-SLOTS_PER_TURN = 64
+SLOTS_PER_TURN = 64  # looked at before other tasks run
 
 
 class ReadWriteLock:
-    """A lock that many requests share and a layout change takes alone; waiting changes precede new requests."""
+    """A lock that many requests share and a layout change takes alone.
+
+    A waiting change precedes new requests; otherwise a steady load would keep the node from ever changing.
+    """
 
     def __init__(self) -> None:
         self._inside = 0
@@ -36,7 +38,7 @@ class ReadWriteLock:
         self._is_open.set()
 
     @asynccontextmanager
-    async def shared(self) -> AsyncIterator[None]:
+    async def read(self) -> AsyncIterator[None]:
         while not self._is_open.is_set():
             await self._is_open.wait()
         self._inside += 1
@@ -48,7 +50,7 @@ class ReadWriteLock:
                 self._is_empty.set()
 
     @asynccontextmanager
-    async def exclusive(self) -> AsyncIterator[None]:
+    async def write(self) -> AsyncIterator[None]:
         async with self._turn:
             self._is_open.clear()
             try:
@@ -61,30 +63,30 @@ class ReadWriteLock:
 
 
 class QueryNodeService:
-    """One node; `open` it, and `close` it with its store."""
+    """One node; `open` it first. `close` closes its store too."""
 
     def __init__(self, name: str, store: RangedStore, membership: Membership) -> None:
         self.name = name
         self._store = store
         self._membership = membership
         self._lock = ReadWriteLock()
-        self._changing = asyncio.Lock()  # a page looks at what is there before it writes
+        self._changing = asyncio.Lock()  # storing a page reads what is there before it writes
         self._state: states.NodeState | None = None
         self._layout: KeyspaceLayout | None = None
         self._readable: frozenset[int] = frozenset()
         self._incoming: list[SlotMove] = []
 
     async def open(self) -> None:
-        """Invalid if it must not follow the layout."""
-        row = await self._store.read(keys.STATE)
+        """Raises Invalid if the node must not follow the layout."""
+        row = await self._store.read(states.STATE)
         self._state = states.unpack(row) if row else None
         await self._adopt(self._membership.layout)
 
     async def close(self) -> None:
-        async with self._lock.exclusive():
+        async with self._lock.write():
             await self._store.close()
 
-    # -- the layout
+    # -- layout -------------------------------------------------------------------------------------------------------
 
     @property
     def layout(self) -> KeyspaceLayout:
@@ -97,50 +99,52 @@ class QueryNodeService:
         return self._state
 
     async def reload(self) -> None:
-        """Follows the newest layout; Invalid if it must not, and then it stays with its own."""
+        """Follows the newest layout. Raises Invalid if it must not follow it, and keeps its present one."""
         newest = await self._membership.reload()
         if newest.version > self.layout.version:
             await self._adopt(newest)
 
     async def _adopt(self, layout: KeyspaceLayout) -> None:
-        async with self._lock.exclusive():
+        async with self._lock.write():
             if self._layout is not None and layout.version <= self._layout.version:
                 return
             try:
                 following = states.adopt(self._state, layout, self.name)
             except Invalid as why:
                 raise Invalid(f"node {self.name} cannot follow layout {layout.version}: {why}") from None
-            await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
+            await self._store.write({states.STATE: states.pack(following)}, is_durable=True)
             self._layout = layout
             self._incoming = gains(layout, self.name)
             self._set_state(following)
 
     def _set_state(self, following: states.NodeState) -> None:
         self._state = following
-        self._readable = states.readable(following, self.layout, self.name)
+        self._readable = states.readable_slots(following, self.layout, self.name)
 
     @asynccontextmanager
     async def _at(self, version: int) -> AsyncIterator[KeyspaceLayout]:
-        """Inside, the layout has this version."""
+        """Holds the layout at this version, which is the caller's."""
         if version > self.layout.version:
             try:
                 await self.reload()
-            except Invalid as why:  # the operator's to mend; the caller has done nothing wrong
+            except Invalid as why:  # for the operator to fix; the caller's request is correct
                 raise Unavailable(str(why)) from None
-        async with self._lock.shared():
+        async with self._lock.read():
             own = self.layout
             if version < own.version:
-                raise Conflict(f"layout {version} is out of date, node {self.name} has {own.version}: read it again")
+                raise Conflict(
+                    f"layout {version} is out of date, node {self.name} has {own.version}; reload the layout"
+                )
             if version > own.version:
-                raise Unavailable(f"node {self.name} has layout {own.version} and not yet {version}: give it that file")
+                raise Unavailable(f"node {self.name} has layout {own.version} and not yet {version}; give it that file")
             yield own
 
     def _check_readable(self, slots: Sequence[int]) -> None:
         for slot in slots:
             if slot not in self._readable:
-                raise NotOwner(f"node {self.name} has not got slot {slot}: ask another of its owners")
+                raise NotOwner(f"node {self.name} does not have slot {slot}; ask another owner")
 
-    # -- changing
+    # -- writes -------------------------------------------------------------------------------------------------------
 
     async def put(self, version: int, value: IndexValue, multihashes: Sequence[bytes], *, is_durable: bool) -> None:
         async with self._at(version), self._changing:
@@ -148,7 +152,7 @@ class QueryNodeService:
 
     async def remove(self, version: int, provider: str, context: bytes | None, *, is_durable: bool) -> None:
         async with self._at(version) as layout, self._changing:
-            rows = {keys.removal_key(version, provider, context): b""} if layout.previous else {}
+            rows = {states.removal_key(version, provider, context): b""} if layout.previous else {}
             if context is None:
                 await self._store.remove_provider(provider, rows)
             else:
@@ -156,7 +160,7 @@ class QueryNodeService:
             if is_durable:
                 await self._store.write({}, is_durable=True)
 
-    # -- reading
+    # -- reads --------------------------------------------------------------------------------------------------------
 
     async def find(self, version: int, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
         async with self._at(version):
@@ -183,16 +187,16 @@ class QueryNodeService:
 
     async def status(self, version: int) -> QueryNodeStatus:
         async with self._at(version):
-            left = len(states.left(self.state, self.layout, self.name))
+            left = len(states.missing_slots(self.state, self.layout, self.name))
             stats = await self._store.stats()
             return QueryNodeStatus(
                 self.name, self.state.version, len(self._readable), left, self.state.is_cleared, stats
             )
 
-    # -- moving
+    # -- moves --------------------------------------------------------------------------------------------------------
 
     async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> SlotExport:
-        """As much of these slots as one page may have, from `cursor` in the first of them on."""
+        """A page of these slots, from `cursor` in the first one on."""
         async with self._at(version):
             self._check_readable(slots)
             places: dict[IndexValue, int] = {}
@@ -207,11 +211,11 @@ class QueryNodeService:
             return SlotExport(list(places), entries, len(slots), b"")
 
     def pending_moves(self) -> list[SlotMove]:
-        """What it has to gather still."""
+        """The slots that it still has to fetch."""
         return [each for each in self._incoming if each.slot not in self.state.held]
 
     async def store_page(self, version: int, slots: Sequence[int], page: SlotExport) -> None:
-        """Writes a page of some slots of another node; those that it finishes are this node's from now on."""
+        """Stores a page of another node. The slots that it finishes are served here from now on."""
         by_value: dict[int, list[bytes]] = {}
         for multihash, at in page.entries:
             by_value.setdefault(at, []).append(multihash)
@@ -225,18 +229,19 @@ class QueryNodeService:
             if page.finished:
                 held = self.state.held | set(slots[: page.finished])
                 following = replace(self.state, held=held)
-                # On disk before anybody is told: others will delete theirs for it.
-                await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
+                # On disk before it is reported, because then the previous owners delete theirs.
+                await self._store.write({states.STATE: states.pack(following)}, is_durable=True)
                 self._set_state(following)
 
     async def _is_removed(self, version: int, value: IndexValue) -> bool:
-        marks = [keys.removal_key(version, value.provider, context) for context in (None, value.context)]
+        marks = [states.removal_key(version, value.provider, context) for context in (None, value.context)]
         return any([await self._store.read(mark) is not None for mark in marks])
 
-    # -- clearing
+    # -- clearing -----------------------------------------------------------------------------------------------------
 
     async def clear(self, version: int, *, entries_max: int) -> int:
-        """Deletes what no longer belongs here, once every member follows this settled layout; how many there were."""
+        """Deletes entries of slots that the node lost, once all members follow this settled layout; returns how
+        many."""
         async with self._at(version) as layout:
             if layout.previous is not None or self.state.is_cleared:
                 return 0
@@ -246,12 +251,12 @@ class QueryNodeService:
             dropped = 0
             for slot in range(SLOTS):
                 if slot % SLOTS_PER_TURN == 0:
-                    await asyncio.sleep(0)  # looking through many empty ones takes its time too
+                    await asyncio.sleep(0)  # empty slots take time too
                 if slot not in own:
                     dropped += await self._store.drop(*bounds(slot), limit=entries_max - dropped)
                 if dropped >= entries_max:
                     return dropped
-            await self._forget_removals()
+            await self._delete_removals()
             await self._write_state(replace(self.state, is_cleared=True))
             return dropped
 
@@ -259,10 +264,10 @@ class QueryNodeService:
         return await self._store.sweep(entries_max)
 
     async def _write_state(self, following: states.NodeState) -> None:
-        await self._store.write({keys.STATE: states.pack(following)}, is_durable=True)
+        await self._store.write({states.STATE: states.pack(following)}, is_durable=True)
         self._set_state(following)
 
-    async def _forget_removals(self) -> None:
-        gone = [key async for key, _ in self._store.scan(keys.REMOVED)]
+    async def _delete_removals(self) -> None:
+        gone = [key async for key, _ in self._store.scan(states.REMOVED)]
         for at in range(0, len(gone), ROWS_PER_BATCH):
             await self._store.write(dict.fromkeys(gone[at : at + ROWS_PER_BATCH]))

@@ -10,24 +10,25 @@ from argosy.base.errors import Invalid, Unavailable
 from argosy.base.retry import Backoff
 from argosy.ipni import keys
 from argosy.ipni.backends.memory import MemoryIndexStore
+from argosy.ipni.backends.rocks import RocksStore
 from argosy.ipni.indexer_client import IndexerClient
-from argosy.ipni.keyspace.backends.rocks import RangedRocksStore
-from argosy.ipni.keyspace.backends.sharded import ShardedStore
 from argosy.ipni.keyspace.client import NodeConnections
 from argosy.ipni.keyspace.layout import KeyspaceLayout, format_layout, parse_layout
 from argosy.ipni.keyspace.maintenance import KeyspaceMaintenance
-from argosy.ipni.keyspace.ports import QueryNodeStatus, RangedStore
+from argosy.ipni.keyspace.ports import QueryNodeStatus
 from argosy.ipni.keyspace.query_frontend import QueryFrontend
 from argosy.ipni.keyspace.query_node import QueryNodeService
-from argosy.ipni.keyspace.settings import KeyspaceSettings
-from argosy.ipni.ports import IndexStore
+from argosy.ipni.keyspace.sharded_store import ShardedStore
+from argosy.ipni.ports import IndexStore, RangedStore
+from argosy.ipni.settings import KeyspaceSettings
 
 LAYOUT_FILE_BYTES_MAX = 1 << 20
 BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0)
 
 
 class FileMembership:
-    """The layout in a file. A wrong file stops the start; later the former layout holds until it is mended."""
+    """The layout from a file. An invalid file stops the start; later the previous layout stays valid until it is
+    fixed."""
 
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path)
@@ -48,7 +49,7 @@ class FileMembership:
         if newest.version > self._layout.version:
             self._layout = newest
         elif newest.version == self._layout.version and newest.mark != self._layout.mark:
-            self.problem = f"{self._path} has start_move and is still version {newest.version}: give it a new version"
+            self.problem = f"{self._path} has changed and is still version {newest.version}; increment the version"
         return self._layout
 
 
@@ -67,18 +68,16 @@ class KeyspaceNode:
 
     @classmethod
     async def open(cls, settings: KeyspaceSettings, *, clock: Clock, store: RangedStore | None = None) -> Self:
-        """Invalid if the settings do not make a node, or if it must not follow the layout."""
+        """Raises Invalid if settings are missing, or if the node must not follow the layout."""
         if settings.layout_file is None or not settings.node:
             raise Invalid("a query node needs keyspace.layout_file and keyspace.node")
         membership = await asyncio.to_thread(FileMembership, settings.layout_file)
-        kept = store or await RangedRocksStore.open(
-            settings.dir, is_double_hashed=settings.is_double_hashed, clock=clock
-        )
-        service = QueryNodeService(settings.node, kept, membership)
+        opened = store or await RocksStore.open(settings.dir, is_double_hashed=settings.is_double_hashed, clock=clock)
+        service = QueryNodeService(settings.node, opened, membership)
         try:
             await service.open()
         except BaseException:
-            await kept.close()
+            await opened.close()
             raise
         connections = NodeConnections(token=settings.token, call_s=settings.call_s)
         return cls(service, KeyspaceMaintenance(service, connections.node, clock=clock, settings=settings), connections)
@@ -92,7 +91,7 @@ class KeyspaceNode:
 
 
 class IngestStore(ShardedStore):
-    """The ShardedStore of an indexer: it finds what belongs to the providers that the indexer has a row of."""
+    """The ShardedStore of an indexer: it finds only values of providers that the indexer knows."""
 
     def __init__(
         self, settings: KeyspaceSettings, local: IndexStore, membership: FileMembership, *, clock: Clock, random: Random
@@ -111,7 +110,7 @@ class IngestStore(ShardedStore):
 
     @classmethod
     async def open(cls, settings: KeyspaceSettings, local: IndexStore, *, clock: Clock, random: Random) -> Self:
-        """`local` keeps the rows of the indexer, and is closed with this."""
+        """`local` stores the indexer's own rows and is closed together with this store."""
         if settings.layout_file is None:
             raise Invalid("a sharded store needs keyspace.layout_file")
         membership = await asyncio.to_thread(FileMembership, settings.layout_file)
@@ -126,7 +125,7 @@ class IngestStore(ShardedStore):
 
 
 class KeyspaceFrontend:
-    """The front with its store and the clients of the indexers. `run` until cancelled, then `close`."""
+    """The query frontend with its store and its clients of the indexers. `run` until cancelled, then `close`."""
 
     def __init__(
         self,
@@ -146,7 +145,7 @@ class KeyspaceFrontend:
     @classmethod
     async def open(cls, settings: KeyspaceSettings, *, id: str, clock: Clock, random: Random) -> Self:
         if settings.layout_file is None or not settings.indexer_urls:
-            raise Invalid("the front of a query layer needs keyspace.layout_file and keyspace.indexer_urls")
+            raise Invalid("the frontend of a keyspace needs keyspace.layout_file and keyspace.indexer_urls")
         membership = await asyncio.to_thread(FileMembership, settings.layout_file)
         connections = NodeConnections(token=settings.token, call_s=settings.call_s)
         store = ShardedStore(
@@ -193,19 +192,19 @@ def read_layout(path: Path) -> KeyspaceLayout:
 
 
 def write_layout(path: Path, layout: KeyspaceLayout) -> None:
-    """As JSON, whole or not at all."""
-    beside = path.with_suffix(".new")
-    beside.write_text(format_layout(layout))
-    beside.replace(path)
+    """Writes the layout atomically: nodes may read the file at any time."""
+    partial = path.with_suffix(".new")
+    partial.write_text(format_layout(layout))
+    partial.replace(path)
 
 
 async def statuses(layout: KeyspaceLayout, connections: NodeConnections) -> list[QueryNodeStatus]:
-    """What every member says, at this layout; Unavailable if one cannot be reached or does not follow it."""
+    """The status of every node; raises Unavailable if one is unreachable or does not follow this layout."""
     return await asyncio.gather(*(connections.node(url).status(layout.version) for url in layout.urls.values()))
 
 
 async def check_moved(layout: KeyspaceLayout, connections: NodeConnections) -> None:
-    """Unavailable unless every member has all that it owns: then, and not before, the layout may be settled."""
+    """Raises Unavailable unless every node has all its slots; only then may the layout be finalized."""
     for each in await statuses(layout, connections):
         if each.left:
-            raise Unavailable(f"node {each.name} has {each.left} slots still to gather: settle when they are there")
+            raise Unavailable(f"node {each.name} has {each.left} pending slots; finalize when they have moved")

@@ -1,7 +1,7 @@
-"""State of a query node: the slots that it has in full, and the layouts that it may follow.
+"""State of a query node: the slots that it has in full, the layouts that it may follow, and its rows in the store.
 
-KEY-1: a node serves a slot only if it has every live entry of it. So it follows a layout only if it has every slot
-that the layout presumes, and only the next version: a node that missed a change may have missed removals.
+KEY-1: a node serves a slot only if it has every live entry of it. So it follows a layout only if it has every slot that
+the layout presumes, and only the next version: a node that missed a version may have missed removals.
 """
 
 from dataclasses import dataclass, field, replace
@@ -9,14 +9,45 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.layout import FOUNDING, KeyspaceLayout, orphans
-from argosy.ipni.keyspace.slots import from_bitmap, to_bitmap
+from argosy.base.key_docs import KeyDoc
+from argosy.ipni.formats import varint
+from argosy.ipni.keyspace.layout import FOUNDING, KeyspaceLayout, from_bitmap, orphans, to_bitmap
+
+KEY_DOCS = (
+    KeyDoc(
+        "keyspace/state",
+        "row",
+        "msgpack: version, bitmap of slots, is_cleared, mark of the layout",
+        "the layout a query node follows, and the slots it has in full",
+    ),
+    KeyDoc(
+        "keyspace/removed/<version><provider><context>",
+        "row",
+        "empty",
+        "removed while slots move; entries of it that arrive later from another node are not stored",
+    ),
+)
+
+STATE = b"keyspace/state"
+REMOVED = b"keyspace/removed/"
+
+
+def removal_prefix(version: int) -> bytes:
+    return REMOVED + version.to_bytes(8, "big")
+
+
+def removal_key(version: int, provider: str, context: bytes | None) -> bytes:
+    """The key that records a removal; without a context, of all the provider's contexts."""
+    # 65 characters stand for all contexts, because a context has at most 64.
+    return (
+        removal_prefix(version) + varint.encode_bytes(provider.encode()) + (b"*" * 65 if context is None else context)
+    )
 
 
 @dataclass(frozen=True)
 class NodeState:
-    """A node at a version; `is_cleared` once nothing is left in its store of what no longer belongs there. The mark is
-    that of the layout, 0 if it is not known."""
+    """A node at a version. `is_cleared` means that its store has no entries of slots that it does not own; `mark` is
+    that of the layout, 0 if unknown."""
 
     version: int
     held: frozenset[int]
@@ -25,7 +56,8 @@ class NodeState:
 
 
 def adopt(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeState:
-    """The state in this layout, of a node with this state or with an empty store; Invalid if it must not follow."""
+    """The state of the node in this layout, from its present state or, with None, an empty store. Raises Invalid if it
+    must not follow the layout."""
     if state is not None and state.version == layout.version:
         if state.mark not in (0, layout.mark):
             raise Invalid(f"it follows another layout of version {layout.version}: a change needs a new version")
@@ -39,50 +71,50 @@ def _follow(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeS
         return _first(layout, name, granted)
     if layout.version != state.version + 1:
         raise Invalid(
-            f"it is at version {state.version}: give it version {state.version + 1} first, or name it as lost, empty "
-            "its folder and let it join anew"
+            f"it is at version {state.version}: give it version {state.version + 1} first, or list it as lost, empty "
+            "its directory and add it again"
         )
     if granted is None:
         if name in layout.now.nodes:
-            raise Invalid("it joins with data of the past: empty its folder first")
+            raise Invalid("it joins with old data; empty its directory first")
         return NodeState(layout.version, frozenset(), is_cleared=False)
     if missing := granted - state.held:
-        raise Invalid(f"{len(missing)} of its slots, such as {min(missing)}, are not moved yet: settle when they are")
+        raise Invalid(f"{len(missing)} of its slots, such as {min(missing)}, have not been fetched yet; finalize later")
     if layout.previous is None:
         return replace(state, version=layout.version, is_cleared=False)
     return NodeState(layout.version, granted | _orphan_slots(layout, name), is_cleared=True)
 
 
 def _required_slots(layout: KeyspaceLayout, name: str) -> frozenset[int] | None:
-    """What it must have already; None if it was no member before."""
+    """The slots that it must have already; None if it was not a member before."""
     side = layout.previous or layout.now
     if name in layout.lost:
-        raise Invalid("it is named as lost: empty its folder and let it join anew")
+        raise Invalid("it is listed as lost; empty its directory and add it again")
     return side.slots_of(name) if name in side.nodes else None
 
 
 def _first(layout: KeyspaceLayout, name: str, granted: frozenset[int] | None) -> NodeState:
     if granted is not None:
         if layout.version != FOUNDING:
-            raise Invalid("its store is empty, and should have slots already: name it as lost, and let it join anew")
+            raise Invalid("its store is empty and should have slots already; list it as lost, and add it again")
         return NodeState(layout.version, granted)
     if name not in layout.now.nodes:
-        raise Invalid(f"it is no member: name it in a new version of the layout (nodes: {', '.join(layout.urls)})")
+        raise Invalid(f"it is not a member; add it in a new version of the layout (nodes: {', '.join(layout.urls)})")
     return NodeState(layout.version, _orphan_slots(layout, name))
 
 
 def _orphan_slots(layout: KeyspaceLayout, name: str) -> frozenset[int]:
-    """Nobody has them: they begin here, and empty."""
+    """The slots that start empty on this node, because no previous owner is left."""
     return orphans(layout) & layout.now.slots_of(name) if layout.lost else frozenset()
 
 
-def left(state: NodeState, layout: KeyspaceLayout, name: str) -> frozenset[int]:
-    """The slots it owns and has not got yet."""
+def missing_slots(state: NodeState, layout: KeyspaceLayout, name: str) -> frozenset[int]:
+    """The slots that it owns and does not have yet."""
     return layout.now.slots_of(name) - state.held
 
 
-def readable(state: NodeState, layout: KeyspaceLayout, name: str) -> frozenset[int]:
-    """The slots it may answer for: what it held and owns no longer may be out of date."""
+def readable_slots(state: NodeState, layout: KeyspaceLayout, name: str) -> frozenset[int]:
+    """The slots that it may serve. Of a slot that it no longer owns it misses the writes since then."""
     return state.held if layout.previous else state.held & layout.now.slots_of(name)
 
 

@@ -1,17 +1,21 @@
-"""Messages between query nodes and their clients: msgpack with bounded fields."""
+"""Messages between query nodes and their clients: msgpack with bounded fields.
+
+Every request begins with the version of the caller's layout. A find interns values, because the multihashes of one
+request often belong to few contexts.
+"""
 
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 
 from argosy.base.errors import Invalid
-from argosy.ipni.keyspace.slots import SLOTS
+from argosy.ipni.keyspace.layout import SLOTS
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, IndexValue
 
 PREFIX = "/keyspace/v1/"
 BODY_BYTES_MAX = 8 << 20
-ANSWER_BYTES_MAX = 64 << 20  # one multihash with the most values a store tells has some 20 MB
-PUT_MAX = 16_384  # multihashes in a request; more go in several
+ANSWER_BYTES_MAX = 64 << 20  # a multihash with the most values that a store returns takes about 20 MB
+PUT_MAX = 16_384  # multihashes per request; a larger put is several requests
 FIND_MAX = 1024
 LIST_MAX = 16_384
 EXPORT_MAX = 16_384
@@ -32,7 +36,7 @@ Row = tuple[Peer, Context, Metadata]
 
 
 class WireCall(Generic[Q, A]):
-    """One kind of request, its version first, and its answer."""
+    """One kind of request and its answer, with their decoders."""
 
     def __init__(self, name: str, request: Any, answer: Any) -> None:
         self.name = name
@@ -49,7 +53,7 @@ class WireCall(Generic[Q, A]):
         try:
             return decoder.decode(data)
         except msgspec.DecodeError as why:
-            raise Invalid(f"this is no {self.name} of the query layer: {why}") from None
+            raise Invalid(f"invalid {self.name} message: {why}") from None
 
 
 PUT: WireCall[tuple[int, Row, list[bytes], bool], None]
@@ -88,7 +92,7 @@ def row(value: IndexValue) -> Row:
 
 
 def intern_values(found: list[tuple[IndexValue, ...]]) -> tuple[list[Row], list[list[int]]]:
-    """Each value once, and for each multihash the places of its own."""
+    """Each value once, and for each multihash the indexes of its values."""
     places: dict[IndexValue, int] = {}
     lists = [[places.setdefault(value, len(places)) for value in values] for values in found]
     return [row(value) for value in places], lists
@@ -100,4 +104,4 @@ def expand_values(answer: tuple[list[Row], list[list[int]]]) -> list[tuple[Index
     try:
         return [tuple([values[at] for at in places]) for places in lists]
     except IndexError:
-        raise Invalid("the answer of a query node names a value that it does not tell") from None
+        raise Invalid("the answer of a query node refers to a value that it does not contain") from None

@@ -13,9 +13,9 @@ from typing import TypeAlias
 
 from argosy.ipni.formats import metadata as metadatas
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.publish import contexts
+from argosy.ipni.formats.metadata import Label, encode_label
 from argosy.ipni.publish.backends.file_hashes import Hashes, Note, hash_files
-from argosy.ipni.publish.contexts import Label, context_of, context_prefix
+from argosy.ipni.publish.ports import context_of, context_prefix
 from argosy.ipni.publish.publisher import Publisher
 
 MARK_CHARS = 8  # of the hash of the whole path: folders of the same name are kept apart
@@ -56,7 +56,7 @@ def http_metadata(_: Path) -> bytes:
 
 def label_metadata(path: Path) -> bytes:
     """Metadata of files of which is only said who has them: no protocol, and the name of what they are part of."""
-    return contexts.encode_label(Label(name_of(path)))
+    return encode_label(Label(name_of(path)))
 
 
 async def publish_paths(

@@ -16,9 +16,8 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Forbidden, Invalid, Unavailable
 from argosy.base.redact import redact
 from argosy.base.retry import Backoff, retry
-from argosy.ipni.formats import announce as announces
-from argosy.ipni.formats.announce import Announcement
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.formats.head import Announcement, encode_announcement, encode_announcement_json
 from argosy.ipni.model import Peer
 from argosy.ipni.publish.ports import PublisherChain
 
@@ -70,7 +69,7 @@ class AnnounceClient:
 
     async def announce(self, url: str, announce: Announcement) -> AnnounceResult:
         """One URL, with its retries; never raises for what the other side does."""
-        body = announces.encode_json(announce) if self._is_json else announces.encode(announce)
+        body = encode_announcement_json(announce) if self._is_json else encode_announcement(announce)
         try:
             await retry(lambda: self._put(url, body), self._backoff, clock=self._clock, random=self._random)
         except ArgosyError as error:

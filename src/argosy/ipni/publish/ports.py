@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Protocol
 
+from argosy.base.errors import Invalid
 from argosy.ipni.formats.cid import Cid
+from argosy.ipni.model import CONTEXT_BYTES_MAX
 
 
 @dataclass(frozen=True)
@@ -77,3 +80,26 @@ class ChainStore(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+VERSION_CHARS_MAX = 20  # of a commit or digest: 80 bits, enough to tell versions of one thing apart
+_SIGN = b"@"
+_MARK_CHARS = 12
+
+
+def context_of(name: str, version: str) -> bytes:
+    """The context of one version; `beginning_of(name)` is common to all versions, and to no other name's."""
+    if not version or "@" in version or not version.isascii():
+        raise Invalid(f"a version is an ASCII text without @, not {version!r}")
+    return context_prefix(name) + version[:VERSION_CHARS_MAX].encode()
+
+
+def context_prefix(name: str) -> bytes:
+    text = name.encode("utf-8", "surrogateescape")
+    room = CONTEXT_BYTES_MAX - VERSION_CHARS_MAX - len(_SIGN)
+    if not text:
+        raise Invalid("a context needs a name")
+    if len(text) <= room and _SIGN not in text:
+        return text + _SIGN
+    mark = sha256(text).hexdigest()[:_MARK_CHARS].encode()
+    return text[: room - _MARK_CHARS - 1].replace(_SIGN, b"_") + b"~" + mark + _SIGN

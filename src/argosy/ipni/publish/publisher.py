@@ -14,11 +14,10 @@ from argosy.base.clock import Clock
 from argosy.base.errors import Invalid, NotFound
 from argosy.ipni.formats import advertisement as adverts
 from argosy.ipni.formats import entries
-from argosy.ipni.formats import head as heads
 from argosy.ipni.formats.advertisement import Advertisement, AdvertisementExtension, AdvertisementPeer
 from argosy.ipni.formats.cid import DAG_JSON, NO_ENTRIES, Cid
-from argosy.ipni.formats.head import TOPIC
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.head import TOPIC, sign_head
+from argosy.ipni.formats.peer import PrivateKey
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPeer, Peer
 from argosy.ipni.publish.ports import ChainLink, ChainStore, PublishedContext
 
@@ -36,7 +35,7 @@ class HeadSigner:
         if head is None:
             return None
         if self._signed is None or self._signed[0] != head:
-            self._signed = (head, heads.sign(head, self._key, TOPIC))
+            self._signed = (head, sign_head(head, self._key, TOPIC))
         return self._signed[1]
 
 

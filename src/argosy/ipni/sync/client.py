@@ -9,10 +9,9 @@ from collections.abc import Mapping
 
 from argosy.base.errors import Invalid, NotFound, Unavailable
 from argosy.base.urls import is_private
-from argosy.ipni.formats import head as heads
 from argosy.ipni.formats import multihash
 from argosy.ipni.formats.cid import Cid
-from argosy.ipni.formats.head import SignedHead
+from argosy.ipni.formats.head import SignedHead, decode_head
 from argosy.ipni.model import Peer
 from argosy.ipni.settings import SyncSettings
 from argosy.ipni.sync.fetcher import ConnectionReset, HttpFetcher, HttpReply
@@ -61,7 +60,7 @@ class HttpSource:
         found = await self._fetch("head", self._settings.head_bytes_max, {})
         if found.status == _NO_CONTENT:
             return None
-        signed = heads.decode(found.body)
+        signed = decode_head(found.body)
         if signed.signer != self._publisher:
             raise Invalid(f"the head of publisher {self._publisher} is signed by {signed.signer}: it is not taken")
         return signed

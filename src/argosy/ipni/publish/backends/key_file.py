@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from argosy.base.errors import Invalid
-from argosy.ipni.formats.keys import PrivateKey
+from argosy.ipni.formats.peer import PrivateKey
 
 KEY_FILE_BYTES_MAX = 16384
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from argosy.ipni.web.find.fast_path import FindFastPath, FindReply, Headers
+from argosy.ipni.web.find_fast_path import FindFastPath, FindReply, Headers
 
 _PLAIN_URL = re.compile(rb"/(?:multihash|cid)/[0-9A-Za-z]+")
 _PLAIN_ACCEPT = frozenset({b"*/*", b"application/json"})

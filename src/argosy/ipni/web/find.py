@@ -19,7 +19,16 @@ from argosy.ipni.formats.bases import base58, from_base58
 from argosy.ipni.model import CONTEXT_BYTES_MAX, Provider, ProviderResult, StoreStats
 from argosy.ipni.ports import FindApi
 from argosy.ipni.web import page, providers_json, results, routing
-from argosy.ipni.web.find.fast_path import HIT_CACHE, MISS_CACHE, NOTHING, FindFastPath, pieces
+from argosy.ipni.web.find_fast_path import (
+    HIT_CACHE,
+    MISS_CACHE,
+    NOTHING,
+    RESULTS_MAX,
+    TRUNCATED_HEADER,
+    FindFastPath,
+    MeasuredFinds,
+    pieces,
+)
 from argosy.ipni.web.http import EXCEPTION_HANDLERS, NO_CACHE, health, peer_in, route
 from argosy.ipni.web.lookup_params import (
     NotAcceptable,
@@ -29,7 +38,6 @@ from argosy.ipni.web.lookup_params import (
     multihash_of_text,
     second_hash,
 )
-from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, MeasuredFinds
 
 BATCH_MULTIHASHES_MAX = 1000
 BATCH_BYTES_MAX = 256 * 1024

@@ -1,15 +1,14 @@
-"""The fast path of `GET /multihash/…` and `GET /cid/…`, implemented directly on ASGI.
-
-There is no request object and no routing between server and store, and the response is joined from pre-encoded
-bytes. All other paths go to the application behind it. `connection` skips even ASGI and calls `reply` itself.
-"""
+"""fast path"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError
+from argosy.base.metrics import Metrics, histogram
 from argosy.base.redact import redact
 from argosy.ipni.model import ProviderResult
+from argosy.ipni.ports import FindApi
 from argosy.ipni.web import results
 from argosy.ipni.web.lookup_params import (
     ResponseFormat,
@@ -19,10 +18,46 @@ from argosy.ipni.web.lookup_params import (
     multihash_of_text,
     second_hash,
 )
-from argosy.ipni.web.measured_finds import RESULTS_MAX, TRUNCATED_HEADER, MeasuredFinds
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+# Some content is everywhere: fourteen thousand records for one CID have been seen, in four megabytes of JSON.
+RESULTS_MAX = 20_000
+TRUNCATED_HEADER = "x-argosy-truncated"  # number of results, when some are omitted
+
+FIND_SECONDS = histogram(
+    "argosy_ipni_find_seconds",
+    "Duration of finds inside the indexer by surface and by whether anything was found",
+    labels=("surface", "found"),
+)
+
+
+class MeasuredFinds:
+    """The finds of an indexer, measured."""
+
+    def __init__(self, indexer: FindApi, *, clock: Clock, metrics: Metrics) -> None:
+        self._indexer = indexer
+        self._clock = clock
+        self._metrics = metrics
+
+    async def find(self, multihashes: Sequence[bytes], surface: str) -> list[tuple[ProviderResult, ...]]:
+        started = self._clock.now()
+        found = await self._indexer.find(multihashes)
+        self._measure(started, surface, any(found))
+        return found
+
+    async def find_encrypted(self, second_hash: bytes) -> tuple[bytes, ...]:
+        started = self._clock.now()
+        [keys] = await self._indexer.find_encrypted([second_hash])
+        self._measure(started, "encrypted", bool(keys))
+        return keys
+
+    def _measure(self, started: float, surface: str, is_found: bool) -> None:
+        took_s = self._clock.now() - started
+        self._metrics.observe(FIND_SECONDS, took_s, surface=surface, found="yes" if is_found else "no")
+
 
 # A hit may change when its provider does; a miss must not outlive the publishing of the content by much, and the
 # caches that others put in front of an index have kept misses for twenty minutes.

@@ -20,19 +20,21 @@ from argosy.ipni.formats.head import SignedHead
 from argosy.ipni.ports import PublisherSource
 from argosy.ipni.settings import IndexerSettings
 
-AHEAD_MAX = 16  # blocks read past on the way to the requested one
+AHEAD_MAX = 16  # blocks buffered on the way to the requested one: the reader of a HAMT asks for several at once
 SPREAD_CHARS = 2  # files are spread over directories by the end of their names, a thousand at most
 
 log = logs.get("ipni.mirror")
 
 
-def mirror_of(settings: IndexerSettings) -> "FolderMirror | None":
+def mirror_of(settings: IndexerSettings) -> "DirectoryMirror | None":
     if not settings.mirror_read and not settings.mirror_write:
         return None
-    return FolderMirror(read=settings.mirror_read, write=settings.mirror_write)
+    return DirectoryMirror(read=settings.mirror_read, write=settings.mirror_write)
 
 
-class FolderMirror:
+class DirectoryMirror:
+    """A mirror in local directories: one to read from, one to write to, or both."""
+
     def __init__(self, *, read: str | Path | None = None, write: str | Path | None = None) -> None:
         self._read = Path(read) if read else None
         self._write = Path(write) if write else None
@@ -42,7 +44,7 @@ class FolderMirror:
         self, ad: Cid, block: bytes, entries: Cid, source: PublisherSource
     ) -> AsyncIterator["MirroredSource"]:
         path = _place(self._read, ad) if self._read else None
-        reading = await asyncio.to_thread(_opened, path) if path else None
+        reading = await asyncio.to_thread(_open_copy, path) if path else None
         written = _place(self._write, ad) if self._write else None
         is_there = written is not None and await asyncio.to_thread(written.exists)
         writing = _CarWriter(written, ad, block, entries) if written is not None and not is_there else None
@@ -58,7 +60,7 @@ def _place(folder: Path, ad: Cid) -> Path:
     return folder / name[-SPREAD_CHARS:] / f"{name}.car"
 
 
-def _opened(path: Path) -> "_CarReader | None":
+def _open_copy(path: Path) -> "_CarReader | None":
     try:
         return _CarReader(path.open("rb"))
     except FileNotFoundError:
@@ -75,7 +77,7 @@ class MirroredSource:
         self._source = source
         self._reading = reading
         self._writing = writing
-        self._turn = asyncio.Lock()
+        self._turn = asyncio.Lock()  # one thread at a time in the file
 
     async def head(self) -> SignedHead | None:
         return await self._source.head()
@@ -132,12 +134,12 @@ class _CarReader:
 
 
 class _CarWriter:
-    """Writes a copy. One that did not begin with the first block of the entries is incomplete and discarded."""
+    """Writes a copy. If the entries are resumed in the middle, the copy would be incomplete, so none is written."""
 
     def __init__(self, path: Path, ad: Cid, block: bytes, entries: Cid) -> None:
         self.is_good = False
         self._path = path
-        self._passing = path.with_suffix(".part")
+        self._partial = path.with_suffix(".part")
         self._ad = ad
         self._block = block
         self._entries = entries
@@ -147,8 +149,8 @@ class _CarWriter:
         if self._file is None:
             if cid != self._entries:
                 return
-            self._passing.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._passing.open("wb")
+            self._partial.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._partial.open("wb")
             self._file.write(car.header([self._ad]) + car.section(self._ad, self._block))
         self._file.write(car.section(cid, data))
 
@@ -159,7 +161,7 @@ class _CarWriter:
             file.flush()
             os.fsync(file.fileno())
         if self.is_good:
-            os.replace(self._passing, self._path)
+            os.replace(self._partial, self._path)
         else:
             with contextlib.suppress(FileNotFoundError):
-                self._passing.unlink()
+                self._partial.unlink()

@@ -15,14 +15,14 @@ def usage_of(settings: IndexerSettings) -> Usage:
 
 
 class DiskUsage:
-    """Usage of the fullest file system that holds one of the directories."""
+    """Usage of the fullest file system that holds one of the directories; directories on one device count once."""
 
-    def __init__(self, folders: Sequence[str | Path]) -> None:
-        self._folders = [Path(folder) for folder in folders]
+    def __init__(self, directories: Sequence[str | Path]) -> None:
+        self._directories = [Path(each) for each in directories]
 
     def percent(self) -> float:
         try:
-            by_device = {os.stat(folder).st_dev: os.statvfs(folder) for folder in self._folders}
+            by_device = {os.stat(each).st_dev: os.statvfs(each) for each in self._directories}
         except OSError:
             return UNREADABLE
         return max((_percent(stats) for stats in by_device.values()), default=0.0)
@@ -44,7 +44,8 @@ class FileUsage:
 
 
 def _percent(stats: os.statvfs_result) -> float:
-    """Used space as a share of what non-root users may use."""
+    """Used space as a share of what non-root users may use, as df computes it: blocks reserved for root do not
+    count."""
     used = stats.f_blocks - stats.f_bfree
     usable = used + stats.f_bavail
     return 100.0 * used / usable if usable else 0.0

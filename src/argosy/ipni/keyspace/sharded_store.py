@@ -4,8 +4,8 @@ Rows are written after every owner has the data on disk, so the cursor is never 
 sent again without effect. Every node receives every value, because a change of metadata or a removal concerns all
 multihashes of a context, wherever they are.
 
-Several indexers write to the same nodes. An indexer finds only its own providers: it would treat unknown ones as
-left over from a removed provider, and delete them.
+Several indexers write to the same nodes. An indexer finds only its own providers, because it would treat contexts of
+unknown providers as leftovers and delete them.
 """
 
 import asyncio
@@ -18,22 +18,21 @@ from argosy.base.errors import Conflict, Fenced, NotOwner, Unavailable
 from argosy.base.retry import Backoff
 from argosy.ipni.backends.layout import place
 from argosy.ipni.keyspace import wire
-from argosy.ipni.keyspace.layout import KeyspaceLayout
+from argosy.ipni.keyspace.layout import KeyspaceLayout, by_slot, slot_of
 from argosy.ipni.keyspace.ports import Membership, QueryNode
-from argosy.ipni.keyspace.slots import by_slot, slot_of
 from argosy.ipni.model import IndexValue, StoreStats
 from argosy.ipni.ports import IndexStore, Rows
 
 BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0, attempts_max=6)
-UNREACHABLE_S = 2.0  # one that did not answer is asked last for so long
+UNREACHABLE_S = 2.0  # for this long a node that did not answer is tried last
 
 T = TypeVar("T")
 Connect = Callable[[str], QueryNode]
-IsOwn = Callable[[str], Awaitable[bool]]  # of a provider
+IsOwn = Callable[[str], Awaitable[bool]]  # whether a provider is one of this indexer
 
 
 class ShardedStore:
-    """An IndexStore over the nodes of a layout; `local` keeps the rows."""
+    """An IndexStore over the nodes of a layout; `local` stores the rows."""
 
     def __init__(
         self,
@@ -57,9 +56,9 @@ class ShardedStore:
         self._is_own = is_own
         self._is_closed = False
         self._nodes: dict[str, QueryNode] = {}
-        self._unreachable_until: dict[str, float] = {}  # by URL, until when it is asked last
+        self._unreachable_until: dict[str, float] = {}  # by URL: until then tried last
 
-    # -- changing
+    # -- writes -------------------------------------------------------------------------------------------------------
 
     async def put(
         self,
@@ -100,14 +99,14 @@ class ShardedStore:
             await self._local.write(rows, is_durable=is_durable)
 
     async def sweep(self, entries_max: int) -> int:
-        """Query nodes free what was removed by themselves."""
+        """Frees local space only; query nodes sweep on their own."""
         return await self._local.sweep(entries_max)
 
-    # -- reading
+    # -- reads --------------------------------------------------------------------------------------------------------
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[IndexValue, ...]]:
-        asked = by_slot(list(dict.fromkeys(multihashes)))
-        found = await self._retry(lambda layout: self._find(layout, asked))
+        requested = by_slot(list(dict.fromkeys(multihashes)))
+        found = await self._retry(lambda layout: self._find(layout, requested))
         own = await self._own({value.provider for values in found.values() for value in values})
         return [tuple([value for value in found[each] if value.provider in own]) for each in multihashes]
 
@@ -116,17 +115,19 @@ class ShardedStore:
             return providers
         return {each for each in providers if await self._is_own(each)}
 
-    async def _find(self, layout: KeyspaceLayout, asked: dict[int, list[bytes]]) -> dict[bytes, tuple[IndexValue, ...]]:
-        """Each slot from the first of its owners that answers."""
+    async def _find(
+        self, layout: KeyspaceLayout, requested: dict[int, list[bytes]]
+    ) -> dict[bytes, tuple[IndexValue, ...]]:
+        """Reads each slot from the first of its owners that answers."""
         found: dict[bytes, tuple[IndexValue, ...]] = {}
         declined: set[tuple[str, int]] = set()
-        pending = asked
+        pending = requested
         while pending:
             batches = self._batches(layout, pending, declined)
             got = await asyncio.gather(
                 *(self._query_node(layout, name, hashes) for name, hashes in batches), return_exceptions=True
             )
-            check_passing(got)
+            raise_fatal(got)
             for (name, hashes), answer in zip(batches, got, strict=True):
                 if isinstance(answer, BaseException):
                     declined.update((name, slot_of(each)) for each in hashes)
@@ -143,9 +144,10 @@ class ShardedStore:
         for slot, hashes in pending.items():
             names = [name for name in layout.owners[slot] if (name, slot) not in declined]
             if not names:
-                raise Unavailable(f"no owner of slot {slot} answers ({', '.join(layout.owners[slot])}): try again")
-            name = min(names, key=lambda name: self._is_unreachable(layout.urls[name]))  # the first of the best
-            # A new owner may have one slot and not yet another: asked for each alone, it declines no more than it must.
+                raise Unavailable(f"no owner of slot {slot} answers ({', '.join(layout.owners[slot])}); try again")
+            name = min(names, key=lambda name: self._is_unreachable(layout.urls[name]))  # the first reachable one
+            # A new owner may have one slot and lack another. One request per slot, so that it declines only what it
+            # lacks.
             is_new = layout.previous is not None and name not in layout.previous.owners[slot]
             shares.setdefault((name, slot if is_new else -1), []).extend(hashes)
         return [
@@ -180,7 +182,7 @@ class ShardedStore:
         return sorted({each for every in answers for each in every}, key=place)[:limit]
 
     async def context_size(self, provider: str, context: bytes) -> int:
-        """About: each node counts its own, and what has moved may be counted where it was."""
+        """An estimate: each node counts its own entries, and moved ones may be counted twice until they are cleared."""
         answers = await self._query_all(lambda node, version: node.context_size(version, provider, context))
         return -(-sum(answers) // self._copies())
 
@@ -193,7 +195,7 @@ class ShardedStore:
             disk_bytes=sum(each.stats.disk_bytes for each in answers) + local.disk_bytes,
         )
 
-    # -- rows
+    # -- rows ---------------------------------------------------------------------------------------------------------
 
     async def write(self, rows: Rows, *, is_durable: bool = False) -> None:
         await self._local.write(rows, is_durable=is_durable)
@@ -208,10 +210,14 @@ class ShardedStore:
         self._is_closed = True
         await self._local.close()
 
-    # -- asking nodes
+    # -- requests to nodes --------------------------------------------------------------------------------------------
 
     async def _write_everywhere(self, send: Callable[[KeyspaceLayout, str], Awaitable[None]]) -> None:
-        """Until every member has it by the same layout; who has it by that one is not answers again."""
+        """Repeats until all nodes have confirmed the write at one version; a node that has confirmed is not called
+        again.
+
+        Confirmations of an older version do not count: under the newer layout other slots belong to the node.
+        """
         done: set[tuple[int, str]] = set()
 
         async def attempt(layout: KeyspaceLayout) -> None:
@@ -221,24 +227,24 @@ class ShardedStore:
                 return_exceptions=True,
             )
             done.update((layout.version, name) for name, why in zip(left, got, strict=True) if why is None)
-            check_passing(got)
+            raise_fatal(got)
             for why in got:
                 if isinstance(why, BaseException):
                     raise why
 
         await self._retry(attempt)
 
-    async def _query_all(self, ask: Callable[[QueryNode, int], Awaitable[T]]) -> list[T]:
-        """What all members say; some may be unreachable, as long as every slot has an owner among those that answer."""
+    async def _query_all(self, query: Callable[[QueryNode, int], Awaitable[T]]) -> list[T]:
+        """Queries all nodes; some may be unreachable, as long as every slot has an owner among those that answer."""
 
         async def attempt(layout: KeyspaceLayout) -> list[T]:
             names = list(layout.urls)
-            asking = [partial(ask, self._node(layout, name), layout.version) for name in names]
+            queries = [partial(query, self._node(layout, name), layout.version) for name in names]
             got = await asyncio.gather(
-                *(self._track_reachability(layout, name, each) for name, each in zip(names, asking, strict=True)),
+                *(self._track_reachability(layout, name, each) for name, each in zip(names, queries, strict=True)),
                 return_exceptions=True,
             )
-            check_passing(got)
+            raise_fatal(got)
             unreachable = {name for name, each in zip(names, got, strict=True) if isinstance(each, BaseException)}
             check_covered(layout, unreachable)
             return [each for each in got if not isinstance(each, BaseException)]
@@ -246,9 +252,9 @@ class ShardedStore:
         return await self._retry(attempt)
 
     async def _retry(self, attempt: Callable[[KeyspaceLayout], Awaitable[T]]) -> T:
-        """By the newest layout, a few times."""
+        """Attempts a request a few times, each time with the newest layout."""
         if self._is_closed:
-            raise Unavailable("the sharded store is closed: open it again")
+            raise Unavailable("the sharded store is closed")
         for failures in range(1, self._backoff.attempts_max):
             layout = self._membership.layout
             try:
@@ -264,11 +270,11 @@ class ShardedStore:
         except Conflict as why:
             raise Unavailable(f"the layout file here is older than that of the query nodes ({why})") from None
 
-    async def _track_reachability(self, layout: KeyspaceLayout, name: str, ask: Callable[[], Awaitable[T]]) -> T:
-        """Remembers who is unreachable."""
+    async def _track_reachability(self, layout: KeyspaceLayout, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        """Records which nodes are unreachable."""
         url = layout.urls[name]
         try:
-            answer = await ask()
+            answer = await call()
         except Unavailable:
             self._unreachable_until[url] = self._clock.now() + self._unreachable_s
             raise
@@ -289,23 +295,24 @@ class ShardedStore:
         return min(now.replicas, len(now.nodes))
 
 
-def check_passing(got: Iterable[object]) -> None:
-    """Raises what another owner cannot mend: an outdated layout first, for everything else may follow from it."""
-    wrong = [each for each in got if isinstance(each, BaseException)]
-    for why in wrong:
+def raise_fatal(got: Iterable[object]) -> None:
+    """Raises errors that another owner cannot compensate: an outdated layout first, because it may cause the others."""
+    failures = [each for each in got if isinstance(each, BaseException)]
+    for why in failures:
         if isinstance(why, Conflict):
             raise why
-    for why in wrong:
+    for why in failures:
         if not isinstance(why, Unavailable | NotOwner):
             raise why
 
 
 def check_covered(layout: KeyspaceLayout, unreachable: set[str]) -> None:
-    """Unavailable if some slot has no owner left that surely has all of it."""
+    """Raises Unavailable if some slot has no reachable owner that certainly has all of it: an incomplete answer would
+    look like a miss."""
     if not unreachable:
         return
     side = layout.previous or layout.now
     for slot, owners in enumerate(side.owners):
         having = set(owners) - layout.lost
         if having and having <= unreachable:
-            raise Unavailable(f"no owner of slot {slot} answers ({', '.join(sorted(having))}): try again")
+            raise Unavailable(f"no owner of slot {slot} answers ({', '.join(sorted(having))}); try again")

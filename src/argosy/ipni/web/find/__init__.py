@@ -1,1 +1,0 @@
-"""The find API: routes, the fast path of `GET /multihash` and `/cid`, and finds answered in the connection."""
