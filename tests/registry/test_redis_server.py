@@ -197,7 +197,7 @@ async def test_a_primary_that_became_a_replica_is_refused_until_it_is_one_again(
     store = await opened(server.url)
     await store.run(written(Put(ALIASES, ALIAS)))
     await admin.replicaof("127.0.0.1", str(free_port()))
-    with pytest.raises(Unavailable, match="point the URL at the primary"):
+    with pytest.raises(Unavailable, match="set the URL to the primary"):
         await store.run(written(Upsert(ALIASES, ALIAS)))
     await admin.replicaof("NO", "ONE")
     assert (await persistently(lambda: store.run(written(Upsert(ALIASES, ALIAS))))).versions == (2,)
