@@ -59,12 +59,12 @@ def code(text: str) -> str:
 
 def settings_page() -> str:
     intro = (
-        "Settings come from a TOML file and from the environment, which outranks it. The file is the one given with\n"
+        "Settings come from a TOML file and from the environment, which overrides it. The file is the one given with\n"
         "`--config` or `ARGOSY_CONFIG`, else the first that exists of `./argosy.toml`,\n"
         "`$XDG_CONFIG_HOME/argosy/config.toml` (by default in `~/.config`) and `/etc/argosy/config.toml`. An unknown\n"
         "section or key in the file is an error; an unknown `ARGOSY_` variable is a warning, because other programs\n"
-        "write the environment too. `argosy config show` prints the values in force and where each comes from;\n"
-        "`argosy config check` reports everything that is wrong."
+        "write the environment too. `argosy config show` prints every value and its source;\n"
+        "`argosy config check` reports all errors."
     )
     described = settings.describe(SECTIONS)
     parts = []
@@ -75,7 +75,7 @@ def settings_page() -> str:
             for each in described
             if each.section == name
         ]
-        columns = ("name", "type", "default", "allowed", "what it is for", "environment")
+        columns = ("name", "type", "default", "allowed", "description", "environment")
         parts.append(f"## [{name}]\n\n{section.__doc__}\n\n{table(columns, rows)}")
     return page("Settings", intro, parts)
 
@@ -87,14 +87,14 @@ def metrics_page() -> str:
         "appended, histograms as `_bucket`, `_sum` and `_count`."
     )
     rows = [(code(each.name), each.kind, ", ".join(each.labels), each.help) for each in metrics.declared_metrics()]
-    return page("Metrics", intro, [table(("name", "kind", "labels", "what it tells"), rows)])
+    return page("Metrics", intro, [table(("name", "kind", "labels", "description"), rows)])
 
 
 def keys_page() -> str:
     intro = (
-        "What ownership keeps in a shared store. `<namespace>` is the setting `ownership.namespace`, `<space>` is\n"
-        "`ownership.space`; a unit is spelled with its replica number first (`0:name` is the primary). What the\n"
-        "registry and the throttle keep comes last."
+        "The keys of ownership in a shared store. `<namespace>` is the setting `ownership.namespace`, `<space>` is\n"
+        "`ownership.space`; a unit is written with its replica number first (`0:name` is the primary). The keys\n"
+        "of the registry and the throttle follow."
     )
     registry = [(code(doc.name), doc.kind, doc.content, doc.why) for doc in registry_keys.KEY_DOCS]
     throttle = [(code(d.name), d.kind, d.content, d.why) for d in (*throttle_keys.KEY_DOCS, *limit_keys.KEY_DOCS)]
@@ -105,25 +105,26 @@ def keys_page() -> str:
         intro,
         [
             "## Redis and Valkey\n\nEach name is preceded by `{<namespace>:<space>}:`, which keeps a space on one node "
-            "of a cluster.\n\n" + table(("key", "type", "content", "why"), redis),
+            "of a cluster.\n\n" + table(("key", "type", "content", "purpose"), redis),
             "## etcd\n\nEach name is preceded by `/<namespace>/<space>/`.\n\n"
-            + table(("key", "lives", "content", "why"), etcd),
+            + table(("key", "lifetime", "content", "purpose"), etcd),
             "## The registry in Redis and Valkey\n\nEach name is preceded by `{<namespace>}:`, where "
-            "`<namespace>` is the setting `registry.namespace`. What it takes in memory is on the page "
-            "[memory](memory.md).\n\n" + table(("key", "type", "content", "why"), registry),
+            "`<namespace>` is the setting `registry.namespace`. Its memory use is on the page "
+            "[memory](memory.md).\n\n" + table(("key", "type", "content", "purpose"), registry),
             "## The throttle in Redis and Valkey\n\nWith a namespace, the fair throttle's keys begin with "
-            "`<namespace>:`.\n\n" + table(("key", "type", "content", "why"), throttle),
+            "`<namespace>:`.\n\n" + table(("key", "type", "content", "purpose"), throttle),
         ],
     )
 
 
 def tables_page() -> str:
     intro = (
-        "What the registry remembers. Every row has a `version` besides, which the store counts up and which\n"
-        "compare-and-set looks at. Times are milliseconds since 1970. In SQLite a table is a table; its layout is how\n"
-        "it lies in Redis, where [keys](keys.md) spells it out. Columns in **bold** are the key; `?` may be none."
+        "The tables of the registry. Every row also has a `version`, which the store increments with each write and\n"
+        "which compare-and-set compares. Times are milliseconds since 1970. In SQLite every table is a SQL table; the\n"
+        "layout is its form in Redis, see [keys](keys.md). Columns in **bold** are the key; `?` marks types that may\n"
+        "be null."
     )
-    parts = [table(("table", "why", "layout", "expires"), [table_row(each) for each in TABLES])]
+    parts = [table(("table", "content", "layout", "expires"), [table_row(each) for each in TABLES])]
     parts += [table_section(each) for each in TABLES]
     return page("Tables", intro, parts)
 

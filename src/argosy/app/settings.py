@@ -50,7 +50,7 @@ class NodeSettings:
 
 @dataclass(frozen=True)
 class LogSettings:
-    """The log: on stderr, or for `argosy up` in a terminal in a file in its data directory."""
+    """The log on stderr. `argosy up` in a terminal writes it to a file in its data directory instead."""
 
     SECTION: ClassVar[str] = "log"
 

@@ -63,8 +63,8 @@ class ContentSettings:
 
     SECTION: ClassVar[str] = "content"
 
-    host: str = setting("127.0.0.1", doc="address the role content listens on")
-    port: int = setting(8080, min=0, max=65535, doc="port the role content listens on; 0 takes a free one")
+    host: str = setting("127.0.0.1", doc="address that the role content listens on")
+    port: int = setting(8080, min=0, max=65535, doc="port that the role content listens on; 0 selects a free port")
     backends: tuple[str, ...] = setting((), doc="find URLs of the indexers, the most trusted first")
     dh_backends: tuple[str, ...] = setting((), doc="URLs for double-hashed lookups only, besides the indexers")
     pool_file: str | None = setting(
@@ -111,7 +111,9 @@ class ApiSettings:
         (), doc="origins whose pages may call /v1 from a browser, or * for any; none by default"
     )
     webhook_secret: str | None = setting(
-        None, secret=True, doc="what code hosts sign their push events with; without it they need the admin token"
+        None,
+        secret=True,
+        doc="secret that code hosts sign their push events with; without it they need the admin token",
     )
 
     def check(self) -> Iterable[str]:

@@ -9,18 +9,18 @@ from argosy.base.metrics import Metrics, counter, gauge, histogram
 from argosy.gateway.breaker import BreakerState
 from argosy.search.model import Missing
 
-QUERIES = counter("argosy_gateway_queries", "queries by outcome", ("outcome",))
-QUERY_SECONDS = histogram("argosy_gateway_query_seconds", "query latency, cached answers included")
+QUERIES = counter("argosy_gateway_queries", "Queries by outcome", ("outcome",))
+QUERY_SECONDS = histogram("argosy_gateway_query_seconds", "Query latency, cached answers included")
 NODE_REQUESTS = counter(
-    "argosy_gateway_node_requests", "requests to search nodes by address and outcome", ("address", "outcome")
+    "argosy_gateway_node_requests", "Requests to search nodes by address and outcome", ("address", "outcome")
 )
-NODE_SECONDS = histogram("argosy_gateway_node_seconds", "response time of search nodes", labels=("address",))
-HEDGES = counter("argosy_gateway_hedges", "hedged requests: duplicates sent because the first was late")
+NODE_SECONDS = histogram("argosy_gateway_node_seconds", "Response time of search nodes", labels=("address",))
+HEDGES = counter("argosy_gateway_hedges", "Hedged requests: duplicates sent because the first one was slow")
 BREAKER_OPEN = gauge("argosy_gateway_breaker_open", "1 while the node's circuit breaker is open", ("address",))
-CACHE = counter("argosy_gateway_cache", "queries by the source of the answer: cache, shared, nodes", ("source",))
-CACHE_BYTES = gauge("argosy_gateway_cache_bytes", "approximate memory of cached answers")
-MISSING = counter("argosy_gateway_missing", "repositories missing from answers, by reason", ("reason",))
-IN_FLIGHT = gauge("argosy_gateway_in_flight", "queries waiting for nodes")
+CACHE = counter("argosy_gateway_cache", "Queries by the source of the answer: cache, shared, nodes", ("source",))
+CACHE_BYTES = gauge("argosy_gateway_cache_bytes", "Approximate memory of cached answers")
+MISSING = counter("argosy_gateway_missing", "Repositories missing from answers, by reason", ("reason",))
+IN_FLIGHT = gauge("argosy_gateway_in_flight", "Queries waiting for nodes")
 
 
 class GatewayTelemetry:

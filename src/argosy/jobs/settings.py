@@ -25,8 +25,8 @@ class JobsSettings:
 
     url: str = setting(
         "file://{data}/jobs",
-        doc="where jobs are stored: file:///DIRECTORY, s3://BUCKET/PREFIX or memory:// (lost with the process);  "
-        "the same for all nodes of a cluster",
+        doc="where jobs are stored: file:///DIRECTORY, s3://BUCKET/PREFIX or memory:// (lost with the process); the "
+        "same for all nodes of a cluster",
     )
     shards: int = setting(8, min=1, max=SHARDS_MAX, doc="shards of a new cluster; afterwards shards are only split")
     with_tenants: bool = setting(False, doc="require a tenant in every request; otherwise requests must not name one")
@@ -38,13 +38,13 @@ class JobsSettings:
     )
     limits: str = setting(
         EMBEDDED,
-        doc="where rate limits are counted: embedded (per node), redis[s]:// (shared by all nodes),  "
-        "grpc[s]:// or http[s]:// (a Gubernator)",
+        doc="where rate limits are counted: embedded (per node), redis[s]:// (shared by all nodes), grpc[s]:// or "
+        "http[s]:// (a Gubernator)",
     )
     dev_mode: bool = setting(False, doc="allow ResetShards, which deletes all jobs; for tests of clients")
 
     grpc_host: str = setting("127.0.0.1", doc="address to listen on for gRPC")
-    grpc_port: int = setting(7450, min=0, max=65535, doc="port for gRPC; 0 takes a free one")
+    grpc_port: int = setting(7450, min=0, max=65535, doc="port for gRPC; 0 selects a free port")
     grpc_address: str | None = setting(None, doc="address announced to other nodes and clients; default: host:port")
     tokens: tuple[str, ...] = setting((), secret=True, doc="accepted bearer tokens; without any, calls need none")
     tenant_keys: tuple[str, ...] = setting(
@@ -98,42 +98,46 @@ class JobsSettings:
 
 @dataclass(frozen=True)
 class ShardStoreSettings:
-    """Where shards keep their rows, and how firmly."""
+    """Storage of the shards: durability, memory and S3."""
 
     SECTION: ClassVar[str] = "jobs_store"
 
     fsync: str = setting(
         "always",
         choices=("always", "never"),
-        doc="file:// only: always answers when the disk has the rows, never when the operating system has them, "
-        "which is faster and loses the last half minute if the machine loses power",
+        doc="file:// only: always acknowledges a write after fsync; never acknowledges it before, which is faster and "
+        "loses up to 30 s of writes on power loss",
     )
     durable_s_max: float = setting(
-        10.0, min=0.1, doc="a shard whose rows are not durable after this long is given up and opened anew"
+        10.0, min=0.1, doc="a shard whose writes are not durable after this long is closed and reopened"
     )
-    read_s_max: float = setting(10.0, min=0.1, doc="the longest wait for a row")
-    open_s_max: float = setting(60.0, min=0.1, doc="the longest wait for a shard to open: it replays its last writes")
-    cache_bytes: int = setting(64 << 20, min=0, doc="blocks kept in memory, by all shards of the process together")
+    read_s_max: float = setting(10.0, min=0.1, doc="timeout of reading a row")
+    open_s_max: float = setting(60.0, min=0.1, doc="timeout of opening a shard, which replays its last writes")
+    cache_bytes: int = setting(64 << 20, min=0, doc="memory of cached blocks, shared by all shards of the process")
     l0_bytes: int = setting(
         32 << 20,
         min=1 << 20,
-        doc="rows gathered in memory before they become a table; more is faster to write, "
-        "and slower to open after a crash",
+        doc="rows buffered in memory before they are written as a table; a larger buffer makes writes faster, and "
+        "reopening after a crash slower",
     )
-    unflushed_bytes_max: int = setting(256 << 20, min=8 << 20, doc="rows of one shard in memory; above it writes wait")
-    wal_retention_s: float = setting(60.0, min=1, doc="how long a write-ahead file stays after its rows are in a table")
+    unflushed_bytes_max: int = setting(
+        256 << 20, min=8 << 20, doc="unflushed bytes of one shard above which writes wait"
+    )
+    wal_retention_s: float = setting(60.0, min=1, doc="retention of a WAL file after its rows are in a table")
     s3_endpoint: str = setting(
-        "", doc="an S3 other than Amazon's: http[s]://HOST:PORT; otherwise AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL"
+        "",
+        doc="endpoint of an S3-compatible store, http[s]://HOST:PORT; by default AWS_ENDPOINT_URL_S3 or "
+        "AWS_ENDPOINT_URL",
     )
-    s3_region: str = setting("", doc="otherwise AWS_REGION, otherwise us-east-1")
-    s3_access_key_id: str = setting("", doc="otherwise AWS_ACCESS_KEY_ID, otherwise the machine's role")
-    s3_secret_access_key: str = setting("", doc="otherwise AWS_SECRET_ACCESS_KEY", secret=True)
-    s3_session_token: str = setting("", doc="otherwise AWS_SESSION_TOKEN", secret=True)
+    s3_region: str = setting("", doc="by default AWS_REGION, else us-east-1")
+    s3_access_key_id: str = setting("", doc="by default AWS_ACCESS_KEY_ID, else the role of the machine")
+    s3_secret_access_key: str = setting("", doc="by default AWS_SECRET_ACCESS_KEY", secret=True)
+    s3_session_token: str = setting("", doc="by default AWS_SESSION_TOKEN", secret=True)
     s3_probe: str = setting(
         "always",
         choices=("always", "never"),
-        doc="always refuses an S3 that ignores If-None-Match, on which two writers would overwrite each other; never "
-        "trusts it",
+        doc="always rejects an S3 store that ignores If-None-Match, where two writers would overwrite each other; "
+        "never skips the check",
     )
 
     def check(self) -> Iterable[str]:

@@ -22,7 +22,7 @@ class OwnershipSettings:
         "etcd[s]://",
     )
     namespace: str = setting("argosy", doc="first part of every key, so that several fleets can share one store")
-    space: str = setting("repos", doc="the set of units this node takes part in")
+    space: str = setting("repos", doc="set of units that this node takes part in")
     placement: str = setting(
         "auction",
         choices=("auction", "ring", "claim"),
@@ -41,7 +41,7 @@ class OwnershipSettings:
     grace_s: float | None = setting(
         None,
         min=0,
-        doc="time for which a store that may have lost leases grants none after its start; default: one TTL",
+        doc="time after its start for which a store that may have lost leases grants none; default: one TTL",
     )
 
     window_s: float = setting(60.0, min=0.1, max=3600, doc="time from an auction's first bid to its end")
@@ -56,12 +56,14 @@ class OwnershipSettings:
         1, min=1, doc="no bids until this many nodes have joined, or one window has passed; for fleets started at once"
     )
     warming_max: int = setting(
-        4, min=1, max=1000, doc="units one node warms at a time; it acquires no more until one is ready"
+        4, min=1, max=1000, doc="units that one node warms at a time; it acquires no more until one is ready"
     )
     default_footprint_bytes: int = setting(
         64 * MIB, min=0, doc="memory reserved for a unit that was won and has never been measured"
     )
-    closings_per_s: float = setting(200.0, min=0.1, doc="auctions one node tries to close; bounds load on the store")
+    closings_per_s: float = setting(
+        200.0, min=0.1, doc="auctions per second that one node tries to close; bounds the load on the store"
+    )
     epochs_max: int = setting(
         5, min=1, doc="auction windows a unit may stay without a winner before the fleet asks for more nodes"
     )
@@ -75,7 +77,7 @@ class OwnershipSettings:
         1.0, min=0, max=60, doc="time for requests in flight before the leases of a leaving ring node end"
     )
     drain_timeout_s: float = setting(
-        300.0, min=0, doc="time a draining node waits for ready successors before it releases all the same"
+        300.0, min=0, doc="time that a draining node waits for ready successors before it releases its units anyway"
     )
 
     catalog_s: float = setting(5.0, min=0.1, doc="interval of catalog reads")

@@ -32,7 +32,7 @@ BIDS_REJECTED_ALREADY_PENDING = counter(
 )
 BIDS_RECEIVED = counter("argosy_bids_received", "Bids in the auctions closed by this node", ("space",))
 BID_WINDOW_MS = histogram(
-    "argosy_bid_window_ms", "Time auctions closed by this node had been open", _WINDOW_BUCKETS_MS, ("space",)
+    "argosy_bid_window_ms", "Duration of auctions closed by this node", _WINDOW_BUCKETS_MS, ("space",)
 )
 CONFIGURED_MAX_BIDS = gauge(
     "argosy_configured_max_bids",
@@ -46,11 +46,9 @@ CLAIM_LATENCY = histogram(
 UNITS_HELD = gauge("argosy_units_held", "Units leased by this node", ("space",))
 UNITS_SERVING = gauge("argosy_units_serving", "Units this node may serve now", ("space",))
 UNITS_UNOWNED = gauge("argosy_units_unowned", "Units in the catalog without a lease, as seen by this node", ("space",))
-PAUSES = counter(
-    "argosy_ownership_pauses", "Times serving of all units paused because the store was unreachable", ("space",)
-)
+PAUSES = counter("argosy_ownership_pauses", "Pauses of serving because the store was unreachable", ("space",))
 SESSIONS_LOST = counter(
-    "argosy_sessions_lost", "Sessions that ended without being ended by this node", ("space", "role")
+    "argosy_sessions_lost", "Sessions of this node lost unexpectedly: expired or replaced", ("space", "role")
 )
 WARMINGS_FAILED = counter("argosy_warmings_failed", "Units released because warming failed", ("space",))
 DESIRED_NODES = gauge("argosy_desired_nodes", "Nodes the fleet should have: the autoscale signal", ("space",))

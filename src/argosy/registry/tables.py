@@ -33,7 +33,7 @@ TASKS = Table(
     ControlTask,
     ("task_id",),
     TableLayout.ROW,
-    "one public id for what a fan-out started on many nodes",
+    "tasks of a fan-out: one public id for the tasks that it started on many nodes",
     (
         TableIndex("all", order="task_uid"),
         TableIndex("status", ("status",), "task_uid"),
@@ -45,7 +45,7 @@ NODE_SETTINGS_VERSION = Table(
     NodeSettingsVersion,
     ("index_uid", "node_id"),
     TableLayout.FAMILY,
-    "how fresh each node's settings are",
+    "version of the settings that each node has applied",
     (TableIndex("family", ("index_uid",)),),
 )
 ALIASES = Table(
@@ -53,7 +53,7 @@ ALIASES = Table(
     IndexAlias,
     ("name",),
     TableLayout.ROW,
-    "names that move between indexes",
+    "alias names and the indexes that they point to",
     (TableIndex("all", order="created_at"),),
 )
 SESSIONS = Table(
@@ -61,19 +61,25 @@ SESSIONS = Table(
     ClientSession,
     ("session_id",),
     TableLayout.ROW,
-    "clients that read their own writes",
+    "sessions of clients that read their own writes",
     (TableIndex("all", order="expires_at"),),
     "expires_at",
 )
 IDEMPOTENCY_CACHE = Table(
-    "idempotency_cache", IdempotencyEntry, ("key",), TableLayout.VALUE, "requests that act once", (), "expires_at"
+    "idempotency_cache",
+    IdempotencyEntry,
+    ("key",),
+    TableLayout.VALUE,
+    "results of idempotent requests",
+    (),
+    "expires_at",
 )
 JOBS = Table(
     "jobs",
     ControlJob,
     ("job_id",),
     TableLayout.ROW,
-    "background work of the control plane",
+    "background jobs of the control plane",
     (
         TableIndex("all", order="created_at"),
         TableIndex("state", ("state",), "due"),
@@ -88,7 +94,7 @@ LEADER_LEASE = Table(
     LeaderLease,
     ("scope",),
     TableLayout.PACKED,
-    "who leads what",
+    "leader of each scope",
     (TableIndex("all", order="acquired_at"),),
 )
 CANARIES = Table(
@@ -96,7 +102,7 @@ CANARIES = Table(
     Canary,
     ("canary_id",),
     TableLayout.PACKED,
-    "searches that must keep their answers",
+    "canaries: searches with expected results",
     (TableIndex("all", order="created_at"), TableIndex("name", ("name",), is_unique=True)),
 )
 CDC_CURSORS = Table(
@@ -104,7 +110,7 @@ CDC_CURSORS = Table(
     CdcCursor,
     ("sink_name", "index_uid"),
     TableLayout.FAMILY,
-    "how far each sink has come",
+    "position of each change-data-capture sink",
     (TableIndex("family", ("sink_name",)),),
 )
 TENANT_MAP = Table(
@@ -112,18 +118,23 @@ TENANT_MAP = Table(
     Tenant,
     ("api_key_hash",),
     TableLayout.PACKED,
-    "which group serves a key",
+    "group that serves each API key",
     (TableIndex("all", order="added_at"),),
 )
 ROLLOVER_POLICIES = Table(
-    "rollover_policies", RolloverPolicy, ("name",), TableLayout.PACKED, "when an index makes way", (TableIndex("all"),)
+    "rollover_policies",
+    RolloverPolicy,
+    ("name",),
+    TableLayout.PACKED,
+    "policies that roll an index over to a new one",
+    (TableIndex("all"),),
 )
 SEARCH_UI_CONFIG = Table(
     "search_ui_config",
     SearchUiConfig,
     ("index_uid",),
     TableLayout.PACKED,
-    "how the search page looks",
+    "configuration of the search page",
     (TableIndex("all"),),
 )
 ADMIN_SESSIONS = Table(
@@ -131,7 +142,7 @@ ADMIN_SESSIONS = Table(
     AdminSession,
     ("session_id",),
     TableLayout.ROW,
-    "who is logged in",
+    "admin login sessions",
     (TableIndex("all", order="expires_at"), TableIndex("key", ("admin_key_hash",), "expires_at")),
     "expires_at",
 )
@@ -140,7 +151,7 @@ REPOSITORIES = Table(
     RepositoryRow,
     ("repo_id",),
     TableLayout.PACKED,
-    "what should be searchable",
+    "the catalog: repositories to serve",
     (TableIndex("all", order="added_at"), TableIndex("url", ("url",), is_unique=True)),
 )
 OPERATIONS = Table(
@@ -148,7 +159,7 @@ OPERATIONS = Table(
     ControlOperation,
     ("operation_id",),
     TableLayout.ROW,
-    "long changes and how far they have come",
+    "long operations and their progress",
     (
         TableIndex("all", order="created_at"),
         TableIndex("scope", ("scope",), "created_at"),
@@ -157,29 +168,35 @@ OPERATIONS = Table(
     ),
 )
 TTL_POLICIES = Table(
-    "ttl_policies", TtlPolicy, ("index_uid",), TableLayout.PACKED, "what expires", (TableIndex("all"),)
+    "ttl_policies", TtlPolicy, ("index_uid",), TableLayout.PACKED, "TTL policies of documents", (TableIndex("all"),)
 )
 BEACONS = Table(
-    "beacons", BeaconSeen, ("index_uid", "event_id"), TableLayout.VALUE, "page events already counted", (), "expires_at"
+    "beacons",
+    BeaconSeen,
+    ("index_uid", "event_id"),
+    TableLayout.VALUE,
+    "page events that are counted already",
+    (),
+    "expires_at",
 )
 LOGIN_BACKOFF = Table(
     "ratelimit:adminlogin:backoff",
     LoginBackoff,
     ("source_ip",),
     TableLayout.ROW,
-    "addresses that failed to log in",
+    "addresses with failed logins, and their back-off",
     (),
     "expires_at",
 )
 SCOPED_KEYS = Table(
-    "search_ui_scoped_key", ScopedKey, ("index_uid",), TableLayout.PACKED, "search keys in force", (TableIndex("all"),)
+    "search_ui_scoped_key", ScopedKey, ("index_uid",), TableLayout.PACKED, "current search keys", (TableIndex("all"),)
 )
 SCOPED_KEYS_OBSERVED = Table(
     "search_ui_scoped_key_observed",
     ScopedKeyObserved,
     ("pod_id", "index_uid"),
     TableLayout.ROW,
-    "which key each pod last used",
+    "key that each pod used last",
     (TableIndex("all", order="observed_at"), TableIndex("index", ("index_uid",), "observed_at")),
     "expires_at",
 )
@@ -188,7 +205,7 @@ LIVE_PODS = Table(
     LivePod,
     ("pod_id",),
     TableLayout.PACKED,
-    "gateways that are alive",
+    "live gateways",
     (TableIndex("all", order="seen_at"),),
 )
 

@@ -67,7 +67,9 @@ class FetchSettings:
     SECTION: ClassVar[str] = "fetch"
 
     mode: str = setting(
-        "mirror", choices=("mirror", "shallow"), doc="fetch into bare mirrors, or clone the tip each time"
+        "mirror",
+        choices=("mirror", "shallow"),
+        doc="mirror fetches into bare mirrors, shallow clones the tip each time",
     )
     dir: str = setting(
         "{data}/mirrors", doc="directory of mirrors and temporary clones; may be shared by several nodes"

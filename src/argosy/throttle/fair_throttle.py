@@ -43,9 +43,9 @@ from argosy.throttle.windows import Entry, Windows
 LOCKED_BUCKETS_MAX = 64  # buckets that the worker handles per lock, about 50 µs; requests run in between
 ROUNDING = 1e-9  # a fetched value this close to ours differs only by the order of additions
 
-REQUESTS_THROTTLED = counter("argosy_throttle_requests_throttled", "throttled requests")
-REQUESTS_SHADOWED = counter("argosy_throttle_requests_shadowed", "requests that only shadow mode admitted")
-FAILURES_REPORTED = counter("argosy_throttle_failures_reported", "requests that failed because the resource was short")
+REQUESTS_THROTTLED = counter("argosy_throttle_requests_throttled", "Rejected requests")
+REQUESTS_SHADOWED = counter("argosy_throttle_requests_shadowed", "Requests admitted only because of shadow mode")
+FAILURES_REPORTED = counter("argosy_throttle_failures_reported", "Requests that failed because the resource was short")
 
 _WHOLE = 2.0**52  # adding and subtracting it rounds to a whole number: the fastest way to round
 _SUCCESS, _FAILURE = Outcome.SUCCESS, Outcome.FAILURE

@@ -21,24 +21,30 @@ class ThrottleSettings:
     preset: str = setting(
         "standard",
         choices=tuple(PRESETS),
-        doc="defaults of the numbers below: strict does not forgive within a window",
+        doc="defaults of the settings below; strict does not forgive within a window",
     )
-    levels: int | None = setting(
-        None, min=1, max=64, doc="buckets of a client in each window; it is blamed by the least of them"
-    )
-    buckets: int | None = setting(None, min=1, max=1 << 20, doc="buckets of each level")
+    levels: int | None = setting(None, min=1, max=64, doc="number of buckets of a client in each window, one per level")
+    buckets: int | None = setting(None, min=1, max=1 << 20, doc="number of buckets per level")
     failure_step: float | None = setting(None, min=1e-9, max=1, doc="increase of a bucket's probability per failure")
-    success_step: float | None = setting(None, min=1e-12, max=1, doc="decrease per success")
-    decay_per_s: float | None = setting(None, min=0, doc="decay of a probability: 0.01 halves it in 69 s")
-    window_s: float | None = setting(None, min=0.1, doc="lifetime of one hash: collisions end with the window")
-    final: str = setting("min", choices=tuple(FINALS), doc="how the probabilities of the levels are combined")
-    hashing: str = setting("slices", choices=HASHINGS, doc="double is compatible with the Go original; collides more")
-    secret: str | None = setting(
-        None, secret=True, doc="shared by the fleet: without it clients cannot choose ids that collide with others"
+    success_step: float | None = setting(None, min=1e-12, max=1, doc="decrease of a bucket's probability per success")
+    decay_per_s: float | None = setting(None, min=0, doc="exponential decay of a probability; 0.01 halves it in 69 s")
+    window_s: float | None = setting(
+        None, min=0.1, doc="lifetime of one hash; clients that collide are separated in the next window"
     )
-    admitted_min: float = setting(0.0, min=0, max=1, doc="fraction of a blocked client's requests that passes")
+    final: str = setting("min", choices=tuple(FINALS), doc="how the probabilities of a client's buckets are combined")
+    hashing: str = setting(
+        "slices",
+        choices=HASHINGS,
+        doc="hash function; double is compatible with the Go original, but clients collide more often",
+    )
+    secret: str | None = setting(
+        None,
+        secret=True,
+        doc="secret of the fleet for the hash; with it clients cannot choose ids that collide with those of others",
+    )
+    admitted_min: float = setting(0.0, min=0, max=1, doc="fraction of a blocked client's requests that is admitted")
     is_shadow: bool = setting(False, doc="decide and count, but admit every request")
-    clients_max: int = setting(65_536, min=2, doc="clients whose buckets are cached: 300 bytes each")
+    clients_max: int = setting(65_536, min=2, doc="cached clients, 300 bytes each")
 
     store: str | None = setting(
         None,
@@ -46,14 +52,20 @@ class ThrottleSettings:
         "instance decides alone",
     )
     namespace: str = setting("", doc="first part of every key; by default none, as in the design's schema")
-    squash: str = setting("rebase", choices=SQUASHES, doc="how the fetched value and the local one are merged")
-    squash_weight: float = setting(0.5, min=0, max=1, doc="the store's share with squash = weighted")
-    flush_s: float = setting(0.25, min=0.01, max=60, doc="interval of pushes; with a longer one peers learn later")
-    poll_s: float = setting(1.0, min=0.01, max=60, doc="interval of pulls; 1 to 5 s are enough")
-    call_timeout_s: float = setting(0.5, min=0.01, max=60, doc="a store that has not answered by then is unreachable")
-    attempts_max: int = setting(4, min=1, max=20, doc="times that a batch is sent before it is dropped")
-    cold_start_s: float = setting(1.0, min=0, max=60, doc="time that a new instance waits for the shared state")
-    queue_max: int = setting(100_000, min=1, doc="buckets with changes to push; more are dropped")
+    squash: str = setting(
+        "rebase", choices=SQUASHES, doc="how a fetched value is merged with the local one; see the page on the throttle"
+    )
+    squash_weight: float = setting(0.5, min=0, max=1, doc="weight of the fetched value with squash = weighted")
+    flush_s: float = setting(0.25, min=0.01, max=60, doc="interval of pushes to the store")
+    poll_s: float = setting(1.0, min=0.01, max=60, doc="interval of pulls from the store; up to 5 s is enough")
+    call_timeout_s: float = setting(
+        0.5, min=0.01, max=60, doc="timeout of a call to the store, which then counts as unreachable"
+    )
+    attempts_max: int = setting(4, min=1, max=20, doc="attempts to send a batch before it is dropped")
+    cold_start_s: float = setting(1.0, min=0, max=60, doc="maximum time that a new instance waits for the shared state")
+    queue_max: int = setting(
+        100_000, min=1, doc="maximum number of buckets with changes to push; further changes are dropped"
+    )
 
     def check(self) -> Iterable[str]:
         if self.poll_s < self.flush_s:

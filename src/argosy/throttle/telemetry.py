@@ -9,26 +9,26 @@ from argosy.throttle.model import ThrottleStats
 _LATENCY_BUCKETS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 STORE_CONNECTED = gauge("argosy_throttle_store_connected", "1 while the shared store is reachable")
-STORE_ERRORS = counter("argosy_throttle_store_errors", "failed exchanges with the shared store")
+STORE_ERRORS = counter("argosy_throttle_store_errors", "Failed exchanges with the shared store")
 UPDATE_LATENCY = histogram(
-    "argosy_throttle_update_latency_seconds", "time of the shared store to commit a batch", _LATENCY_BUCKETS_S
+    "argosy_throttle_update_latency_seconds", "Time to commit a batch to the shared store", _LATENCY_BUCKETS_S
 )
-QUEUE_DEPTH = gauge("argosy_throttle_queue_depth", "buckets with changes that the shared store does not have yet")
+QUEUE_DEPTH = gauge("argosy_throttle_queue_depth", "Buckets with changes not yet pushed to the shared store")
 DELTAS_DROPPED = counter(
-    "argosy_throttle_deltas_dropped", "changes dropped because the shared store was unreachable or the queue full"
+    "argosy_throttle_deltas_dropped", "Changes dropped because the shared store was unreachable or the queue full"
 )
-BATCHES_DUPLICATE = counter("argosy_throttle_batches_duplicate", "batches that the shared store had already applied")
-ROWS_LOST = counter("argosy_throttle_rows_lost", "rows that the shared store had lost, and that were restored")
-BUCKETS_REBASED = counter("argosy_throttle_buckets_rebased", "buckets changed by updates of other instances")
+BATCHES_DUPLICATE = counter("argosy_throttle_batches_duplicate", "Batches that the shared store had applied already")
+ROWS_LOST = counter("argosy_throttle_rows_lost", "Rows lost by the shared store and restored")
+BUCKETS_REBASED = counter("argosy_throttle_buckets_rebased", "Buckets changed by updates of other instances")
 CLOCK_OFFSET = gauge(
-    "argosy_throttle_clock_offset_seconds", "clock of the shared store minus the clock of this machine"
+    "argosy_throttle_clock_offset_seconds", "Clock of the shared store minus the clock of this machine"
 )
-PEERS = gauge("argosy_throttle_peers", "instances that share their state, including this one")
+PEERS = gauge("argosy_throttle_peers", "Live instances that share the state, including this one")
 GAIN = gauge(
-    "argosy_throttle_gain", "factor of every step; the number of instances while the store is unreachable, otherwise 1"
+    "argosy_throttle_gain", "Factor of every step: the number of instances while the store is unreachable, otherwise 1"
 )
 
-BUCKETS_BLAMED = gauge("argosy_throttle_buckets_blamed", "buckets of the current window with a probability above 0")
+BUCKETS_BLAMED = gauge("argosy_throttle_buckets_blamed", "Buckets of the current window with a probability above 0")
 
 log = logs.get("throttle")
 

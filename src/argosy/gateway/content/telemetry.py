@@ -10,23 +10,23 @@ from argosy.gateway.content.model import Backend, BackendOutcome
 
 FIND_SECONDS = histogram(
     "argosy_content_find_seconds",
-    "find latency by surface and by result: yes, no, unknown",
+    "Find latency by surface and by result: yes, no, unknown",
     labels=("surface", "found"),
 )
-FINDS_IN_FLIGHT = gauge("argosy_content_in_flight", "finds waiting for indexers")
-INCOMPLETE = counter("argosy_content_incomplete", "answers without the part of some indexer")
-SOURCES = counter("argosy_content_cache", "finds by the source of the answer: cache, shared, backends", ("source",))
-BACKENDS = gauge("argosy_content_backends", "indexers configured")
-BACKEND_REQUESTS = counter("argosy_content_backend_requests", "requests to indexers by outcome", ("backend", "outcome"))
+FINDS_IN_FLIGHT = gauge("argosy_content_in_flight", "Finds waiting for indexers")
+INCOMPLETE = counter("argosy_content_incomplete", "Incomplete answers: the part of an indexer is missing")
+SOURCES = counter("argosy_content_cache", "Finds by the source of the answer: cache, shared, backends", ("source",))
+BACKENDS = gauge("argosy_content_backends", "Indexers configured")
+BACKEND_REQUESTS = counter("argosy_content_backend_requests", "Requests to indexers by outcome", ("backend", "outcome"))
 BACKEND_SECONDS = histogram(
     "argosy_content_backend_seconds",
-    "time to an indexer's response, or to the first byte of its stream",
+    "Time to an indexer's response, or to the first byte of its stream",
     labels=("backend",),
 )
-RECORDS = counter("argosy_content_records", "records returned by indexers", ("backend",))
-MALFORMED = counter("argosy_content_malformed", "malformed lines in responses of indexers", ("backend",))
+RECORDS = counter("argosy_content_records", "Records returned by indexers", ("backend",))
+MALFORMED = counter("argosy_content_malformed", "Malformed lines in responses of indexers", ("backend",))
 BREAKER = gauge(
-    "argosy_content_breaker", "circuit breaker of the indexer: 0 closed, 0.5 half open, 1 open", ("backend",)
+    "argosy_content_breaker", "Circuit breaker of the indexer: 0 closed, 0.5 half open, 1 open", ("backend",)
 )
 
 _LEVELS = {BreakerState.CLOSED: 0.0, BreakerState.HALF_OPEN: 0.5, BreakerState.OPEN: 1.0}

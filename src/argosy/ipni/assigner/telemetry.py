@@ -6,7 +6,7 @@ from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState
 
 ANNOUNCES = counter(
     "argosy_assigner_announces",
-    "announcements received, by outcome: taken, repeated, forbidden, turned away",
+    "Announcements received, by outcome: taken, repeated, forbidden, turned away",
     ("outcome",),
 )
 REQUESTS = counter(
@@ -19,13 +19,13 @@ DELIVERIES = counter(
     "Announcements delivered to indexers and forward URLs by outcome: sent, failed",
     ("outcome",),
 )
-INDEXERS = gauge("argosy_assigner_indexers", "indexers of the pool by state: active, frozen, unknown", ("state",))
+INDEXERS = gauge("argosy_assigner_indexers", "Indexers of the pool by state: active, frozen, unknown", ("state",))
 ASSIGNMENTS = gauge("argosy_assigner_assignments", "Publishers assigned to the indexer", ("indexer",))
 OWED = gauge("argosy_assigner_handoffs_owed", "Publishers of frozen indexers with a pending handoff")
 WAITING = gauge("argosy_assigner_publishers_waiting", "Announced publishers held by too few indexers")
 POLLS = counter("argosy_assigner_polls", "Polls of the pool")
 RELOADS = counter(
-    "argosy_assigner_reloads", "changes of the pool's configuration, by outcome: taken, refused", ("outcome",)
+    "argosy_assigner_reloads", "Changes of the pool's configuration, by outcome: taken, refused", ("outcome",)
 )
 
 

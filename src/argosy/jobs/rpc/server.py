@@ -30,8 +30,10 @@ from argosy.jobs.silo.operator_calls import Diagnostics, ShardOperations
 from argosy.jobs.sql.engine import SqlEngine
 from argosy.jobs.sql.tables import PyArrowEncoder, SqlLimits
 
-REQUESTS = counter("argosy_jobs_grpc_requests", "gRPC calls by how they ended", ("service", "method", "status"))
-SECONDS = histogram("argosy_jobs_grpc_seconds", "how long gRPC calls took", labels=("service", "method"))
+REQUESTS = counter(
+    "argosy_jobs_grpc_requests", "gRPC calls by service, method and status", ("service", "method", "status")
+)
+SECONDS = histogram("argosy_jobs_grpc_seconds", "Duration of gRPC calls", labels=("service", "method"))
 
 CALLS_MAX = 20_000  # under way at once, those that wait included; more are RESOURCE_EXHAUSTED
 STOP_GRACE_S = 2.0

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 KEY_DOCS = (
     KeyDoc("meta", "plain", "JSON: base, the wall clock in microseconds when the space was first opened here",
-           "proves that the store still has its data; epochs and auction ids count from its base, so they keep growing "
+           "shows that the store still has its data; epochs and auction ids count from its base, so they keep growing "
            "even when the store is wiped and its revisions start again at 1"),
     KeyDoc("grace", "on an etcd lease of its own", "empty",
            "while it exists no lease is granted: a store that was wiped may have lost leases that are still in use"),
@@ -39,7 +39,7 @@ KEY_DOCS = (
            "one bid; its revision is its place in the order, and while it exists its bidder is alive"),
     KeyDoc("pending/<node>", "on the bidder's holder session's etcd lease", "the unit",
            "a node has at most one bid pending"),
-    KeyDoc("max_bids", "plain", "a number", "the threshold that a controller has pushed to all nodes"),
+    KeyDoc("max_bids", "plain", "a number", "the max-bids threshold that an operator has set for all nodes"),
 )  # fmt: skip
 
 # Not escaped, because they are frequent in unit keys and URLs, and have no meaning in an etcd path.

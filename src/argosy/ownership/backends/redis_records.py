@@ -49,8 +49,9 @@ SHARED_KEYS = (
            "finds the units of one node without reading those of other nodes"),
     KeyDoc("auctions", "hash", "unit → JSON of id, max_bids, opened_ms and closes_ms", "the open auctions"),
     KeyDoc("pending", "hash", "node id → JSON of unit and expires_ms", "a node has at most one bid pending"),
-    KeyDoc("config", "hash", "max_bids", "the threshold that a controller has pushed to all nodes"), KeyDoc("events",
-    "stream", "number, kind and JSON of each event, trimmed to about EVENTS_MAX", "what watchers read"),
+    KeyDoc("config", "hash", "max_bids", "the max-bids threshold that an operator has set for all nodes"),
+    KeyDoc("events",
+    "stream", "number, kind and JSON of each event, trimmed to about EVENTS_MAX", "the events that watchers read"),
 )  # fmt: skip
 
 BIDS_KEY = KeyDoc(

@@ -188,7 +188,7 @@ def _table_docs(table: Table[Any]) -> list[KeyDoc]:
                 f"{table.name}:{key}:_long",
                 "string",
                 "columns longer than a listpack takes, as msgpack",
-                "keeps the row's hash small and quick",
+                "keeps the hash of the row small and fast",
             ),
         ]
     return docs + [doc for index in _indexes(table) for doc in _index_docs(table, index)]
@@ -222,33 +222,35 @@ def _index_docs(table: Table[Any], index: TableIndex) -> list[KeyDoc]:
         name += f":{index.name}:{':'.join(f'<{column}>' for column in index.by)}"
     order = f"scored by {index.order}" if index.order else "scored 0"
     return [
-        KeyDoc(name, "sorted set", f"keys of rows, {order}", f"index {index.name!r}, as long as it is short"),
+        KeyDoc(name, "sorted set", f"keys of rows, {order}", f"index {index.name!r}, until it is split into chunks"),
         KeyDoc(
             f"{name}:_<n>",
             "sorted set",
-            "the same, from some order on",
-            "a piece split off, so that each stays a listpack: half the memory",
+            "as above, for one range of the order",
+            "one chunk of the index, small enough for a listpack, which takes half the memory",
         ),
-        KeyDoc(f"{name}:_chunks", "sorted set", "n, scored by the lowest order in piece n", "finds the piece"),
+        KeyDoc(
+            f"{name}:_chunks", "sorted set", "n, scored by the lowest order in chunk n", "finds the chunk of an order"
+        ),
     ]
 
 
 KEY_DOCS = (
     KeyDoc("_meta", "hash", "schema, revision, floor, run_id, chunks",
-           "which layout this is, how many rows have been written, since which revision all changes are known, which "
-           "run of the server was last seen, the last piece of an index split off"),
+           "schema version, number of rows written, first revision since which all changes are known, run id of the "
+           "server when last seen, number of the last index chunk"),
     KeyDoc("_events", "stream", "one entry per row written: its id is the revision, c is + or -, table and key",
-           "what watchers read; cut at about EVENTS_KEPT_MAX"),
-    KeyDoc("_logs", "hash", "log → bytes:dropped", "lists the logs, and knows the exact size of each"),
+           "the change feed that watchers read, trimmed to about EVENTS_KEPT_MAX"),
+    KeyDoc("_logs", "hash", "log → bytes:dropped", "lists the logs and their exact sizes"),
     KeyDoc("_counters", "sorted set", "counters, common beginnings as one byte, scored by their end",
-           "lists the counters; split as an index is"),
-    KeyDoc("_migrating", "string", "a token", "one process at a time leads an old registry to the present layout"),
+           "lists the counters; split into chunks like an index"),
+    KeyDoc("_migrating", "string", "a token", "lock: one process at a time migrates an old registry"),
     *(doc for table in TABLES for doc in _table_docs(table)),
     KeyDoc(CANARY_RUNS_LOG, "list", "runs, newest last", "the last runs of a canary"),
     KeyDoc(CDC_OVERFLOW_LOG, "list", "events, newest last", "changes that a sink could not take yet"),
-    KeyDoc(CDC_SEQUENCE, "string", "a number", "numbers the changes of an index"),
-    KeyDoc(TASK_SEQUENCE, "string", "a number", "numbers the tasks"),
-    KeyDoc(SEARCH_UI_RATE, "string", "a number; expires", "requests of one address"),
-    KeyDoc(ADMIN_LOGIN_RATE, "string", "a number; expires", "log-ins tried from one address"),
-    KeyDoc(REVOKED_CHANNEL, "channel", "the id of a session", "a revoked session is forgotten everywhere at once"),
+    KeyDoc(CDC_SEQUENCE, "string", "a number", "sequence number of the changes of an index"),
+    KeyDoc(TASK_SEQUENCE, "string", "a number", "sequence number of tasks"),
+    KeyDoc(SEARCH_UI_RATE, "string", "a number; expires", "requests from one address"),
+    KeyDoc(ADMIN_LOGIN_RATE, "string", "a number; expires", "login attempts from one address"),
+    KeyDoc(REVOKED_CHANNEL, "channel", "the id of a session", "removes a revoked session from all caches"),
 )  # fmt: skip

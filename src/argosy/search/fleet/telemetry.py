@@ -11,31 +11,31 @@ from argosy.search.fleet.index_controller import IndexController
 
 _TIME_BUCKETS_S = (0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900)
 
-INDEX_TIME_MS = gauge("argosy_index_time_ms", "duration of the latest index build", ("repository",))
-FETCH_TIME_MS = gauge("argosy_fetch_time_ms", "duration of the latest fetch", ("repository",))
-MEMORY_BYTES = gauge("argosy_index_memory_bytes", "memory of the index", ("repository",))
+INDEX_TIME_MS = gauge("argosy_index_time_ms", "Duration of the latest index build", ("repository",))
+FETCH_TIME_MS = gauge("argosy_fetch_time_ms", "Duration of the latest fetch", ("repository",))
+MEMORY_BYTES = gauge("argosy_index_memory_bytes", "Memory of the index", ("repository",))
 LAST_SERVED_AT = gauge("argosy_last_served_at", "Unix time of the last search of the repository", ("repository",))
 CLAIM_LATENCY = gauge(
-    "argosy_repository_claim_latency_seconds", "time from unowned to owned by this node", ("repository",)
+    "argosy_repository_claim_latency_seconds", "Time from unowned to owned by this node", ("repository",)
 )
 PER_REPOSITORY = (INDEX_TIME_MS, FETCH_TIME_MS, MEMORY_BYTES, LAST_SERVED_AT, CLAIM_LATENCY)
 
 INDEXES_PROVISIONED = counter(
-    "argosy_indexes_provisioned", "finished indexes: built, incremental, received, restored", ("how",)
+    "argosy_indexes_provisioned", "Finished indexes: built, incremental, received, restored", ("how",)
 )
 PROVISION_TIME = histogram(
     "argosy_index_provision_seconds",
-    "time from the start of the fetch to the finished index",
+    "Time from the start of the fetch to the finished index",
     _TIME_BUCKETS_S,
     ("how",),
 )
-FAILURES = counter("argosy_index_failures", "failed fetches, builds, origin checks and snapshots", ("step",))
-EVICTIONS = counter("argosy_evictions", "indexes evicted for lack of memory")
-DAMAGED = counter("argosy_indexes_damaged", "indexes that failed checksum verification and were rebuilt")
-BUDGET_BYTES = gauge("argosy_search_budget_bytes", "memory budget of all indexes")
-HELD_BYTES = gauge("argosy_search_held_bytes", "memory of all indexes")
-REPOSITORIES_READY = gauge("argosy_repositories_ready", "repositories with a loaded index on this node")
-INDEX_QUEUE_DEPTH = gauge("argosy_index_queue_depth", "index jobs waiting for a slot")
+FAILURES = counter("argosy_index_failures", "Failed fetches, builds, origin checks and snapshots", ("step",))
+EVICTIONS = counter("argosy_evictions", "Indexes evicted for lack of memory")
+DAMAGED = counter("argosy_indexes_damaged", "Indexes that failed checksum verification and were rebuilt")
+BUDGET_BYTES = gauge("argosy_search_budget_bytes", "Memory budget of all indexes")
+HELD_BYTES = gauge("argosy_search_held_bytes", "Memory of all indexes")
+REPOSITORIES_READY = gauge("argosy_repositories_ready", "Repositories with a loaded index on this node")
+INDEX_QUEUE_DEPTH = gauge("argosy_index_queue_depth", "Index jobs waiting for a slot")
 
 
 class SearchTelemetry:

@@ -116,10 +116,10 @@ def now_ms(clock: Clock) -> int:
     return floor(round(clock.wall() * 1000, 3))
 
 
-CHECKS = counter("argosy_limit_checks", "rate limit requests by outcome: under, over or error", ("outcome",))
-KEYS = gauge("argosy_limit_keys", "buckets in this process")
+CHECKS = counter("argosy_limit_checks", "Rate limit requests by outcome: under, over or error", ("outcome",))
+KEYS = gauge("argosy_limit_keys", "Buckets in this process")
 EVICTED = counter(
-    "argosy_limit_evicted", "live buckets evicted because the table was full; raise limits.keys_max if this grows"
+    "argosy_limit_evicted", "Live buckets evicted because the table was full; raise limits.keys_max if this grows"
 )
 
 
