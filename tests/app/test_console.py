@@ -14,7 +14,7 @@ from argosy.app.console import BARS_MAX, TerminalDisplay, open_display
 from argosy.app.settings import LogSettings
 from argosy.app.startup import IndexProgress
 from argosy.base import logs
-from argosy.gateway.model import RepoState, RepoView
+from argosy.gateway.ports import RepoState, RepoView
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 
 

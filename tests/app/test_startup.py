@@ -7,7 +7,7 @@ import pytest
 from argosy.app import startup
 from argosy.app.startup import IndexProgress, LogDisplay, classify, watch_startup
 from argosy.base.errors import Unavailable
-from argosy.gateway.model import FleetStatus, RepoState, RepoView
+from argosy.gateway.ports import FleetStatus, RepoState, RepoView
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 
 WITHIN_S = 10

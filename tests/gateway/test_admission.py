@@ -12,7 +12,7 @@ from starlette.routing import Route
 from argosy.base.clock import seeded_random
 from argosy.base.errors import ArgosyError, NotFound
 from argosy.gateway.admission import CLIENT_OF, admission, record_error, record_result
-from argosy.gateway.model import Overloaded, Unserved
+from argosy.gateway.ports import Overloaded, Unserved
 from argosy.search.model import LimitHit, Missing, MissingReason, SearchResult
 from argosy.throttle import FairThrottle, Outcome
 from argosy.throttle.middleware.extractors import AsgiRequest

@@ -3,7 +3,7 @@ time."""
 
 from argosy.base.clock import seeded_random
 from argosy.base.retry import Backoff
-from argosy.gateway.breaker import Breaker, BreakerState
+from argosy.gateway.load_balancer import Breaker, BreakerState
 
 
 def breaker(failures_max: int = 3) -> Breaker:

@@ -1,7 +1,7 @@
 """The fleet at one instant: every repository and every node, with what is known and what is not."""
 
 from argosy.gateway.fleet_status import build_fleet_status, node_addresses
-from argosy.gateway.model import RepoState
+from argosy.gateway.ports import RepoState
 from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.events import AuctionOpened, Snapshot
 from argosy.ownership.model import SUCCESSOR, Auction, Lease, LeaseState, Member, Unit

@@ -4,8 +4,7 @@ from collections import Counter
 from typing import Any
 
 from argosy.base.clock import seeded_random
-from argosy.gateway.breaker import BreakerState
-from argosy.gateway.load_balancer import HEDGE_BURST_MAX, LATE_UNKNOWN_S, LoadBalancer
+from argosy.gateway.load_balancer import HEDGE_BURST_MAX, LATE_UNKNOWN_S, BreakerState, LoadBalancer
 from argosy.gateway.settings import GatewaySettings
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from argosy.gateway.repo_filter import PATTERNS_MAX, RepoNameIndex, drop_resolved_sets
+from argosy.gateway.route import PATTERNS_MAX, RepoNameIndex, drop_resolved_sets
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.model import Branch as RepositoryBranch
 from argosy.search.model import Repository
@@ -34,7 +34,7 @@ NAMES = ("acme/anvil", "acme/rocket", "beta/anvil")
 
 def kept(text: str) -> list[str]:
     names = RepoNameIndex(NAMES)
-    return names.names_of(names.everything & ~names.excluded_by(parse(text).query))
+    return names.names_of(names.everything & ~names.decide(parse(text).query)[1])
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_names_are_numbered_and_named_again() -> None:
 def test_patterns_are_remembered_up_to_a_bound() -> None:
     names = RepoNameIndex(NAMES)
     for i in range(2 * PATTERNS_MAX):
-        assert names.excluded_by(Repo(f"anvil|{i}x")) == names.bitmap(["acme/rocket"])
-    assert names.excluded_by(Repo("rocket")) == names.bitmap(["acme/anvil", "beta/anvil"])
+        assert names.decide(Repo(f"anvil|{i}x"))[1] == names.bitmap(["acme/rocket"])
+    assert names.decide(Repo("rocket"))[1] == names.bitmap(["acme/anvil", "beta/anvil"])
 
 
 leaf_queries: st.SearchStrategy[Query] = st.sampled_from(
@@ -103,7 +103,7 @@ def test_what_is_ruled_out_is_ruled_out_by_the_node_as_well(query: Query, is_arc
     names = RepoNameIndex(NAMES)
     for name in NAMES:
         known = Repository(name, repository_id(name), (RepositoryBranch("main"),), flags={"archived": is_archived})
-        if names.excluded_by(query) & names.bitmap([name]):
+        if names.decide(query)[1] & names.bitmap([name]):
             assert for_repository(query, known) == FALSE
 
 

@@ -12,8 +12,8 @@ from msgspec import structs
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Invalid, NotFound, Unavailable
 from argosy.gateway import telemetry
-from argosy.gateway.breaker import BreakerState
-from argosy.gateway.model import Overloaded, RepoState, Unserved
+from argosy.gateway.load_balancer import BreakerState
+from argosy.gateway.ports import Overloaded, RepoState, Unserved
 from argosy.ownership.events import Snapshot
 from argosy.ownership.model import LeaseState, Unit
 from argosy.search.fleet.model import FileRequest, FolderRequest, RepoSpec

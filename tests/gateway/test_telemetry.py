@@ -1,7 +1,7 @@
 """What is measured, and that nodes that are gone leave no figures behind."""
 
 from argosy.base.metrics import Metrics
-from argosy.gateway.breaker import BreakerState
+from argosy.gateway.load_balancer import BreakerState
 from argosy.gateway.telemetry import BREAKER_OPEN, MISSING, NODE_REQUESTS, NODE_SECONDS, QUERIES, GatewayTelemetry
 from argosy.search.model import Missing, MissingReason
 

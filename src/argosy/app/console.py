@@ -31,7 +31,7 @@ from argosy.app.startup import ChildProcess, Display, IndexProgress, LogDisplay
 from argosy.base import logs
 from argosy.base.errors import Invalid
 from argosy.base.redact import redact
-from argosy.gateway.model import RepoView
+from argosy.gateway.ports import RepoView
 
 FILE_BYTES_MAX = 10 * 1024 * 1024
 OLDER_FILES_MAX = 2  # argosy.log.1 and argosy.log.2

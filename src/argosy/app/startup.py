@@ -16,7 +16,7 @@ from typing import Protocol
 
 from argosy.base import logs
 from argosy.base.errors import ArgosyError
-from argosy.gateway.model import FleetStatus, RepoState, RepoView
+from argosy.gateway.ports import FleetStatus, RepoState, RepoView
 
 POLL_S = 0.25  # between two reads of the status until the process is ready
 READY_POLL_S = 10.0  # afterwards, for repositories that fail later

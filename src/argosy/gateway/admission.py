@@ -13,7 +13,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from argosy.base.errors import ArgosyError
-from argosy.gateway.model import Overloaded, Unserved
+from argosy.gateway.ports import Overloaded, Unserved
 from argosy.search.model import LimitHit, Missing, MissingReason, SearchResult
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.middleware import FairAdmission, OutcomeRules, by_address, by_api_key, first_of, report_outcome

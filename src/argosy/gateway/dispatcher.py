@@ -3,14 +3,14 @@ queries above the hard limit.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
-from types import TracebackType
-from typing import Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from argosy.base.clock import Clock
 from argosy.gateway.adaptive_limiter import AdaptiveLimiter, QueryQueue
 from argosy.gateway.load_balancer import LoadBalancer
-from argosy.gateway.model import Overloaded
+from argosy.gateway.ports import Overloaded
 from argosy.gateway.route import QueryTargets, Router
 from argosy.gateway.scatter_machine import NodeRequest, ScatterMachine
 from argosy.gateway.scatter_runner import ScatterRunner
@@ -66,15 +66,19 @@ class Dispatcher:
         self._in_flight = 0
         self._queue: QueryQueue[asyncio.Future[None]] = QueryQueue(AdaptiveLimiter(settings.queries_max))
 
-    def scatter(
+    @asynccontextmanager
+    async def scatter(
         self,
         targets: QueryTargets,
         call: Call[T],
         missing_in: Callable[[T], tuple[Missing, ...]],
         *,
         wall_s: float = 0.0,
-    ) -> "ScatterCall[T]":
-        """Start a query. Nodes get `wall_s` to respond, at most the deadline; 0 means the deadline."""
+    ) -> AsyncIterator[ScatterRunner[T]]:
+        """Run one query: wait for a slot, then send its requests. Leaving the context cancels those in flight.
+
+        Nodes get `wall_s` to respond, at most the deadline; 0 means the deadline. The time spent in the queue counts.
+        """
         limit_s = self._settings.deadline_s
         ends_at = self._clock.now() + (min(wall_s, limit_s) if wall_s > 0 else limit_s)
 
@@ -82,23 +86,26 @@ class Dispatcher:
             left_s = max(WALL_S_MIN, ends_at - self._clock.now())
             return call(self._nodes.at(request.address), request.names, left_s)
 
-        def start() -> ScatterRunner[T]:
+        slot = await self._enter()
+        try:
             first, unavailable = self._assign(targets)
+            # A node stops at `ends_at` and returns what it has; the margin is for that response to arrive.
             machine = ScatterMachine(first.items(), self._replicas, deadline=ends_at + self._settings.margin_s)
-            unroutable = (*targets.missing, *unavailable)
-            return ScatterRunner(
+            async with ScatterRunner(
                 machine,
-                unroutable,
+                (*targets.missing, *unavailable),
                 send,
                 missing_in,
                 balancer=self._balancer,
                 telemetry=self._telemetry,
                 clock=self._clock,
-            )
+            ) as runner:
+                yield runner
+        finally:
+            slot.end()
+            self._leave()
 
-        return ScatterCall(self, start)
-
-    async def enter(self) -> "_QuerySlot":
+    async def _enter(self) -> "_QuerySlot":
         """Wait for a slot, at most `queue_wait_s`; raises Overloaded above `queries_max`."""
         if self._in_flight >= self._settings.queries_max:
             raise Overloaded(
@@ -115,14 +122,12 @@ class Dispatcher:
             raise
         return _QuerySlot(self._queue, self._clock, self._settings.queue_wait_s)
 
-    def leave(self, slot: "_QuerySlot") -> None:
-        slot.end()
-        self._leave()
-
     async def _wait(self) -> None:
         loop = asyncio.get_running_loop()
         slot: asyncio.Future[None] = loop.create_future()
         self._queue.wait(slot)
+        # After queue_wait_s the query runs anyway: the limit smooths bursts, and must not turn a stalled node into a
+        # gateway that serves nothing (decision 0031).
         timer = loop.call_later(self._settings.queue_wait_s, _wake, slot)
         try:
             await slot
@@ -140,6 +145,7 @@ class Dispatcher:
         first: dict[str, tuple[str, ...]] = {}
         unavailable: list[Missing] = []
         for group in targets.groups:
+            # Once per group and query: repositories with the same holders go to the same node in one request.
             address = self._balancer.pick(group.addresses, now)
             if address is None:
                 wait_s = min(self._balancer.breaker(each).retry_at for each in group.addresses) - now
@@ -148,33 +154,6 @@ class Dispatcher:
             else:
                 first[address] = first.get(address, ()) + group.names
         return first, unavailable
-
-
-class ScatterCall(Generic[T]):
-    """A context of one query: waits for a slot, runs the scatter, frees the slot."""
-
-    def __init__(self, dispatcher: Dispatcher, start: Callable[[], ScatterRunner[T]]) -> None:
-        self._dispatcher = dispatcher
-        self._start = start
-        self._slot: _QuerySlot
-        self._work: ScatterRunner[T]
-
-    async def __aenter__(self) -> ScatterRunner[T]:
-        self._slot = await self._dispatcher.enter()
-        try:
-            self._work = self._start()
-            return await self._work.__aenter__()
-        except BaseException:
-            self._dispatcher.leave(self._slot)
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        try:
-            await self._work.__aexit__(kind, error, traceback)
-        finally:
-            self._dispatcher.leave(self._slot)
 
 
 class _QuerySlot:

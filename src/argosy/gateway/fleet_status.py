@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from argosy.gateway.model import AuctionView, FleetStatus, NodeView, RepoState, RepoView, SlotHolder
+from argosy.gateway.ports import AuctionView, FleetStatus, NodeView, RepoState, RepoView, SlotHolder
 from argosy.ownership.autoscale import ScaleSignal
 from argosy.ownership.model import Lease, LeaseState
 from argosy.ownership.view import FleetView

@@ -1,20 +1,126 @@
-"""Routes: which nodes serve which repositories, computed from the watched leases and the catalog.
+"""Routes: which repositories a query can match by name, and which nodes serve them.
 
-A repository that is not in the catalog has no route, even if a node holds its lease. A repository without a serving
-holder is missing, with the reason. Routes are computed once per change and group repositories with the same holders, so
-that routing a query visits a handful of groups instead of every repository.
+Routes are computed from the watched leases and the catalog, once per change. They group repositories with the same
+holders, so that routing a query visits a handful of groups instead of every repository. A repository that is not in the
+catalog has no route, even if a node holds its lease. A repository without a serving holder is missing, with the reason.
+
+A query excludes a repository only when that is certain: conditions that a name does not decide (flags, aliases, text)
+count as unknown, and unknown stays in.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from argosy.gateway.repo_filter import RepoNameIndex
 from argosy.ownership.model import PRIMARY, Lease, LeaseState
 from argosy.ownership.view import FleetView
+from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Missing, MissingReason
-from argosy.search.query.tree import Query
+from argosy.search.query.simplify import conjunction
+from argosy.search.query.tree import (
+    TRUE,
+    And,
+    Boost,
+    Const,
+    Not,
+    Or,
+    Query,
+    Repo,
+    RepoIds,
+    RepoSet,
+    Type,
+)
+from argosy.search.regex import Pattern
+
+PATTERNS_MAX = 256  # cached pattern results; the catalog's names are fixed for the life of the index
+
+
+class RepoNameIndex:
+    """The repository names of a catalog as bitmaps: bit i of an integer stands for the i-th name.
+
+    Boolean queries over thousands of names become a few integer operations.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.names = tuple(sorted(names))
+        self.everything = (1 << len(self.names)) - 1
+        self._bit_of = {name: i for i, name in enumerate(self.names)}
+        self._matches: dict[str, int] = {}
+
+    def bitmap(self, names: Iterable[str]) -> int:
+        """The bitmap of the names; unknown names are ignored."""
+        found = 0
+        for name in names:
+            if (place := self._bit_of.get(name)) is not None:
+                found |= 1 << place
+        return found
+
+    def names_of(self, numbers: int) -> list[str]:
+        if numbers == self.everything:
+            return list(self.names)
+        bits = reversed(f"{numbers:0{len(self.names)}b}")
+        return [name for name, bit in zip(self.names, bits, strict=False) if bit == "1"]
+
+    def decide(self, query: Query) -> tuple[int, int]:
+        """The repositories in which every file matches, and those in which none can, as far as names decide.
+
+        Both are needed, because a negation exchanges them.
+        """
+        match query:
+            case Repo(pattern):
+                return self._split(self._matching(pattern))
+            case RepoSet(names):
+                return self._split(self.bitmap(names))
+            case RepoIds(ids):
+                return self._split(self.bitmap(name for name in self.names if repository_id(name) in ids))
+            case Const(value):
+                return self._split(self.everything if value else 0)
+            case And(children):
+                return self._all(map(self.decide, children))
+            case Or(children):
+                no, yes = self._all((no, yes) for yes, no in map(self.decide, children))
+                return yes, no
+            case Not(child):
+                yes, no = self.decide(child)
+                return no, yes
+            case Boost(child, _):
+                return self.decide(child)
+            case Type(_, child):
+                return 0, self.decide(child)[1]  # a repository without files does not even match `type:repo`
+            case _:
+                return 0, 0
+
+    def _split(self, yes: int) -> tuple[int, int]:
+        return yes, self.everything & ~yes
+
+    def _all(self, verdicts: Iterable[tuple[int, int]]) -> tuple[int, int]:
+        every, none = self.everything, 0
+        for yes, no in verdicts:
+            every &= yes
+            none |= no
+        return every, none
+
+    def _matching(self, pattern: str) -> int:
+        found = self._matches.get(pattern)
+        if found is None:
+            compiled = Pattern.compile(pattern)
+            matching = (name for name in self.names if compiled.matches(name.encode(errors="surrogateescape")))
+            if len(self._matches) >= PATTERNS_MAX:
+                self._matches.clear()
+            found = self._matches[pattern] = self.bitmap(matching)
+        return found
+
+
+def drop_resolved_sets(query: Query) -> Query:
+    """The query without the sets of repositories at its top: routing has resolved them, and a request names the
+    repositories that it is about. A set of a thousand names would otherwise travel to every node."""
+    if isinstance(query, RepoSet | RepoIds):
+        return TRUE
+    if isinstance(query, And) and any(isinstance(child, RepoSet | RepoIds) for child in query.children):
+        return conjunction(child for child in query.children if not isinstance(child, RepoSet | RepoIds))
+    return query
+
 
 SELECTIONS_MAX = 128  # cached query targets, by the set of repositories
 
@@ -76,7 +182,8 @@ class RouteTable:
     def targets(self, query: Query, only: Collection[str] | None = None) -> QueryTargets:
         """The targets of a query: the catalog, or the names in `only`, less what the query excludes by name."""
         selected = self._names.everything if only is None else self._names.bitmap(only)
-        matching = selected & ~self._names.excluded_by(query)
+        _, excluded = self._names.decide(query)
+        matching = selected & ~excluded
         targets = self._selections.get(matching)
         if targets is None:
             if len(self._selections) >= SELECTIONS_MAX:
@@ -95,11 +202,12 @@ class RouteTable:
 
 
 class Router:
-    """Caches the route table of the newest version."""
+    """Caches the route table of the newest version; `on_change` is called when there is a newer one."""
 
-    def __init__(self, view: FleetView, catalog: CatalogView) -> None:
+    def __init__(self, view: FleetView, catalog: CatalogView, on_change: Callable[[], None] = lambda: None) -> None:
         self._view = view
         self._catalog = catalog
+        self._on_change = on_change
         self._routes: RouteTable | None = None
 
     def version(self) -> Version:
@@ -109,6 +217,7 @@ class Router:
         version = self.version()
         if self._routes is None or self._routes.version != version:
             self._routes = RouteTable(version, self._view.leases.values(), self._catalog.specs)
+            self._on_change()
         return self._routes
 
 

@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 from argosy.base.clock import Clock
 from argosy.base.errors import NotOwner, Throttled, Unavailable
 from argosy.gateway.load_balancer import LoadBalancer
-from argosy.gateway.model import Unserved
+from argosy.gateway.ports import Unserved
 from argosy.gateway.scatter_machine import (
     CancelReason,
     CancelRequest,

@@ -19,15 +19,13 @@ from argosy.base.errors import ArgosyError, NotFound, Unavailable
 from argosy.base.metrics import Metrics
 from argosy.base.shared_calls import SingleFlight
 from argosy.base.tracing import NO_TRACER, Tracer
-from argosy.gateway.breaker import BreakerState
 from argosy.gateway.cache import SearchCache
 from argosy.gateway.dispatcher import Call, Dispatcher
 from argosy.gateway.fleet_status import build_fleet_status, node_addresses
-from argosy.gateway.load_balancer import LoadBalancer
+from argosy.gateway.load_balancer import BreakerState, LoadBalancer
 from argosy.gateway.merge import merge_listings, merge_results, select_repositories
-from argosy.gateway.model import FleetStatus, Overloaded, Unserved
-from argosy.gateway.repo_filter import drop_resolved_sets
-from argosy.gateway.route import CatalogView, QueryTargets, Router, RouteTable
+from argosy.gateway.ports import FleetStatus, Overloaded, Unserved
+from argosy.gateway.route import CatalogView, QueryTargets, Router, RouteTable, drop_resolved_sets
 from argosy.gateway.scatter_runner import ScatterRunner
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.telemetry import GatewayTelemetry
@@ -56,7 +54,7 @@ ATTEMPTS_MAX = 3  # of one search, while repositories are removed from the catal
 
 
 class _Search(NamedTuple):
-    """One search, with the routes at its start."""
+    """One search, with the routes at its start: if they change meanwhile, its result is not cached."""
 
     encoded: bytes  # the query as nodes receive it
     query: Query
@@ -66,7 +64,13 @@ class _Search(NamedTuple):
 
     @property
     def key(self) -> tuple[bytes, Options, frozenset[str] | None]:
+        """The key of the answer cache, together with the routes' version. The encoded tree and not the text, so that
+        queries which differ only in spelling share an answer."""
         return self.encoded, self.options, self.only
+
+    def send(self, node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[SearchResult]:
+        options = structs.replace(self.options, wall_time_s=left_s, pre_encoded=True)
+        return node.search(SearchRequest(self.encoded, names, options))
 
 
 class Gateway:
@@ -93,8 +97,7 @@ class Gateway:
         self._tracer = tracer
         self._telemetry = GatewayTelemetry(metrics or Metrics())
         self._balancer = LoadBalancer(settings, random or system_random())
-        self._router = Router(view, catalog)
-        self._known_version = (0, 0)
+        self._router = Router(view, catalog, self._remove_gone_nodes)
         self._dispatcher = Dispatcher(nodes, self._router, self._balancer, settings, self._telemetry, self._clock)
         self._cache = SearchCache(
             entries_max=settings.cache_entries, bytes_max=settings.cache_bytes, ttl_s=settings.cache_ttl_s
@@ -112,56 +115,56 @@ class Gateway:
 
     def missing(self) -> tuple[Missing, ...]:
         """The repositories of the catalog without a serving holder."""
-        return self._current_routes().missing
+        return self._router.routes().missing
 
     # -- searching --------------------------------------------------------------------------------------------------
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         """Search the catalog, or the repositories named in `only`."""
-        with self._track_query() as ending:
+        with _QueryTracker(self._telemetry, self._clock) as tracker:
             search = self._begin_search(query, options, only)
-            answer = self._cached(search)
+            answer = self._lookup_cached(search)
             if answer is None:
                 key = (search.key, search.routes.version)
                 self._telemetry.record_source("shared" if key in self._searches else "nodes")
                 answer = await self._searches.run(key, lambda: self._scatter_gather(search))
-            ending.on_result(answer)
+            tracker.on_result(answer)
             return answer
 
     async def stream(
         self, query: Query, options: Options, *, only: Collection[str] | None = None
     ) -> AsyncIterator[SearchResult]:
         """Yield partial results as nodes respond, each repository once; the last one is the whole merged result."""
-        with self._track_query() as ending:
+        with _QueryTracker(self._telemetry, self._clock) as tracker:
             search = self._begin_search(query, options, only)
-            answer = self._cached(search)
+            answer = self._lookup_cached(search)
             if answer is None:
                 self._telemetry.record_source("nodes")
                 sent: set[str] = set()
                 targets = self._targets(search)
                 async with self._dispatcher.scatter(
-                    targets, _search_call(search), _missing_of, wall_s=options.wall_time_s
-                ) as work:
-                    while await work.step():
-                        if not work.machine.is_over:
-                            for part, names in work.fresh(sent):
+                    targets, search.send, _missing_of, wall_s=options.wall_time_s
+                ) as runner:
+                    while await runner.step():
+                        if not runner.machine.is_over:
+                            for part, names in runner.fresh(sent):
                                 yield structs.replace(select_repositories(part, names), missing=())
-                    answer = self._merge(search, work, targets.excluded)
-            ending.on_result(answer)
+                    answer = self._merge(search, runner, targets.excluded)
+            tracker.on_result(answer)
             yield answer
 
     async def list(self, query: Query, *, only: Collection[str] | None = None) -> ListResult:
         """List the repositories that match the query, and those that could not be checked."""
         search = self._begin_search(query, Options(), only)
 
-        async def ask(node: Node, names: tuple[str, ...], left_s: float) -> ListResult:
-            return await node.list(SearchRequest(search.encoded, names, Options(wall_time_s=left_s)))
+        def send(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[ListResult]:
+            return node.list(SearchRequest(search.encoded, names, Options(wall_time_s=left_s)))
 
-        async with self._dispatcher.scatter(self._targets(search), ask, lambda listing: listing.missing) as work:
-            await work.wait_done()
-            missing = work.missing()
+        async with self._dispatcher.scatter(self._targets(search), send, lambda listing: listing.missing) as runner:
+            await runner.wait_done()
+            missing = runner.missing()
             specs = self._catalog.specs
-            found = merge_listings(work.answers(), (each for each in missing if each.repository in specs))
+            found = merge_listings(runner.answers(), (each for each in missing if each.repository in specs))
         return structs.replace(found, entries=tuple(e for e in found.entries if e.repository.name in specs))
 
     async def repositories(self, query: Query) -> tuple[Repository, ...]:
@@ -171,32 +174,32 @@ class Gateway:
             raise Unserved(listing.missing)
         return tuple(entry.repository for entry in listing.entries)
 
-    async def file(self, asked: FileRequest) -> FileText:
+    async def file(self, request: FileRequest) -> FileText:
         """Read a file; raises NotFound if the repository or the file does not exist."""
-        return await self._one(asked.repository, lambda node, _, __: node.file(asked))
+        return await self._call_holder(request.repository, lambda node, _, __: node.file(request))
 
-    async def folder(self, asked: FolderRequest) -> FolderListing:
-        return await self._one(asked.repository, lambda node, _, __: node.folder(asked))
+    async def folder(self, request: FolderRequest) -> FolderListing:
+        return await self._call_holder(request.repository, lambda node, _, __: node.folder(request))
 
-    async def _one(self, name: str, call: Call[T]) -> T:
+    async def _call_holder(self, name: str, call: Call[T]) -> T:
         """Call one of the repository's holders, with retries on the others."""
         self._check_ready()
         if name not in self._catalog.specs:
             raise NotFound(f'repository "{name}" not found in the catalog')
-        targets = self._current_routes().targets_of(name)
-        async with self._dispatcher.scatter(targets, call, lambda _: ()) as work:
-            await work.wait_done()
-            work.missing()
-            [answer] = work.answers()
+        targets = self._router.routes().targets_of(name)
+        async with self._dispatcher.scatter(targets, call, lambda _: ()) as runner:
+            await runner.wait_done()
+            runner.missing()
+            [answer] = runner.answers()
             return answer
 
     def _begin_search(self, query: Query, options: Options, only: Collection[str] | None) -> _Search:
         self._check_ready()
-        routes = self._current_routes()
+        routes = self._router.routes()
         encoded = encode_query(drop_resolved_sets(query))
         return _Search(encoded, query, options, None if only is None else frozenset(only), routes)
 
-    def _cached(self, search: _Search) -> SearchResult | None:
+    def _lookup_cached(self, search: _Search) -> SearchResult | None:
         answer = self._cache.get(search.key, search.routes.version, self._clock.now())
         if answer is not None:
             self._telemetry.record_source("cache")
@@ -212,22 +215,18 @@ class Gateway:
     async def _scatter_gather(self, search: _Search) -> SearchResult:
         """Scatter and merge, again if a searched repository was removed meanwhile: its matches are in the counts."""
         with self._tracer.span("gateway search"):
-            targets = self._targets(search)
-            for _ in range(ATTEMPTS_MAX - 1):
-                answer = await self._scatter_gather_once(search, targets)
-                if not self._has_removed_target(search, targets):
-                    return answer
-                search = search._replace(routes=self._current_routes())
+            for attempt in range(1, ATTEMPTS_MAX + 1):
                 targets = self._targets(search)
-            return await self._scatter_gather_once(search, targets)
-
-    async def _scatter_gather_once(self, search: _Search, targets: QueryTargets) -> SearchResult:
-        with self._tracer.span("gateway scatter"):
-            async with self._dispatcher.scatter(
-                targets, _search_call(search), _missing_of, wall_s=search.options.wall_time_s
-            ) as work:
-                await work.wait_done()
-                return self._merge(search, work, targets.excluded)
+                with self._tracer.span("gateway scatter"):
+                    async with self._dispatcher.scatter(
+                        targets, search.send, _missing_of, wall_s=search.options.wall_time_s
+                    ) as runner:
+                        await runner.wait_done()
+                        answer = self._merge(search, runner, targets.excluded)
+                if attempt == ATTEMPTS_MAX or not self._has_removed_target(search, targets):
+                    break
+                search = search._replace(routes=self._router.routes())
+            return answer
 
     def _has_removed_target(self, search: _Search, targets: QueryTargets) -> bool:
         """Whether a searched repository is no longer in the catalog."""
@@ -236,15 +235,16 @@ class Gateway:
         specs = self._catalog.specs
         return any(name not in specs for group in targets.groups for name in group.names)
 
-    def _merge(self, search: _Search, work: ScatterRunner[SearchResult], excluded: int) -> SearchResult:
+    def _merge(self, search: _Search, runner: ScatterRunner[SearchResult], excluded: int) -> SearchResult:
         with self._tracer.span("gateway merge"):
-            missing, answers = work.missing(), work.answers()
+            missing, answers = runner.missing(), runner.answers()
             if self._catalog.version != search.routes.version[1]:
                 # Repositories removed from the catalog meanwhile are dropped from the result.
                 specs = self._catalog.specs
                 missing = [each for each in missing if each.repository in specs]
                 answers = [select_repositories(answer, specs) for answer in answers]
             answer = merge_results(answers, search.options, missing=missing, excluded=excluded)
+        # A result computed across a change belongs to neither version.
         if self._router.version() == search.routes.version:
             self._cache.put(search.key, search.routes.version, answer, self._clock.now())
             self._telemetry.record_cache_bytes(self._cache.held_bytes)
@@ -310,15 +310,9 @@ class Gateway:
             what = "leases" if not self._view.has_synced else "catalog"
             raise Unavailable(f"gateway starting: {what} not loaded yet; retry")
 
-    def _current_routes(self) -> RouteTable:
-        routes = self._router.routes()
-        if routes.version != self._known_version:
-            self._known_version = routes.version
-            self._telemetry.remove_nodes(self._balancer.retain_only(node_addresses(self._view)))
-        return routes
-
-    def _track_query(self) -> "_QueryTracker":
-        return _QueryTracker(self._telemetry, self._clock)
+    def _remove_gone_nodes(self) -> None:
+        """Drop the statistics of nodes that left the fleet; addresses of containers never come back."""
+        self._telemetry.remove_nodes(self._balancer.retain_only(node_addresses(self._view)))
 
 
 class _QueryTracker:
@@ -349,14 +343,6 @@ class _QueryTracker:
             case ArgosyError():
                 self._outcome = "refused"
         self._telemetry.record_query(self._outcome, self._missing, self._clock.now() - self._began)
-
-
-def _search_call(search: _Search) -> Call[SearchResult]:
-    def ask(node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[SearchResult]:
-        options = structs.replace(search.options, wall_time_s=left_s, pre_encoded=True)
-        return node.search(SearchRequest(search.encoded, names, options))
-
-    return ask
 
 
 def _missing_of(answer: SearchResult) -> tuple[Missing, ...]:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from argosy.base import logs
 from argosy.base.metrics import Metrics, counter, gauge, histogram
-from argosy.gateway.breaker import BreakerState
+from argosy.gateway.load_balancer import BreakerState
 from argosy.search.model import Missing
 
 QUERIES = counter("argosy_gateway_queries", "Queries by outcome", ("outcome",))

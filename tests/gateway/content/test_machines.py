@@ -1,11 +1,11 @@
 """The pure parts, in virtual time: when to stop waiting, whom to leave alone, and what to keep."""
 
 from argosy.base.clock import seeded_random
-from argosy.gateway.breaker import BreakerState
 from argosy.gateway.content.backend_tracker import BackendTracker
 from argosy.gateway.content.gather_machine import GatherMachine
 from argosy.gateway.content.model import BackendOutcome, MergedAnswer, MissingBackend
 from argosy.gateway.content.service import AnswerCache, results_bytes, store_answer
+from argosy.gateway.load_balancer import BreakerState
 from argosy.gateway.settings import ContentSettings
 from tests.ipni.web.making import result
 

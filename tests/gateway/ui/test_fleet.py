@@ -1,6 +1,6 @@
 """The fleet's page: cards, tiles, auctions."""
 
-from argosy.gateway.model import AuctionView, FleetStatus, NodeView, RepoState, RepoView
+from argosy.gateway.ports import AuctionView, FleetStatus, NodeView, RepoState, RepoView
 from argosy.gateway.ui.fleet import AUCTIONS_MAX, TILES_MAX, fleet_page
 from argosy.search.fleet.model import NodeStatus, Phase, RepoSpec, RepoStatus
 

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.gateway.model import FleetStatus, RepoState, RepoView, SlotHolder
+from argosy.gateway.ports import FleetStatus, RepoState, RepoView, SlotHolder
 from argosy.gateway.ui.repos import ROWS_MAX, SORTS, table
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 from argosy.search.model import Branch

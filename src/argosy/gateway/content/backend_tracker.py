@@ -9,9 +9,8 @@ from collections.abc import Collection
 
 from argosy.base.clock import Random
 from argosy.base.retry import Backoff
-from argosy.gateway.breaker import Breaker, BreakerState
 from argosy.gateway.content.model import BackendOutcome
-from argosy.gateway.load_balancer import NodeStats
+from argosy.gateway.load_balancer import Breaker, BreakerState, NodeStats
 from argosy.gateway.settings import ContentSettings
 
 LATE_FACTOR = 4.0

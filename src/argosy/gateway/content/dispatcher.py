@@ -20,7 +20,7 @@ from argosy.gateway.content.gather_runner import GatherRunner, IsFound, ReadOutc
 from argosy.gateway.content.http1_client import Http1Client, Http1Response, ResponseTooLong
 from argosy.gateway.content.model import Backend, BackendOutcome, MissingBackend
 from argosy.gateway.content.telemetry import ContentTelemetry
-from argosy.gateway.model import Overloaded
+from argosy.gateway.ports import Overloaded
 from argosy.gateway.settings import ContentSettings
 
 T = TypeVar("T")

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from argosy.base import logs
 from argosy.base.errors import ArgosyError
 from argosy.base.metrics import Metrics, counter, gauge, histogram
-from argosy.gateway.breaker import BreakerState
 from argosy.gateway.content.model import Backend, BackendOutcome
+from argosy.gateway.load_balancer import BreakerState
 
 FIND_SECONDS = histogram(
     "argosy_content_find_seconds",

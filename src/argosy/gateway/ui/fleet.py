@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from argosy.base.redact import redact
-from argosy.gateway.model import FleetStatus, NodeView, RepoState
+from argosy.gateway.ports import FleetStatus, NodeView, RepoState
 from argosy.gateway.ui.links import folder_url
 from argosy.gateway.ui.number_format import count_text, duration_text, size_text
 from argosy.gateway.ui.repos import role, state_counts

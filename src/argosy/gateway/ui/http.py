@@ -20,8 +20,7 @@ from argosy.base.errors import ArgosyError, Invalid, NotFound, Throttled, Unavai
 from argosy.base.http import retry_after
 from argosy.base.redact import redact
 from argosy.gateway.admission import Scope, admission, record_error, record_result
-from argosy.gateway.model import Unserved
-from argosy.gateway.ports import SearchGateway
+from argosy.gateway.ports import SearchGateway, Unserved
 from argosy.gateway.ui.facets import facets
 from argosy.gateway.ui.files import (
     HolderLookup,

@@ -7,7 +7,7 @@ from typing import Any
 
 from argosy.base.errors import Invalid
 from argosy.base.redact import redact
-from argosy.gateway.model import FleetStatus, RepoState, RepoView
+from argosy.gateway.ports import FleetStatus, RepoState, RepoView
 from argosy.gateway.ui.links import folder_url, web_url
 from argosy.gateway.ui.number_format import age_text, count_text, size_text, version_text
 

@@ -22,8 +22,7 @@ from argosy.base.errors import ArgosyError, Forbidden, Invalid, NotFound, Unauth
 from argosy.base.http import check_admin, error_response, json_response, read_body
 from argosy.base.redact import redact
 from argosy.gateway.admission import admission, record_error, record_result
-from argosy.gateway.model import RepoState
-from argosy.gateway.ports import SearchGateway
+from argosy.gateway.ports import RepoState, SearchGateway
 from argosy.gateway.settings import ApiSettings
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1 import responses

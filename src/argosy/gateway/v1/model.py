@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from argosy.gateway.model import RepoState
+from argosy.gateway.ports import RepoState
 from argosy.search.model import Branch, LimitHit, Location, MissingReason, Stats
 
 Encoding: TypeAlias = Literal["utf-8", "base64"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from argosy.gateway.model import FleetStatus
+from argosy.gateway.ports import FleetStatus
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.v1.model import ErrorResponse
 from argosy.gateway.v1.requests import AddRepositoryRequest, FileParams, FolderParams, RepositoriesParams, SearchParams

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from argosy.base.redact import redact
-from argosy.gateway.model import FleetStatus, RepoView
+from argosy.gateway.ports import FleetStatus, RepoView
 from argosy.gateway.v1 import model as v1
 from argosy.gateway.zoekt.go_compat import decode_text, host_file_url, text
 from argosy.registry.rows import RepositoryRow as CatalogRow
