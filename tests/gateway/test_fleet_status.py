@@ -81,7 +81,7 @@ def test_nodes_that_are_silent_left_alone_or_leaving_are_shown_as_such() -> None
     assert [(node.node, node.is_member, node.leases, node.problem) for node in shown.nodes] == [
         ("n1", True, 0, "circuit breaker open after repeated failures"),
         ("n2", False, 1, "connection refused"),
-        ("n3", True, 0, "was not asked"),
+        ("n3", True, 0, "no status requested yet"),
     ]
     assert shown.nodes[0].status == told["n1:80"]
 

@@ -13,7 +13,7 @@ from argosy.search.model import FileMatch, LimitHit, Line, SearchResult
 
 FILE_BYTES = 700  # approximate overhead of the Python objects around a file's texts
 RANGE_BYTES = 350
-_BY_CHANCE = {LimitHit.WALL_TIME, LimitHit.CANCELLED}
+_BY_CHANCE = {LimitHit.WALL_TIME, LimitHit.CANCELLED}  # another run of the same query may find more
 
 
 class SearchCache:
@@ -25,7 +25,7 @@ class SearchCache:
         self._ttl_s = ttl_s
         self._version: Version | None = None
         self._entries: Cache[Hashable, SearchResult] = Cache(entries_max=entries_max, bytes_max=bytes_max)
-        self._get = self._entries.get
+        self._get = self._entries.get  # bound once: every query reads the cache
 
     @property
     def held_bytes(self) -> int:

@@ -28,7 +28,8 @@ Call = Callable[[Node, tuple[str, ...], float], Awaitable[T]]  # node, repositor
 
 
 class LiveReplicas:
-    """Implements `ReplicaPicker` on the current routes and the load balancer."""
+    """Implements `ReplicaPicker` on the current routes, not on those at the start of the query: a retry is often due to
+    a change of leases."""
 
     def __init__(self, router: Router, balancer: LoadBalancer) -> None:
         self._router = router

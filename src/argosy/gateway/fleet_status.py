@@ -69,7 +69,7 @@ def _nodes(view: FleetView, reports: StatusReports, open_circuits: Collection[st
     members = {(member.node, member.address) for member in view.members.values()}
     found = []
     for node, address in sorted({*counts, *members}):
-        report = reports.get(address, "was not asked")
+        report = reports.get(address, "no status requested yet")
         status, problem = (None, report) if isinstance(report, str) else (report, "")
         if not problem and address in open_circuits:
             problem = "circuit breaker open after repeated failures"

@@ -77,7 +77,7 @@ class Breaker:
 
 LATENCIES_MAX = 64  # per node
 LATENCIES_MIN = 10  # new samples before the percentile is computed again; fewer are too noisy
-LATE_UNKNOWN_S = 0.5  # assumed 95th percentile of a node without samples
+LATE_UNKNOWN_S = 0.5  # assumed 95th percentile of a node without samples; too short, and a new node is hedged always
 LATE_SHARE = 0.95
 NEWEST_WEIGHT = 0.3  # of the latest sample in the moving average
 HALF_LIFE_S = 10.0  # of the average while no samples arrive
@@ -105,6 +105,7 @@ class NodeStats:
         self.breaker.on_start(now)
 
     def observe_latency(self, took_s: float, now: float) -> None:
+        # Against the decayed average: after a pause the newest sample outweighs what was measured before it.
         known = self.average_s(now)
         self._average_s = took_s if known == 0.0 else known + NEWEST_WEIGHT * (took_s - known)
         self._average_at = now
@@ -113,6 +114,7 @@ class NodeStats:
         self._last_response_at = now
         self.observe_latency(took_s, now)
         self._latencies.append(took_s)
+        # Once per LATENCIES_MIN responses and not for each: every query gets a response from every node.
         self._until_review -= 1
         if self._until_review <= 0:
             ranked = sorted(self._latencies)
@@ -151,13 +153,14 @@ class LoadBalancer:
         """The address to send to; None if the circuits of all are open."""
         open_ones = [address for address in addresses if self.admits(address, now)]
         if len(open_ones) > 2:
+            # Two different ones: the second draw leaves out the first.
             first = self._random.randrange(0, len(open_ones))
             second = self._random.randrange(0, len(open_ones) - 1)
             open_ones = [open_ones[first], open_ones[second + (second >= first)]]
         if len(open_ones) < 2:
             return open_ones[0] if open_ones else None
         one, other = (self._stats(address).load(now) for address in open_ones)
-        if one == other:
+        if one == other:  # two idle nodes without samples; the first of the list must not get all queries
             return self._random.choice(open_ones)
         return open_ones[0] if one < other else open_ones[1]
 
@@ -165,6 +168,8 @@ class LoadBalancer:
         stats = self._stats_by_node.get(address)
         if stats is None:
             return True
+        # A stalled node accepts requests and responds to none. Its breaker opens without waiting until they time out,
+        # which would take the deadline of three queries.
         if stats.breaker.state is BreakerState.CLOSED and stats.is_stalled(self._settings.stall_s, now):
             stats.breaker.trip(now)
         return stats.breaker.admits(now)
@@ -183,6 +188,7 @@ class LoadBalancer:
     # -- request outcomes -------------------------------------------------------------------------------------------
 
     def on_start(self, address: str, now: float) -> None:
+        # Each request adds a share of a token, so hedges are at most that share of all requests, beyond one burst.
         self._hedges = min(HEDGE_BURST_MAX, self._hedges + self._settings.hedge_share)
         self._stats(address).on_start(now)
 

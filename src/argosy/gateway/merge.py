@@ -32,6 +32,7 @@ def merge_results(
 ) -> SearchResult:
     """`excluded`: the number of repositories that the query excludes by name; they count in the statistics."""
     stats = sum_stats([answer.stats for answer in answers], excluded=excluded)
+    # Not MATCHES_SHOWN: it concerns what a node would have shown alone, and is decided below for the merged result.
     limits_hit = {each for answer in answers for each in answer.limits_hit} - {LimitHit.MATCHES_SHOWN}
     files: tuple[FileMatch, ...] = ()
     if options.form is not Form.COUNT:
@@ -117,8 +118,7 @@ def _apply_match_limits(
     return tuple(kept)
 
 
-# -- trimming a file to fewer matches
-# ------------------------------------------------------------------------------------
+# -- trimming a file to fewer matches ----------------------------------------------------------------------------------
 
 
 def trim_file(file: FileMatch, matches: int, *, of: int, context_lines: int) -> FileMatch:

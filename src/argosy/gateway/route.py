@@ -39,7 +39,7 @@ PATTERNS_MAX = 256  # cached pattern results; the catalog's names are fixed for 
 class RepoNameIndex:
     """The repository names of a catalog as bitmaps: bit i of an integer stands for the i-th name.
 
-    Boolean queries over thousands of names become a few integer operations.
+    Boolean queries over thousands of names become a few operations on integers of a kilobyte or so.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -57,7 +57,7 @@ class RepoNameIndex:
         return found
 
     def names_of(self, numbers: int) -> list[str]:
-        if numbers == self.everything:
+        if numbers == self.everything:  # most queries have no condition on names
             return list(self.names)
         bits = reversed(f"{numbers:0{len(self.names)}b}")
         return [name for name, bit in zip(self.names, bits, strict=False) if bit == "1"]
@@ -78,7 +78,7 @@ class RepoNameIndex:
                 return self._split(self.everything if value else 0)
             case And(children):
                 return self._all(map(self.decide, children))
-            case Or(children):
+            case Or(children):  # De Morgan: the negation of an And of negations
                 no, yes = self._all((no, yes) for yes, no in map(self.decide, children))
                 return yes, no
             case Not(child):
@@ -106,6 +106,7 @@ class RepoNameIndex:
         if found is None:
             compiled = Pattern.compile(pattern)
             matching = (name for name in self.names if compiled.matches(name.encode(errors="surrogateescape")))
+            # Cleared as a whole instead of evicting the oldest: refilling costs less than bookkeeping on every hit.
             if len(self._matches) >= PATTERNS_MAX:
                 self._matches.clear()
             found = self._matches[pattern] = self.bitmap(matching)
@@ -245,5 +246,6 @@ def _missing_reason(spec: RepoSpec, held: list[Lease]) -> Missing:
 def _group_by_holders(holders: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[TargetGroup, ...]:
     by_addresses: dict[tuple[str, ...], list[str]] = {}
     for name, addresses in holders:
+        # Sorted, so that repositories whose primaries differ but whose holders are the same share a request.
         by_addresses.setdefault(tuple(sorted(addresses)), []).append(name)
     return tuple(TargetGroup(addresses, tuple(names)) for addresses, names in sorted(by_addresses.items()))

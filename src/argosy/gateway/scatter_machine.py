@@ -95,7 +95,7 @@ class ScatterMachine:
     def __init__(
         self, first: Iterable[tuple[str, tuple[str, ...]]], holders: ReplicaPicker, *, deadline: float
     ) -> None:
-        """`first`: the addresses to ask, each with the repositories to ask for; no repository is named twice."""
+        """`first`: the first requests, as addresses with their repositories; no repository is named twice."""
         self.taken: dict[int, frozenset[str]] = {}  # accepted responses and the repositories each covers
         self.missing: dict[str, Missing] = {}
         self.hedges = 0
@@ -107,10 +107,9 @@ class ScatterMachine:
         self._hedge_at: dict[int, float] = {}
         self._sent_at: dict[int, float] = {}
         self._tried: dict[str, list[str]] = {}  # only of repositories requested more than once
-        self._between_holders: dict[
-            str, tuple[Missing, float]
-        ] = {}  # released by one node, not yet seen at another; until when to wait
-        self._recheck_at: float | None = None  # who has them now
+        # Released by one node and not yet seen at another: why they are missing, and until when to wait for a holder.
+        self._between_holders: dict[str, tuple[Missing, float]] = {}
+        self._recheck_at: float | None = None  # when to look for their holders again
         self._next_id = 0
 
     @property
@@ -125,6 +124,8 @@ class ScatterMachine:
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         effects: list[Effect] = []
+        # An event of a request that is no longer live is ignored: it was cancelled, and its response may have been on
+        # its way already.
         match event:
             case ResponseReceived(id, missing) if id in self._live:
                 request = self._end(id)
@@ -134,7 +135,7 @@ class ScatterMachine:
             case RequestFailed(id, why, detail) if id in self._live:
                 request = self._end(id)
                 effects += self._retry(request, {each: Missing(each, why, detail) for each in request.names}, now)
-            case None:
+            case None:  # the start, or a timer
                 effects += self._begin(now)
                 effects += self._hedge(now)
                 effects += self._recheck_holders(now)
@@ -171,13 +172,14 @@ class ScatterMachine:
             del self._hedge_at[request.id]
             waiting = [name for name in request.names if name in self._open]
             is_overdue = now >= self._sent_at[request.id] + OVERDUE_S
-            asked = 0
+            hedged = 0
             for address, names in self._other_holders(request, waiting, now).items():
                 if is_overdue or self._holders.may_hedge():
                     self.hedges += 1
-                    asked += len(names)
+                    hedged += len(names)
                     effects.append(self._send_again(address, names, now))
-            if asked < len(waiting):
+            # No token, or no other holder: the routes may show one later, because a stalled node loses its leases.
+            if hedged < len(waiting):
                 self._hedge_at[request.id] = now + RECHECK_S
         return effects
 
@@ -187,11 +189,14 @@ class ScatterMachine:
             return []
         waiting = [name for name in request.names if name in lacking and name in self._open]
         others = self._other_holders(request, waiting, now)
-        asked = {name for names in others.values() for name in names}
-        asked.update(name for live in self._live.values() for name in live.names)
+        # What another request in flight covers, such as a hedged one, is not given up.
+        requested = {name for names in others.values() for name in names}
+        requested.update(name for live in self._live.values() for name in live.names)
         for name in waiting:
-            if name in asked:
+            if name in requested:
                 continue
+            # UNOWNED: the node has released the lease, so another one has it or is about to. The gateway's watch
+            # reports that a few milliseconds later.
             if lacking[name].why is MissingReason.UNOWNED and len(self._tried[name]) < HOLDERS_TRIED_MAX:
                 self._between_holders.setdefault(name, (lacking[name], now + HANDOFF_WAIT_S))
                 self._recheck_at = earliest(self._recheck_at, now + HANDOFF_RECHECK_S)
@@ -232,6 +237,8 @@ class ScatterMachine:
             return []
         if len(fresh) < len(has):  # some are covered by earlier responses
             known = [id for id, names in self.taken.items() if not names.isdisjoint(has)]
+            # Counts of matches cannot be split by repository, so two accepted responses must not overlap: either this
+            # one replaces the others, or it is discarded and what only it has is requested alone.
             if not all(self.taken[id] <= has for id in known):
                 return [self._send(request.address, sorted(fresh), now)]
             for id in known:
@@ -245,7 +252,7 @@ class ScatterMachine:
         return self._cancel_idle()
 
     def _cancel_idle(self) -> list[Effect]:
-        """Cancel requests whose repositories are all covered."""
+        """Cancel requests whose repositories are all covered: their nodes need not finish the work."""
         idle = [id for id, request in self._live.items() if self._open.isdisjoint(request.names)]
         for id in idle:
             self._end(id)
@@ -257,6 +264,7 @@ class ScatterMachine:
         for request in self._live.values():
             for name in self._open.intersection(request.names):
                 self.missing[name] = Missing(name, MissingReason.TIMED_OUT, f"{request.address} timed out")
+        # Every repository of the query is in an accepted response or named as missing.
         assert self._open <= self.missing.keys()  # GW-1
         self._open.clear()
         live, self._live, self._hedge_at, self._sent_at = self._live, {}, {}, {}

@@ -49,9 +49,9 @@ class ScatterRunner(Generic[T]):
         telemetry: GatewayTelemetry,
         clock: Clock,
     ) -> None:
-        """`unasked`: nobody can be asked for these. `lacking` tells what a node could not answer for.
+        """`unroutable`: repositories that have no node to send to. `missing_in` returns what a node could not serve.
 
-        A coroutine returned by `ask` becomes a task; a future is awaited as it is, which saves the task.
+        A coroutine returned by `send` becomes a task; a future is awaited as it is, which saves the task.
         """
         self.machine = machine
         self._unroutable = tuple(unroutable)
@@ -65,9 +65,9 @@ class ScatterRunner(Generic[T]):
         self._cancelled: list[asyncio.Future[T]] = []
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._due = inf  # when the timer goes off, by our clock
-        self._waiter: asyncio.Future[None] | None = None  # while somebody waits
-        self._is_streaming = False  # and wants to know of everything
+        self._due = inf  # when the timer fires, by our clock
+        self._waiter: asyncio.Future[None] | None = None  # of the caller, while it waits
+        self._is_streaming = False  # the caller is woken on every change
         self._has_changed = False
         self._error: Exception | None = None
 
@@ -86,6 +86,7 @@ class ScatterRunner(Generic[T]):
             self._balancer.on_cancel(request.address, self._clock.now())
         self._in_flight.clear()
         self._telemetry.record_hedges(self.machine.hedges)
+        # Awaited, so that no task of this query outlives it and its errors are not logged as never retrieved.
         if self._cancelled:
             await asyncio.gather(*self._cancelled, return_exceptions=True)
 
@@ -181,6 +182,8 @@ class ScatterRunner(Generic[T]):
 
     def _cancel(self, id: int, reason: CancelReason, now: float) -> None:
         request, answer, began = self._in_flight.pop(id)
+        # A node that exceeds the deadline of an ordinary query counts as failing; one that was given only a moment,
+        # because the query asked for a short time or waited in the queue, does not.
         if reason is CancelReason.TIMED_OUT and now - began >= BLAME_AFTER_S:
             self._balancer.on_failure(request.address, now)
         else:
@@ -193,6 +196,7 @@ class ScatterRunner(Generic[T]):
         """The machine event of a finished request."""
         request, answer, began = self._in_flight.pop(id)
         now = self._clock.now()
+        # Cancelled by someone else than this runner, such as a connection that closed: the same as unreachable.
         error = answer.exception() if not answer.cancelled() else Unavailable("request cancelled")
         if error is None:
             self._balancer.on_response(request.address, now - began, now)
@@ -203,13 +207,14 @@ class ScatterRunner(Generic[T]):
             self._balancer.on_failure(request.address, now)
             self._record(request.address, "failed")
             return RequestFailed(id, MissingReason.FAILED, _error_text(request.address, error))
+        # The node has responded, so it works; the error concerns this request only.
         self._balancer.on_refusal(request.address, now)
         self._record(request.address, "refused")
         if isinstance(error, NotOwner):
             return RequestFailed(id, MissingReason.UNOWNED, str(error))
         if isinstance(error, Throttled):
             return RequestFailed(id, MissingReason.FAILED, _error_text(request.address, error))
-        raise error  # the record_node_request itself is wrong, or the program is
+        raise error  # an invalid query, or a bug: it would fail on every other node as well
 
     def _record(self, address: str, outcome: str, took_s: float | None = None) -> None:
         self._telemetry.record_node_request(address, outcome, took_s, state=self._balancer.breaker(address).state)

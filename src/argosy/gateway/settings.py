@@ -1,4 +1,4 @@
-"""Settings of the gateway."""
+"""Settings of the gateway, its v1 API and the content gateway."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -49,6 +49,7 @@ class BackendTracker:
 
     def on_end(self, name: str, outcome: BackendOutcome, now: float) -> None:
         breaker = self._finish(name).breaker
+        # REFUSED and MALFORMED are responses: the indexer works, and querying it less would not make it answer better.
         if outcome in (BackendOutcome.FAILED, BackendOutcome.ERROR, BackendOutcome.TIMED_OUT):
             breaker.on_failure(now)
         else:

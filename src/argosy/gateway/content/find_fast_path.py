@@ -35,14 +35,16 @@ EXPOSED = f"{INCOMPLETE_HEADER}, {MISSING_HEADER}, {TRUNCATED_HEADER}"
 
 
 def headers_of(missing: Sequence[MissingBackend], total: int | None = None, *, is_found: bool = True) -> dict[str, str]:
-    """An incomplete answer names the missing indexers (GW-1) and must not be cached."""
+    """Headers of an answer: what is missing from it (GW-1), and how long it may be cached."""
     headers: dict[str, str] = {}
     if missing:
         headers |= {INCOMPLETE_HEADER: str(len(missing)), MISSING_HEADER: format_missing(missing)}
     if total is not None:
         headers[TRUNCATED_HEADER] = str(total)
     if headers:
+        # Without this header browsers hide the others from scripts of other origins.
         headers["access-control-expose-headers"] = EXPOSED
+    # Caches in front of the gateway must not keep an incomplete answer: the next one may be complete.
     headers["cache-control"] = "no-store" if missing else (HIT_CACHE if is_found else MISS_CACHE)
     return headers
 

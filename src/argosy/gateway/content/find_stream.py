@@ -84,6 +84,7 @@ class FindStream:
                 if key not in self._seen:
                     self._seen.add(key)
                     fresh.append(result)
+        # Without a bound one multihash with millions of records would exhaust the gateway's memory.
         if len(self._seen) > RECORDS_MAX:
             raise StreamCutOff(f"stream exceeds {RECORDS_MAX} records; query the indexers directly for more")
         return fresh

@@ -1,7 +1,7 @@
 """The gather state machine of one find: decides how long to wait for which indexers.
 
 Without a result it waits for every indexer until the deadline, because a miss must be certain. With a result it stops
-waiting for indexers that are slower than usual, but not for those that have begun to stream. Indexers that were not
+waiting for indexers that are slower than usual, but not for those that have started to stream. Indexers that were not
 awaited are missing from the answer (GW-1).
 """
 
@@ -27,11 +27,11 @@ class GatherMachine:
         self._ends_at = now + deadline_s
         self._names = tuple(indexers)
         self._late_at = {name: now + each for name, each in indexers.items() if not isinstance(each, BackendOutcome)}
-        self._waiting = dict.fromkeys(self._late_at, False)  # by name: whether it has begun
+        self._waiting = dict.fromkeys(self._late_at, False)  # by name: whether its response has started
         self._outcomes = {name: each for name, each in indexers.items() if isinstance(each, BackendOutcome)}
 
     def on_start(self, name: str) -> None:
-        """Its response has begun to stream."""
+        """Its response has started to stream."""
         if name in self._waiting:
             self._waiting[name] = True
 
@@ -56,13 +56,16 @@ class GatherMachine:
 
     def deadline(self) -> float:
         """When to check again if nothing happens."""
+        # The find ends when the last silent indexer is late, so the latest of their times counts.
         silent = [self._late_at[name] for name, has_begun in self._waiting.items() if not has_begun]
         return min(self._ends_at, max(silent)) if self.has_found and silent else self._ends_at
 
     def missing(self, now: float) -> tuple[MissingBackend, ...]:
         """Indexers missing from the answer now, except those that are still streaming."""
+        # Encrypted metadata is the same at every indexer, so an answer from one of them lacks nothing.
         if self._is_one_enough and self.has_found:
             return ()
+        # In the order of the operator's list, so that headers of identical answers are identical.
         whys = [(name, self._why_missing(name, now)) for name in self._names]
         return tuple(MissingBackend(name, why) for name, why in whys if why is not None)
 

@@ -78,6 +78,7 @@ class _ContentApi:
         if form_of(accept) is ResponseFormat.LINES and not any(
             kind in accept for kind in (b"application/json", b"*/*")
         ):
+            # Lines have no field for the multihash, so the results of a batch could not be told apart.
             raise NotAcceptable("lines do not name their multihash; accept application/json for a batch")
         requested = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
         if len(requested) > BATCH_MULTIHASHES_MAX:
@@ -159,13 +160,13 @@ class _RoutedLines(Response):
     def __init__(self, gateway: ContentGateway, requested: bytes, filters: routing.Filters) -> None:
         super().__init__()
         self._gateway = gateway
-        self._asked = requested
+        self._multihash = requested
         self._filters = filters
         self._seen: set[tuple[str, bytes]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {**LINES, **_ROUTING}
-        await send_stream(send, self._gateway, self._asked, self._encode, headers, surface="routing", nothing=b"")
+        await send_stream(send, self._gateway, self._multihash, self._encode, headers, surface="routing", nothing=b"")
 
     def _encode(self, found: Sequence[ProviderResult]) -> bytes:
         fresh = [each for each in found if (each.provider.id, each.metadata) not in self._seen]

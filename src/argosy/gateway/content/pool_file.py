@@ -35,6 +35,7 @@ class PoolFileWatcher:
         self._gateway = gateway
         self._settings = settings
         self._clock = clock
+        # The stamp is taken before the file is read: a change in between is then read again, instead of being missed.
         self._seen = _stamp(settings.pool_file)
         gateway.replace(read_backends(settings))
 
@@ -59,7 +60,7 @@ class PoolFileWatcher:
             self._gateway.replace(read_backends(wanted))
             self._settings = wanted
         finally:
-            self._seen = seen
+            self._seen = seen  # also of an invalid file, so that it is reported once and not on every check
 
 
 def _read_urls(path: str | None) -> list[str]:
@@ -67,7 +68,7 @@ def _read_urls(path: str | None) -> list[str]:
         return []
     try:
         with Path(path).open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
+            data = file.read(FILE_BYTES_MAX + 1)  # one more byte shows that the file is too large
         text = data.decode()
     except (OSError, UnicodeDecodeError) as why:
         raise Invalid(f"cannot read the pool file {path}: {why}; see content.pool_file") from None

@@ -85,6 +85,7 @@ class ContentTelemetry:
 
     def remove_backends(self, names: Iterable[str]) -> None:
         """Remove the series of indexers that left the pool."""
+        # Prometheus would otherwise see the last values of a removed indexer until the process restarts.
         for name in names:
             self._states.pop(name, None)
             for metric in (BREAKER, BACKEND_SECONDS, RECORDS, MALFORMED):
@@ -98,12 +99,13 @@ class ContentTelemetry:
         self._metrics.inc(BACKEND_REQUESTS, backend=name, outcome=outcome.value)
 
     def _breaker(self, name: str, state: BreakerState, after: BackendOutcome) -> None:
-        former = self._states.get(name)
-        if state is former:
+        # Only changes are exported and logged: every request passes here.
+        previous = self._states.get(name)
+        if state is previous:
             return
         self._states[name] = state
         self._metrics.set(BREAKER, _LEVELS[state], backend=name)
         if state is BreakerState.OPEN:
             self.log.warning("circuit breaker opened", backend=name, after=after.value)
-        elif former is not None and state is BreakerState.CLOSED:
+        elif previous is not None and state is BreakerState.CLOSED:
             self.log.info("circuit breaker closed", backend=name)

@@ -77,6 +77,8 @@ def narrow(text: str, leaf: Query) -> str | None:
     """The query with one more condition; None if no text expresses it."""
     whole = parse(text)
     wanted, word = _with(whole.query, leaf), format_query(leaf)
+    # Appended, so that what the user typed stays as it is. With parentheses if the text has an `or` at its top, which
+    # binds less tightly.
     for added in (f"{text.strip()} {word}", f"({text.strip()}) {word}"):
         if _means(added, wanted):
             return added
@@ -93,11 +95,11 @@ def without(text: str, word: str) -> str:
 
 
 def _places(text: str, word: str) -> list[int]:
-    """Positions of the word outside quotes."""
+    """Positions of the word as a condition of its own."""
     return [
         found.start()
         for found in re.finditer(rf"(?<!\S){re.escape(word)}(?!\S)", text)
-        if text.count('"', 0, found.start()) % 2 == 0
+        if text.count('"', 0, found.start()) % 2 == 0  # not inside quotes
     ]
 
 

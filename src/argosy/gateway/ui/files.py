@@ -206,6 +206,7 @@ _SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")
 def highlight_query(query: str, path: str) -> tuple[Query, Options] | None:
     """The query and options; None if the query has no content condition or the path cannot be expressed."""
     parsed = parse(query).query
+    # A `type:` query has no matches inside a file, and a pattern cannot express a path that is not text.
     if isinstance(parsed, Type) or not path.isprintable():
         return None
     here = Regexp("^" + _SPECIAL.sub(r"\\\g<0>", path) + "$", is_case_sensitive=True, scope=Scope.FILE_NAME)

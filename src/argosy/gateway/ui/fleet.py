@@ -201,6 +201,7 @@ def _tiles(repositories: Iterable[RepoStatus]) -> tuple[NodeTile, ...]:
     largest = sorted(repositories, key=lambda each: (-each.memory_bytes, each.name))[:TILES_MAX]
     if not largest:
         return ()
+    # The page shows proportions, and a tile too small to click would hide its repository.
     floor = max(1.0, sum(each.memory_bytes for each in largest) * SMALLEST_SHARE)
     boxes = treemap([max(floor, float(each.memory_bytes)) for each in largest], BOX)
     return tuple(_tile(each, box) for each, box in zip(largest, boxes, strict=True))

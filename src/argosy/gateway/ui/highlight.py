@@ -118,6 +118,7 @@ def color_syntax(text: str, language: str) -> Sequence[Piece]:
     """The text in pieces; one plain piece if the language is unknown or the text is too long."""
     if len(text) > COLORED_CHARACTERS_MAX or not language:
         return ((PLAIN, text),)
+    # Two caches: pages show the same excerpts again and again, and a few files must not evict hundreds of them.
     return (_excerpt if len(text) <= EXCERPT_CHARACTERS_MAX else _file)(text, language)
 
 
@@ -140,7 +141,7 @@ def _pieces(text: str, language: str) -> Sequence[Piece]:
     for start, kind, value in lexer.get_tokens_unprocessed(text):
         if not value:
             continue
-        if start != at:
+        if start != at:  # the lexer has skipped or repeated something, and offsets would be wrong from here on
             return ((PLAIN, text),)
         at += len(value)
         name = _class(kind)

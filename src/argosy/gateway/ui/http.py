@@ -233,6 +233,8 @@ class WebUi:
         others = await self._others(file)
         return await asyncio.to_thread(self._file, file, branch, params, spans, note, others)
 
+    # Both redirects are tried only after a 404, so that an ordinary page costs no further request to a node.
+
     async def _maybe_folder(self, target: PageTarget, branch: str, error: NotFound) -> Response:
         """Redirect a folder URL without its trailing slash."""
         try:
@@ -275,6 +277,7 @@ class WebUi:
         """Other holders of the file, unless the lookup fails or takes too long."""
         if self._holders is None or not file.content:
             return OthersView()
+        # In a thread: hashing a file of megabytes would delay other requests by milliseconds.
         digest = await asyncio.to_thread(lambda: sha256(file.content).digest())
         try:
             async with asyncio.timeout(OTHERS_S):
@@ -323,7 +326,7 @@ class WebUi:
         if request.method == "HEAD":
             return Response(headers=HEADERS, media_type=EVENTS)
         updates = self._live.listen()
-        first = await anext(updates)
+        first = await anext(updates)  # before the response starts, so that too many listeners are a 503
         return StreamingResponse(_events(first, updates), headers=dict(HEADERS), media_type=EVENTS)
 
     async def _render_fleet(self) -> bytes:

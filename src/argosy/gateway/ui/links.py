@@ -32,6 +32,7 @@ class PageTarget:
 def parse_target(raw_path: bytes) -> PageTarget:
     """Parse the raw path of a request."""
     text = raw_path.decode("ascii", "surrogateescape").removeprefix(TREE)
+    # The first separator: one inside the name is escaped as `/%2D/`, and a path may contain others.
     name, inside, path = text.partition(INSIDE)
     repository, path = _unescape(name).strip("/"), _unescape(path)
     if not repository:
@@ -46,7 +47,7 @@ def parameters_of(query_string: bytes) -> dict[str, str]:
         pairs = parse_qsl(text, keep_blank_values=True, errors="surrogateescape", max_num_fields=PARAMETERS_MAX)
     except ValueError as error:
         raise Invalid(f"too many query parameters (at most {PARAMETERS_MAX})") from error
-    return dict(reversed(pairs))
+    return dict(reversed(pairs))  # the last assignment wins, so the first pair of each name
 
 
 def search_url(query: str = "", *, files: int = 0, context: int = 0, anchor: str = "") -> str:

@@ -44,7 +44,7 @@ class LiveUpdates:
         seen = self._start_polling()
         try:
             while not self._is_over():
-                changed = self._changed
+                changed = self._changed  # taken before the number is compared, so that no change falls in between
                 if self._number > seen:
                     seen = self._number
                     yield self._state
@@ -65,7 +65,7 @@ class LiveUpdates:
         """Start polling if it is stopped; returns the number of the last state, which is stale after a pause."""
         if self._poller is not None and not self._poller.done():
             return 0
-        self._state = b""
+        self._state = b""  # differs from every poll, so the first one is sent
         self._poller = asyncio.create_task(self._poll_forever())
         self._poller.add_done_callback(lambda _: self._wake_listeners())
         return self._number
@@ -82,6 +82,8 @@ class LiveUpdates:
             await asyncio.sleep(self._every_s)
 
     def _wake_listeners(self) -> None:
+        # A new event for the next change. Setting and clearing one event would lose the change for a listener that has
+        # not run yet; here it holds the old event, which stays set.
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 

@@ -78,6 +78,7 @@ def table(
     named = [view for view in status.repositories if _has(view.name, words)]
     states = Counter(view.state.value for view in named)
     chosen = [view for view in named if not state or view.state.value == state]
+    # Sorts are stable: equal values stay in the order of their names, also when descending.
     chosen.sort(key=lambda view: view.name)
     chosen.sort(key=SORTS[sort], reverse=is_descending)
     return RepoTable(

@@ -70,6 +70,7 @@ class CatalogService:
             raise Invalid(f"invalid event: {error}") from None
         if not names:
             raise Invalid('no repository in the event; send a push event or {"url": "https://…"}')
+        # A repository may be in the catalog under another of its URLs, so names are compared and not URLs.
         rows = await self._registry.run(catalog.everything())
         found = [row.repo_id for row in rows if name_of(row.url) in names]
         for name in found:

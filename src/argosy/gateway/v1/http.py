@@ -138,6 +138,7 @@ class _ReadApi:
         if params.state and params.state not in states:
             raise Invalid(f"invalid state {params.state!r}; use one of {', '.join(states)}")
         status = await self._gateway.status()
+        # Pages continue after a name and not at an offset, so that repositories added meanwhile shift nothing.
         found = [
             view
             for view in sorted(status.repositories, key=lambda view: view.name)
@@ -158,6 +159,7 @@ class _ReadApi:
     async def file(self, request: Request) -> Response:
         params = from_parameters(request.query_params.multi_items(), FileParams)
         found = await self._gateway.file(FileRequest(request.path_params["name"], params.path, params.branch))
+        # The representation is part of the tag: raw bytes and JSON of one file are different responses.
         tag = xxhash.xxh3_64_hexdigest(found.content + f"{found.version} {found.skipped} {params.raw}".encode())
         headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
         if headers["etag"] in request.headers.get("if-none-match", ""):

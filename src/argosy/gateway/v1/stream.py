@@ -32,6 +32,7 @@ async def stream_events(
     following = asyncio.ensure_future(_next(parts))
     try:
         while True:
+            # Not `wait_for`: it would cancel the next part at the timeout, and the search with it.
             await asyncio.wait([following], timeout=None if is_held_sent else HOLD_S)
             is_ended = following.done() and following.result() is None
             if held is not None and not is_held_sent and not is_ended:
