@@ -271,7 +271,7 @@ def test_a_worker_tells_of_failures_and_that_it_drains(run: Run, stage: Stage, t
             while told(run("job", "get", "held", "--json"))["status"] != "running":
                 assert worker.poll() is None
             worker.send_signal(signal.SIGINT)
-            while "draining; tell again to stop at once tasks=" not in said.read_text():
+            while "draining; send the signal again to stop immediately tasks=" not in said.read_text():
                 assert worker.poll() is None
             (tmp_path / "let-go").touch()
             assert worker.wait(60) == 0

@@ -104,7 +104,7 @@ def test_a_process_serves_those_it_knows_and_its_jobs_outlive_it(start: Callable
 
     rival = start("rival")
     assert rival.process.wait(START_S) != 0
-    assert "another process has the jobs" in rival.log.read_text()
+    assert "in use by another process" in rival.log.read_text()
 
     first.process.send_signal(signal.SIGTERM)
     assert first.process.wait(STOP_S) == 0
@@ -120,4 +120,4 @@ def test_a_place_that_names_no_store_is_told_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.journeys.jobs_process"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=START_S, check=False)
     assert done.returncode != 0
-    assert "names no store for shards" in done.stderr
+    assert "for shards: use memory" in done.stderr

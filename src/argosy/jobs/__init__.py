@@ -12,9 +12,9 @@ between nodes.
 
 Exports load on first use: a client loads no broker.
 
-Reading order: `model` and `keys` (what is stored), `ports`, `shard` (the queue of some tenants), `group_commit`
-(durability), `cluster` (shards on nodes, splits), `broker` (what the APIs see of a node), `rpc`, `silo`, `api`, `web`
-(gRPC and HTTP), `sql` (queries), `sdk` (client and worker), `backends` (SlateDB on a directory or S3).
+Reading order: `model` and `keys` (what is stored), `ports` (store, shard and node as others see them), `shard` (the
+queue of some tenants), `group_commit` and `overlay` (durability), `cluster` (shards on nodes, splits), `rpc`, `silo`,
+`api`, `web` (gRPC and HTTP), `sql` (queries), `sdk` (client and worker), `backends` (SlateDB on a directory or S3).
 """
 
 from typing import TYPE_CHECKING

@@ -26,7 +26,7 @@ from argosy.throttle.limits.factory import open_limiter
 from argosy.throttle.limits.ports import RateLimiter
 
 SHARDS = 1  # of a new embedded broker: one process gains nothing from more
-READY_S_MAX = 60.0
+READY_S_MAX = 60.0  # a shard replays its write-ahead log when it opens: 0.4 s for 100,000 rows
 POLL_S = 0.01
 
 
@@ -40,12 +40,14 @@ async def open_broker(
     metrics: Metrics | None = None,
 ) -> AsyncIterator[JobsNode]:
     """A broker that serves all shards of a location alone; Conflict if another process has the directory."""
+    # No waits for other nodes: there are none.
     settings = settings or JobsSettings(shards=SHARDS, handoff_wait_s=0.0, quiesce_s=0.0)
     stored, environ = stored or ShardStoreSettings(), environ or {}
     with lock_dir(url):
         store = await SlateShardStore.open(url, stored, environ=environ)
         limiter = await open_limits(settings, metrics=metrics)
         clock, random = SystemClock(), system_random()
+        # The ownership of a cluster, with a store in memory: the code path is the one of a node in a fleet.
         node = JobsNode(
             MemoryOwnershipStore(Space(SPACE, is_auctioned=False), clock=clock, random=random),
             store,
@@ -78,7 +80,8 @@ async def open_limits(settings: JobsSettings, *, metrics: Metrics | None = None)
 
 @contextmanager
 def lock_dir(url: str) -> Iterator[None]:
-    """Two embedded brokers on one directory would fence each other forever; the second is rejected."""
+    """Locks the directory. Two embedded brokers would fence each other again and again, because each has a lease of its
+    own in its own memory; so the second one is rejected."""
     parts = urlsplit(url)
     if parts.scheme != "file":
         yield
@@ -86,6 +89,7 @@ def lock_dir(url: str) -> Iterator[None]:
     folder = Path(unquote(parts.path))
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # flock, because the kernel releases it when the process ends, however it ends.
         handle = os.open(folder / ".alone", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise Invalid(f"cannot use the directory {folder} for jobs: {error.strerror}") from error
@@ -93,7 +97,7 @@ def lock_dir(url: str) -> Iterator[None]:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError as error:
-        raise Conflict(f"another process has the jobs in {folder}; connect to it, or stop it first") from error
+        raise Conflict(f"directory {folder} is in use by another process; connect to it, or stop it first") from error
     finally:
         os.close(handle)
 

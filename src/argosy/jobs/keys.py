@@ -1,7 +1,11 @@
 """Keys of a shard's rows: one byte for the kind, then an order-preserving tuple.
 
-What changes about a job is in a row of its own (a heartbeat does not rewrite the payload), and finished jobs have their
-own kind of state row, so opening a shard reads unfinished work only.
+A job's payload is one row, what changes about it another, so a heartbeat does not rewrite the payload. Finished jobs
+have their own kind of state row (DONE beside LIVE), so opening a shard reads unfinished work only, and no tombstones of
+finished work.
+
+The kind comes first and the tenant second, so a tenant's rows of one kind are one range. Tasks are ordered by group and
+time instead, because that is how they are read. The numbers are stored: a new kind gets a new number.
 """
 
 from argosy.base.tuples import Item, pack, prefix_range, unpack

@@ -23,11 +23,11 @@ PRIORITY_DEFAULT = 50
 METADATA_PAIRS_MAX = 16
 METADATA_KEY_CHARS_MAX = 63
 METADATA_VALUE_BYTES_MAX = 65_534
-PAYLOAD_BYTES_MAX = 16 << 20  # a value of SlateDB; larger things belong into an object store of their own
+PAYLOAD_BYTES_MAX = 16 << 20  # tested bound of a value in SlateDB; larger data belongs in an object store
 LIMITS_MAX = 32  # of one job
 FIND_DEFAULT = 100  # jobs in one page
 FIND_MAX = 1_000
-LEASE_MS = 10_000  # a worker's hold, unless it heartbeats
+LEASE_MS = 10_000  # of a task lease without heartbeats; silo's value
 
 
 class JobStatus(IntEnum):
@@ -110,18 +110,18 @@ class NewJob(msgspec.Struct, frozen=True):
     task_group: str
     payload: bytes = b""
     tenant: str = NO_TENANT
-    id: str = ""  # "" lets the broker make one
+    id: str = ""  # "": the broker assigns one
     priority: int = PRIORITY_DEFAULT
     start_at_ms: int = 0  # 0 or earlier: now
     retry: RetryPolicy | None = None
     limits: tuple[Limit, ...] = ()
     metadata: Mapping[str, str] = {}
-    # Beyond the original:
+    # Not in silo.v1:
     unique_key: str = ""  # one unfinished or recent job per key …
     unique_for_ms: int = 0  # … for this long from its enqueueing
     after: tuple[str, ...] = ()  # jobs of this tenant that must have succeeded first
     retention_ms: int = 0  # how long it is kept when it is done; 0: the broker's setting
-    trace: str = ""  # W3C traceparent of whoever enqueued it
+    trace: str = ""  # W3C traceparent of the enqueuing span
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True):
@@ -150,11 +150,11 @@ class JobState(msgspec.Struct, frozen=True, array_like=True):
     status: JobStatus
     changed_at: int
     attempt: int = 0  # the latest; counts for the job's whole life
-    relative_attempt: int = 0  # counts from the latest restart; what retries go by
+    relative_attempt: int = 0  # counts from the latest restart; retries are counted by it
     next_start_at: int = 0  # while SCHEDULED
     cancelled_at: int = 0  # the cancel mark; a RUNNING job may carry it
     waiting_for: tuple[str, ...] = ()  # jobs it runs after that are not done yet
-    progress: bytes = b""  # what its worker last told
+    progress: bytes = b""  # the latest from its worker
     is_dead: bool = False  # FAILED with no retries left: in the dead-letter view
 
 
@@ -235,7 +235,7 @@ class TaskLease(msgspec.Struct, frozen=True, array_like=True):
     task_group: str
     started_at: int
     expires_at: int
-    lease_ms: int = 0  # that the worker was told of, and goes by; 0 in old rows
+    lease_ms: int = 0  # the length that the worker was told, by which it sends heartbeats; 0 in old rows
 
 
 class SlotRequest(msgspec.Struct, frozen=True, array_like=True):
@@ -308,7 +308,7 @@ class JobView(msgspec.Struct, frozen=True):
 
     job: Job
     state: JobState
-    attempts: tuple[Attempt, ...] = ()  # oldest first, if they were asked for
+    attempts: tuple[Attempt, ...] = ()  # oldest first, if they were requested
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
@@ -336,10 +336,11 @@ class TaskReleased(msgspec.Struct, frozen=True):
 
 TaskOutcome: TypeAlias = TaskSuccess | TaskFailure | TaskCancelled | TaskReleased
 
-WORKER_STOPPED = "WORKER_STOPPED"  # the code of an attempt that was given back
-WORKER_CRASHED = "WORKER_CRASHED"  # the code of an attempt whose lease ran out
-RATE_LIMITED = "RATE_LIMITED"  # of a job that gave up waiting for its rate
-AFTER_FAILED = "AFTER_FAILED"  # of a job that was to run after one that did not succeed
+# Error codes of attempts that the broker ended.
+WORKER_STOPPED = "WORKER_STOPPED"  # released by its worker
+WORKER_CRASHED = "WORKER_CRASHED"  # its lease expired
+RATE_LIMITED = "RATE_LIMITED"  # used up the retries of a rate limit
+AFTER_FAILED = "AFTER_FAILED"  # a job that it runs after did not succeed
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ class _Untouched(Enum):
     UNTOUCHED = "untouched"
 
 
-UNTOUCHED: Final = _Untouched.UNTOUCHED  # nothing staged about a key; None says that its deletion is
+UNTOUCHED: Final = _Untouched.UNTOUCHED  # nothing is staged for the key; None is a staged deletion
 Staged: TypeAlias = bytes | _Untouched | None
 
 
@@ -58,7 +58,8 @@ class Overlay:
     def begin_read(self) -> int:
         """To be called before reading from the store; `end_read` takes the result after the overlay was consulted."""
         self._reads_begun += 1
-        # What is written already it finds in the store; were that kept for it, reads in a row would keep it for ever.
+        # The read finds in the store what is written already. If written groups were retained for it, overlapping reads
+        # would retain them for ever.
         self._reads[self._reads_begun] = next(group.number for group in self._groups if not group.is_written)
         return self._reads_begun
 

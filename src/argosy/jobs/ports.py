@@ -30,7 +30,7 @@ class PipelinedKV(OrderedKV, Protocol):
     async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
         """Returns when reads see the changes, all of them; what is returned ends when they are durable.
 
-        Calls become durable in the order in which they were made, and after one that did not none does.
+        Calls become durable in the order in which they were made. After one that failed, none does.
         """
         ...
 
@@ -67,10 +67,10 @@ class StagedStore(Protocol):
 
 
 class ShardCalls(Protocol):
-    """All that can be asked of a shard. An answer that reports a change is given only when the change is durable.
+    """The calls of a shard. A call that changes something returns when the change is durable (JOB-1).
 
-    Errors by remedy: NotFound (no such job or task lease), Conflict (it exists, or is in the wrong state), Invalid,
-    Unavailable (not open, or moving), Fenced (another node has the shard). Batches answer each item in its place.
+    Errors: NotFound (no such job or task lease), Conflict (it exists, or is in the wrong state), Invalid, Unavailable
+    (not open, or moving), Fenced (another node has the shard). Batches answer each item in its place.
     """
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
@@ -215,6 +215,7 @@ class StorageInfo:
     runs: tuple[SortedRun, ...] = ()
 
 
+# Reads only: SQL gets this, so that no statement can change a shard, whatever the engine does.
 class RowReader(Protocol):
     """Reads the rows of a shard; a `StagedStore` is one."""
 
@@ -235,10 +236,10 @@ class ShardLeases:
 
 
 class Broker(Protocol):
-    """One node. What names a shard that cannot be asked here raises:
+    """One node. A call that names a shard which this node does not serve raises:
 
-    NotOwner, with hint and node as far as they are known; Unavailable while it is being acquired or split; NotFound if
-    no node knows of it; Invalid if the name is none.
+    NotOwner, with the owner's address and node if they are known; Unavailable while it is being acquired or split;
+    NotFound if it is not in the shard map; Invalid if the id is malformed.
     """
 
     def shard(self, shard_id: str) -> ShardCalls: ...

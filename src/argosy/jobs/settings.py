@@ -67,7 +67,7 @@ class JobsSettings:
     map_s: float = setting(2.0, min=0.1, max=60, doc="interval between reads of the shard map")
 
     def check(self) -> Iterable[str]:
-        if self.renew_s * 3 > self.ttl_s:
+        if self.renew_s * 3 > self.ttl_s:  # one lost renewal must not end every shard of a node
             yield f"renew_s ({self.renew_s}) must leave three tries within ttl_s ({self.ttl_s})"
         if bool(self.tls_cert) != bool(self.tls_key):
             yield "tls_cert and tls_key must be set together"
@@ -142,6 +142,7 @@ class ShardStoreSettings:
 
     def check(self) -> Iterable[str]:
         if self.unflushed_bytes_max < 2 * self.l0_bytes:
-            yield f"unflushed_bytes_max must be at least twice l0_bytes ({self.l0_bytes}), or every table stops writing"
+            # While a table is written out, the next one fills: with less room every flush would stop the writes.
+            yield f"unflushed_bytes_max must be at least twice l0_bytes ({self.l0_bytes})"
         if bool(self.s3_access_key_id) != bool(self.s3_secret_access_key):
-            yield "s3_access_key_id and s3_secret_access_key belong together: set both or neither"
+            yield "s3_access_key_id and s3_secret_access_key must be set together"

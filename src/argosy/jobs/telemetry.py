@@ -5,10 +5,12 @@ from argosy.base.errors import ArgosyError, Fenced
 from argosy.base.metrics import Metrics, counter, gauge, histogram
 from argosy.jobs.cluster.ports import Split
 
+# From an empty shard (4 ms) to one that replays its write-ahead log, up to `jobs_store.open_s_max`.
 _OPEN_BUCKETS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 15, 60)
 
 SHARDS_OPEN = gauge("argosy_jobs_shards_open", "Shards open on this node")
 SHARDS_KNOWN = gauge("argosy_jobs_shards_known", "Shards in the shard map")
+# As one node sees it: right after a start it knows few leases. An alert should wait for longer than a lease's TTL.
 SHARDS_UNOWNED = gauge("argosy_jobs_shards_unowned", "Shards without a known owner")
 OPEN_SECONDS = histogram("argosy_jobs_shard_open_seconds", "Time to open a shard", _OPEN_BUCKETS_S)
 SHARDS_LOST = counter("argosy_jobs_shards_lost", "Shards lost, by reason: failed storage or fencing", ("reason",))
@@ -29,7 +31,7 @@ class JobsTelemetry:
     def record_open(self, shard_id: str, epoch: int, took_s: float, *, count: int) -> None:
         self._metrics.observe(OPEN_SECONDS, took_s)
         self._metrics.set(SHARDS_OPEN, count)
-        self.log.info("shard open", shard=shard_id, epoch=epoch, took_s=round(took_s, 3))
+        self.log.info("shard opened", shard=shard_id, epoch=epoch, took_s=round(took_s, 3))
 
     def record_closed(self, shard_id: str, *, count: int) -> None:
         self._metrics.set(SHARDS_OPEN, count)
@@ -39,17 +41,23 @@ class JobsTelemetry:
         self._metrics.inc(SHARDS_LOST, reason="fenced" if isinstance(why, Fenced) else "storage")
         self.log.warning("shard lost", shard=shard_id, why=str(why))
 
-    def map(self, *, known: int, unowned: int) -> None:
+    def record_map(self, *, known: int, unowned: int) -> None:
         self._metrics.set(SHARDS_KNOWN, known)
         self._metrics.set(SHARDS_UNOWNED, unowned)
 
-    def split(self, split: Split) -> None:
-        self.log.info("split", shard=split.shard_id, phase=split.phase.value, point=split.point)
+    def record_split_phase(self, split: Split) -> None:
+        self.log.info("split phase changed", shard=split.shard_id, phase=split.phase.value, point=split.point)
 
-    def record_split(self, split: Split, away_s: float) -> None:
+    def record_split(self, split: Split, unavailable_s: float) -> None:
         self._metrics.inc(SPLITS, outcome="done")
-        self._metrics.observe(SPLIT_SECONDS, away_s)
-        self.log.info("split done", shard=split.shard_id, left=split.left, right=split.right, away_s=round(away_s, 3))
+        self._metrics.observe(SPLIT_SECONDS, unavailable_s)
+        self.log.info(
+            "split done",
+            shard=split.shard_id,
+            left=split.left,
+            right=split.right,
+            unavailable_s=round(unavailable_s, 3),
+        )
 
     def record_split_failure(self, split: Split, why: Exception) -> None:
         self._metrics.inc(SPLITS, outcome="failed")
@@ -60,11 +68,11 @@ class JobsTelemetry:
         self.log.info("shard cleaned", shard=shard_id, rows=rows)
 
     def record_cleanup_failure(self, shard_id: str, why: Exception) -> None:
-        self.log.warning("cleaning interrupted", shard=shard_id, why=str(why))
+        self.log.warning("cleanup interrupted", shard=shard_id, why=str(why))
 
     def record_map_failure(self, why: Exception) -> None:
         self.log.warning("shard map unreachable", why=str(why))
 
-    def poll(self, tasks: int) -> None:
+    def record_poll(self, tasks: int) -> None:
         self._metrics.inc(POLLS, outcome="tasks" if tasks else "none")
         self._metrics.inc(TASKS_LEASED, by=tasks)

@@ -92,7 +92,7 @@ class JobsWorld(World):
         """What the shards' own audit finds, once nothing happens any more."""
         for machine in self.machines():
             if machine.jobs is not None:
-                for opened in list(machine.jobs._worker.open.values()):
+                for opened in list(machine.jobs._host.open.values()):
                     for wrong in await audit(opened.shard):
                         self.findings.add("AUDIT", f"{machine.name}, shard {opened.spec.id}: {wrong}")
 

@@ -43,14 +43,14 @@ def wal_file(folder: Path, number: int) -> str:
 def test_all_there_is_is_synced_when_a_shard_opens(tmp_path: Path, synced: list[str]) -> None:
     folder = shard_folder(tmp_path)
     (folder / "manifest" / "1.manifest").write_bytes(b"1")
-    DirSync(folder).settle()
+    DirSync(folder).sync_all()
     files = {str(path) for path in folder.rglob("*")} | {str(folder), str(folder.parent)}
     assert files - set(synced) == set()
 
 
 def test_only_new_write_ahead_files_are_synced_afterwards(tmp_path: Path, synced: list[str]) -> None:
     sync = DirSync(shard_folder(tmp_path))
-    sync.settle()
+    sync.sync_all()
     synced.clear()
     new = [wal_file(tmp_path, 3), wal_file(tmp_path, 4)]
     sync.sync_files()
@@ -66,7 +66,7 @@ def test_a_write_ahead_file_that_is_collected_meanwhile_does_not_keep_a_shard_cl
     fsync = os.fsync
     monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), collected.unlink(missing_ok=True)))
     sync = DirSync(folder)
-    sync.settle()
+    sync.sync_all()
     assert not collected.exists()
     wal_file(folder, 9)
     collected = folder / "wal" / f"{11:020d}.sst"
@@ -81,7 +81,7 @@ def test_a_write_ahead_file_that_is_collected_meanwhile_does_not_keep_a_shard_cl
 
 def test_numbers_that_were_passed_over_hide_nothing(tmp_path: Path, synced: list[str]) -> None:
     sync = DirSync(shard_folder(tmp_path))
-    sync.settle()
+    sync.sync_all()
     synced.clear()
     new = [wal_file(tmp_path, 7), wal_file(tmp_path, 9)]
     sync.sync_files()
@@ -93,7 +93,7 @@ def test_numbers_that_were_passed_over_hide_nothing(tmp_path: Path, synced: list
 
 def test_tables_are_synced_before_the_manifest_that_names_them(tmp_path: Path, synced: list[str]) -> None:
     sync = DirSync(shard_folder(tmp_path))
-    sync.settle()
+    sync.sync_all()
     synced.clear()
     (tmp_path / "manifest" / "2.manifest").write_bytes(b"2")
     (tmp_path / "manifest" / "3.manifest#1").write_bytes(b"being written")

@@ -209,7 +209,7 @@ async def test_a_token_file_that_is_missing_is_reported(s3_server: S3, tmp_path:
 
 
 def test_half_a_pair_of_keys_is_refused() -> None:
-    with pytest.raises(Invalid, match="belong together"):
+    with pytest.raises(Invalid, match="must be set together"):
         bucket_of("bucket", ShardStoreSettings(), {"AWS_ACCESS_KEY_ID": "id"})
 
 

@@ -81,7 +81,7 @@ async def test_a_sibling_deletes_what_is_not_its_own_in_bounded_steps(world: Wor
     jobs = [(await node.stats(child)).total_jobs for child in (split.left, split.right)]
     assert sum(jobs) == len(TENANTS)
     assert min(jobs) > 0
-    for opened in node._worker.open.values():
+    for opened in node._host.open.values():
         owned = RowOwnership(opened.spec.range)
         assert [key async for key, value in opened.store.scan(b"\x00", None) if not owned.has(key, value)] == []
         assert await opened.store.get(CLEANUP) is not None

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, NotOwner, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.jobs.backends.memory import MemoryShardStore, after
+from argosy.jobs.backends.memory import MemoryShardStore, delay_of
 from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.node import JobsNode
 from argosy.jobs.model import JobView, NewJob
@@ -80,7 +80,7 @@ class World:
             Space("shards", is_auctioned=False), clock=self.clock, random=seeded_random(f"store {seed}")
         )
         self.maps = MemoryShardMapStore()
-        self.shards = MemoryShardStore(delay=after(lambda: self.random.uniform(0.001, 0.02)))
+        self.shards = MemoryShardStore(delay=delay_of(lambda: self.random.uniform(0.001, 0.02)))
         self.limiter = MemoryLimiter(clock=self.clock)
         self.nodes: dict[str, SimNode] = {}
         self.metrics: dict[str, Metrics] = {}
@@ -215,7 +215,7 @@ class World:
         """What the shards' own audit finds."""
         found: list[str] = []
         for name, each in self.nodes.items():
-            for opened in list(each.node._worker.open.values()):
+            for opened in list(each.node._host.open.values()):
                 found += await self.call(name, audit(opened.shard))
         return found
 

@@ -161,12 +161,12 @@ async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
     async with grpc.aio.insecure_channel(f"{HOST}:{server.port}") as channel:
         error = await refused(channel.unary_unary("/test.Service/Fail")(b"", timeout=PATIENCE_S))
     await server.stop()
-    assert told(error) == ("INTERNAL", "an error inside the broker: its log says more")
+    assert told(error) == ("INTERNAL", "internal error; see the broker's log")
     assert metrics.value(REQUESTS, service="test.Service", method="Fail", status="INTERNAL") == 1
 
 
 async def test_a_port_that_is_taken_is_said_to_be(stage: Stage) -> None:
-    with pytest.raises(Unavailable, match="is the port taken"):
+    with pytest.raises(Unavailable, match="the port may be in use"):
         await RpcServer.start([], stage.address, interceptor=CallInterceptor(Access(), Metrics(), SystemClock()))
 
 

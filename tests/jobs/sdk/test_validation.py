@@ -14,7 +14,7 @@ from argosy.base.errors import Invalid
 from argosy.jobs import JobsClient, new_job
 from argosy.jobs.api import codec
 from argosy.jobs.model import ConcurrencyLimit, FloatingLimit, NewJob, RateLimit, RateLimitRetry, RetryPolicy
-from argosy.jobs.sdk.validation import DELAY_S_MAX, check, start_at_ms
+from argosy.jobs.sdk.validation import DELAY_S_MAX, check_new_job, start_at_ms
 from argosy.jobs.shard.validation import TIME_MS_MAX
 
 UINT32_MAX = 2**32 - 1
@@ -69,13 +69,13 @@ def rate(**changes: Any) -> tuple[RateLimit]:
 )  # fmt: skip
 def test_what_does_not_fit_is_named_with_what_is_allowed(options: dict[str, Any], said: str) -> None:
     with pytest.raises(Invalid) as raised:
-        check(NewJob("mail", **options))
+        check_new_job(NewJob("mail", **options))
     assert said in str(raised.value)
 
 
 def test_what_is_said_of_a_large_thing_is_short() -> None:
     with pytest.raises(Invalid) as raised:
-        check(NewJob("mail", payload="x" * 1_000_000))  # type: ignore[arg-type]
+        check_new_job(NewJob("mail", payload="x" * 1_000_000))  # type: ignore[arg-type]
     assert len(str(raised.value)) < 200
 
 
@@ -90,7 +90,7 @@ def test_what_is_said_of_a_large_thing_is_short() -> None:
 )
 def test_what_the_wire_can_say_is_let_through(options: dict[str, Any]) -> None:
     job = NewJob("mail", **options)
-    check(job)
+    check_new_job(job)
     assert codec.to_new_job(job).task_group == "mail"
 
 
@@ -110,7 +110,7 @@ def test_what_is_not_refused_can_be_encoded(
 ) -> None:
     job = NewJob(**{"task_group": "mail", "retry": RetryPolicy(**of_retry), "limits": rate(**of_limit), **of_job})
     try:
-        check(job)
+        check_new_job(job)
     except Invalid:
         return
     assert codec.to_new_job(job).ByteSize() >= 0

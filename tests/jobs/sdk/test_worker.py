@@ -23,7 +23,7 @@ POLL_S = 0.2
 
 @pytest.fixture(autouse=True)
 def _frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "BEATS_A_LEASE", 100)
+    monkeypatch.setattr(worker_module, "HEARTBEATS_PER_LEASE", 100)
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def test_marked_functions_are_added_and_a_group_has_one_handler(client: Jo
 
     worker = worker_of(client)
     assert worker.add([one, print]) == ["a"]
-    with pytest.raises(Invalid, match="has a handler already"):
+    with pytest.raises(Invalid, match="already has a handler"):
         worker.handler("a")(lambda payload: 2)
     async with running(worker):
         assert await (await client.enqueue("a")).result(PATIENCE_S) == 1
@@ -77,7 +77,7 @@ async def test_marked_functions_are_added_and_a_group_has_one_handler(client: Jo
 async def test_a_worker_without_handlers_or_slots_is_refused(client: JobsClient) -> None:
     with pytest.raises(Invalid, match="needs a handler"):
         await worker_of(client).run()
-    with pytest.raises(Invalid, match="1 to 1000"):
+    with pytest.raises(Invalid, match="between 1 and 1000"):
         worker_of(client, concurrency=0)
 
 
@@ -116,7 +116,7 @@ async def test_a_handler_that_raises_is_logged_with_what_comes_next(
         with pytest.raises(JobFailed):
             await handle.result(PATIENCE_S)
     error_from_status = [record.getMessage() for record in caplog.records if "handler" in record.getMessage()]
-    about = 'handler failed job=j group=mail attempt={} error=ValueError why="no such address" is_tried_again={}'
+    about = 'handler failed job=j group=mail attempt={} error=ValueError why="no such address" is_retried={}'
     assert error_from_status == [about.format(1, "true"), about.format(2, "false")]
 
 
@@ -360,7 +360,7 @@ async def test_a_worker_waits_for_a_node_that_comes_later(monkeypatch: pytest.Mo
         worker = worker_of(client)
         worker.handler(GROUP)(lambda payload: payload)
         async with running(worker), JobsClient.connect(stage.address) as other:
-            client.router.known.seeds = ("127.0.0.1:9", stage.address)
+            client.router.shared.seeds = ("127.0.0.1:9", stage.address)
             assert await (await other.enqueue(GROUP, 5)).result(PATIENCE_S) == 5
 
 

@@ -153,7 +153,7 @@ async def test_a_fenced_shard_stops_at_once_and_tells_who_waits(live: Live) -> N
         with pytest.raises(Fenced):
             await call
     await live.shard.wait_stopped()
-    assert isinstance(live.shard.over, Fenced)
+    assert isinstance(live.shard.failure, Fenced)
 
 
 async def test_closing_tells_who_waits_and_may_be_done_twice(live: Live) -> None:

@@ -416,7 +416,7 @@ async def test_the_process_can_be_looked_at(stage: Stage) -> None:
     dump = await stage.client("DumpTasks")
     assert dump.task_count > 0
     assert "/silo.v1.Silo/DumpTasks" in dump.dump
-    assert "Alarm.wait" in dump.dump, "what a task awaits is told as well"
+    assert "WakeTimer.wait" in dump.dump, "what a task awaits is told as well"
     code, text = told(await refused(stage.client("HeapProfile")))
     assert (code, "PYTHONTRACEMALLOC" in text) == ("FAILED_PRECONDITION", True)
     assert told(await refused(stage.client("CpuProfile", duration_seconds=61)))[0] == "INVALID_ARGUMENT"

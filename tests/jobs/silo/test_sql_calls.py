@@ -134,7 +134,7 @@ async def test_arrow_messages_are_streamed() -> None:
 @pytest.mark.parametrize(
     ("arrow", "sql", "code", "text"),
     [
-        (None, "SELECT 1", grpc.StatusCode.UNIMPLEMENTED, "lacks the package pyarrow: use Query"),
+        (None, "SELECT 1", grpc.StatusCode.UNIMPLEMENTED, "lacks the package pyarrow; use Query"),
         (Spelled(), "SELEC", grpc.StatusCode.INVALID_ARGUMENT, "syntax error"),
     ],
 )

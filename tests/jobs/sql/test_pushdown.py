@@ -2,7 +2,7 @@
 
 import pytest
 
-from argosy.jobs.sql.pushdown import NOTHING, Pushdown, extract_pushdown
+from argosy.jobs.sql.pushdown import NO_PUSHDOWN, Pushdown, extract_pushdown
 from argosy.jobs.sql.tables import Value
 
 
@@ -18,7 +18,7 @@ from argosy.jobs.sql.tables import Value
             "SELECT * FROM jobs WHERE starts_with(array_any_value(element_at(metadata,'k')),'p') -- AND id = 'x'",
             Pushdown(metadata_prefix=("k", "p")),
         ),
-        ("SELECT * FROM jobs WHERE (priority = 1 OR id = 'x') AND tenant = 'acme'", NOTHING),
+        ("SELECT * FROM jobs WHERE (priority = 1 OR id = 'x') AND tenant = 'acme'", NO_PUSHDOWN),
         ("SELECT * FROM jobs WHERE id = 'x' /* OR 1 */ AND jobs.tenant = 'acme'", Pushdown(id="x", tenant="acme")),
     ],
 )
@@ -51,4 +51,4 @@ def test_a_plain_condition_is_found(sql: str, pushdown: Pushdown) -> None:
 )
 def test_what_is_not_plain_demands_nothing(sql: str) -> None:
     parameters: dict[str, Value] = {"3": 7}
-    assert extract_pushdown(sql, parameters) == NOTHING
+    assert extract_pushdown(sql, parameters) == NO_PUSHDOWN

@@ -1,1 +1,1 @@
-"""Our own gRPC service, `argosy.jobs.v1.Jobs`: batches, polls that wait, schedules, searches, the dead-letter view."""
+"""`argosy.jobs.v1`: the protocol of the SDK."""

@@ -1,6 +1,8 @@
-"""The calls of `argosy.jobs.v1.Jobs`. A batch is split by shard, and the answers are returned in its order.
+"""The calls of `argosy.jobs.v1.Jobs`: silo's calls as batches, with waiting polls, and what silo does not have.
 
-Single calls of a batch run concurrently, because changes staged together become durable together.
+A gRPC call costs the server 0.3 to 0.5 ms, so the calls of the hot path (enqueue, heartbeat, report) take many items. A
+batch is split by shard, and the answers are returned in its order. Items run concurrently, because changes that are
+staged together become durable together.
 """
 
 import asyncio
@@ -23,7 +25,7 @@ R = TypeVar("R")
 BATCH_MAX = 10_000  # items of one call
 WAIT_S_MAX = 60.0  # of one poll
 CONCURRENT_MAX = 256  # concurrent calls of one batch
-ANSWER_S = 0.25  # of a caller's deadline, for the response to arrive
+ANSWER_S = 0.25  # of a caller's deadline, for the response to arrive: tasks of a late response would stay leased
 
 
 class ApiCalls:
@@ -36,7 +38,7 @@ class ApiCalls:
     async def enqueue_batch(self, request: pb.EnqueueBatchRequest, context: CallContext) -> pb.EnqueueBatchResponse:
         check_batch(request.jobs)
 
-        def place(job: pb.NewJob) -> tuple[str, str]:
+        def locate(job: pb.NewJob) -> tuple[str, str]:
             tenant = self._tenancy.tenant(context, job.tenant)
             return self._broker.shard_of(tenant), tenant
 
@@ -46,7 +48,7 @@ class ApiCalls:
             ids = iter(await shard.enqueue(good) if good else ())
             return [job if isinstance(job, ArgosyError) else _to_enqueue_result(next(ids)) for job in new]
 
-        answers = await self._by_shard(request.jobs, place, enqueue)
+        answers = await self._by_shard(request.jobs, locate, enqueue)
         return pb.EnqueueBatchResponse(
             results=[
                 pb.EnqueueResult(error=codec.to_error(answer)) if isinstance(answer, ArgosyError) else answer
@@ -62,8 +64,8 @@ class ApiCalls:
         group, worker = request.task_group, request.worker_id
         wanted = min(request.max_tasks or 1, LEASED_MAX)
         wait_s = min(request.wait_ms / 1000, WAIT_S_MAX)
-        if context.left_s is not None:
-            wait_s = max(0.0, min(wait_s, context.left_s - ANSWER_S))
+        if context.remaining_s is not None:
+            wait_s = max(0.0, min(wait_s, context.remaining_s - ANSWER_S))
         answer = pb.LeaseTasksResponse()
         if request.HasField("shard"):
             leased = await self._tenancy.shard(request.shard).lease(group, worker, wanted, wait_s=wait_s)
@@ -89,7 +91,7 @@ class ApiCalls:
             answers = iter(await shard.report(good, worker=request.worker_id) if good else ())
             return [outcome if isinstance(outcome, ArgosyError) else next(answers) for outcome in outcomes]
 
-        answers = await self._by_shard(request.outcomes, _its_shard, report)
+        answers = await self._by_shard(request.outcomes, _shard_of_item, report)
         results = [pb.ReportResult(error=codec.to_error(answer) if answer else None) for answer in answers]
         return pb.ReportOutcomesResponse(results=results)
 
@@ -98,25 +100,25 @@ class ApiCalls:
         check_worker(request.worker_id)
         check_batch(request.heartbeats)
 
-        async def beat(shard: ShardCalls, beats: list[tuple[pb.Heartbeat, str]]) -> list[int | ArgosyError]:
+        async def heartbeat(shard: ShardCalls, beats: list[tuple[pb.Heartbeat, str]]) -> list[int | ArgosyError]:
             async def one(each: pb.Heartbeat) -> int:
                 progress = each.progress if each.HasField("progress") else None
                 return (await shard.heartbeat(request.worker_id, each.task_id, progress=progress)).cancelled_at
 
             return await gather_bounded(one, [each for each, _ in beats])
 
-        answers = await self._by_shard(request.heartbeats, _its_shard, beat)
+        answers = await self._by_shard(request.heartbeats, _shard_of_item, heartbeat)
         return pb.HeartbeatsResponse(results=[_to_heartbeat_result(answer) for answer in answers])
 
     async def get_job(self, request: pb.GetJobRequest, context: CallContext) -> pb.Job:
-        tenant, shard = self._of(context, request.tenant)
+        tenant, shard = self._tenant_shard(context, request.tenant)
         view = await shard.get(tenant, request.id, with_attempts=request.with_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.with_attempts:
             view = await shard.get(tenant, request.id, with_attempts=True)  # the result is stored with the last attempt
         return codec.to_job(view, with_attempts=request.with_attempts)
 
     async def find_jobs(self, request: pb.FindJobsRequest, context: CallContext) -> pb.FindJobsResponse:
-        tenant, shard = self._of(context, request.tenant)
+        tenant, shard = self._tenant_shard(context, request.tenant)
         if request.HasField("status") and int(request.status) not in set(JobStatus):
             raise Invalid(f"unknown status {request.status}")
         found = await shard.find(
@@ -131,7 +133,7 @@ class ApiCalls:
 
     async def requeue_dead(self, request: pb.RequeueDeadRequest, context: CallContext) -> pb.RequeueDeadResponse:
         """Each job is restarted independently of the others."""
-        tenant, shard = self._of(context, request.tenant)
+        tenant, shard = self._tenant_shard(context, request.tenant)
         check_batch(request.ids)
         ids: Sequence[str] = request.ids
         if not ids:
@@ -148,38 +150,38 @@ class ApiCalls:
         return pb.RequeueDeadResponse(results=results)
 
     async def put_schedule(self, request: pb.PutScheduleRequest, context: CallContext) -> pb.PutScheduleResponse:
-        tenant, shard = self._of(context, request.schedule.tenant)
+        tenant, shard = self._tenant_shard(context, request.schedule.tenant)
         await shard.put_schedule(codec.from_schedule(request.schedule, tenant))
         return pb.PutScheduleResponse()
 
     async def list_schedules(self, request: pb.ListSchedulesRequest, context: CallContext) -> pb.ListSchedulesResponse:
-        tenant, shard = self._of(context, request.tenant)
+        tenant, shard = self._tenant_shard(context, request.tenant)
         found = await shard.schedules(tenant)
         return pb.ListSchedulesResponse(schedules=[codec.to_schedule(schedule) for schedule in found])
 
     async def delete_schedule(
         self, request: pb.DeleteScheduleRequest, context: CallContext
     ) -> pb.DeleteScheduleResponse:
-        tenant, shard = self._of(context, request.tenant)
+        tenant, shard = self._tenant_shard(context, request.tenant)
         await shard.delete_schedule(tenant, request.name)
         return pb.DeleteScheduleResponse()
 
-    def _of(self, context: CallContext, given: str) -> tuple[str, ShardCalls]:
+    def _tenant_shard(self, context: CallContext, given: str) -> tuple[str, ShardCalls]:
         tenant = self._tenancy.tenant(context, given)
         return tenant, self._tenancy.shard(self._broker.shard_of(tenant))
 
     async def _by_shard(
         self,
         items: Iterable[T],
-        place: Callable[[T], tuple[str, str]],
-        ask: Callable[[ShardCalls, list[tuple[T, str]]], Awaitable[Sequence[R | ArgosyError]]],
+        locate: Callable[[T], tuple[str, str]],
+        call: Callable[[ShardCalls, list[tuple[T, str]]], Awaitable[Sequence[R | ArgosyError]]],
     ) -> list[R | ArgosyError]:
-        """One answer per item; an error of a shard answers all its items."""
+        """Calls each shard once with its items; one answer per item. An error of a shard answers all its items."""
         by_shard: dict[str, list[tuple[int, T, str]]] = {}
         answers: dict[int, R | ArgosyError] = {}
         for at, item in enumerate(items):
             try:
-                shard_id, tenant = place(item)
+                shard_id, tenant = locate(item)
                 by_shard.setdefault(shard_id, []).append((at, item, tenant))
             except ArgosyError as error:
                 answers[at] = error
@@ -188,7 +190,7 @@ class ApiCalls:
             entries = by_shard[shard_id]
             replies: Sequence[R | ArgosyError]
             try:
-                replies = await ask(self._tenancy.shard(shard_id), [(item, tenant) for _, item, tenant in entries])
+                replies = await call(self._tenancy.shard(shard_id), [(item, tenant) for _, item, tenant in entries])
             except ArgosyError as error:
                 replies = [error] * len(entries)
             answers.update(zip((at for at, _, _ in entries), replies, strict=True))
@@ -197,12 +199,12 @@ class ApiCalls:
         return [answers[at] for at in range(len(answers))]
 
 
-async def gather_bounded(ask: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R | ArgosyError]:
+async def gather_bounded(call: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R | ArgosyError]:
     """Results or errors in order, with a bounded number of concurrent calls."""
     answers: list[R | ArgosyError] = []
     for start in range(0, len(items), CONCURRENT_MAX):
-        context = (ask(item) for item in items[start : start + CONCURRENT_MAX])
-        for answer in await asyncio.gather(*context, return_exceptions=True):
+        calls = (call(item) for item in items[start : start + CONCURRENT_MAX])
+        for answer in await asyncio.gather(*calls, return_exceptions=True):
             if isinstance(answer, BaseException) and not isinstance(answer, ArgosyError):
                 raise answer
             answers.append(answer)
@@ -222,7 +224,7 @@ def try_build(make: Callable[..., T], *arguments: object) -> T | ArgosyError:
         return error
 
 
-def _its_shard(item: pb.TaskOutcome | pb.Heartbeat) -> tuple[str, str]:
+def _shard_of_item(item: pb.TaskOutcome | pb.Heartbeat) -> tuple[str, str]:
     return item.shard, ""
 
 
@@ -247,8 +249,8 @@ def _to_heartbeat_result(answer: int | ArgosyError) -> pb.HeartbeatResult:
     return pb.HeartbeatResult(cancelled_at_ms=answer or None)
 
 
-def _limit(asked_for: int) -> int:
-    return min(asked_for or FIND_DEFAULT, FIND_MAX)
+def _limit(requested: int) -> int:
+    return min(requested or FIND_DEFAULT, FIND_MAX)
 
 
 def _check_dead(view: JobView) -> None:

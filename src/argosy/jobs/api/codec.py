@@ -34,6 +34,7 @@ def from_new_job(new: pb.NewJob, tenant: str, trace: str = "") -> NewJob:
         payload=new.payload,
         tenant=tenant,
         id=new.id,
+        # proto3's default is 0, which is the highest priority; silo.v1 has no way to leave it out.
         priority=new.priority if new.HasField("priority") else PRIORITY_DEFAULT,
         start_at_ms=new.start_at_ms,
         retry=silo.from_retry(new.retry_policy) if new.HasField("retry_policy") else None,
@@ -43,7 +44,7 @@ def from_new_job(new: pb.NewJob, tenant: str, trace: str = "") -> NewJob:
         unique_for_ms=new.unique_for_ms,
         after=tuple(new.after),
         retention_ms=new.retention_ms,
-        trace=new.trace or trace,
+        trace=new.trace or trace,  # a batch has one header, but its jobs may come from several spans
     )
 
 
@@ -69,6 +70,7 @@ def to_new_job(job: NewJob) -> pb.NewJob:
 def to_job(view: JobView, *, with_attempts: bool) -> pb.Job:
     job, state = view.job, view.state
     return pb.Job(
+        # silo's message with our additions beside it, so that both services describe a job in one way.
         job=silo.to_job(view, with_attempts=with_attempts),
         tenant=silo.to_tenant(job.tenant),
         progress=state.progress,

@@ -1,1 +1,1 @@
-"""Where a shard's rows are kept: SlateDB on a folder, on S3 or in memory, and a disk that tests can break."""
+"""Stores of shards (SlateDB in a directory, on S3 or in memory) and of the shard map; disks that tests can break."""

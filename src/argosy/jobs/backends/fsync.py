@@ -1,13 +1,14 @@
-"""Makes the files of a SlateDB in a folder survive a loss of power, which SlateDB itself does not.
+"""Makes the files of a SlateDB in a directory survive a power failure. SlateDB itself calls no fsync.
 
-What is guaranteed, on a file system and a disk that honour fsync: when `sync` returns, every write-ahead file that was
-there when it was called is on the disk, and so is its name. Rows are answered for after that, so no acknowledged row is
-lost. Tables and manifests are synced too, tables first, before the next answer and at least once a second.
+Guaranteed, on a file system and a disk that honour fsync: when `sync_files` and `sync_names` have returned, every
+write-ahead file that existed when they were called is on the disk, and so is its name. Rows are acknowledged after
+that, so no acknowledged row is lost (JOB-1). Tables and manifests are synced too, tables first, before the next
+acknowledgement and at least once a second.
 
-What is not: SlateDB names a new manifest before its tables are known to be on the disk. If power fails within that
-second, the newest manifest may be empty, which `mend` puts right, or may name a table that is not whole, which nothing
-here puts right: the write-ahead files that the table replaced are kept for `wal_retention_s`, and so is the manifest
-before it, but going back to them is an operator's work.
+Not guaranteed: SlateDB writes a new manifest before its tables are known to be on the disk. If power fails within that
+second, the newest manifest may be empty, which `remove_empty_manifests` repairs, or may name an incomplete table, which
+nothing here repairs: the write-ahead files that the table replaced are kept for `wal_retention_s`, and so is the
+previous manifest, but going back to them is an operator's work.
 """
 
 import os
@@ -15,14 +16,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _WAL = "wal"
-_DESCRIBING = ("manifest", "compactions")  # small numbered files, of which the newest counts
-_OTHERS = ("compacted", "compactions", "manifest")  # what is named comes before what names it
+_NUMBERED = ("manifest", "compactions")  # small files with increasing numbers; the newest one is used
+# Synced in this order: a manifest must not be on the disk before the tables that it names.
+_OTHERS = ("compacted", "compactions", "manifest")
 
 
 class DirSync:
-    """Keeps track of what has been synced in one shard's folder. Its calls block: run them in a thread, one at a time.
+    """Tracks what has been synced in one shard's directory. Its calls block: run them in a thread, one at a time.
 
-    `sync_names` may run beside `sync_files`: what both are about to sync has its name already.
+    `sync_names` may run concurrently with `sync_files`: the files that both are about to sync have their names already.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -31,8 +33,8 @@ class DirSync:
         self._others: dict[str, set[str]] = {name: set() for name in _OTHERS}
         self._seen_ns: dict[str, int] = {}
 
-    def settle(self) -> None:
-        """Syncs all there is: what a writer that crashed had not synced is about to be served."""
+    def sync_all(self) -> None:
+        """Syncs all files, when a shard is opened: rows that a crashed writer had not synced are about to be served."""
         if (self._folder / _WAL).exists():  # not yet in a clone that was never opened
             numbers = sorted(_numbers(self._folder / _WAL))
             for number in numbers:
@@ -44,10 +46,10 @@ class DirSync:
             _fsync(folder)
 
     def sync_files(self) -> None:
-        """Syncs the write-ahead files that have come since."""
+        """Syncs the write-ahead files that are new."""
         self.sync_others()
         if self._sync_next() == 0:
-            # Nothing under the next number: either all is synced, or numbers were passed over.
+            # No file with the next number: either all are synced, or SlateDB has skipped numbers.
             for number in sorted(number for number in _numbers(self._folder / _WAL) if number >= self._wal_next):
                 _fsync_if_there(self._wal_file(number))
                 self._wal_next = number + 1
@@ -56,7 +58,7 @@ class DirSync:
         _fsync(self._folder / _WAL)
 
     def sync_others(self) -> None:
-        """Syncs tables and manifests that have come since; cheap when none have."""
+        """Syncs tables and manifests that are new; three stat calls if there are none."""
         for name in _OTHERS:
             folder = self._folder / name
             try:
@@ -75,7 +77,9 @@ class DirSync:
         return synced
 
     def _sync_new(self, folder: Path, synced: set[str]) -> None:
-        there = {name for name in os.listdir(folder) if "#" not in name}  # with a #: still being written
+        there = {
+            name for name in os.listdir(folder) if "#" not in name
+        }  # object_store's names of unfinished files have #
         for name in sorted(there - synced):
             _fsync_if_there(folder / name)
         synced &= there
@@ -87,12 +91,12 @@ class DirSync:
 
 
 def remove_empty_manifests(folder: Path) -> list[Path]:
-    """Removes the newest manifests if they are empty: a loss of power came before they were synced.
+    """Removes the newest manifests if they are empty: power failed before they were synced.
 
-    Nothing that was answered for depends on them, because an answer waits until the manifests before it are synced.
+    No acknowledged row depends on them, because an acknowledgement waits until earlier manifests are synced.
     """
     removed = []
-    for name in _DESCRIBING:
+    for name in _NUMBERED:
         try:
             files = sorted(path for path in (folder / name).iterdir() if "#" not in path.name)
         except FileNotFoundError:
@@ -111,7 +115,7 @@ def _numbers(folder: Path) -> Iterator[int]:
 
 
 def _fsync_if_there(path: Path) -> bool:
-    """A file that is gone since its folder was read was superseded, and SlateDB has collected it."""
+    """Returns whether the file exists. One that is gone since its directory was listed was collected by SlateDB."""
     try:
         _fsync(path)
     except FileNotFoundError:

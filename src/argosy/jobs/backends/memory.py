@@ -1,7 +1,7 @@
-"""A disk in memory that can be slow, crash and change hands: for tests and for the simulated world.
+"""Shards in memory, on disks that can be slow, crash and be fenced: for tests and the simulator.
 
-It does what SlateDB does with its write-ahead log, and loses what SlateDB would lose. Time comes from the event loop,
-which the simulator replaces.
+A disk behaves as SlateDB does with its write-ahead log, and loses what SlateDB would lose. Time comes from the event
+loop, which the simulator replaces.
 """
 
 import asyncio
@@ -14,39 +14,39 @@ from argosy.jobs.ports import Changes, StorageInfo
 
 
 async def no_delay() -> None:
-    """The delay of a disk that has none."""
+    """The delay of a disk without delay."""
 
 
-def after(delay_s: Callable[[], float]) -> Callable[[], Awaitable[None]]:
-    """The delay of a disk that takes so long for each batch."""
+def delay_of(delay_s: Callable[[], float]) -> Callable[[], Awaitable[None]]:
+    """The delay of a disk that takes this time for each batch."""
     return lambda: asyncio.sleep(delay_s())
 
 
 class MemoryDisk:
-    """What outlives a crash: the durable rows, and who is the writer."""
+    """The part that survives a crash: the durable rows, and which writer has opened them last."""
 
     def __init__(self, *, delay: Callable[[], Awaitable[None]] = no_delay) -> None:
         self.delay = delay  # awaited for each batch before it is durable
-        self.call_error: str | None = None  # set it, and the disk takes nothing more
+        self.call_error: str | None = None  # if set, every write fails with it
         self._rows = MemoryKV()
         self._writer: DiskKV | None = None
 
     async def open(self, *, may_serve: Callable[[], bool] = lambda: True) -> "DiskKV":
-        """Opens the disk as its one writer, with what was durable; the writer before is fenced."""
+        """Opens the disk as its one writer, with the durable rows; fences the previous writer."""
         seen = MemoryKV()
         await seen.write(_batch({key: value async for key, value in self._rows.scan(b"", None)}))
         self._writer = DiskKV(self, seen, may_serve)
         return self._writer
 
     def crash(self) -> None:
-        """The process dies: what was not durable is gone, and its calls come to nothing."""
+        """Simulates the death of the process: what was not durable is lost, and its calls fail."""
         if self._writer is not None:
-            self._writer.fail(Unavailable("the process that had this disk has crashed: open it anew"))
+            self._writer.fail(Unavailable("the process with this disk has crashed; reopen it"))
             self._writer = None
 
     def check_writer(self, writer: "DiskKV") -> None:
         if self._writer is not writer:
-            raise Fenced("another writer has opened this disk: this one must stop")
+            raise Fenced("the disk has been opened by another writer")
 
     async def commit(self, writer: "DiskKV", batch: Batch) -> None:
         self.check_writer(writer)
@@ -101,7 +101,7 @@ class DiskKV:
     def check_readable(self) -> None:
         self._check_open()
         if not self._may_serve():
-            raise Unavailable("the lease on this disk is not known to stand: ask again, or ask its new holder")
+            raise Unavailable("the lease on this disk may have expired; retry, here or at its new holder")
 
     def fail(self, failure: ArgosyError) -> None:
         if self._failure is None:
@@ -125,7 +125,7 @@ class DiskKV:
     def _on_written(self, task: "asyncio.Task[None]") -> None:
         self._under_way.pop(task, None)
         with suppress(asyncio.CancelledError):
-            task.exception()  # the failure is kept; nobody has to await this one
+            task.exception()  # retrieved: the failure is raised to every later caller
 
 
 def _batch(changes: Changes) -> Batch:
@@ -153,11 +153,11 @@ class MemoryShardStore:
         return await disk.open(may_serve=may_serve)
 
     async def clone(self, parent: str, child: str) -> None:
-        """As SlateDB does it, this fences whoever still has the parent open."""
+        """Like SlateDB's, it fences a writer that still has the parent open."""
         if parent not in self.disks:
-            raise NotFound(f"there is no shard {parent!r} to clone")
+            raise NotFound(f"shard {parent!r} not found")
         if child in self.disks:
-            raise Conflict(f"there is a shard {child!r} already: delete it first, or choose another id")
+            raise Conflict(f"shard {child!r} already exists; delete it first, or choose another id")
         rows = await self.disks[parent].open()
         copy = await self.shard(child)
         batch = Batch()
@@ -175,12 +175,12 @@ class MemoryShardStore:
 
     async def delete(self, shard: str) -> None:
         if self.disks.pop(shard, None) is None:
-            raise NotFound(f"there is no shard {shard!r} to delete")
+            raise NotFound(f"shard {shard!r} not found")
 
     async def storage(self, shard: str) -> StorageInfo:
         if shard not in self.disks:
-            raise NotFound(f"there is no shard {shard!r}")
+            raise NotFound(f"shard {shard!r} not found")
         return StorageInfo()
 
     async def compact(self, shard: str) -> None:
-        raise Conflict(f"shard {shard} lies in memory: there is nothing to merge")
+        raise Conflict(f"nothing to compact: shard {shard} is in memory")

@@ -1,7 +1,7 @@
 """The S3 operations that SlateDB's binding does not offer, by obstore: conditional puts, reads and folder listings.
 
 SlateDB's safety against two writers rests on `If-None-Match: *` answering 412. Some servers ignore that header and
-still pass every sequential test, so it is tried on an object of its own before a store is opened.
+still pass every sequential test, so a probe object is written twice before a store is opened.
 
 obstore and SlateDB contain the same Rust client. `client_config` is what both are given, so that they use the same
 address and the same credentials: keys from the settings or the environment, otherwise the machine's role.
@@ -140,7 +140,7 @@ class S3Bucket:
             return None
 
     async def list_folder(self, prefix: str) -> tuple[list[str], list[str]]:
-        """The names of the folders and of the objects directly beneath `prefix`, sorted."""
+        """The names of the folders and of the objects directly under `prefix`, sorted."""
         found = await self._run("a listing", self._store.list_with_delimiter_async(prefix.rstrip("/") or None))
         objects = [each["path"] for each in found["objects"]]
         folders, names = ([path.rpartition("/")[2] for path in paths] for paths in (found["common_prefixes"], objects))
@@ -148,7 +148,8 @@ class S3Bucket:
 
     @cached_property
     def _store(self) -> S3Store:
-        # obstore reads the environment for what it is not told: what could send it elsewhere than SlateDB is told.
+        # obstore reads the environment for options that are not set. Those that could make it use another address than
+        # SlateDB are set.
         config: dict[str, object] = {
             **self.client_config(),
             "aws_endpoint_url_s3": self.url,
@@ -171,7 +172,7 @@ class S3Bucket:
                 "retry_timeout": timedelta(seconds=RETRY_S_MAX),
                 "backoff": {"max_backoff": timedelta(seconds=BACKOFF_S_MAX)},
             },
-            # Keys of the settings must not be joined by a session token of the environment.
+            # Keys from the settings must not be combined with a session token from the environment.
             credential_provider=None if keys is None else lambda: _credential(keys),
         )
 
@@ -188,7 +189,7 @@ class S3Bucket:
             raise Unavailable(f"S3 at {self.url} did not finish {what} within {CALL_S_MAX:g} s") from error
 
     def _translate(self, error: Exception, what: str) -> ArgosyError:
-        """By remedy. The client's own text is not shown whole: it holds the server's answer."""
+        """The error by what the operator can do. The client's text is not shown whole: it has the server's answer."""
         text = str(error)
         status, code, asked = _STATUS.search(text), _CODE.search(text), _REQUEST_URL.search(text)
         answer = f"{status[1]} {code[1] if code else ''}".strip() if status else ""
@@ -210,14 +211,14 @@ class S3Bucket:
 
 
 def bucket_of(name: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> S3Bucket:
-    """The bucket with what the settings say, and otherwise what the AWS_… variables say."""
+    """The bucket with the settings, or where they are empty with the AWS_… variables."""
     variables = {name: value for name, value in environ.items() if value}
     if settings.s3_access_key_id:
         keys = S3Keys(settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token)
     else:
         keys = S3Keys(*(variables.get(name, "") for name in KEY_VARIABLES))
     if bool(keys.access_key_id) != bool(keys.secret_access_key):
-        raise Invalid("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY belong together: set both or neither")
+        raise Invalid("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set together")
     endpoint = settings.s3_endpoint or next((variables[each] for each in ENDPOINT_VARIABLES if each in variables), "")
     region = settings.s3_region or next((variables[each] for each in REGION_VARIABLES if each in variables), "")
     return S3Bucket(

@@ -1,7 +1,7 @@
-"""Where the map of shards is kept: beside the shards themselves, one object for each version.
+"""Stores of the shard map: beside the shards, one object for each version (decision 0025).
 
-A version is written once, under its number, and only if there is none of that number yet. That is the one conditional
-put on which SlateDB's own safety rests, so wherever shards can be kept, so can the map; no other primitive is needed.
+A version is written once, under its number, and only if that number does not exist. SlateDB's fencing rests on the same
+conditional put, so every store that is safe for shards is safe for the map, without another primitive.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ _NAME = re.compile(r"shards-(\d{8})\.json")
 
 def _name(version: int) -> str:
     if not 1 <= version <= VERSIONS_MAX:
-        raise Invalid(f"a map's version is a number from 1 to {VERSIONS_MAX}, not {version}")
+        raise Invalid(f"the version of a shard map must be between 1 and {VERSIONS_MAX}; got {version}")
     return f"shards-{version:08d}.json"
 
 
 def _version_exists(version: int) -> Conflict:
-    return Conflict(f"version {version} of the map of shards is there already: read it, and decide anew")
+    return Conflict(f"version {version} of the shard map already exists; read it and retry")
 
 
 def _link(draft: Path, target: Path, version: int) -> None:
@@ -41,7 +41,7 @@ def _link(draft: Path, target: Path, version: int) -> None:
 
 
 class MemoryShardMapStore:
-    """The map of nodes that share a process, and end with it."""
+    """The map in memory, for nodes in one process."""
 
     def __init__(self) -> None:
         self._versions: dict[int, bytes] = {}
@@ -57,7 +57,8 @@ class MemoryShardMapStore:
 
 
 class DirShardMapStore:
-    """The map in a folder. A version appears whole or not at all, by a hard link to a file that has been synced."""
+    """The map in a directory. A version is a hard link to a synced file: it appears whole or not at all, and `link`
+    fails if the name exists, which `rename` would overwrite."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -76,10 +77,11 @@ class DirShardMapStore:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise Unavailable(f"the folder {self._folder} cannot be read: {error.strerror}") from error
+            raise Unavailable(f"cannot read directory {self._folder}: {error.strerror}") from error
 
     def _add(self, shards: ShardMap) -> None:
         target = self._folder / _name(shards.version)
+        # Under another name first: a reader must never find a half-written version.
         draft = self._folder / f".{target.name}.{secrets.token_hex(8)}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -88,9 +90,9 @@ class DirShardMapStore:
                 file.flush()
                 os.fsync(file.fileno())
             _link(draft, target, shards.version)
-            self._sync()
+            self._sync()  # the name itself, without which a power failure could undo a committed split
         except OSError as error:
-            raise Unavailable(f"the folder {self._folder} cannot be written to: {error.strerror}") from error
+            raise Unavailable(f"cannot write to directory {self._folder}: {error.strerror}") from error
         finally:
             with suppress(OSError):
                 draft.unlink()
@@ -111,6 +113,7 @@ class S3ShardMapStore:
         self._prefix = prefix
 
     async def newest(self, known: int = 0) -> ShardMap | None:
+        # The map changes with splits only, so mostly one read of the next number says that there is none.
         version = known or await self._last()
         found = None if known or not version else await self._read(version)
         while (later := await self._read(version + 1)) is not None:
@@ -122,7 +125,7 @@ class S3ShardMapStore:
             await self._bucket.create(f"{self._prefix}{_name(shards.version)}", encode_map(shards))
         except Conflict as error:
             raise _version_exists(shards.version) from error
-        except Invalid as error:  # a right that was withdrawn may be given back: nodes go on with what they know
+        except Invalid as error:  # permission denied, for example: it may be granted again, and nodes serve meanwhile
             raise Unavailable(str(error)) from error
 
     async def _read(self, version: int) -> ShardMap | None:
@@ -133,7 +136,7 @@ class S3ShardMapStore:
         return None if body is None else decode_map(body)
 
     async def _last(self) -> int:
-        """The greatest version, from a listing. It is needed once: afterwards the next version is read."""
+        """The greatest version, from a listing; needed once, since later versions are found by reading the next one."""
         try:
             _, names = await self._bucket.list_folder(self._prefix)
         except Invalid as error:
@@ -142,7 +145,7 @@ class S3ShardMapStore:
 
 
 def open_shard_map_store(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> ShardMapStore:
-    """The map that lies beside the shards of a URL."""
+    """The store of the map beside the shards of a URL."""
     parts = urlsplit(url)
     match parts.scheme:
         case "memory":
@@ -154,5 +157,5 @@ def open_shard_map_store(url: str, settings: ShardStoreSettings, environ: Mappin
             return S3ShardMapStore(bucket_of(parts.netloc, settings, environ), prefix)
         case _:
             raise Invalid(
-                f"{url[:80]!r} names no place for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX"
+                f"invalid URL {url[:80]!r} for shards: use memory://, file:///DIRECTORY or s3://BUCKET/PREFIX"
             )

@@ -54,33 +54,33 @@ _PREFIX = re.compile(r"([A-Za-z0-9_=-][A-Za-z0-9_.=-]*/)*")
 class ShardLocation(ABC):
     """Where a store's shards are."""
 
-    def __init__(self, objects: ObjectStore, prefix: str, shown: str) -> None:
+    def __init__(self, objects: ObjectStore, prefix: str, label: str) -> None:
         self.objects = objects
         self.prefix = prefix  # of every shard's path: empty, or ending in a slash
-        self.shown = shown  # for messages: no secrets
+        self.label = label  # for messages: no secrets
 
     async def prepare(self) -> None:
-        """Makes sure, once, that shards can be kept safely here."""
+        """Checks, once, that shards can be stored safely here."""
         return
 
     @abstractmethod
     async def shards(self) -> list[str]: ...
 
     async def before_open(self, shard: str) -> None:
-        """What a shard needs before it is opened."""
+        """Called before a shard is opened."""
         return
 
     async def after_open(self, shard: str) -> DirSync | None:
-        """What makes the files of a shard that was just opened durable, if anything is needed."""
+        """Called after a shard was opened; returns what makes its files durable, if anything is needed."""
         return None
 
     async def remove(self, shard: str) -> None:
-        """After a shard's database was deleted: what is left of it."""
+        """Removes what remains of a shard after its database was deleted."""
         return
 
 
 class MemoryLocation(ShardLocation):
-    """Gone with the process."""
+    """Shards in memory, lost with the process."""
 
     def __init__(self) -> None:
         super().__init__(ObjectStore.resolve("memory:///"), "", "memory://")
@@ -97,7 +97,7 @@ class MemoryLocation(ShardLocation):
 
 
 class DirLocation(ShardLocation):
-    """A folder, one beneath it for each shard."""
+    """A directory, with a subdirectory for each shard."""
 
     def __init__(self, folder: Path, *, is_synced: bool) -> None:
         self._folder = folder
@@ -108,12 +108,12 @@ class DirLocation(ShardLocation):
             builder.with_config("local_path", str(folder))
             objects = builder.build()
         except OSError as error:
-            raise Invalid(f"the folder {folder} cannot be used for shards: {error.strerror}") from error
+            raise Invalid(f"cannot use directory {folder} for shards: {error.strerror}") from error
         super().__init__(objects, "", f"file://{folder}")
 
     async def prepare(self) -> None:
         if not os.access(self._folder, os.W_OK | os.X_OK):
-            raise Invalid(f"the folder {self._folder} cannot be written to: shards cannot be kept there")
+            raise Invalid(f"cannot use directory {self._folder} for shards: it is not writable")
 
     async def shards(self) -> list[str]:
         return await asyncio.to_thread(self._shards_now)
@@ -127,9 +127,9 @@ class DirLocation(ShardLocation):
             return None
         sync = DirSync(self._folder / shard)
         try:
-            await asyncio.to_thread(sync.settle)
+            await asyncio.to_thread(sync.sync_all)
         except OSError as error:
-            raise Unavailable(f"the disk under {self.shown}/{shard} does not take files: {error.strerror}") from error
+            raise Unavailable(f"cannot sync {self.label}/{shard} to disk: {error.strerror}") from error
         return sync
 
     async def remove(self, shard: str) -> None:
@@ -139,7 +139,7 @@ class DirLocation(ShardLocation):
         try:
             return sorted(path.name for path in self._folder.iterdir() if (path / "manifest").is_dir())
         except OSError as error:
-            raise Unavailable(f"the folder {self._folder} cannot be read: {error.strerror}") from error
+            raise Unavailable(f"cannot read directory {self._folder}: {error.strerror}") from error
 
 
 class BucketLocation(ShardLocation):
@@ -160,10 +160,10 @@ class BucketLocation(ShardLocation):
 
 
 def parse_location(url: str, settings: ShardStoreSettings, environ: Mapping[str, str]) -> ShardLocation:
-    """The place that a URL names; Invalid if it names none."""
+    """The location of a URL; Invalid if it is none."""
     parts = urlsplit(url)
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise Invalid("a store's URL holds a place only: keys for S3 belong into s3_access_key_id and its kin")
+        raise Invalid("the URL of a store must not contain credentials or a query; set s3_access_key_id and the like")
     match parts.scheme:
         case "memory" if not parts.path.strip("/") and not parts.netloc:
             return MemoryLocation()
@@ -172,12 +172,12 @@ def parse_location(url: str, settings: ShardStoreSettings, environ: Mapping[str,
         case "s3" if parts.netloc:
             prefix = f"{parts.path.strip('/')}/".lstrip("/")
             if not _PREFIX.fullmatch(prefix):
-                raise Invalid(f"the prefix {prefix!r} must be made of letters, digits and _ - . = between slashes")
+                raise Invalid(f"invalid prefix {prefix!r}: use letters, digits and _ - . = between slashes")
             bucket = bucket_of(parts.netloc, settings, environ)
             return BucketLocation(bucket, prefix, is_probed=settings.s3_probe == "always")
         case _:
             raise Invalid(
-                f"{url[:80]!r} names no store for shards: write memory://, file:///FOLDER or s3://BUCKET/PREFIX"
+                f"invalid URL {url[:80]!r} for shards: use memory://, file:///DIRECTORY or s3://BUCKET/PREFIX"
             )
 
 
@@ -200,8 +200,8 @@ def _s3_objects(bucket: S3Bucket) -> ObjectStore:
 
 T = TypeVar("T")
 
-SYNC_THREADS = 8  # shards wait for the disk side by side
-STORE_RETRIES_MAX = 4  # SlateDB would else try for ever, and nobody be told
+SYNC_THREADS = 8  # of the process; shards wait for the disk concurrently
+STORE_RETRIES_MAX = 4  # SlateDB's default is to retry for ever, so a failure would never be reported
 
 _SHARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _cache_ids = count(1)
@@ -210,8 +210,8 @@ _cache_ids = count(1)
 class SlateShardStore:
     """Implements the cluster's `ShardStore`: the shards of one location."""
 
-    def __init__(self, place: ShardLocation, settings: ShardStoreSettings) -> None:
-        self._place = place
+    def __init__(self, location: ShardLocation, settings: ShardStoreSettings) -> None:
+        self._location = location
         self._settings = settings
         self._threads = ThreadPoolExecutor(SYNC_THREADS, thread_name_prefix="argosy-sync")
         self._cache: DbCache | None = None
@@ -223,28 +223,30 @@ class SlateShardStore:
     async def open(
         cls, url: str, settings: ShardStoreSettings | None = None, *, environ: Mapping[str, str] | None = None
     ) -> Self:
-        """Makes sure that the place can be used safely. `environ` holds the AWS_… variables, if they are to count."""
+        """Opens the store after checking that its location is safe. `environ` may have AWS_… variables."""
         copier.install()
         settings = settings or ShardStoreSettings()
-        place = parse_location(url, settings, environ or {})
-        await place.prepare()
-        return cls(place, settings)
+        location = parse_location(url, settings, environ or {})
+        await location.prepare()
+        return cls(location, settings)
 
     async def shard(self, shard: str, *, may_serve: Callable[[], bool] = always) -> SlateKV:
         """Opens a shard, new or not, as its one writer."""
         path = self._path(shard)
-        await self._place.before_open(shard)
-        builder = DbBuilder(path, self._place.objects)
+        await self._location.before_open(shard)
+        builder = DbBuilder(path, self._location.objects)
         builder.with_settings(_native(self._settings))
         if self._cache is None:
             builder.with_db_cache_disabled()
         else:
+            # The id separates the entries of databases in the shared cache: their table ids may be equal.
             builder.with_db_cache(self._cache, next(_cache_ids))
-        db = await self._done(builder.build(), shard)
-        sync = await self._place.after_open(shard)
+        db = await self._run(builder.build(), shard)
+        # Before the first read: rows that a crashed writer had written and not synced become durable now.
+        sync = await self._location.after_open(shard)
         return SlateKV(
             db,
-            name=f"{self._place.shown}/{shard}",
+            name=f"{self._location.label}/{shard}",
             settings=self._settings,
             may_serve=may_serve,
             sync=sync,
@@ -253,19 +255,19 @@ class SlateShardStore:
 
     async def shards(self) -> list[str]:
         """The ids of the shards that have been opened here at least once, sorted."""
-        return await self._place.shards()
+        return await self._location.shards()
 
     async def clone(self, parent: str, child: str, *, start: bytes | None = None, end: bytes | None = None) -> None:
-        """Makes `child` of the parent's rows with start <= key < end, without copying them.
+        """Creates `child` with the parent's rows with start <= key < end, without copying tables.
 
-        Close the parent first, in good order: rows that are only in its write-ahead files would not come along, so it
-        is opened here once more and closed, which puts them into tables and fences whoever still has it open.
+        The parent must have been closed. It is opened here once more and closed, because a clone lacks rows that are
+        only in write-ahead files; that writes them into tables, and fences a writer that still has it open.
         """
         present = await self.shards()
         if parent not in present:
-            raise NotFound(f"there is no shard {parent!r} to clone")
+            raise NotFound(f"shard {parent!r} not found")
         if child in present:
-            raise Conflict(f"there is a shard {child!r} already: delete it first, or choose another id")
+            raise Conflict(f"shard {child!r} already exists; delete it first, or choose another id")
         rows = await self.shard(parent)
         await rows.close()
         bounds = KeyRange(start=start, start_inclusive=True, end=end, end_inclusive=False)
@@ -274,46 +276,47 @@ class SlateShardStore:
             checkpoint=None,
             projection_range=None if start is None and end is None else bounds,
         )
-        admin = AdminBuilder(self._path(child), self._place.objects).build()
-        await self._done(admin.create_clone_builder_from_source(source).build(), child)
-        await self._place.before_open(child)
-        await self._place.after_open(child)
+        admin = AdminBuilder(self._path(child), self._location.objects).build()
+        await self._run(admin.create_clone_builder_from_source(source).build(), child)
+        await self._location.before_open(child)
+        await self._location.after_open(child)
 
     async def delete(self, shard: str) -> None:
-        """Removes a shard for good. Conflict while a clone still reads the shard's tables."""
+        """Deletes a shard. Conflict while a clone still reads the shard's tables."""
         present = await self.shards()
         if shard not in present:
-            raise NotFound(f"there is no shard {shard!r} to delete")
+            raise NotFound(f"shard {shard!r} not found")
+        # Clones read the tables of their parent until they are compacted.
         readers = [other for other in present if other != shard and await self._reads(other, self._path(shard))]
         if readers:
-            raise Conflict(f"shard {shard!r} cannot be deleted: its tables are still read by {', '.join(readers)}")
-        admin = AdminBuilder(self._path(shard), self._place.objects).build()
-        await self._done(admin.delete_db(True), shard)
-        await self._place.remove(shard)
+            raise Conflict(f"cannot delete shard {shard!r}: its tables are still read by {', '.join(readers)}")
+        admin = AdminBuilder(self._path(shard), self._location.objects).build()
+        await self._run(admin.delete_db(True), shard)
+        await self._location.remove(shard)
 
     async def close(self) -> None:
-        """After all its shards are closed."""
+        """To be called after all shards are closed."""
         await asyncio.to_thread(self._threads.shutdown)
 
     async def _reads(self, shard: str, path: str) -> bool:
-        admin = AdminBuilder(self._path(shard), self._place.objects).build()
-        manifest = await self._done(admin.read_manifest(None), shard)
+        admin = AdminBuilder(self._path(shard), self._location.objects).build()
+        manifest = await self._run(admin.read_manifest(None), shard)
         return manifest is not None and any(each.path == path for each in manifest.external_dbs)
 
-    async def _done(self, call: Coroutine[Any, Any, T], shard: str) -> T:
-        name, seconds = f"{self._place.shown}/{shard}", self._settings.open_s_max
+    async def _run(self, call: Coroutine[Any, Any, T], shard: str) -> T:
+        name, seconds = f"{self._location.label}/{shard}", self._settings.open_s_max
         try:
             async with asyncio.timeout(seconds):
                 return await call
         except SlateError as error:
             raise error_from_slatedb(error, store=name) from error
         except TimeoutError as error:
-            raise Unavailable(f"{name} has not answered for {seconds:g} s: is its storage reachable?") from error
+            raise Unavailable(f"{name} timed out after {seconds:g} s; check that its storage is reachable") from error
 
     def _path(self, shard: str) -> str:
         if not _SHARD.fullmatch(shard):
-            raise Invalid(f"{shard[:120]!r} is no id of a shard: use up to 100 letters, digits, - and _")
-        return f"{self._place.prefix}{shard}"
+            raise Invalid(f"invalid shard id {shard[:120]!r}: use up to 100 letters, digits, - and _")
+        return f"{self._location.prefix}{shard}"
 
     async def storage(self, shard: str) -> StorageInfo:
         manifest = await self._manifest(shard)
@@ -321,32 +324,32 @@ class SlateShardStore:
         return StorageInfo(len(manifest.l0), sum(view.estimated_size_bytes for view in manifest.l0), runs)
 
     async def compact(self, shard: str) -> None:
-        """The compaction runs beside everything else, in the process that has the shard open."""
+        """The compaction runs in the background, in the process that has the shard open."""
         manifest = await self._manifest(shard)
         sources = [SourceId.SST_VIEW(view.id) for view in manifest.l0]
         sources += [SourceId.SORTED_RUN(run.id) for run in manifest.compacted]
         if len(sources) < 2:
-            raise Conflict(f"shard {shard} lies in {len(sources)} tables or runs: there is nothing to merge")
+            raise Conflict(f"nothing to compact: shard {shard} has {len(sources)} tables or runs")
         # The newest run that takes part names the result; without one, the first.
         destination = min((run.id for run in manifest.compacted), default=0)
         spec = CompactionSpec.TIERED(segment=b"", sources=sources, destination=destination)
-        admin = AdminBuilder(self._path(shard), self._place.objects).build()
-        await self._done(admin.submit_compaction(spec), shard)
+        admin = AdminBuilder(self._path(shard), self._location.objects).build()
+        await self._run(admin.submit_compaction(spec), shard)
 
     async def _manifest(self, shard: str) -> Any:
-        admin = AdminBuilder(self._path(shard), self._place.objects).build()
-        manifest = await self._done(admin.read_manifest(None), shard)
+        admin = AdminBuilder(self._path(shard), self._location.objects).build()
+        manifest = await self._run(admin.read_manifest(None), shard)
         if manifest is None:
-            raise NotFound(f"there is no shard {shard!r}")
+            raise NotFound(f"shard {shard!r} not found")
         return manifest
 
 
 def _native(settings: ShardStoreSettings) -> Settings:
-    """SlateDB's own settings; what is not named here keeps SlateDB's default."""
+    """SlateDB's settings; the others keep their defaults."""
     kept = f"{settings.wal_retention_s:g}s"
     native = Settings.default()
     chosen = {
-        "flush_interval": None,  # see `slatedb`: whoever waits flushes
+        "flush_interval": None,  # callers that wait for durability flush; see `slatedb`
         "l0_sst_size_bytes": settings.l0_bytes,
         "max_unflushed_bytes": settings.unflushed_bytes_max,
         "object_store_max_retries": STORE_RETRIES_MAX,

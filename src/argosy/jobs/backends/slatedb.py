@@ -1,13 +1,14 @@
-"""SlateDB as an OrderedKV: one database, one writer, durable when it says so.
+"""SlateDB as an OrderedKV: one database with one writer, and explicit durability.
 
-Durable means: the rows are in a write-ahead object of the store. On S3 that is what the service promises for an object;
-in a folder it is what `syncing` says, or with `fsync = never` only that the operating system has them; in memory
-nothing outlives the process. Nothing is flushed by a timer: whoever waits for durability starts the flush, and all who
-come while it runs share the next one, so a lone write waits for nothing and an idle database costs nothing.
+Durable means that the rows are in a write-ahead object of the store. On S3 that is what the service promises for an
+object; in a directory what `fsync` describes, or with `fsync = never` only that the operating system has them; in
+memory nothing outlives the process. There is no flush timer: a caller that waits for durability starts a flush, and
+those that come while it runs share the next one, so a lone write does not wait for a timer and an idle database costs
+nothing.
 
-Fencing: the newest opener is the writer. Its predecessor is told at its next write and gets Fenced, then and ever
-after. A reader would notice only up to a second later, so every read is also gated by `may_serve`, the lease's own
-clock, before and after.
+Fencing: the newest opener is the writer. The previous one gets Fenced at its next write and from then on. Its reads
+would notice only up to a second later (SlateDB polls the manifest once a second), so every read is also checked with
+`may_serve`, the lease by the local clock, before and after.
 """
 
 import asyncio
@@ -45,15 +46,15 @@ def error_from_slatedb(error: Exception, *, store: str) -> ArgosyError:
     text = str(getattr(error, "message", error))
     match error:
         case Error.Closed(reason=CloseReason.FENCED):
-            return Fenced(f"another writer has opened {store}: this one must stop")
+            return Fenced(f"{store} has been opened by another writer")
         case Error.Closed():
-            return Unavailable(f"{store} is closed: open it anew ({text})")
+            return Unavailable(f"{store} is closed; reopen it ({text})")
         case Error.Invalid():
-            return Invalid(f"{store} refuses this: {text}")
+            return Invalid(f"{store} rejected the call: {text}")
         case Error.Data():
-            return Unavailable(f"{store} cannot be read, its files are damaged or of another version: {text}")
+            return Unavailable(f"cannot read {store}: its files are damaged or of another version: {text}")
         case _:
-            return Unavailable(f"{store} does not answer: open it anew once its storage is back ({text})")
+            return Unavailable(f"{store} is unreachable; reopen it when its storage is back ({text})")
 
 
 if TYPE_CHECKING:
@@ -61,15 +62,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GETS_AT_ONCE_MAX = 64  # beyond that they only queue inside SlateDB
-SCAN_ROWS = 1000  # one call's worth: 5 µs a row, against 50 one at a time
-SCAN_ROWS_FIRST = 64  # most scans want a few rows only
-BUILD_ROWS = 1000  # 5 ms of building a batch; then others have their turn
+GETS_AT_ONCE_MAX = 64  # further ones would only queue inside SlateDB
+SCAN_ROWS = 1000  # of one call: 5 µs a row, against 50 µs with a call for each
+SCAN_ROWS_FIRST = 64  # most scans need a few rows only
+BUILD_ROWS = 1000  # 5 ms of building a batch; then the event loop runs other tasks
 READ_AHEAD_BYTES = 1 << 20
 FETCHES_MAX = 4
 SYNC_S = 1.0  # the longest a manifest stays unsynced
 CLOSE_S_MAX = 10.0
-CLOSE_FAILED_S_MAX = 1.0  # a store that is lost has nothing left to flush
+CLOSE_FAILED_S_MAX = 1.0  # a store that has failed has nothing to flush
 
 _WAL = FlushOptions(flush_type=FlushType.WAL)
 _log = logs.get("jobs.slatedb")
@@ -80,7 +81,7 @@ def always() -> bool:
 
 
 class SlateKV:
-    """One shard's rows. Open it through `opening`."""
+    """One shard's rows; see `SlateShardStore.shard`."""
 
     def __init__(
         self,
@@ -144,23 +145,20 @@ class SlateKV:
         await asyncio.shield(await self.write_pipelined(dict(batch.ops())))
 
     async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
-        """Returns when SlateDB has taken the changes, so that reads see them; what is returned ends with durability.
-
-        They become durable in the order in which they were taken.
-        """
+        """Returns when reads see the changes; the result completes when they are durable, in the order of calls."""
         self._check_writable()
         if not changes:
             return asyncio.ensure_future(asyncio.sleep(0))
         native = await self._build_batch(changes)
         await self._within(self._settings.durable_s_max, self._db.write(native))
         self._written += 1
-        # A task, so that the flush begins now and goes on even if nobody awaits it.
+        # A task, so that the flush starts now and continues even if the caller is cancelled.
         durable = asyncio.ensure_future(self._until_durable(self._written))
         durable.add_done_callback(_on_flushed)
         return durable
 
     async def close(self) -> None:
-        """Flushes what was written and lets go; what cannot be flushed in time is left as it is."""
+        """Flushes what was written and closes the database; gives up after a time limit."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -177,16 +175,16 @@ class SlateKV:
             _log.warning("shard closed unflushed", store=self._name, error=str(error) or f"after {seconds} s")
 
     def check_readable(self) -> None:
-        """Raises unless what is read now is the newest there is."""
+        """Raises unless reads return the newest data."""
         self._check_writable()
         if not self._may_serve():
-            raise Unavailable(f"the lease on {self._name} is not known to stand: ask again, or ask its new holder")
+            raise Unavailable(f"the lease on {self._name} may have expired; retry, here or at its new holder")
 
     def _check_writable(self) -> None:
         if self._failure is not None:
             raise type(self._failure)(str(self._failure))
         if self._is_closed:
-            raise Unavailable(f"{self._name} is closed: open it anew")
+            raise Unavailable(f"{self._name} is closed; reopen it")
 
     async def _build_batch(self, changes: Changes) -> WriteBatch:
         native, left = WriteBatch(), iter(changes.items())
@@ -211,11 +209,11 @@ class SlateKV:
 
     async def _sync_all(self) -> None:
         if self._sync is not None:
-            # Side by side, because in turn each would wait for the disk by itself.
+            # Concurrently: one after the other, each would wait for the disk.
             await asyncio.gather(self._in_thread(self._sync.sync_files), self._in_thread(self._sync.sync_names))
 
     async def _sync_periodically(self, sync: DirSync) -> None:
-        """Tables and manifests appear on SlateDB's own time, also when nobody writes."""
+        """SlateDB writes tables and manifests in the background, also when there are no writes."""
         while self._failure is None:
             await asyncio.sleep(SYNC_S)
             async with self._flushing:
@@ -231,7 +229,7 @@ class SlateKV:
         return await self._within(self._settings.read_s_max, call, is_write=False)
 
     async def _within(self, seconds: float, call: Coroutine[Any, Any, T], *, is_write: bool = True) -> T:
-        """Awaits a call of SlateDB. A write that fails ends this store: nobody knows what became of it."""
+        """Awaits a call of SlateDB. A write that fails ends this store: whether it reached the disk is unknown."""
         try:
             async with asyncio.timeout(seconds):
                 return await call
@@ -244,21 +242,22 @@ class SlateKV:
         raise failure
 
     def _late(self, seconds: float) -> Unavailable:
-        return Unavailable(f"the storage of {self._name} has not answered for {seconds:g} s: see that it is reachable")
+        return Unavailable(f"{self._name} timed out after {seconds:g} s; check that its storage is reachable")
 
     def _fail(self, failure: ArgosyError) -> None:
         if self._failure is None:
-            _log.warning("shard lost its store", store=self._name, error=str(failure))
+            _log.warning("shard store failed", store=self._name, error=str(failure))
             self._failure = failure
 
 
 def _sync_error(name: str, error: OSError) -> Unavailable:
-    # After a failed fsync the kernel may have dropped the pages, so a second one would succeed and prove nothing.
-    return Unavailable(f"the disk under {name} did not take what was written: {error.strerror or error}")
+    # Not retried: after a failed fsync Linux may drop the dirty pages, so a second one succeeds without the data being
+    # on the disk (PostgreSQL, "fsyncgate", 2018). The shard is reopened from what is there.
+    return Unavailable(f"cannot sync {name} to disk: {error.strerror or error}")
 
 
 def _on_flushed(done: "asyncio.Future[None]") -> None:
-    """The failure is kept and told to every later caller, so that nobody awaited this one is no news."""
+    """Retrieves the exception, so that asyncio does not log it: the failure is raised to every later caller."""
     with suppress(asyncio.CancelledError):
         done.exception()
 

@@ -1,10 +1,11 @@
-"""Moves bytes in and out of SlateDB's binding by the block.
+"""Copies bytes to and from SlateDB's Python binding in blocks.
 
-The generated binding copies one byte per turn of a Python loop and reserves room through ctypes each time: a put of
-1 kB costs 0.2 to 0.4 ms of processor. What is replaced here does the same with one copy: 5 to 10 µs.
+The generated binding (UniFFI) copies one byte per iteration of a Python loop and reserves the buffer through ctypes
+each time: a put of 1 kB costs 0.2 to 0.4 ms of CPU. The functions here replace that with one block copy: 5 to 10 µs.
+Without it a shard makes 1,500 durable operations a second instead of 10,000.
 
-The names replaced are private to the generated code, so this fits the one version it was written against. With any
-other the stock path is used, the same only slower, and the log says so once.
+The replaced names are private to the generated code, so this fits exactly the version for which it was written. With
+any other version the binding is left as it is, which is only slower, and a warning is logged once.
 """
 
 import ctypes
@@ -39,11 +40,11 @@ _READS = {
 _log = logs.get("jobs.slatedb")
 _length = struct.Struct(">i").pack
 _read_length = struct.Struct(">i").unpack_from
-_Native: TypeAlias = Any  # whatever ctypes hands out: buffers, call states, functions of the library
+_Native: TypeAlias = Any  # objects of ctypes: buffers, call states, functions of the library
 
 
 class BatchCopier:
-    """Fills batches: by the block once `install` has succeeded, until then as the binding does."""
+    """Fills batches: in blocks after `install` has succeeded, otherwise through the binding."""
 
     def __init__(self) -> None:
         self._blocks: _BlockCopier | None = None
@@ -54,10 +55,10 @@ class BatchCopier:
         return self._blocks is not None
 
     def install(self, module: ModuleType = binding, *, installed: str | None = None) -> bool:
-        """Replaces the slow parts, once for the process; says whether it did."""
+        """Replaces the slow functions, once per process; returns whether it did."""
         if not self._was_tried:
             self._was_tried = True
-            found = installed or _installed_version()
+            found = installed or _slatedb_version()
             missing = [name for name in _NAMES if not hasattr(module, name)]
             if found == FITS_VERSION and not missing:
                 self._blocks = _BlockCopier(module)
@@ -83,13 +84,13 @@ class BatchCopier:
 
 
 class _View(ctypes.Structure):
-    """Bytes of ours as the library borrows them; the binding's own kind needs a slow cast for each."""
+    """Python's bytes as the library borrows them; the binding's own structure needs a slow cast for each."""
 
     _fields_ = (("len", ctypes.c_int32), ("data", ctypes.c_char_p))
 
 
 class _BlockCopier:
-    """The binding's own work, done with whole blocks."""
+    """The binding's functions, with block copies."""
 
     def __init__(self, module: ModuleType) -> None:
         library = module._UniffiLib
@@ -114,7 +115,7 @@ class _BlockCopier:
         module._UniffiFfiConverterSequenceTypeKeyValue.read = staticmethod(_read_pairs)
 
     def fill(self, batch: WriteBatch, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        # Calls let other threads run, so what the library answers into is this call's own.
+        # A call releases the GIL, so another thread may be in here: the status is this call's own.
         status = self._status()
         status_ref, handle = ctypes.byref(status), batch._handle
         put, delete, clone, borrow = self._put, self._delete, self._clone, self._borrow
@@ -144,7 +145,7 @@ class _BlockCopier:
 
 
 class _BufferReader:
-    """What was copied out of a buffer of the library, read field by field; never past its end."""
+    """The content of a buffer of the library, read field by field, never past its end."""
 
     __slots__ = ("data", "len", "offset")
 
@@ -201,7 +202,7 @@ def _lift(converter: _Native, buffer: _Native) -> _Native:
     stream = _BufferReader(data)
     lifted = converter.read(stream)
     if stream.remaining():
-        raise binding.InternalError(f"{stream.remaining()} bytes are left over in a buffer of slatedb")
+        raise binding.InternalError(f"{stream.remaining()} bytes left over in a buffer of slatedb")
     return lifted
 
 
@@ -224,7 +225,7 @@ def _read_pairs(stream: _BufferReader) -> list[tuple[bytes, bytes]]:
     return pairs
 
 
-def _installed_version() -> str:
+def _slatedb_version() -> str:
     try:
         return version("slatedb")
     except PackageNotFoundError:

@@ -1,8 +1,12 @@
 """Admits calls to a shard only while this node holds the shard's lease.
 
-The check compares the lease's expiry with the local clock, so no call waits for the coordination store. The guard also
-rejects tenants whose hash lies outside the shard's range: a client with an old shard map must not enqueue into the
-wrong shard after a split.
+The check compares the lease's expiry with the local clock: no call waits for the coordination store, and a node that
+cannot renew stops serving before another one can hold the lease (OWN-4). The guard also rejects tenants whose hash lies
+outside the shard's range: a client with an old shard map must not enqueue into the wrong shard after a split.
+
+Writes need no second check, because the store fences an old writer: what it stages never becomes durable. A read has
+nothing that fences it, and SlateDB tells an old writer only up to a second later; so a read counts only if this node
+still holds the lease when it ends.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -40,7 +44,7 @@ class LeaseGuard:
 
     def check(self) -> None:
         if self._closed is not None:
-            raise type(self._closed)(str(self._closed))
+            raise type(self._closed)(str(self._closed))  # one per caller: a shared one would collect tracebacks
         self.check_lease()
 
     def admit(self, tenants: Iterable[str]) -> None:
@@ -81,12 +85,12 @@ def _tenant_of_schedule(schedule: Schedule) -> Iterable[str]:
     return (schedule.tenant,)
 
 
-def _guarded(call: Call[P, R], tenants: Callable[..., Iterable[str]], *, is_read: bool = False) -> Call[P, R]:
-    """The call behind the guard. A read counts only if this node held the shard until the read ended."""
+def _guard(call: Call[P, R], tenants: Callable[..., Iterable[str]], *, is_read: bool = False) -> Call[P, R]:
+    """The call behind the guard; `tenants` returns the tenants of its arguments."""
     name = call.__name__
 
     @wraps(call)
-    async def guarded(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         guard = self.guard
         guard.admit(tenants(*args, **kwargs))
         try:
@@ -97,7 +101,7 @@ def _guarded(call: Call[P, R], tenants: Callable[..., Iterable[str]], *, is_read
             guard.check_lease()
         return result
 
-    return guarded
+    return run
 
 
 class GuardedShard:
@@ -107,20 +111,20 @@ class GuardedShard:
         self.guard = guard
         self.shard = shard
 
-    enqueue = _guarded(ShardCalls.enqueue, _tenants_of_jobs)
-    lease = _guarded(ShardCalls.lease, _no_tenant)
-    lease_job = _guarded(ShardCalls.lease_job, _one_tenant)
-    heartbeat = _guarded(ShardCalls.heartbeat, _no_tenant)
-    report = _guarded(ShardCalls.report, _no_tenant)
-    report_refresh = _guarded(ShardCalls.report_refresh, _no_tenant)
-    get = _guarded(ShardCalls.get, _one_tenant, is_read=True)
-    find = _guarded(ShardCalls.find, _one_tenant, is_read=True)
-    cancel = _guarded(ShardCalls.cancel, _one_tenant)
-    restart = _guarded(ShardCalls.restart, _one_tenant)
-    expedite = _guarded(ShardCalls.expedite, _one_tenant)
-    delete = _guarded(ShardCalls.delete, _one_tenant)
-    import_jobs = _guarded(ShardCalls.import_jobs, _tenants_of_imports)
-    drop_holders = _guarded(ShardCalls.drop_holders, _one_tenant)
-    put_schedule = _guarded(ShardCalls.put_schedule, _tenant_of_schedule)
-    schedules = _guarded(ShardCalls.schedules, _one_tenant, is_read=True)
-    delete_schedule = _guarded(ShardCalls.delete_schedule, _one_tenant)
+    enqueue = _guard(ShardCalls.enqueue, _tenants_of_jobs)
+    lease = _guard(ShardCalls.lease, _no_tenant)
+    lease_job = _guard(ShardCalls.lease_job, _one_tenant)
+    heartbeat = _guard(ShardCalls.heartbeat, _no_tenant)
+    report = _guard(ShardCalls.report, _no_tenant)
+    report_refresh = _guard(ShardCalls.report_refresh, _no_tenant)
+    get = _guard(ShardCalls.get, _one_tenant, is_read=True)
+    find = _guard(ShardCalls.find, _one_tenant, is_read=True)
+    cancel = _guard(ShardCalls.cancel, _one_tenant)
+    restart = _guard(ShardCalls.restart, _one_tenant)
+    expedite = _guard(ShardCalls.expedite, _one_tenant)
+    delete = _guard(ShardCalls.delete, _one_tenant)
+    import_jobs = _guard(ShardCalls.import_jobs, _tenants_of_imports)
+    drop_holders = _guard(ShardCalls.drop_holders, _one_tenant)
+    put_schedule = _guard(ShardCalls.put_schedule, _tenant_of_schedule)
+    schedules = _guard(ShardCalls.schedules, _one_tenant, is_read=True)
+    delete_schedule = _guard(ShardCalls.delete_schedule, _one_tenant)

@@ -1,4 +1,4 @@
-"""A node of the job broker: holds shards on the ring, serves those it holds, and says who serves the others.
+"""A node of the job broker: serves the shards whose leases it holds, and names the owners of the others.
 
     node = JobsNode(ownership_store, shard_store, map_store, limiter, node_id="n1", address="10.0.0.1:7450")
     await node.start()
@@ -8,7 +8,7 @@
     ...
     await node.drain()
 
-No question is put to the ownership store or to the map while a caller waits: both are followed.
+No call waits for the ownership store or the shard map: a watch and periodic reads keep copies of both in memory.
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from argosy.base.clock import Clock, Random, SystemClock, system_random
 from argosy.base.errors import Conflict, Forbidden, Invalid, NotOwner, Unavailable
 from argosy.base.kv import Batch
 from argosy.base.metrics import Metrics
+from argosy.base.tasks import cancel_all
 from argosy.base.tracing import NO_TRACER, Tracer
 from argosy.jobs import keys
 from argosy.jobs.cluster.poller import Poller
@@ -36,7 +37,6 @@ from argosy.jobs.ports import (
     RowReader,
     ShardCalls,
     ShardInfo,
-    ShardLeases,
     ShardStats,
     SplitStatus,
     StagedStore,
@@ -51,8 +51,8 @@ from argosy.ownership.ring import Ring
 from argosy.ownership.settings import OwnershipSettings
 from argosy.throttle.limits.ports import RateLimiter
 
-RECONCILE_S = 0.25  # how often leases are compared with the map: in memory, and no store is asked
-SHARD_IDS_KEPT = 1024  # found to be well formed; every call names one
+RECONCILE_S = 0.25  # between two comparisons of leases and map, both in memory
+SHARD_IDS_CACHED = 1024  # checked ids; every call names one
 ACQUIRING = "shard not ready: acquisition in progress"
 BARRIER = keys.key(keys.META, "flushed")
 
@@ -94,7 +94,7 @@ class JobsNode:
         metrics = metrics or Metrics()
         self._telemetry = JobsTelemetry(metrics, node=node_id)
         self._maps = ShardMapCache(maps)
-        self._worker = ShardHost(
+        self._host = ShardHost(
             store,
             self._maps,
             limiter,
@@ -107,7 +107,7 @@ class JobsNode:
         self.ownership = OwnershipNode(
             ownership,
             self._maps,
-            self._worker,
+            self._host,
             NoMemoryProbe(),
             node_id=node_id,
             address=address,
@@ -118,10 +118,10 @@ class JobsNode:
             tracer=tracer,
             capabilities=capabilities,
         )
-        self._worker.join(holds=self.ownership.holds, check=self._check_held, release=self.ownership.release)
+        self._host.bind_leases(holds=self.ownership.holds, check=self._check_held, release=self.ownership.release)
         self._maps.observers.append(self.ownership.catalog_changed)
         self._splitter = Splitter(
-            self._worker,
+            self._host,
             store,
             self._maps,
             self._telemetry,
@@ -131,24 +131,25 @@ class JobsNode:
             check=self._check_held,
             release=self.ownership.release,
         )
-        self._poller = Poller(self._open_shard, self._random, self._telemetry)
-        self._worker.observers.append(self._poller.wake_all)
+        self._poller = Poller(self._open_shards, self._random, self._telemetry)
+        self.lease = self._poller.lease
+        self._host.observers.append(self._poller.wake_all)
 
-    # -- life -------------------------------------------------------------------------------------------------------
+    # -- lifecycle
+    # -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> Self:
         """Reads the shard map, or creates the first version."""
-        await self._maps.start(self._settings.shards, self._new_id, self._worker.now_ms())
+        await self._maps.start(self._settings.shards, self._new_id, self._host.now_ms())
         return self
 
     async def run(self) -> None:
         """Runs until `drain` has finished or this task is cancelled."""
-        looking = asyncio.ensure_future(self._reconcile())
+        reconciling = asyncio.ensure_future(self._reconcile())
         try:
             await self.ownership.run()
         finally:
-            looking.cancel()
-            await asyncio.gather(looking, return_exceptions=True)
+            await cancel_all([reconciling])
             await self.close()
 
     async def drain(self) -> None:
@@ -158,7 +159,7 @@ class JobsNode:
     async def close(self) -> None:
         """Closes all shards; acknowledged changes are durable."""
         await self._splitter.close()
-        await self._worker.close()
+        await self._host.close()
 
     def is_ready(self) -> bool:
         return self.ownership.is_ready()
@@ -174,7 +175,7 @@ class JobsNode:
             except (Invalid, Unavailable) as why:  # Invalid: written by a later release, or damaged
                 self._telemetry.record_map_failure(why)
             known = self._maps.current.ids()
-            self._telemetry.map(known=len(known), unowned=len(known - held))
+            self._telemetry.record_map(known=len(known), unowned=len(known - held))
             self._splitter.resume()
 
     # -- who serves what --------------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ class JobsNode:
         return self._open(shard_id).calls
 
     def local(self) -> list[tuple[str, ShardCalls]]:
-        return [(shard_id, opened.calls) for shard_id, opened in self._open_shard().items()]
+        return [(shard_id, opened.calls) for shard_id, opened in self._open_shards().items()]
 
     def shard_of(self, tenant: str) -> str:
         check_tenant_name(tenant)
@@ -204,21 +205,21 @@ class JobsNode:
             node, address = (lease.node, lease.address) if lease is not None else ("", "")
             shards.append(ShardInfo(spec.id, spec.range.start, spec.range.end, node, address))
         members = sorted(self.ownership.members(), key=lambda member: member.node)
-        places = tuple(ClusterMember(member.node, member.address) for member in members)
-        return ClusterTopology(tuple(shards), places, self.ownership.node_id, self._address)
+        nodes = tuple(ClusterMember(member.node, member.address) for member in members)
+        return ClusterTopology(tuple(shards), nodes, self.ownership.node_id, self._address)
 
-    def _open_shard(self) -> dict[str, OpenShard]:
+    def _open_shards(self) -> dict[str, OpenShard]:
         return {
             shard_id: opened
-            for shard_id, opened in self._worker.open.items()
+            for shard_id, opened in self._host.open.items()
             if not opened.guard.is_closed and self.ownership.holds(Unit(shard_id))
         }
 
     def _open(self, shard_id: str) -> OpenShard:
         _check_id(shard_id)
-        opened = self._worker.open.get(shard_id)
+        opened = self._host.open.get(shard_id)
         if opened is None:
-            self._check_held(Unit(shard_id))
+            self._check_held(Unit(shard_id))  # raises NotOwner with a hint if another node has it
             raise Unavailable(ACQUIRING)
         opened.guard.check()
         return opened
@@ -227,6 +228,8 @@ class JobsNode:
         """Raises unless this node holds the shard: NotOwner with the holder, Unavailable while it is acquired here."""
         if self.ownership.holds(unit):
             return
+        # From the node's own copy of all leases: the design forbids a request to the store on the request path, where
+        # silo reads the members for every redirect.
         lease = next((lease for lease in self.ownership.leases() if lease.unit == unit), None)
         if lease is not None and lease.node != self.ownership.node_id:
             raise NotOwner(f"shard {unit} is served by {lease.node}", hint=lease.address, node=lease.node)
@@ -237,17 +240,13 @@ class JobsNode:
         raise NotOwner(f"shard {unit} is moving to another node; retry")
 
     def _owner(self, shard_id: str) -> str | None:
+        """The node on which the ring places the shard. It serves only once it has the lease."""
         names = frozenset(member.node for member in self.ownership.members())
         if names != self._ring.nodes:
             self._ring = Ring(names)
         return self._ring.owner(shard_id)
 
     # -- calls about all shards, or about the shard itself ------------------------------------------------------------
-
-    async def lease(self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0) -> list[ShardLeases]:
-        if tasks_max < 1:
-            raise Invalid(f"tasks_max must be at least 1; got {tasks_max}")
-        return await self._poller.lease(task_group, worker, tasks_max, wait_s)
 
     async def split(self, shard_id: str, point: str) -> SplitStatus:
         """Starts a split, at the middle of the range without a point. On return the request is durable: if the shard
@@ -292,11 +291,12 @@ class JobsNode:
     async def reset(self) -> int:
         if not self._settings.dev_mode:
             raise Forbidden("reset is disabled; set jobs.dev_mode")
-        served = self._open_shard()
+        served = self._open_shards()
         for shard_id, opened in served.items():
             opened.guard.close(Unavailable(ACQUIRING))
             await opened.shard.close()
             await _delete_all(opened)
+            # Reopened by the next holder with an empty queue state, instead of emptying the state in place.
             self.ownership.release(Unit(shard_id))
         return len(served)
 
@@ -305,7 +305,7 @@ def _to_split_status(split: Split) -> SplitStatus:
     return SplitStatus(split.phase, split.left, split.right, split.point, split.node, split.requested_at)
 
 
-RESET_ROWS = 1000  # forgotten in one step
+RESET_ROWS = 1000  # deleted in one batch
 
 
 async def _delete_all(opened: OpenShard) -> None:
@@ -318,7 +318,7 @@ async def _delete_all(opened: OpenShard) -> None:
         await opened.store.stage(batch)
 
 
-@lru_cache(SHARD_IDS_KEPT)
+@lru_cache(SHARD_IDS_CACHED)
 def _check_id(shard_id: str) -> None:
     with suppress(ValueError):
         uuid.UUID(shard_id)

@@ -49,8 +49,8 @@ class Split:
 
     shard_id: str
     phase: SplitPhase
-    left: str  # the ids of the children; "" as long as no try is under way here
+    left: str  # the ids of the children; "" while no node has started an attempt
     right: str
     point: str  # the first hash of the right child
     requested_at: int  # milliseconds since the epoch
-    node: str  # that was asked
+    node: str  # that accepted the request

@@ -16,7 +16,9 @@ from argosy.jobs import keys
 from argosy.jobs.cluster.shard_map import ShardMap, ShardMapStore, newest, try_add
 from argosy.jobs.ports import StagedStore
 
-TRIES_MAX = 20  # other shards' splits may take the next number first; each try reads what they wrote
+# Attempts to get the next number of the map: splits of other shards may take it first. Each attempt reads what they
+# wrote, and each loss means that another change has succeeded.
+TRIES_MAX = 20
 SEAL = keys.key(keys.META, "seal")
 
 
@@ -43,6 +45,7 @@ async def unseal(store: StagedStore, shard_id: str, shards: ShardMap, maps: Shar
     left = msgspec.msgpack.decode(found, type=Seal)
     if left.shard == shard_id:  # else it came along when the shard was copied from its parent
         shards = await _abort_split(left, await newest(maps, shards), maps)
+    # Only now, and durably before the shard is served: while the abort is not in the map, a crash must find the seal.
     await store.stage(Batch().delete(SEAL))
     return shards
 
@@ -53,7 +56,7 @@ async def commit_split(
     """Commits the split and returns the map that contains it; Conflict if it was aborted meanwhile."""
     for _ in range(TRIES_MAX):
         if ids[0] in shards.ids():
-            return shards
+            return shards  # an earlier attempt was stored, and its response lost
         if left.shard not in shards.ids() or shards.by_id(left.shard).aborted_splits != left.aborted_splits:
             raise Conflict(f"the split of shard {left.shard} was aborted: another node has opened the shard")
         changed = shards.after_split(left.shard, point, *ids, now_ms)

@@ -53,7 +53,7 @@ class OpenShard:
 
 
 class ShardHost:
-    """Implements ownership's `Workload`. `join` connects it to the leases it serves under."""
+    """Implements ownership's `Workload`. `bind_leases` connects it to the leases under which it serves."""
 
     def __init__(
         self,
@@ -79,24 +79,24 @@ class ShardHost:
         self._random = random
         self._new_id = new_id
         self._closing: dict[asyncio.Task[None], None] = {}
-        self._discards: dict[str, asyncio.Task[None]] = {}  # openings that nobody waits for any more
+        self._discards: dict[str, asyncio.Task[None]] = {}  # openings whose caller was cancelled
         self._holds: Callable[[Unit], bool] = lambda _: False
         self._check: Callable[[Unit], None] = lambda _: None
         self._release: Callable[[Unit], None] = lambda _: None
 
-    def join(
+    def bind_leases(
         self, *, holds: Callable[[Unit], bool], check: Callable[[Unit], None], release: Callable[[Unit], None]
     ) -> None:
         self._holds, self._check, self._release = holds, check, release
 
     def now_ms(self) -> int:
-        """The clock of task leases: a step of the wall clock must not expire them."""
+        """The clock of task leases and starts: wall time that never steps, so no step expires leases (JOB-2)."""
         return int(self._wall.wall() * 1000)
 
     async def warm(self, lease: Lease) -> int:
         shard_id, began = lease.unit.name, self._clock.now()
         if (left := self.open.pop(shard_id, None)) is not None:
-            await left.close()  # of an earlier epoch
+            await left.close()  # of an earlier epoch: its writer would be fenced by the opening below
         spec = await self._spec(shard_id)
         opened = await self._open_shard(spec, lease)
         self.open[shard_id] = opened
@@ -111,7 +111,8 @@ class ShardHost:
         if opened is not None:
             opened.guard.close(Unavailable("shard not ready: it is being closed on this node"))
             self._notify()
-            # Whoever drops may be cancelled when the node leaves; what is being closed is closed to the end.
+            # The caller may be cancelled when the node leaves; closing continues, since staged changes have callers
+            # that wait for them.
             await asyncio.shield(self._run_to_end(self._close(opened)))
 
     async def close(self) -> None:
@@ -134,6 +135,7 @@ class ShardHost:
         store = GroupCommitStore(await self._rows(unit))
         shard: ShardService | None = None
         try:
+            # First of all: a split that another node has sealed is aborted, or has happened and the shard is gone.
             self._maps.adopt(await unseal(store, spec.id, self._maps.current, self._maps.store))
             progress = await read_progress(store, spec.id, has_parent=bool(spec.parent))
             rows = OwnedRowsView(store, RowOwnership(spec.range), is_clean=progress.is_done)
@@ -183,7 +185,7 @@ class ShardHost:
 
     async def _watch(self, opened: OpenShard) -> None:
         await opened.shard.wait_stopped()
-        self._on_lost(opened, opened.shard.over)
+        self._on_lost(opened, opened.shard.failure)
 
     async def _clean(self, opened: OpenShard) -> None:
         """Runs until done or until the shard closes; the next node that opens the shard resumes it."""
@@ -201,6 +203,7 @@ class ShardHost:
 
     def _on_lost(self, opened: OpenShard, why: ArgosyError | None) -> None:
         if self.open.get(opened.spec.id) is opened and not opened.guard.is_closed:
+            # At once, before the release reaches the store: no call may enter a shard that has lost its writer.
             opened.guard.close(Unavailable("shard not ready: it is being reopened"))
             self._telemetry.record_lost(opened.spec.id, why)
             self._release(Unit(opened.spec.id))

@@ -73,8 +73,8 @@ def equal_ranges(count: int) -> list[HashRange]:
     return [HashRange(start, end) for start, end in pairwise(bounds)]
 
 
-SHARDS_MAX = 4096  # of one map; each is a database with threads and memory of its own
-FORMAT = 2  # 1 named a requested split `wish`
+SHARDS_MAX = 4096  # of one map; each is a database with memory and background work of its own
+FORMAT = 2  # a release reads its own format only: a map that is misunderstood would assign tenants to wrong shards
 
 
 class SplitRequest(msgspec.Struct, frozen=True):
@@ -82,8 +82,8 @@ class SplitRequest(msgspec.Struct, frozen=True):
 
     point: str
     requested_at: int  # milliseconds since the epoch
-    node: str  # that was asked
-    tries: int = 1  # begun so far
+    node: str  # that accepted the request
+    tries: int = 1  # attempts that have been started
 
 
 class ShardSpec(msgspec.Struct, frozen=True):
@@ -92,8 +92,8 @@ class ShardSpec(msgspec.Struct, frozen=True):
     id: str
     range: HashRange
     created_at: int  # milliseconds since the epoch
-    parent: str = ""  # of which it is a part, if it came from a split
-    aborted_splits: int = 0  # how many splits of it were called off; see `sealing`
+    parent: str = ""  # the shard that was split, if it came from a split
+    aborted_splits: int = 0  # number of splits that were aborted; see `seal`
     split_request: SplitRequest | None = None
 
 
@@ -116,7 +116,7 @@ class ShardMap(msgspec.Struct, frozen=True):
     def of_tenant(self, tenant: str) -> ShardSpec:
         at = bisect_right(self.shards, hash_of(tenant), key=lambda spec: spec.range.start)
         spec = self.shards[at - 1]
-        assert spec.range.has(tenant), (tenant, spec)
+        assert spec.range.has(tenant), (tenant, spec)  # `validate` has checked that there are no gaps
         return spec
 
     def after_split(self, shard_id: str, point: str, left: str, right: str, now_ms: int) -> "ShardMap":
@@ -163,7 +163,7 @@ def validate(shards: ShardMap) -> ShardMap:
 
 
 def encode_map(shards: ShardMap) -> bytes:
-    """JSON, because operators read it when repairing a cluster."""
+    """Indented JSON, because operators read and repair it by hand."""
     return msgspec.json.format(msgspec.json.encode(shards), indent=1) + b"\n"
 
 
@@ -173,7 +173,7 @@ def decode_map(text: bytes) -> ShardMap:
     except msgspec.DecodeError as error:
         raise Invalid(f"cannot decode the shard map: {error}; restore it from a backup") from error
     if shards.format != FORMAT:
-        raise Invalid(f"the shard map has format {shards.format}; this release reads format {FORMAT} only")
+        raise Invalid(f"the shard map has format {shards.format}; this release reads only format {FORMAT}")
     return validate(shards)
 
 
@@ -223,7 +223,7 @@ class ShardMapCache:
             found = first_map(count, new_id, now_ms)
             try:
                 await self.store.add(found)
-            except Conflict:
+            except Conflict:  # another starting node was first
                 found = await self.store.newest()
                 assert found is not None, "a version that exists can be read"
         self.adopt(found)
@@ -244,6 +244,6 @@ class ShardMapCache:
     async def units(self) -> list[UnitSpec]:
         try:
             shards = await self.refresh()
-        except Invalid as why:  # written by a later release, or damaged: what is known goes on being served
+        except Invalid as why:  # written by a later release, or damaged: the known shards are served as before
             raise Unavailable(str(why)) from why
         return [UnitSpec(spec.id, footprint_bytes=0) for spec in shards.shards]

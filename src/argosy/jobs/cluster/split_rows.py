@@ -8,7 +8,7 @@ The cleanup reads a chunk of rows per step, deletes the foreign ones and stores 
 another node can resume it. Rows of unfinished work come first: while they exist, opening the shard has to skip them.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from enum import StrEnum
 
 import msgspec
@@ -19,7 +19,7 @@ from argosy.jobs.cluster.shard_map import HashRange
 from argosy.jobs.model import TaskLease
 from argosy.jobs.ports import StagedStore
 
-_TASK_TENANT, _EXPIRY_TENANT = 5, 1  # which part of the key it is; everywhere else the first
+_TASK_TENANT, _EXPIRY_TENANT = 5, 1  # index of the tenant in these keys; in all others it is the first item
 _OF_NO_TENANT = frozenset({keys.BUCKET, keys.META})
 _LEASE = msgspec.msgpack.Decoder(TaskLease)
 
@@ -38,7 +38,7 @@ def tenant_of(key: bytes, value: bytes) -> str | None:
 class RowOwnership:
     """Which rows belong to the shard. Consecutive rows mostly have the same tenant, so recent answers are cached."""
 
-    CACHED_MAX = 10_000
+    CACHED_MAX = 10_000  # tenants; cleared when full, since scans meet tenants in order and rarely again
 
     def __init__(self, range_: HashRange) -> None:
         self._range = range_
@@ -64,19 +64,12 @@ class OwnedRowsView:
         self._store = store
         self._ownership = owned
         self.is_clean = is_clean
-
-    def stage(self, batch: Batch) -> Awaitable[None]:
-        return self._store.stage(batch)
-
-    async def wait_capacity(self) -> None:
-        await self._store.wait_capacity()
-
-    async def get(self, key: bytes) -> bytes | None:
-        """Not filtered: the caller named the tenant in the key, and the guard has checked the tenant."""
-        return await self._store.get(key)
-
-    async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        return await self._store.get_many(keys)
+        # Only scans are filtered. A read by key names the tenant in the key, and the guard has checked the tenant. The
+        # store's own methods, not wrappers: every enqueue, lease and report passes here.
+        self.stage = store.stage
+        self.wait_capacity = store.wait_capacity
+        self.get = store.get
+        self.get_many = store.get_many
 
     async def scan(
         self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
@@ -96,7 +89,7 @@ class OwnedRowsView:
                     return
 
 
-STEP_ROWS = 1000
+STEP_ROWS = 1000  # 5 ms of reading; the shard serves meanwhile
 CLEANUP = keys.key(keys.META, "cleanup")
 ORDER = (
     keys.TASK, keys.LEASE, keys.REQUEST, keys.HOLDER, keys.LIVE, keys.FLOATING, keys.UNIQUE, keys.AFTER, keys.SCHEDULE,
@@ -115,9 +108,9 @@ class Cleanup(StrEnum):
 class CleanupProgress(msgspec.Struct, frozen=True, array_like=True):
     """Progress of the cleanup of one shard."""
 
-    shard: str  # a row copied from the parent speaks of the parent
+    shard: str  # a row that was copied from the parent has the parent's id, and does not count
     kind: int = 0  # index into ORDER; past its end all is done
-    after: bytes = b""  # the last key looked at
+    after: bytes = b""  # the last key that was examined
     deleted: int = 0
     done_at: int = 0  # milliseconds since the epoch
 
@@ -144,15 +137,15 @@ async def read_progress(store: StagedStore, shard_id: str, *, has_parent: bool) 
 async def clean_chunk(
     store: StagedStore, owned: RowOwnership, progress: CleanupProgress, now_ms: Callable[[], int]
 ) -> CleanupProgress:
-    """One step; its result is durable."""
+    """One step. The progress is part of the batch of deletions, so neither can be durable without the other."""
     start, end = keys.under(ORDER[progress.kind])
-    looked, batch, last = 0, Batch(), b""
+    examined, batch, last = 0, Batch(), b""
     async for key, value in store.scan(max(start, progress.after + b"\x00"), end, limit=STEP_ROWS):
-        looked, last = looked + 1, key
+        examined, last = examined + 1, key
         if not owned.has(key, value):
             batch.delete(key)
     deleted = progress.deleted + len(batch)
-    if looked < STEP_ROWS:
+    if examined < STEP_ROWS:
         kind = progress.kind + 1
         progress = CleanupProgress(progress.shard, kind, b"", deleted, now_ms() if kind >= len(ORDER) else 0)
     else:

@@ -30,7 +30,8 @@ from argosy.jobs.cluster.shard_map import ShardMap, ShardMapCache, ShardMapStore
 from argosy.jobs.telemetry import JobsTelemetry
 from argosy.ownership.model import Unit
 
-SPLIT_TRIES_MAX = 10  # a split takes moments; ten in a row are not cut short by a ring that moves, but by a fault
+# A split takes moments. If ten attempts in a row fail, the reason is a fault and not a ring that moves.
+SPLIT_TRIES_MAX = 10
 
 
 async def set_split_request(
@@ -55,8 +56,8 @@ async def set_split_request(
     raise Unavailable(f"the shard map changed {TRIES_MAX} times while a split was requested; retry")
 
 
-SPLITS_KEPT_MAX = 1000  # whose status can still be asked for
-SETTLE_S = 1.0  # a shard is open for so long before a split is begun anew: calls get in between
+SPLITS_KEPT_MAX = 1000  # finished splits whose status can be queried
+SETTLE_S = 1.0  # a shard serves for so long before the next attempt: repeated failures must not keep it closed
 PAUSED = "shard is temporarily unavailable: split in progress"
 
 
@@ -65,7 +66,7 @@ class Splitter:
 
     def __init__(
         self,
-        worker: ShardHost,
+        host: ShardHost,
         store: ShardStore,
         maps: ShardMapCache,
         telemetry: JobsTelemetry,
@@ -76,7 +77,7 @@ class Splitter:
         check: Callable[[Unit], None],
         release: Callable[[Unit], None],
     ) -> None:
-        self._worker = worker
+        self._host = host
         self._store = store
         self._maps = maps
         self._telemetry = telemetry
@@ -87,7 +88,7 @@ class Splitter:
         self._release = release
         self._splits: dict[str, Split] = {}
         self._under_way: dict[str, asyncio.Task[None]] = {}
-        self._requested: set[str] = set()  # whose wish is being written
+        self._requested: set[str] = set()  # shards whose split request is being stored
 
     def status(self, shard_id: str) -> Split | None:
         """The split in progress or done on this node, else the requested one."""
@@ -105,11 +106,11 @@ class Splitter:
             raise Conflict(f"shard {shard_id} is being split already; query its status")
         shards = self._maps.current
         spec = shards.by_id(shard_id)
-        if shard_id not in self._worker.open:
+        if shard_id not in self._host.open:
             raise Conflict(f"shard {shard_id} is not served here; send the request to its owner")
         self._check(Unit(shard_id))
         shards.check_capacity()
-        split_request = SplitRequest(point or spec.range.middle(), self._worker.now_ms(), self._node)
+        split_request = SplitRequest(point or spec.range.middle(), self._host.now_ms(), self._node)
         spec.range.split(split_request.point)
         self._requested.add(shard_id)
         try:
@@ -127,7 +128,7 @@ class Splitter:
 
     def resume(self) -> None:
         """Starts requested splits that were interrupted, here or elsewhere; called periodically."""
-        for shard_id in list(self._worker.open):
+        for shard_id in list(self._host.open):
             opened = self._open_shard(shard_id)
             is_settled = opened is not None and self._clock.now() - opened.opened_at >= SETTLE_S
             is_at_work = shard_id in self._under_way or shard_id in self._requested
@@ -151,7 +152,7 @@ class Splitter:
             await self._maps.refresh()
             split_request = await self._next_attempt(shard_id)
         except ArgosyError as why:
-            if not isinstance(why, Conflict | NotFound):  # those say that another node has decided meanwhile
+            if not isinstance(why, Conflict | NotFound):  # with those, another node has decided meanwhile
                 self._telemetry.record_map_failure(why)
             await self._clock.sleep(SETTLE_S)
             return
@@ -184,7 +185,9 @@ class Splitter:
         except Exception as why:
             self._telemetry.record_split_failure(self._splits.pop(split.shard_id, split), why)
             self._release(Unit(split.shard_id))
-            if not is_committing or isinstance(why, Conflict):  # else the children may be real by now
+            # A commit that failed otherwise may be stored nevertheless, with its response lost: then the children are
+            # shards by now, and must not be deleted.
+            if not is_committing or isinstance(why, Conflict):
                 await self._remove(split)
             if not isinstance(why, ArgosyError):
                 raise
@@ -194,20 +197,20 @@ class Splitter:
         self._update(replace(split, phase=SplitPhase.PAUSING))
         opened.guard.close(Unavailable(PAUSED))
         await opened.shard.close()
+        # The last row: everything that was acknowledged is before it, and nothing is acknowledged after it (JOB-1).
         await seal(opened.store, sealed)
         await opened.close()
         self._update(replace(split, phase=SplitPhase.CLONING))
         for child in (split.left, split.right):
-            # Cloning makes this node the writer once more, which is its right only as long as it holds the shard.
+            # Cloning opens the parent once more and fences its current writer. If the lease has been lost, that would
+            # be the node that serves the shard now.
             self._check(Unit(split.shard_id))
             await self._store.clone(split.shard_id, child)
         return sealed
 
     async def _commit(self, split: Split, sealed: Seal) -> None:
         ids = (split.left, split.right)
-        shards = await commit_split(
-            self._maps.current, self._maps.store, sealed, split.point, ids, self._worker.now_ms()
-        )
+        shards = await commit_split(self._maps.current, self._maps.store, sealed, split.point, ids, self._host.now_ms())
         self._update(replace(split, phase=SplitPhase.DONE))
         self._maps.adopt(shards)
 
@@ -218,7 +221,7 @@ class Splitter:
 
     def _open_shard(self, shard_id: str) -> OpenShard | None:
         """The shard, if it is open here under a valid lease."""
-        opened = self._worker.open.get(shard_id)
+        opened = self._host.open.get(shard_id)
         if opened is not None and not opened.guard.is_closed:
             with suppress(NotOwner, Unavailable):
                 self._check(Unit(shard_id))
@@ -240,7 +243,7 @@ class Splitter:
         self._splits[split.shard_id] = split
         if len(self._splits) > SPLITS_KEPT_MAX:
             del self._splits[next(iter(self._splits))]
-        self._telemetry.split(split)
+        self._telemetry.record_split_phase(split)
 
 
 def _pending_split(shard_id: str, split_request: SplitRequest) -> Split:

@@ -1,1 +1,1 @@
-"""What the two gRPC services share: who may ask, what an error is called on the wire, and the server itself."""
+"""What the two gRPC services share: authentication, tenancy, errors on the wire, and the server."""

@@ -35,10 +35,12 @@ REQUESTS = counter(
 )
 SECONDS = histogram("argosy_jobs_grpc_seconds", "Duration of gRPC calls", labels=("service", "method"))
 
-CALLS_MAX = 20_000  # under way at once, those that wait included; more are RESOURCE_EXHAUSTED
+CALLS_MAX = 20_000  # in progress, waiting polls included; more are RESOURCE_EXHAUSTED
 STOP_GRACE_S = 2.0
-PING_MS_MIN = 1_000  # clients of this wire ping every 5 s, even when idle
-STREAM_WINDOW_BYTES = 2 << 20
+# silo's clients ping every 5 s, even when idle. gRPC's default is to tolerate one ping in 5 minutes and to close the
+# connection with "too_many_pings" otherwise.
+PING_MS_MIN = 1_000
+STREAM_WINDOW_BYTES = 2 << 20  # as silo's server has it
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 
 _OPTIONS = [
@@ -55,7 +57,7 @@ _log = logs.get("jobs.rpc")
 
 @dataclass(frozen=True)
 class Method:
-    """A call and the message it takes. A stream answers with several messages, one after the other."""
+    """A call and the type of its request. A stream answers with several messages."""
 
     call: Callable[[Any, CallContext], Any]
     request: Any
@@ -64,14 +66,14 @@ class Method:
 
 @dataclass(frozen=True)
 class RpcService:
-    """A service by its full name, and its methods by theirs."""
+    """A service, by its full name, and its methods by name."""
 
     name: str
     methods: Mapping[str, Method]
 
 
 class CallInterceptor:
-    """What every call passes."""
+    """Authenticates, decodes and counts every call, and encodes its response or error."""
 
     def __init__(self, access: Access, metrics: Metrics, clock: Clock) -> None:
         self._access = access
@@ -79,19 +81,24 @@ class CallInterceptor:
         self._clock = clock
 
     def handlers(self, service: RpcService) -> Any:
-        """The service, to add to a server. Messages are read and written here, so that bad ones get our answer."""
+        """The service as gRPC's handler. Messages are decoded here and not by gRPC, so that a malformed one is counted
+        and gets INVALID_ARGUMENT instead of INTERNAL."""
         handlers = {}
         for name, method in service.methods.items():
             handler = _MethodHandler(self, service.name, name, method)
-            make = grpc.unary_stream_rpc_method_handler if method.is_stream else grpc.unary_unary_rpc_method_handler
-            handlers[name] = make(handler.stream if method.is_stream else handler.answer)
+            handlers[name] = (
+                grpc.unary_stream_rpc_method_handler(handler.stream)
+                if method.is_stream
+                else grpc.unary_unary_rpc_method_handler(handler.answer)
+            )
         return grpc.method_handlers_generic_handler(service.name, handlers)
 
     def context_of(self, context: Any) -> CallContext:
         metadata = dict(context.invocation_metadata() or ())
-        left_s = context.time_remaining()
         return CallContext(
-            self._access.admit(metadata.get("authorization")), traceparent(metadata.get("traceparent")), left_s
+            self._access.admit(metadata.get("authorization")),
+            traceparent(metadata.get("traceparent")),
+            context.time_remaining(),
         )
 
     def now(self) -> float:
@@ -103,7 +110,7 @@ class CallInterceptor:
 
 
 class _MethodHandler:
-    """One method's way through the door."""
+    """One method of a service behind the interceptor."""
 
     def __init__(self, interceptor: CallInterceptor, service: str, name: str, method: Method) -> None:
         self._interceptor = interceptor
@@ -114,12 +121,12 @@ class _MethodHandler:
     async def answer(self, message: bytes, context: Any) -> bytes:
         began = self._interceptor.now()
         try:
-            reply = await self._method.call(self._read(message), self._interceptor.context_of(context))
+            reply = await self._method.call(self._decode(message), self._interceptor.context_of(context))
             encoded: bytes = reply.SerializeToString()
             if len(encoded) > MESSAGE_BYTES_MAX:
-                raise CallError(Code.RESOURCE_EXHAUSTED, f"the answer has {len(encoded)} bytes: ask for less")
+                raise CallError(Code.RESOURCE_EXHAUSTED, f"the response has {len(encoded)} bytes; request less")
         except BaseException as error:
-            await self._end(error, context, began)
+            await self._answer_error(error, context, began)
             raise
         self._interceptor.record_call(self._service, self._name, "OK", began)
         return encoded
@@ -127,15 +134,16 @@ class _MethodHandler:
     async def stream(self, message: bytes, context: Any) -> AsyncIterator[bytes]:
         began = self._interceptor.now()
         try:
-            async for reply in self._method.call(self._read(message), self._interceptor.context_of(context)):
+            async for reply in self._method.call(self._decode(message), self._interceptor.context_of(context)):
                 yield reply.SerializeToString()
         except BaseException as error:
-            await self._end(error, context, began)
+            await self._answer_error(error, context, began)
             raise
         self._interceptor.record_call(self._service, self._name, "OK", began)
 
-    async def _end(self, error: BaseException, context: Any, began: float) -> None:
-        """Counts the call before its caller hears of the end; a caller that went away hears nothing."""
+    async def _answer_error(self, error: BaseException, context: Any, began: float) -> None:
+        """Counts the call and answers with the error. It is counted first: a client that reads the metrics after its
+        response finds the call there. A caller that has cancelled gets no answer."""
         if not isinstance(error, Exception):
             self._interceptor.record_call(self._service, self._name, "CANCELLED", began)
             return
@@ -143,28 +151,29 @@ class _MethodHandler:
         self._interceptor.record_call(self._service, self._name, reply.code, began)
         await _abort(context, reply)
 
-    def _read(self, message: bytes) -> Any:
+    def _decode(self, message: bytes) -> Any:
         try:
             return self._method.request.FromString(message)
         except DecodeError as error:
-            raise CallError(Code.INVALID_ARGUMENT, f"the message of {self._name} cannot be read: {error}") from error
+            raise CallError(Code.INVALID_ARGUMENT, f"cannot decode the request of {self._name}: {error}") from error
 
     def _error_for(self, error: Exception) -> CallError:
         if isinstance(error, CallError):
             return error
         if isinstance(error, ArgosyError):
             return call_error(error)
+        # A bug. Its text is logged and not sent: it may contain a payload or an address of another tenant.
         _log.error("call failed", method=self._name, exc_info=error)
-        return CallError(Code.INTERNAL, "an error inside the broker: its log says more")
+        return CallError(Code.INTERNAL, "internal error; see the broker's log")
 
 
 async def _abort(context: Any, error: CallError) -> None:
-    """Raises, which ends the call with this answer."""
+    """Ends the call with the error, by raising."""
     await context.abort(grpc.StatusCode[error.code], error.details, error.trailing)
 
 
 class RpcServer:
-    """`port` is the one that was taken, should 0 have been asked for."""
+    """A running server; `port` is the actual one if 0 was requested."""
 
     def __init__(self, server: Any, port: int, health_of: Any) -> None:
         self._server = server
@@ -181,6 +190,8 @@ class RpcServer:
         credentials: grpc.ServerCredentials | None = None,
     ) -> "RpcServer":
         """Listens on `host:port`, encrypted if there are credentials."""
+        # Handlers are registered generically, with our own decoding. `so_reuseport` is off: two nodes on one port would
+        # share its connections at random, instead of the second failing to start.
         server = grpc.aio.server(maximum_concurrent_rpcs=CALLS_MAX, options=_OPTIONS)
         server.add_generic_rpc_handlers(tuple(interceptor.handlers(service) for service in services))
         health_of = health.aio.HealthServicer()
@@ -191,14 +202,14 @@ class RpcServer:
             bind = server.add_insecure_port if credentials is None else server.add_secure_port
             port = bind(address, *([] if credentials is None else [credentials]))
         except RuntimeError as error:
-            raise Unavailable(f"cannot listen on {address}: is the port taken? ({error})") from error
+            raise Unavailable(f"cannot listen on {address}: {error}; the port may be in use") from error
         for name in names:
             await health_of.set(name, health_pb2.HealthCheckResponse.SERVING)
         await server.start()
         return cls(server, port, health_of)
 
     async def stop(self) -> None:
-        """Says that it is going, lets calls finish for a moment, and goes."""
+        """Reports NOT_SERVING to health checks, gives calls `STOP_GRACE_S` to finish, and stops."""
         await self._health.enter_graceful_shutdown()
         await self._server.stop(STOP_GRACE_S)
 

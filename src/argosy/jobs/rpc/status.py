@@ -1,7 +1,7 @@
-"""Errors as they go over gRPC: a code, a text, and metadata that tells where to go on.
+"""Errors on the wire: a gRPC code, a text, and trailing metadata with the owner of a shard.
 
-The calls of the services are pure and raise; what no error by remedy can say (that an id which is taken ALREADY_EXISTS)
-they raise as a `CallError`. Clients match on some of the texts, which is why those are kept as they are.
+The calls of the services raise Argosy's errors, or a `CallError` where a code has no error of its own (ALREADY_EXISTS
+for an id that is taken). Existing clients of silo.v1 match on some of the texts: those never change.
 """
 
 from enum import StrEnum
@@ -24,11 +24,11 @@ OWNER_ADDRESS = "x-silo-shard-owner-addr"
 OWNER_NODE = "x-silo-shard-owner-node"
 SHARD_NOT_FOUND = "shard not found"
 MESSAGE_BYTES_MAX = 128 << 20  # of one gRPC message, either way
-DETAILS_CHARS_MAX = 2_000  # a text travels in a header, and headers are short
+DETAILS_CHARS_MAX = 2_000  # a text is sent in an HTTP/2 header; gRPC bounds all headers of a call to 8 KiB by default
 
 
 class Code(StrEnum):
-    """The names of gRPC's own codes, as far as we say them."""
+    """The names of the gRPC codes that are used."""
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
@@ -44,7 +44,7 @@ class Code(StrEnum):
 
 
 class CallError(Exception):
-    """What a call is answered with if not with its response."""
+    """The answer to a call that fails."""
 
     def __init__(self, code: Code, details: str, trailing: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(details)
@@ -67,7 +67,7 @@ _CODES: tuple[tuple[type[ArgosyError], Code], ...] = (
 
 def code_of(error: ArgosyError) -> Code:
     if isinstance(error, NotOwner):
-        return Code.NOT_FOUND  # as clients of this wire expect it: they look for the owner then
+        return Code.NOT_FOUND  # with "shard not found", at which silo's clients read the metadata for the owner
     return next((code for kind, code in _CODES if isinstance(error, kind)), Code.INTERNAL)
 
 

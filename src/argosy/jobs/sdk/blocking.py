@@ -27,14 +27,16 @@ T = TypeVar("T")
 class BlockingClient:
     """Safe for concurrent use by threads. Every method is that of `JobsClient` with the same name."""
 
-    def __init__(self, opening: Callable[[], AbstractAsyncContextManager[JobsClient]]) -> None:
-        """`opening` is called in the client's thread."""
+    def __init__(self, open_client: Callable[[], AbstractAsyncContextManager[JobsClient]]) -> None:
+        """`open_client` is called in the client's thread."""
+        # An event loop of its own in a daemon thread: callers may be in any thread, also in one that runs a loop, and a
+        # program that forgets to close the client can still end.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="jobs client", daemon=True)
         self._thread.start()
         self._stack = AsyncExitStack()
         try:
-            self.client: JobsClient = self.run(self._stack.enter_async_context(opening()))
+            self.client: JobsClient = self.run(self._stack.enter_async_context(open_client()))
         except BaseException:
             self._end()
             raise
@@ -48,26 +50,26 @@ class BlockingClient:
         credentials: grpc.ChannelCredentials | None = None,
     ) -> "BlockingClient":
         @asynccontextmanager
-        async def opening() -> AsyncIterator[JobsClient]:
+        async def open_client() -> AsyncIterator[JobsClient]:
             # With coalescing, threads that enqueue at the same time share calls.
             async with JobsClient.connect(
                 *addresses, tenant=tenant, token=token, credentials=credentials, with_coalescing=True
             ) as client:
                 yield client
 
-        return cls(opening)
+        return cls(open_client)
 
     @classmethod
     def open_embedded(cls, folder: str | Path, *, tenant: str = NO_TENANT) -> "BlockingClient":
         return cls(lambda: JobsClient.open_embedded(folder, tenant=tenant))
 
-    def run(self, question: Awaitable[T]) -> T:
+    def run(self, call: Awaitable[T]) -> T:
         """Runs any call of `client` and waits for it."""
 
-        async def asked() -> T:
-            return await question
+        async def wait() -> T:
+            return await call
 
-        return asyncio.run_coroutine_threadsafe(asked(), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(wait(), self._loop).result()
 
     def __enter__(self) -> Self:
         return self

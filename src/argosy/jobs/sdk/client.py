@@ -28,7 +28,7 @@ from argosy.jobs.api import codec
 from argosy.jobs.model import FIND_DEFAULT, FIND_MAX, NO_TENANT, JobStatus, Limit, NewJob, RetryPolicy, Schedule
 from argosy.jobs.ports import ShardInfo, SplitStatus
 from argosy.jobs.sdk.codec import JobInfo, pack, read_job, unpack
-from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, about, error_from_item, with_job_id
+from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone, add_job_id, error_from_item, with_job_id
 from argosy.jobs.sdk.flow_control import Batcher
 from argosy.jobs.sdk.links import (
     CANCEL,
@@ -50,12 +50,13 @@ from argosy.jobs.sdk.links import (
 )
 from argosy.jobs.sdk.router import TIMEOUT_S, ShardRouter, SharedRouting
 from argosy.jobs.sdk.task_leases import ITEM_BYTES
-from argosy.jobs.sdk.validation import check, find_error, start_at_ms
+from argosy.jobs.sdk.validation import check_new_job, find_error, start_at_ms
 from argosy.jobs.shard.validation import check_number
 from argosy.jobs.silo import silo_pb2 as silo
 from argosy.jobs.silo.codec import to_status
 
-POLL_BACKOFF = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)  # between two polls for a result
+# Between two polls for a result: short jobs are found soon, and a job of hours costs one read a second.
+POLL_BACKOFF = Backoff(first_s=0.02, ceiling_s=1.0, attempts_max=1_000_000)
 
 
 class JobOptions(TypedDict, total=False):
@@ -106,7 +107,7 @@ class JobsClient:
         self.router = router
         self.tenant = tenant
         self._tracer = tracer
-        self._together: Batcher[NewJob, str] | None = Batcher(self._enqueue) if with_coalescing else None
+        self._enqueue_batcher: Batcher[NewJob, str] | None = Batcher(self._enqueue) if with_coalescing else None
 
     @classmethod
     def connect(
@@ -121,7 +122,7 @@ class JobsClient:
     ) -> "JobsClient":
         """Of a cluster, given some of its nodes as host:port. With coalescing, single jobs that are enqueued at the
         same time share a call."""
-        links = GrpcLinks(credentials)
+        links = GrpcLinks(credentials)  # connects on first use: a client can be made before its cluster is up
         return cls.over(
             links,
             addresses,
@@ -181,7 +182,7 @@ class JobsClient:
         await self.close()
 
     async def close(self) -> None:
-        await self.router.known.links.close()
+        await self.router.shared.links.close()
 
     async def enqueue(
         self,
@@ -196,12 +197,12 @@ class JobsClient:
         job = NewJob(task_group, pack(payload), tenant or self.tenant, **options)
         if delay_s:
             job = msgspec.structs.replace(job, start_at_ms=start_at_ms(delay_s, self.router.clock.wall()))
-        if self._together is not None:
-            return JobHandle(self, await self._together.add(job), job.tenant)
-        [answer] = await self.enqueue_many([job])
+        if self._enqueue_batcher is not None:
+            return JobHandle(self, await self._enqueue_batcher.add(job), job.tenant)
+        [answer] = await self._enqueue([job])
         if isinstance(answer, ArgosyError):
             raise answer
-        return answer
+        return JobHandle(self, answer, job.tenant)
 
     async def enqueue_many(self, jobs: Sequence[NewJob]) -> list[JobHandle | ArgosyError]:
         """Any number of jobs, each answered in its place; `new_job` builds one from an unencoded payload."""
@@ -212,32 +213,32 @@ class JobsClient:
         ]
 
     async def _enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
-        complaints = [find_error(job) for job in jobs]
-        good = [job for job, wrong in zip(jobs, complaints, strict=True) if wrong is None]
-        answers = iter(await self._send(good))
-        return [next(answers) if wrong is None else wrong for wrong in complaints]
-
-    async def _send(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
+        errors = [find_error(job) for job in jobs]
         trace = self._tracer.inject().get("traceparent", "")
-        ours = [(_with_id(job, trace), not job.id) for job in jobs]
+        # The id is chosen before the first attempt: if a response is lost, the next attempt finds the id taken and
+        # knows that the job is enqueued. With an id of the caller's own this cannot be told from a duplicate.
+        valid = [(_with_id(job, trace), not job.id) for job, error in zip(jobs, errors, strict=True) if error is None]
 
         async def send(address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardInfo]]) -> list[str | ArgosyError]:
             request = pb.EnqueueBatchRequest(jobs=[codec.to_new_job(job) for (job, _), _ in batch])
             response = await self.router.call(address, ENQUEUE, request)
             return [
-                _to_enqueue_result(job, is_ours, result)
-                for ((job, is_ours), _), result in zip(batch, response.results, strict=True)
+                _to_enqueue_result(job, is_id_new, result)
+                for ((job, is_id_new), _), result in zip(batch, response.results, strict=True)
             ]
 
-        return await self.router.spread(
-            ours, lambda each: each[0].tenant, lambda each: len(each[0].payload) + ITEM_BYTES, send
+        answers = iter(
+            await self.router.send_by_node(
+                valid, lambda each: each[0].tenant, lambda each: len(each[0].payload) + ITEM_BYTES, send
+            )
         )
+        return [next(answers) if error is None else error for error in errors]
 
     async def get(self, id: str, *, tenant: str | None = None, with_attempts: bool = False) -> JobInfo:
         tenant = tenant or self.tenant
         request = pb.GetJobRequest(tenant=_wire_tenant(tenant), id=id, with_attempts=with_attempts)
-        with about(id):
-            return read_job(await self._of(tenant, GET, request))
+        with add_job_id(id):
+            return read_job(await self._call_for_tenant(tenant, GET, request))
 
     async def result(self, id: str, *, tenant: str | None = None, timeout_s: float | None = None) -> Any:
         """Waits for the result: JobFailed, JobCancelled, or NotDone after `timeout_s`."""
@@ -246,17 +247,18 @@ class JobsClient:
         for polls in range(1, POLL_BACKOFF.attempts_max):
             info = await self.get(id, tenant=tenant)
             if info.status.is_final:
-                return await self._outcome(info)
+                return await self._read_result(info)
             wait_s = POLL_BACKOFF.delay(polls, self.router.random)
             if ends is not None and clock.now() + wait_s >= ends:
                 raise NotDone(f"job {id} is {info.status.name.lower()} after {timeout_s:g} s; retry later")
             await clock.sleep(wait_s)
         raise NotDone(f"job {id} is not done; retry later")
 
-    async def _outcome(self, info: JobInfo) -> Any:
+    async def _read_result(self, info: JobInfo) -> Any:
         if info.status == JobStatus.CANCELLED:
             raise JobCancelled(f"job {info.id} was cancelled")
         if info.status == JobStatus.FAILED:
+            # Read once more with its attempts, which the polls leave out: the error is in the last one.
             info = await self.get(info.id, tenant=info.tenant, with_attempts=True)
             last = info.attempts[-1] if info.attempts else None
             raise JobFailed(info.id, last.error_code if last else "", unpack(last.data) if last else None)
@@ -286,7 +288,7 @@ class JobsClient:
         )
         if status is not None:
             request.status = to_status(status)
-        return [read_job(job) for job in (await self._of(tenant, FIND, request)).jobs]
+        return [read_job(job) for job in (await self._call_for_tenant(tenant, FIND, request)).jobs]
 
     async def cancel(self, id: str, *, tenant: str | None = None) -> None:
         """Cancels a waiting job at once and asks a running one to stop."""
@@ -306,7 +308,7 @@ class JobsClient:
 
     async def _control(self, call: RpcMethod, request: Any, id: str, tenant: str | None) -> None:
         tenant = tenant or self.tenant
-        with about(id):
+        with add_job_id(id):
             await self.router.call_shard(
                 lambda shards: shards.shard_of(tenant),
                 call,
@@ -320,7 +322,7 @@ class JobsClient:
         check_number("limit", limit, FIND_MAX, least=1)
         tenant = tenant or self.tenant
         request = pb.RequeueDeadRequest(tenant=_wire_tenant(tenant), ids=ids, limit=limit)
-        response = await self._of(tenant, REQUEUE, request)
+        response = await self._call_for_tenant(tenant, REQUEUE, request)
         return {
             each.id: with_job_id(error_from_item(each.error), each.id) if each.HasField("error") else None
             for each in response.results
@@ -346,27 +348,30 @@ class JobsClient:
         self, name: str, cron: str, job: NewJob, *, timezone: str = codec.DEFAULT_TIMEZONE, is_paused: bool = False
     ) -> None:
         """The same for a job built before."""
-        check(job)
+        check_new_job(job)
         tenant = job.tenant
         schedule = Schedule(name, tenant, cron, timezone, job, next_at=0, is_paused=is_paused)
-        await self._of(tenant, PUT_SCHEDULE, pb.PutScheduleRequest(schedule=codec.to_schedule(schedule)))
+        await self._call_for_tenant(tenant, PUT_SCHEDULE, pb.PutScheduleRequest(schedule=codec.to_schedule(schedule)))
 
     async def schedules(self, *, tenant: str | None = None) -> list[Schedule]:
         tenant = tenant or self.tenant
-        response = await self._of(tenant, SCHEDULES, pb.ListSchedulesRequest(tenant=_wire_tenant(tenant)))
+        response = await self._call_for_tenant(tenant, SCHEDULES, pb.ListSchedulesRequest(tenant=_wire_tenant(tenant)))
+        # `from_schedule` leaves the next time out, since clients do not set it; here it is the server's.
         found = [(each, codec.from_schedule(each, tenant)) for each in response.schedules]
         return [msgspec.structs.replace(schedule, next_at=each.next_at_ms) for each, schedule in found]
 
     async def delete_schedule(self, name: str, *, tenant: str | None = None) -> None:
         tenant = tenant or self.tenant
-        await self._of(tenant, DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_wire_tenant(tenant), name=name))
+        await self._call_for_tenant(
+            tenant, DELETE_SCHEDULE, pb.DeleteScheduleRequest(tenant=_wire_tenant(tenant), name=name)
+        )
 
     async def shards(self) -> list[ShardInfo]:
         """All shards, in the order of their ranges, read from the cluster."""
         return (await self.router.read()).shards
 
     async def split(self, shard_id: str, point: str = "") -> SplitStatus:
-        """Starts a split; without a point (16 hexadecimal digits), in the middle of the range."""
+        """Starts a split of the shard at a hash of 16 hexadecimal digits, by default in the middle of its range."""
         place = (await self.router.refresh()).by_id(shard_id)
         point = point or middle(place)
         request = silo.RequestSplitRequest(shard_id=shard_id, split_point=point)
@@ -375,6 +380,7 @@ class JobsClient:
 
     async def split_status(self, shard_id: str) -> SplitStatus:
         """From the node that serves the shard, or from any node once the shard is gone."""
+        # A split ends with the shard's removal from the map; then any node can tell, since it has the new map.
         shards = await self.router.refresh()
         served = [place.address for place in shards.shards if place.id == shard_id]
         response = await self.router.call(
@@ -389,7 +395,7 @@ class JobsClient:
             response.requested_at_ms,
         )
 
-    async def _of(self, tenant: str, call: RpcMethod, request: Any) -> Any:
+    async def _call_for_tenant(self, tenant: str, call: RpcMethod, request: Any) -> Any:
         return await self.router.call_shard(lambda shards: shards.shard_of(tenant), call, lambda _: request)
 
 
@@ -428,10 +434,10 @@ def _with_id(job: NewJob, trace: str) -> NewJob:
     return msgspec.structs.replace(job, id=job.id or str(uuid4()), trace=job.trace or trace)
 
 
-def _to_enqueue_result(job: NewJob, is_ours: bool, result: pb.EnqueueResult) -> str | ArgosyError:
+def _to_enqueue_result(job: NewJob, is_id_new: bool, result: pb.EnqueueResult) -> str | ArgosyError:
     if result.WhichOneof("result") == "id":
         return result.id
     error = error_from_item(result.error)
-    # An id of ours exists already only if an earlier attempt of this call succeeded and its response was lost. The
-    # error names the id if the conflict is about the id and not about the tenant.
-    return job.id if is_ours and isinstance(error, Conflict) and job.id in str(error) else error
+    # A new random id exists only if an earlier attempt of this call succeeded and its response was lost. The error
+    # names the id if the conflict is about the id and not about the tenant.
+    return job.id if is_id_new and isinstance(error, Conflict) and job.id in str(error) else error

@@ -1,4 +1,8 @@
-"""Payloads as msgpack, and jobs as clients see them, decoded from messages."""
+"""Payloads as msgpack, and jobs as clients see them, decoded from messages.
+
+msgpack, because silo's clients send it and the broker shows payloads as JSON in SQL; bytes pass unchanged, for programs
+with an encoding of their own.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,6 +41,7 @@ def unpack(data: bytes) -> Any:
     if not data:
         return None
     try:
+        # Bytes that are valid msgpack by accident are decoded too; `payload_bytes` has the original.
         return _decode(data)
     except msgspec.DecodeError:
         return data

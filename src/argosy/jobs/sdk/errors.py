@@ -18,8 +18,8 @@ from argosy.base.errors import (
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.rpc.status import SHARD_NOT_FOUND, Code
 
-STALE_MAP = "refresh topology and retry"  # a node's answer when the tenant is in another shard now
-THROTTLED_S = 1.0  # silo.v1 does not say when to retry
+STALE_MAP = "refresh topology and retry"  # end of a node's answer when the tenant is in another shard now
+THROTTLED_S = 1.0  # RESOURCE_EXHAUSTED of silo.v1 carries no time
 
 _KINDS: dict[str, type[ArgosyError]] = {
     Code.INVALID_ARGUMENT: Invalid,
@@ -38,8 +38,9 @@ class JobFailed(ArgosyError):
     status = 409
 
     def __init__(self, job: str, code: str, data: Any) -> None:
-        error_from_status = data.get("message", "") if isinstance(data, dict) else data if isinstance(data, str) else ""
-        super().__init__(f"job {job} failed with {code}{f': {error_from_status}' if error_from_status else ''}")
+        # A handler's exception is reported as a dict, the broker's own failures as text; other clients send anything.
+        message = data.get("message", "") if isinstance(data, dict) else data if isinstance(data, str) else ""
+        super().__init__(f"job {job} failed with {code}{f': {message}' if message else ''}")
         self.job = job
         self.code = code
         self.data = data
@@ -57,6 +58,8 @@ class NotDone(Unavailable):
 
 def error_from_status(code: str, message: str, owner_address: str = "") -> ArgosyError:
     """The error for a gRPC code. Codes that do not clearly blame the caller may be retried."""
+    # NOT_FOUND is also "job not found", so the text decides, as in silo's own clients. A tenant outside the shard's
+    # range means the same for the router: its map is old.
     if (code == Code.NOT_FOUND and SHARD_NOT_FOUND in message) or message.endswith(STALE_MAP):
         return NotOwner(message, hint=owner_address or None)
     if code == Code.RESOURCE_EXHAUSTED:
@@ -77,7 +80,7 @@ def with_job_id(error: ArgosyError, job: str) -> ArgosyError:
 
 
 @contextmanager
-def about(job: str) -> Iterator[None]:
+def add_job_id(job: str) -> Iterator[None]:
     """Errors raised within name the job."""
     try:
         yield
@@ -86,5 +89,5 @@ def about(job: str) -> Iterator[None]:
 
 
 def is_retryable(error: BaseException | None) -> bool:
-    """Whether a retry may succeed."""
+    """Whether a retry may succeed. `NotDone`, though an Unavailable for callers, is no failure of the call."""
     return isinstance(error, NotOwner | Unavailable | Throttled) and not isinstance(error, NotDone)

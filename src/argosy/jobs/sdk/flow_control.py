@@ -1,7 +1,8 @@
-"""Batching: items that arrive while calls are in progress are sent together with the next call.
+"""Flow control of clients and workers: batching of calls, and the slots of a worker.
 
-Unlike `base.coalescer`, an answer may be an error for its own caller, two calls run at a time, and nothing waits for
-further items: a worker's outcome must not be delayed.
+`Batcher`: items that arrive while calls are in progress are sent together with the next call. Unlike `base.coalescer`,
+an answer may be an error for its own caller, two calls run at a time, and nothing waits for further items: the outcome
+of a task must not be delayed.
 """
 
 import asyncio
@@ -13,8 +14,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ITEMS_MAX = 1_000  # items in one flush
-FLUSHES_MAX = 2  # flushes at once
-WAITING_MAX = 10_000  # further callers wait before their item is taken
+FLUSHES_MAX = 2  # at a time: one is on the wire while the next is encoded
+WAITING_MAX = 10_000  # items that wait for a flush; further callers wait before their item is queued
 
 
 class Batcher(Generic[T, R]):
@@ -65,9 +66,11 @@ class Batcher(Generic[T, R]):
 
 
 class WorkerSlots:
-    """A poll takes slots before it asks, so that no task is leased which could not begin at once.
+    """The slots in which a worker runs tasks.
 
-    Slots that become free are handed to whoever has waited longest, so that a busy group cannot starve another.
+    A poll acquires slots before it is sent, so no task is leased that could not start at once: its lease would run down
+    while another worker is idle. Free slots go to the poll that has waited longest, so a busy group cannot starve
+    another.
     """
 
     def __init__(self, count: int) -> None:
@@ -80,12 +83,12 @@ class WorkerSlots:
         return self.count - self._free
 
     async def acquire(self, most: int) -> int:
-        """At least one, and up to `most` of those that are free; none once no more are handed out."""
+        """Waits for at least one slot and returns how many were acquired, up to `most`; 0 after `close`."""
         if self._is_closed:
             return 0
         turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append((turn, most))
-        self._hand_out()
+        self._grant()
         try:
             return await turn
         except asyncio.CancelledError:
@@ -94,7 +97,7 @@ class WorkerSlots:
             raise
 
     def close(self) -> None:
-        """Sends everybody away who waits."""
+        """Ends all waits: no further slots are granted."""
         self._is_closed = True
         for turn, _ in self._waiting:
             if not turn.done():
@@ -103,14 +106,14 @@ class WorkerSlots:
 
     def release(self, count: int) -> None:
         self._free += count
-        assert self._free <= self.count, "more slots were given back than there are"
-        self._hand_out()
+        assert self._free <= self.count, "more slots released than acquired"
+        self._grant()
 
-    def _hand_out(self) -> None:
+    def _grant(self) -> None:
         while self._free and self._waiting:
             turn, most = self._waiting.popleft()
             if turn.done():
-                continue  # its poll was given up
+                continue  # its poll was cancelled
             taken = min(self._free, most)
             self._free -= taken
             turn.set_result(taken)

@@ -86,7 +86,7 @@ class TaskContext:
 F = TypeVar("F", bound=Callable[..., Any])
 
 HANDLER_ERROR = "HANDLER_ERROR"  # the code of a failure that was an exception
-MESSAGE_CHARS_MAX = 2_000
+MESSAGE_CHARS_MAX = 2_000  # of the exception's text: it is stored with the attempt
 TRACEBACK_CHARS_MAX = 8_000  # the end, where the cause is
 _MARK = "_argosy_task_group"
 
@@ -146,10 +146,13 @@ def failure_of(error: BaseException) -> TaskFailure:
 
 
 def in_thread(function: Callable[..., Any], *arguments: Any, name: str) -> "asyncio.Future[Any]":
-    """What the function returns or raises; to cancel the future abandons the thread, which goes on unheard."""
+    """The function's result, from a thread of its own. Cancelling the future abandons the thread, which runs on.
+
+    Not a thread pool: a handler that never returns would occupy a place in it for ever.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
-    context = copy_context()
+    context = copy_context()  # with the span of the handler, so that its log lines and calls belong to the trace
 
     def resolve(value: Any, error: BaseException | None) -> None:
         if future.done():
@@ -166,9 +169,9 @@ def in_thread(function: Callable[..., Any], *arguments: Any, name: str) -> "asyn
             value = context.run(function, *arguments)
         except Exception as error:
             raised = error
-        except BaseException as error:  # a function that wants to end the process ends its task only
+        except BaseException as error:  # SystemExit ends the task only, not the worker
             raised = RuntimeError(f"the function ended with {type(error).__name__}: {error}")
-        with suppress(RuntimeError):  # the loop has ended before us
+        with suppress(RuntimeError):  # the loop has ended before the thread
             loop.call_soon_threadsafe(resolve, value, raised)
 
     threading.Thread(target=run, name=name, daemon=True).start()
@@ -179,18 +182,21 @@ _log = logs.get("jobs.worker")
 
 
 class RunningTask:
-    """Cancelled from outside: by the broker, because its lease is lost, or because the worker has to go."""
+    """A task and its running handler.
+
+    It may be cancelled by the broker (the job was cancelled), because its lease is lost, or because the worker stops.
+    """
 
     def __init__(self, handler: Handler, context: TaskContext, tracer: Tracer) -> None:
         self.context = context
-        self.is_lost = False  # somebody else may have it by now: nothing is reported
+        self.is_lost = False  # another worker may have it by now: nothing is reported
         self._is_released = False
         self._handler = handler
         self._tracer = tracer
         self._work: asyncio.Task[Any] | None = None
 
     def cancel(self) -> None:
-        """An async handler is cancelled; another sees it in its context."""
+        """Cancels an async handler; another has to check its context, because Python cannot stop a thread."""
         self.context.cancel()
         if self._handler.is_async and self._work is not None:
             self._work.cancel()
@@ -200,7 +206,7 @@ class RunningTask:
         self.cancel()
 
     def release(self) -> None:
-        """Ends it whatever its handler does; a thread that does not look is left behind."""
+        """Ends the task whatever its handler does; a thread that does not check its context is abandoned."""
         self._is_released = True
         self.context.cancel()
         if self._work is not None:
@@ -211,13 +217,14 @@ class RunningTask:
         headers = {"traceparent": context.trace} if context.trace else {}
         span = self._tracer.span("job", job=context.job_id, group=context.task_group, attempt=context.attempt)
         with self._tracer.extract(headers), span:
+            # A task of its own, which `cancel` can cancel without cancelling the report of the outcome.
             self._work = asyncio.ensure_future(self._call())
             try:
                 await asyncio.wait([self._work])
             except asyncio.CancelledError:
                 self._work.cancel()
                 raise
-        return self._read(self._work)
+        return self._to_outcome(self._work)
 
     async def _call(self) -> Any:
         handler, context = self._handler, self.context
@@ -226,21 +233,18 @@ class RunningTask:
             return pack(await in_thread(handler.function, *arguments, name=f"job {context.job_id}"))
         try:
             return pack(await handler.function(*arguments))
-        except (SystemExit, KeyboardInterrupt) as error:
+        except (SystemExit, KeyboardInterrupt) as error:  # raised in a task, it would end the whole worker
             raise RuntimeError(f"the handler ended with {type(error).__name__}") from error
 
-    def _read(self, work: "asyncio.Task[Any]") -> TaskOutcome:
+    def _to_outcome(self, work: "asyncio.Task[Any]") -> TaskOutcome:
         error = asyncio.CancelledError("the handler cancelled itself") if work.cancelled() else work.exception()
+        # A result counts even if the job was cancelled meanwhile: the work is done, and the broker stores it as such.
         if error is None:
             return TaskSuccess(work.result())
         if self._is_released:
             return TaskReleased()
         if self.context.is_cancelled:
             return TaskCancelled()
-        self._set_result(error)
-        return failure_of(error)
-
-    def _set_result(self, error: BaseException) -> None:
         context = self.context
         _log.warning(
             "handler failed",
@@ -249,5 +253,6 @@ class RunningTask:
             attempt=context.attempt,
             error=type(error).__name__,
             why=str(error)[:MESSAGE_CHARS_MAX],
-            is_tried_again=not context.is_last_attempt,
+            is_retried=not context.is_last_attempt,
         )
+        return failure_of(error)

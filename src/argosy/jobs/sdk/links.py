@@ -83,6 +83,7 @@ class GrpcLink:
         self._methods: dict[str, Any] = {}
 
     async def call(self, call: RpcMethod, request: Any, *, timeout_s: float, headers: Mapping[str, str]) -> Any:
+        # One multicallable per method, made on first use.
         method = self._methods.get(call.path)
         if method is None:
             encode = type(request).SerializeToString
@@ -90,18 +91,19 @@ class GrpcLink:
         try:
             return await method(request, timeout=timeout_s, metadata=tuple(headers.items()))
         except grpc.aio.AioRpcError as error:
-            raise self._read(call, error) from None
+            raise self._to_error(call, error) from None
         except asyncio.CancelledError:
+            # grpc.aio cancels the calls of a channel that is closed; their callers were not cancelled.
             if self._channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN:
                 raise Unavailable(f"the link to {self._address} was closed") from None
             raise
 
-    def _read(self, call: RpcMethod, error: grpc.aio.AioRpcError) -> ArgosyError:
+    def _to_error(self, call: RpcMethod, error: grpc.aio.AioRpcError) -> ArgosyError:
         trailing = dict(error.trailing_metadata() or ())
-        read = error_from_status(error.code().name, error.details() or "", trailing.get(OWNER_ADDRESS, ""))
-        if isinstance(read, Unavailable):
-            return Unavailable(f"{self._address} did not answer {call.method}: {error.code().name} {read}")
-        return read
+        status = error_from_status(error.code().name, error.details() or "", trailing.get(OWNER_ADDRESS, ""))
+        if isinstance(status, Unavailable):
+            return Unavailable(f"{self._address} did not answer {call.method}: {error.code().name} {status}")
+        return status
 
     async def close(self) -> None:
         await self._channel.close()
@@ -118,6 +120,7 @@ class GrpcLinks:
         if not address:
             raise Unavailable("no node serves this shard at the moment; retry")
         if address not in self._links:
+            # One channel per node: gRPC multiplexes all calls, waiting polls too, over one connection.
             if self._credentials is None:
                 channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
             else:

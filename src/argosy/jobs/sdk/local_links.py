@@ -18,6 +18,8 @@ class LocalLink:
     """Calls a broker directly; the caller's token is checked as on the wire."""
 
     def __init__(self, broker: Broker, *, with_tenants: bool = False, access: Access | None = None) -> None:
+        # The same services as behind gRPC, called with the same messages: validation, tenancy and errors cannot differ
+        # between an embedded broker, the HTTP routes of a node, and a remote client.
         tenancy = Tenancy(broker, is_on=with_tenants)
         silo = silo_service(
             broker, tenancy, engine=SqlEngine(SystemClock()), arrow=None, diagnostics=ProcessDiagnostics()
@@ -31,6 +33,7 @@ class LocalLink:
         try:
             return await self._services[call.service][call.method].call(request, context)
         except CallError as error:
+            # Through the code and back: the SDK sees the errors that it would see over the wire.
             raise error_from_status(error.code, error.details, dict(error.trailing).get(OWNER_ADDRESS, "")) from error
 
 
@@ -43,6 +46,7 @@ class LocalLinks:
         self._others = others
 
     def link(self, address: str) -> NodeLink:
+        # An embedded broker has no address, and no other nodes.
         if self._others is None or address == self._address:
             return self._local
         return self._others.link(address)

@@ -22,12 +22,12 @@ from argosy.jobs.silo import silo_pb2 as silo
 
 
 class RoutingTable:
-    """Immutable; `with_address` returns a copy."""
+    """The shard map as a client knows it. Immutable, so concurrent calls see one state."""
 
-    def __init__(self, places: Iterable[ShardInfo], members: Iterable[ClusterMember]) -> None:
-        self.shards = sorted(places, key=lambda place: place.range_start)
+    def __init__(self, shards: Iterable[ShardInfo], members: Iterable[ClusterMember]) -> None:
+        self.shards = sorted(shards, key=lambda shard: shard.range_start)
         self.members = tuple(members)
-        self._starts = [place.range_start for place in self.shards]
+        self._starts = [shard.range_start for shard in self.shards]
 
     @classmethod
     def read(cls, response: silo.GetClusterInfoResponse) -> "RoutingTable":
@@ -40,38 +40,39 @@ class RoutingTable:
         )
 
     def shard_of(self, tenant: str) -> ShardInfo:
-        """The tenant's shard."""
+        """The tenant's shard: the last whose range starts at or before the tenant's hash."""
         at = bisect_right(self._starts, f"{hash64(tenant):016x}") - 1
         if at < 0:
             raise Unavailable("the cluster has no shards yet; retry")
         return self.shards[at]
 
     def by_id(self, shard_id: str) -> ShardInfo:
-        found = next((place for place in self.shards if place.id == shard_id), None)
+        found = next((shard for shard in self.shards if shard.id == shard_id), None)
         if found is None:
             raise NotFound(f"shard {shard_id} not found; run `argosy shard list` for the existing ones")
         return found
 
     def with_address(self, shard_id: str, address: str) -> "RoutingTable":
         """A copy with the address that a node has given for the shard."""
-        places = [replace(place, address=address) if place.id == shard_id else place for place in self.shards]
-        return RoutingTable(places, self.members)
+        shards = [replace(shard, address=address) if shard.id == shard_id else shard for shard in self.shards]
+        return RoutingTable(shards, self.members)
 
     def addresses(self) -> list[str]:
         """Addresses of nodes that serve shards, each once."""
-        return list(dict.fromkeys(place.address for place in self.shards if place.node or place.address))
+        return list(dict.fromkeys(shard.address for shard in self.shards if shard.node or shard.address))
 
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 TIMEOUT_S = 30.0  # of one call
-BACKOFF = Backoff(
-    first_s=0.1, ceiling_s=5.0, attempts_max=9
-)  # about 16 s: by then the shards of a crashed node have moved
-HINTS_MAX = 2  # followed at once; further ones wait like other retries
-BATCH_ITEMS_MAX = 1_000  # of one call
-BATCH_BYTES_MAX = 8 << 20
+# About 16 s in all: the lease of a crashed node expires after 10 s, and by then its shards are open elsewhere.
+BACKOFF = Backoff(first_s=0.1, ceiling_s=5.0, attempts_max=9)
+# Followed at once. Two nodes that name each other during a handoff must not be asked in a tight loop: further hints
+# wait like other retries.
+HINTS_MAX = 2
+BATCH_ITEMS_MAX = 1_000  # of one call: as many as a shard enqueues in one
+BATCH_BYTES_MAX = 8 << 20  # far below gRPC's bound of 128 MiB: a node decodes several batches at a time
 SENDS_MAX = 8  # batches of one call in progress
 
 Send = Callable[[str, Sequence[tuple[T, ShardInfo]]], Awaitable[Sequence[R | ArgosyError]]]
@@ -85,7 +86,7 @@ class SharedRouting:
             raise Invalid("a client needs the address of at least one node")
         self.links = links
         self.seeds = tuple(seeds)
-        self.map: RoutingTable | None = None
+        self.table: RoutingTable | None = None
         self.reading = asyncio.Lock()
 
 
@@ -94,7 +95,7 @@ class ShardRouter:
 
     def __init__(
         self,
-        known: SharedRouting,
+        shared: SharedRouting,
         *,
         clock: Clock,
         random: Random,
@@ -102,7 +103,7 @@ class ShardRouter:
         timeout_s: float = TIMEOUT_S,
         backoff: Backoff = BACKOFF,
     ) -> None:
-        self.known = known
+        self.shared = shared
         self.clock = clock
         self.random = random
         self._headers = dict(headers or {})
@@ -115,39 +116,39 @@ class ShardRouter:
         other._headers = dict(headers)
         return other
 
-    async def map(self) -> RoutingTable:
-        return self.known.map or await self.refresh()
+    async def table(self) -> RoutingTable:
+        return self.shared.table or await self.refresh()
 
     async def refresh(self) -> RoutingTable:
         """A newer map; concurrent callers share one read."""
-        before = self.known.map
-        async with self.known.reading:
-            if self.known.map is not None and self.known.map is not before:
-                return self.known.map
+        before = self.shared.table
+        async with self.shared.reading:
+            if self.shared.table is not None and self.shared.table is not before:
+                return self.shared.table
             return await self.read()
 
     async def read(self) -> RoutingTable:
         """The map from the first node that answers this caller."""
-        known, failure = self.known, Unavailable("no known node of the cluster")
-        members = [member.address for member in known.map.members] if known.map else []
-        for address in dict.fromkeys([*members, *known.seeds]):
+        shared, failure = self.shared, Unavailable("no known node of the cluster")
+        members = [member.address for member in shared.table.members] if shared.table else []
+        for address in dict.fromkeys([*members, *shared.seeds]):
             try:
                 response = await self.call(address, CLUSTER, silo.GetClusterInfoRequest())
             except Unavailable as error:
                 failure = error
                 continue
-            known.map = RoutingTable.read(response)
-            return known.map
+            shared.table = RoutingTable.read(response)
+            return shared.table
         raise failure
 
-    async def call(self, address: str, call: RpcMethod, request: Any, *, timeout_s: float | None = None) -> Any:
+    def call(self, address: str, call: RpcMethod, request: Any, *, timeout_s: float | None = None) -> Awaitable[Any]:
         """Calls one node, once."""
-        link = self.known.links.link(address)
-        return await link.call(call, request, timeout_s=timeout_s or self._timeout_s, headers=self._headers)
+        link = self.shared.links.link(address)
+        return link.call(call, request, timeout_s=timeout_s or self._timeout_s, headers=self._headers)
 
     async def call_shard(
         self,
-        place: Callable[[RoutingTable], ShardInfo],
+        locate: Callable[[RoutingTable], ShardInfo],
         call: RpcMethod,
         request: Callable[[ShardInfo], Any],
         *,
@@ -156,21 +157,21 @@ class ShardRouter:
         """Calls the node that has the shard; retries while that may help."""
         failures, hints = 0, 0
         while True:
-            here: ShardInfo | None = None
+            shard: ShardInfo | None = None
             try:
-                here = place(await self.map())
-                return await self.call(here.address, call, request(here))
+                shard = locate(await self.table())
+                return await self.call(shard.address, call, request(shard))
             except ArgosyError as error:
                 if not is_retryable(error):
                     raise
-                if self._follow(here, error) and (hints := hints + 1) <= HINTS_MAX:
+                if self._follow_hint(shard, error) and (hints := hints + 1) <= HINTS_MAX:
                     continue
                 failures += 1
                 if failures >= (attempts_max or self._backoff.attempts_max):
                     raise
                 await self._pause(failures, error)
 
-    async def spread(
+    async def send_by_node(
         self,
         items: Sequence[T],
         tenant_of: Callable[[T], str],
@@ -179,13 +180,17 @@ class ShardRouter:
         *,
         attempts_max: int | None = None,
     ) -> list[R | ArgosyError]:
-        """Sends each node its items; items with a retryable error are sent again."""
+        """Sends each node its items; items with a retryable error are sent again.
+
+        One call a node and not one a shard: a gRPC call costs the server 0.3 to 0.5 ms, more than a job. Each attempt
+        locates the items anew, because a shard may have moved or have been split since.
+        """
         answers: list[R | ArgosyError] = [Unavailable("not sent")] * len(items)
         waiting, failures, hints = list(range(len(items))), 0, 0
         while waiting:
-            is_hinted = await self._round(items, waiting, tenant_of, size_of, send, answers)
+            has_new_hint = await self._send_once(items, waiting, tenant_of, size_of, send, answers)
             waiting = [at for at in waiting if is_retryable(_error(answers[at]))]
-            if not waiting or (is_hinted and (hints := hints + 1) <= HINTS_MAX):
+            if not waiting or (has_new_hint and (hints := hints + 1) <= HINTS_MAX):
                 continue
             failures += 1
             if failures >= (attempts_max or self._backoff.attempts_max):
@@ -193,7 +198,7 @@ class ShardRouter:
             await self._pause(failures, _error(answers[waiting[0]]))
         return answers
 
-    async def _round(
+    async def _send_once(
         self,
         items: Sequence[T],
         waiting: Sequence[int],
@@ -204,35 +209,35 @@ class ShardRouter:
     ) -> bool:
         """Fills in the answers; returns whether a hint was followed."""
         try:
-            shards = await self.map()
+            shards = await self.table()
             for_shard = [(at, shards.shard_of(tenant_of(items[at]))) for at in waiting]
         except Unavailable as error:
             for at in waiting:
                 answers[at] = error
             return False
-        is_hinted = False
+        has_new_hint = False
         bound = asyncio.Semaphore(SENDS_MAX)
 
         async def one(batch: Sequence[tuple[int, ShardInfo]]) -> None:
-            nonlocal is_hinted
+            nonlocal has_new_hint
             async with bound:
                 try:
-                    response = await send(batch[0][1].address, [(items[at], place) for at, place in batch])
+                    response = await send(batch[0][1].address, [(items[at], shard) for at, shard in batch])
                 except ArgosyError as error:
                     response = [error] * len(batch)
-            for (at, place), answer in zip(batch, response, strict=True):
+            for (at, shard), answer in zip(batch, response, strict=True):
                 answers[at] = answer
-                is_hinted |= self._follow(place, _error(answer))
+                has_new_hint |= self._follow_hint(shard, _error(answer))
 
         await asyncio.gather(*(one(batch) for batch in _batches(for_shard, lambda at: size_of(items[at]))))
-        return is_hinted
+        return has_new_hint
 
-    def _follow(self, place: ShardInfo | None, error: BaseException | None) -> bool:
-        """Stores the address that another node has given for the shard."""
-        if place is None or not isinstance(error, NotOwner) or not error.hint or self.known.map is None:
+    def _follow_hint(self, shard: ShardInfo | None, error: BaseException | None) -> bool:
+        """Stores the address that a node has given for the shard; returns whether it is another than the one called."""
+        if shard is None or not isinstance(error, NotOwner) or not error.hint or self.shared.table is None:
             return False
-        self.known.map = self.known.map.with_address(place.id, error.hint)
-        return error.hint != place.address
+        self.shared.table = self.shared.table.with_address(shard.id, error.hint)
+        return error.hint != shard.address
 
     async def _pause(self, failures: int, error: BaseException | None) -> None:
         wait_s = self._backoff.delay(failures, self.random)

@@ -1,8 +1,7 @@
-"""Whether a job can be asked for at all, checked before it is encoded: what does not fit is Invalid, by its name.
+"""Validation of jobs before they are encoded: Invalid with the field and what is allowed there.
 
-The bounds are those of the shard, which checks them again for whoever has no SDK. Only two things are known here alone:
-that Python lets any value be anything, and how wide the numbers of the wire are. Without a look protobuf refuses both
-in words that name no field.
+The bounds are those of the shard, which checks them again for clients without an SDK. Checked only here are the types
+of Python's values and the widths of the protocol's numbers: protobuf rejects both too, with errors that name no field.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -17,11 +16,11 @@ from argosy.base.errors import Invalid
 from argosy.jobs.model import FloatingLimit, Limit, NewJob, RateLimit, RateLimitRetry, RetryPolicy
 from argosy.jobs.shard.validation import TIME_MS_MAX, check_job, check_number
 
-DELAY_S_MAX = TIME_MS_MAX // 2000  # a time that begins now and ends later is still within TIME_MS_MAX
+DELAY_S_MAX = TIME_MS_MAX // 2000  # half of all times: now plus the delay is still within TIME_MS_MAX
 
 _UINT32 = (0, 2**32 - 1)
 _INT32 = (-(2**31), 2**31 - 1)
-# Where the shard allows more than the wire can say; all other numbers are bounded more narrowly by the shard.
+# Fields for which the shard allows more than the protocol's number can hold; the shard bounds all others more narrowly.
 _WIDTHS = {
     "start_at_ms": (-TIME_MS_MAX, TIME_MS_MAX),
     "retry_count": _UINT32,
@@ -42,20 +41,20 @@ _KINDS: dict[type, tuple[type, str]] = {
 
 
 def find_error(job: NewJob) -> Invalid | None:
-    """What is wrong with one job of many, if anything."""
+    """The error of one job of many, if it has one."""
     try:
-        check(job)
+        check_new_job(job)
     except Invalid as error:
         return error
     return None
 
 
-def check(job: NewJob) -> None:
-    """Raises Invalid that names the field and what is allowed there."""
+def check_new_job(job: NewJob) -> None:
+    """Raises Invalid with the field and what is allowed there."""
     for part in _parts(job):
         for name, kind in _scalars(type(part)):
             value = getattr(part, name)
-            if type(value) is not kind:  # most are, and a number of another library may do as well
+            if type(value) is not kind:  # the common case first; numpy's numbers, for example, pass the second check
                 _check_kind(name, value, kind)
             if name in _WIDTHS:
                 least, most = _WIDTHS[name]
@@ -69,7 +68,7 @@ def _check_kind(name: str, value: object, kind: type) -> None:
 
 
 def start_at_ms(delay_s: float, now_s: float) -> int:
-    """When a job begins that is to wait so long."""
+    """The start of a job with a delay."""
     if not isinstance(delay_s, Real) or not -DELAY_S_MAX <= delay_s <= DELAY_S_MAX:
         raise Invalid(f"delay_s must be a number of seconds, at most {DELAY_S_MAX}; got {delay_s!r}")
     return int((now_s + delay_s) * 1000)
@@ -81,14 +80,14 @@ def _scalars(part: type[msgspec.Struct]) -> tuple[tuple[str, type], ...]:
 
 
 def _parts(job: NewJob) -> Iterator[msgspec.Struct]:
-    """The job and what it is made of; raises Invalid if it is made of something else."""
+    """The job and its nested structs; raises Invalid if one has another type."""
     yield job
     if job.retry is not None:
         _expect(isinstance(job.retry, RetryPolicy), "retry", "a RetryPolicy or None", job.retry)
         yield job.retry
     _check_texts("metadata", job.metadata)
-    _expect(_is_listed(job.after, str), "after", "a sequence of job ids", job.after)
-    _expect(_is_listed(job.limits, Limit), "limits", "a sequence of limits", job.limits)
+    _expect(_is_collection_of(job.after, str), "after", "a sequence of job ids", job.after)
+    _expect(_is_collection_of(job.limits, Limit), "limits", "a sequence of limits", job.limits)
     for limit in job.limits:
         yield limit
         match limit:
@@ -100,8 +99,8 @@ def _parts(job: NewJob) -> Iterator[msgspec.Struct]:
                 _check_texts("a limit's metadata", limit.metadata)
 
 
-def _is_listed(values: object, kind: type | UnionType) -> bool:
-    """Text is a sequence of texts as well, and never meant as one."""
+def _is_collection_of(values: object, kind: type | UnionType) -> bool:
+    """Whether the values are a collection of the kind. A str is a collection of str too, and never meant as one."""
     if values == ():
         return True
     is_many = isinstance(values, Collection) and not isinstance(values, str | bytes)

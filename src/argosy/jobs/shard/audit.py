@@ -102,7 +102,7 @@ def _waiting(rows: ShardRows) -> Iterator[tuple[JobKey, int, str]]:
         yield (request.tenant, request.job), request.attempt, request.task_id
 
 
-def _leased(rows: ShardRows) -> Iterator[tuple[JobKey, RunAttempt]]:
+def _running_attempts(rows: ShardRows) -> Iterator[tuple[JobKey, RunAttempt]]:
     for lease in rows.leases.values():
         if isinstance(lease.task, RunAttempt):
             yield (lease.task.tenant, lease.task.job), lease.task
@@ -120,7 +120,8 @@ def _check_jobs(rows: ShardRows) -> Iterator[str]:
 def _check_running(rows: ShardRows) -> Iterator[str]:
     seen: dict[JobKey, str] = {}
     queued = {task_id for _, _, task_id in _waiting(rows)}
-    for job, task in _leased(rows):
+    for job, task in _running_attempts(rows):
+        # Two leases of one job mean that two workers run it at the same time.
         if job in seen:
             yield f"oneLeasePerJob: {job} is leased as {seen[job]} and {task.id}"  # JOB-2
         seen[job] = task.id
@@ -160,7 +161,7 @@ def _check_scheduled(rows: ShardRows) -> Iterator[str]:
 
 
 def _check_final(rows: ShardRows) -> Iterator[str]:
-    leased = {job for job, _ in _leased(rows)}
+    leased = {job for job, _ in _running_attempts(rows)}
     for job, state in rows.states.items():
         if not state.status.is_final:
             continue
@@ -175,7 +176,7 @@ def _check_final(rows: ShardRows) -> Iterator[str]:
 
 def _check_slots(rows: ShardRows) -> Iterator[str]:
     active: dict[str, JobKey] = {task_id: job for job, _, task_id in _waiting(rows)}
-    active |= {task.id: job for job, task in _leased(rows)}
+    active |= {task.id: job for job, task in _running_attempts(rows)}
     for (tenant, key), task_ids in rows.holders.items():
         limits: list[int] = []
         for task_id in task_ids:
@@ -198,27 +199,28 @@ def _check_slots(rows: ShardRows) -> Iterator[str]:
 
 
 def _check_memory(core: Core, rows: ShardRows) -> Iterator[str]:
+    """Queue state and rows must agree after every transaction: recovery rebuilds the one from the other."""
     queues = core.queues
     queued_entries = {(group, tenant, entry) for group, tenant, entry in queues.tasks.entries()}
-    kept = {
+    stored = {
         (queued.task_group, queued.task.tenant, entry_of(queued, queued.task))
         for queued in rows.tasks
         if isinstance(queued.task, RunAttempt)
     }
     timed = [queues.tickets, queues.checks, *queues.refreshes.values()]
-    told_steps = {id: item[1] for each in timed for id, item in {**each.items, **each.hand}.items()}
-    kept_steps = {queued.task.id: queued for queued in rows.tasks if not isinstance(queued.task, RunAttempt)}
+    queued_steps = {id: item[1] for each in timed for id, item in {**each.items, **each.hand}.items()}
+    stored_steps = {queued.task.id: queued for queued in rows.tasks if not isinstance(queued.task, RunAttempt)}
     holders = {slot: set(task_ids) for slot, task_ids in queues.slots.holders.items()}
     waiting = {(slot, job) for slot, each in queues.slots.waiting.items() for job in each.requests}
     requests = {((request.tenant, request.key), (request.job, request.attempt)) for request in rows.requests}
     leases = {task_id: running.lease for task_id, running in queues.leases.by_task.items()}
     for name, there, here in (
-        ("tasks", queued_entries, kept),
-        ("steps", told_steps, kept_steps),
+        ("tasks", queued_entries, stored),
+        ("steps", queued_steps, stored_steps),
         ("holders", holders, rows.holders),
         ("requests", waiting, requests),
         ("leases", leases, rows.leases),
-        ("the count of tasks", queues.tasks.waiting + len(queues.tasks.hand), len(kept)),
+        ("the count of tasks", queues.tasks.waiting + len(queues.tasks.hand), len(stored)),
     ):
         if there != here:
             yield f"memoryIsWhatRowsSay: {name} in memory {there}, in rows {here}"

@@ -38,7 +38,7 @@ def end(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState) ->
     schedule_expiry(txn, job, state)
     _release_claim(txn, job)
     if (job.tenant, job.id) in txn.queues.waiters:
-        txn.queues.ended[job.tenant, job.id] = None
+        txn.queues.ended[job.tenant, job.id] = None  # the next tick handles them: they may be thousands
 
 
 def fail(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState, code: str) -> None:
@@ -59,7 +59,10 @@ def schedule_expiry(txn: ShardTxn, job: Job, state: JobState) -> None:
 
 
 def cancel_expiry(txn: ShardTxn, job: Job, state: JobState) -> None:
-    """Cancels the expiry of a finished job that is to run again."""
+    """Cancels the expiry of a finished job that is to run again.
+
+    If the retention setting has changed since, the key is another one and the row stays; deletion checks the state.
+    """
     if when := expiry_at(job, state.changed_at, txn.options.retention_ms):
         txn.batch.delete(keys.key(keys.EXPIRY, when, job.tenant, job.id))
 
@@ -158,12 +161,17 @@ DELAY_MS_MAX = 10 * 365 * 86_400_000  # ten years: longer than any policy, and n
 
 
 def delay_ms(policy: RetryPolicy | None, failed: int, random: Random) -> int | None:
-    """The delay after the failed attempt (1 is the first since the last restart); None if it was the last."""
+    """The delay after the failed attempt (1 is the first since the last restart); None if it was the last.
+
+    The delay after the first failure is already `initial_interval_ms` times the factor, and a longest interval of 0
+    means no delay at all. silo's documentation says otherwise, but its server does so, and its users have tuned their
+    policies to what they observe.
+    """
     if policy is None or failed > policy.retry_count:
         return None
     delay = _backoff_ms(policy.initial_interval_ms, policy.backoff_factor, failed)
     if policy.randomize_interval:
-        delay *= 1 + random.random()
+        delay *= 1 + random.random()  # never shorter than the policy says; the spread avoids retries in step
     return max(0, min(int(delay + 0.5), policy.max_interval_ms))
 
 
@@ -188,7 +196,7 @@ DEPENDENCIES_PER_TICK_MAX = 100  # finished jobs handled in one tick
 
 
 async def settle_dependents(core: Core) -> None:
-    """Handles the dependents of finished jobs."""
+    """Handles the dependents of finished jobs, a bounded number per tick."""
     for ended in list(core.queues.ended)[:DEPENDENCIES_PER_TICK_MAX]:
         await settle_dependents_of(core, ended)
 
@@ -198,6 +206,7 @@ async def settle_dependents_of(core: Core, ended: JobKey) -> None:
     if ended not in core.queues.ended:
         return
     tenant, before = ended
+    # A job that was deleted counts as not succeeded: nothing is known of it any more.
     row = await core.store.get(keys.key(keys.DONE, tenant, before))
     has_succeeded = row is not None and decode_state(row).status == JobStatus.SUCCEEDED
     if row is None and await core.store.get(keys.key(keys.LIVE, tenant, before)) is not None:

@@ -19,7 +19,9 @@ from argosy.jobs.shard.queue_state import QueueState
 from argosy.jobs.shard.txn import ChangeTracker, ShardTxn
 from argosy.throttle.limits.ports import RateLimiter
 
-READS_MAX = 16  # reads of one call, if its job keeps changing in between
+# A call that reads rows and finds that they changed meanwhile reads again. Each round lets at least one other change
+# through, so the shard makes progress, and a caller that keeps losing gets Unavailable instead of waiting for ever.
+READS_MAX = 16
 
 
 class Core:
@@ -42,13 +44,13 @@ class Core:
         self.queues = QueueState()
         self.changes = ChangeTracker()
         self.on_change: Callable[[], None] = lambda: None  # called after every transaction
-        self.over: ArgosyError | None = None  # why the shard has stopped
+        self.failure: ArgosyError | None = None  # why the shard has stopped
         self._staged = 0
         self._durable = 0
 
     def check_open(self) -> None:
-        if self.over is not None:
-            raise self.over
+        if self.failure is not None:
+            raise self.failure
 
     async def wait_capacity(self) -> None:
         """Waits until the store accepts more. Large calls wait before they read anything."""
@@ -57,47 +59,60 @@ class Core:
 
     @contextmanager
     def begin_txn(self) -> Iterator[ShardTxn]:
-        """One that raises after its first change leaves state and rows apart and stops the shard: check first."""
+        """A transaction on queue state and rows; the block must not await.
+
+        A block that raises after its first change leaves the two apart and stops the shard, so everything that can be
+        rejected is checked before.
+        """
         self.check_open()
         txn = ShardTxn(self.queues, self.changes, self.options, self.new_id, self.now_ms())
         try:
             yield txn
+            # In the transaction that released a slot, so that no slot is idle until the next tick.
             grant(txn)
         except BaseException as error:
             if len(txn.batch):
-                self.fail(Unavailable(f"a change of the shard failed half-way ({error}): open the shard anew"))
+                self.fail(Unavailable(f"a transaction of the shard failed half-way: {error}; the shard is reopened"))
             raise
 
-    def stage(self, txn: ShardTxn) -> Awaitable[None]:
-        """Stages the transaction's rows; the result must be awaited at once."""
-        self._staged += 1
+    async def commit(self, txn: ShardTxn) -> None:
+        """Stages the transaction's rows and returns when they are durable.
+
+        Nothing may be acknowledged earlier: a job that a client believes enqueued survives a crash (JOB-1), and a task
+        is not handed to a worker while a crash could put it back into the queue (JOB-2).
+        """
+        if not len(txn.batch):
+            return
         try:
             durable = self.store.stage(txn.batch)
         except ArgosyError as error:
             self.fail(error)
             raise
-        return self._until_durable(durable, self._staged)
-
-    async def commit(self, txn: ShardTxn) -> None:
-        if len(txn.batch):
-            durable = self.stage(txn)
-            self.on_change()
-            await durable
+        self._staged += 1
+        number = self._staged
+        # Before the wait: workers that are woken read the queue state, and their own leases become durable after this
+        # batch because batches keep their order.
+        self.on_change()
+        await self._wait_durable(durable, number)
 
     async def wait_staged_durable(self) -> None:
-        """Returns when all staged changes are durable: a response must not report what a crash could undo."""
+        """Returns when all staged changes are durable.
+
+        A rejection is an answer too: "the job exists" or "is running" may rest on a change that is staged only, and
+        a crash would make it false.
+        """
         if self._durable < self._staged:
             self.check_open()
             self._staged += 1
             barrier = Batch().put(keys.key(keys.META, "barrier"), b"")
-            await self._until_durable(self.store.stage(barrier), self._staged)
+            await self._wait_durable(self.store.stage(barrier), self._staged)
 
     def fail(self, error: ArgosyError) -> None:
-        if self.over is None:
-            self.over = error
+        if self.failure is None:
+            self.failure = error
             self.on_change()
 
-    async def _until_durable(self, durable: Awaitable[None], number: int) -> None:
+    async def _wait_durable(self, durable: Awaitable[None], number: int) -> None:
         try:
             await durable
         except ArgosyError as error:

@@ -121,9 +121,9 @@ def _number(text: str, name: str, least: int, most: int, names: dict[str, int]) 
     return number
 
 
-NAME_CHARS_MAX = 200  # leaves room in a job's id for the time
+NAME_CHARS_MAX = 200  # leaves room in a job's id, which has at most 256 characters, for the time
 SCHEDULES_MAX = 10_000  # of one tenant
-DUE_SCHEDULES_MAX = 100  # per tick
+DUE_SCHEDULES_MAX = 100  # per tick: the next time of each is computed on the event loop, in up to half a millisecond
 
 
 async def put_schedule(core: Core, schedule: Schedule) -> None:
@@ -140,7 +140,7 @@ async def put_schedule(core: Core, schedule: Schedule) -> None:
 async def delete_schedule(core: Core, tenant: str, name: str) -> None:
     if (tenant, name) not in core.queues.schedules:
         await core.wait_staged_durable()
-        raise NotFound(f"there is no schedule {name}")
+        raise NotFound(f"schedule {name} not found")
     with core.begin_txn() as txn:
         del txn.queues.schedules[tenant, name]
         txn.queues.cron_queue.remove(schedule_id(tenant, name))
@@ -173,8 +173,10 @@ async def _run_schedule(core: Core, id: str, place: tuple[str, str]) -> None:
         if changed or core.queues.schedules.get(place) is not schedule:
             return  # changed while its rows were read: still due, or due at another time
         with core.begin_txn() as txn:
-            # An id or unique key that is taken means that the job for this time exists.
+            # The result is ignored: an id or unique key that is taken means that the job for this time exists. Job and
+            # next time change in one transaction, so a crash repeats both or neither.
             put(txn, new, related, schedule=schedule.name)
+            # From now, not from the time that was due: times missed while the shard was not served are not repeated.
             _put(txn, replace(schedule, next_at=parse_cron(schedule.cron, schedule.timezone).next_after(txn.now)))
     await core.commit(txn)
 

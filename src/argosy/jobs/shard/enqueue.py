@@ -1,8 +1,9 @@
 """Enqueueing: one batch per call; each job is enqueued whole or rejected, with an answer in its place.
 
-An id that exists is a Conflict. A unique key that is taken is not an error: the answer is the id of the job that has
-it. A job with dependencies waits without a task; if one of them has already ended without success, the job fails at
-once with AFTER_FAILED, as it would when that dependency ended later.
+An id that exists is a Conflict: ids make a retried enqueue idempotent, because clients choose them before the first
+attempt and take the Conflict of their own id for success. A unique key that is taken is not an error: the answer is the
+id of the job that has it. A job with dependencies waits without a task; if one of them has already ended without
+success, the job fails at once with AFTER_FAILED, as it would when that dependency ended later.
 """
 
 from collections.abc import Sequence
@@ -20,7 +21,9 @@ from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_job
 
 ENQUEUE_MAX = 1_000  # jobs in one call
-TXN_BYTES_MAX = 16 << 20  # of one transaction; a larger call takes several
+# A transaction runs without an await, so its size is how long the shard's other calls wait; a larger call takes
+# several.
+TXN_BYTES_MAX = 16 << 20
 TXN_ROWS_MAX = 50_000
 
 Answer = str | ArgosyError
@@ -38,8 +41,8 @@ async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
     if len(jobs) > ENQUEUE_MAX:
         raise Invalid(f"at most {ENQUEUE_MAX} jobs may be enqueued in one call; got {len(jobs)}")
     await core.wait_capacity()
-    answers: list[Answer | None] = [_complaint(new) for new in jobs]
-    for _ in range(READS_MAX + len(jobs)):
+    answers: list[Answer | None] = [_find_error(new) for new in jobs]
+    for _ in range(READS_MAX + len(jobs)):  # each round enqueues at least one job, or one of its jobs has changed
         left = [at for at, answer in enumerate(answers) if answer is None]
         if not left:
             break
@@ -49,8 +52,8 @@ async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
 
 async def _enqueue_some(core: Core, some: list[tuple[int, NewJob]], answers: list[Answer | None]) -> None:
     """Enqueues the jobs whose related rows did not change while they were read."""
-    asked = {key for _, new in some for key in mentioned_jobs(new)}
-    with core.changes.track(asked) as changed:
+    mentioned = {key for _, new in some for key in mentioned_jobs(new)}
+    with core.changes.track(mentioned) as changed:
         related = await read_related(core, [new for _, new in some])
         core.check_open()
         is_all_new = True
@@ -63,10 +66,11 @@ async def _enqueue_some(core: Core, some: list[tuple[int, NewJob]], answers: lis
                     is_all_new = is_all_new and is_new
     await core.commit(txn)
     if not is_all_new:
-        await core.wait_staged_durable()  # an answer that names an existing job must not be undone by a crash
+        # The answer names a job of another call, whose rows may be staged only: a crash must not undo the answer.
+        await core.wait_staged_durable()
 
 
-def _complaint(new: NewJob) -> ArgosyError | None:
+def _find_error(new: NewJob) -> ArgosyError | None:
     try:
         check_job(new)
     except Invalid as error:
@@ -81,6 +85,7 @@ def mentioned_jobs(new: NewJob) -> list[JobKey]:
 
 async def read_related(core: Core, jobs: Sequence[NewJob]) -> RelatedJobs:
     related = RelatedJobs()
+    # A job without an id and without dependencies, the common case, reads nothing: its id is random and new.
     named = list({(new.tenant, new.id): None for new in jobs if new.id})
     if named:
         rows = await core.store.get_many([keys.key(keys.JOB, *each) for each in named])
@@ -99,18 +104,19 @@ async def read_related(core: Core, jobs: Sequence[NewJob]) -> RelatedJobs:
 def put(txn: ShardTxn, new: NewJob, related: RelatedJobs, *, schedule: str = "") -> tuple[Answer, bool]:
     """Enqueues one job; returns its id or an error, and whether the job is new."""
     if new.id and (new.tenant, new.id) in related.taken:
-        return Conflict(f"job {new.id} exists already"), False
+        return Conflict(f"job {new.id} already exists"), False
     if new.unique_key and (held := _job_with_key(txn, new)) is not None:
         return held, False
     missing = [before for before in new.after if (new.tenant, before) not in related.statuses]
     if missing:
-        return NotFound(f"job not found: {missing[0]}, which job {new.id or 'without id'} is to run after"), False
+        return NotFound(f"job {missing[0]} not found; job {new.id or 'without id'} is to run after it"), False
     job = job_of(new, id=new.id or txn.new_id(), now=txn.now, schedule=schedule)
     txn.put_job(job)
     put_index(txn, job)
     if job.unique_key:
         claim(txn, job, txn.now + new.unique_for_ms if new.unique_for_ms else 0)
     status = _start(txn, job, related)
+    # For the jobs behind it in the same call.
     related.taken.add((job.tenant, job.id))
     related.statuses[job.tenant, job.id] = status
     return job.id, True

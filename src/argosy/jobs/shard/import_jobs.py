@@ -24,11 +24,13 @@ async def import_jobs(core: Core, jobs: Sequence[ImportedJob]) -> list[Answer]:
     """Answers each job in its place. A job that runs here rejects the whole call: its sender's data is out of date."""
     if len(jobs) > ENQUEUE_MAX:
         raise Invalid(f"at most {ENQUEUE_MAX} jobs may be imported in one call; got {len(jobs)}")
+    # Checked for all before any is imported: a running job would get a second task (JOB-2).
     for imported in jobs:
         if core.queues.leases.of_job(imported.job.tenant, imported.job.id) is not None:
             await core.wait_staged_durable()
-            raise Conflict(f"job {imported.job.id} is running: import nothing of it until it is done")
+            raise Conflict(f"job {imported.job.id} is running; import it again when it has finished")
     answers: list[Answer] = []
+    # One transaction each: an imported job has up to 1,000 attempts with their data.
     for imported in jobs:
         await core.wait_capacity()
         answers.append(await _import(core, imported))
@@ -52,7 +54,7 @@ async def _import_one(core: Core, imported: ImportedJob) -> JobStatus:
             tried = await attempts(core, *place)
             if changed:
                 continue
-            _check_grows(imported, known, tried)
+            _check_adds_attempts(imported, known, tried)
             with core.begin_txn() as txn:
                 status = _put(txn, imported, known)
         await core.commit(txn)
@@ -82,9 +84,11 @@ def _check(imported: ImportedJob) -> None:
         raise Invalid("all attempts of an imported job but the last must have failed")
 
 
-def _check_grows(imported: ImportedJob, known: StoredJob | None, tried: tuple[Attempt, ...]) -> None:
+def _check_adds_attempts(imported: ImportedJob, known: StoredJob | None, tried: tuple[Attempt, ...]) -> None:
     if known is None:
         return
+    # The other system goes on working while it is migrated, so a job may be imported again with more attempts. Once the
+    # job has run here, or the imports disagree about the past, this system's history is the right one.
     if known.state.status in (JobStatus.RUNNING, JobStatus.SUCCEEDED):
         raise Conflict(f"job {known.job.id} is {known.state.status.name.lower()} and cannot be imported again")
     if len(imported.attempts) <= len(tried) or not all(map(_is_same, imported.attempts, tried)):
@@ -102,7 +106,8 @@ def _is_same(given: Attempt, stored: Attempt) -> bool:
 def _put(txn: ShardTxn, imported: ImportedJob, known: StoredJob | None) -> JobStatus:
     was = known.index_key if known is not None else None
     if known is not None:
-        _take_away(txn, known)
+        _remove_known(txn, known)
+    # A job that was due in the other system is due here, at its import: its age must not put it before all others.
     job = job_of(imported.job, id=imported.job.id, now=imported.enqueued_at or txn.now)
     if imported.job.start_at_ms <= 0:
         job = replace(job, start_at=txn.now)
@@ -119,7 +124,7 @@ def _put(txn: ShardTxn, imported: ImportedJob, known: StoredJob | None) -> JobSt
     return state.status
 
 
-def _take_away(txn: ShardTxn, known: StoredJob) -> None:
+def _remove_known(txn: ShardTxn, known: StoredJob) -> None:
     if known.state.status == JobStatus.SCHEDULED:
         dequeue(txn, known.job, known.state, known.queued)
     else:
@@ -135,6 +140,7 @@ def _state(imported: ImportedJob, job: Job, now: int) -> JobState:
         return JobState(JobStatus.SUCCEEDED, now, count, count)
     if last == AttemptStatus.CANCELLED:
         return JobState(JobStatus.CANCELLED, now, count, count, cancelled_at=now)
+    # The retry policy counts the imported attempts, as if they had been made here.
     if count and count > (job.retry.retry_count if job.retry is not None else 0):
         return JobState(JobStatus.FAILED, now, count, count, is_dead=True)
     return JobState(JobStatus.SCHEDULED, now, count + 1, count + 1, job.start_at)

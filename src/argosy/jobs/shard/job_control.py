@@ -26,7 +26,7 @@ from argosy.jobs.shard.rows import expiry_at, index_value, status_key
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import check_text
 
-DELETED_ROWS_MAX = 10_000  # attempts or holders deleted in one transaction
+DELETED_ROWS_MAX = 10_000  # attempts or holders deleted in one transaction; a job with more takes several
 
 
 async def cancel(core: Core, tenant: str, job: str) -> None:
@@ -40,12 +40,13 @@ async def cancel(core: Core, tenant: str, job: str) -> None:
             raise Conflict("job is already in terminal state")
         running = txn.queues.leases.of_job(tenant, job)
         if running is not None:
+            # The lease stays: the worker must not be surprised by "lease not found" while it stops.
             running.cancelled_at = txn.now
             put_running(txn, running)
             return
         is_found = dequeue(txn, known.job, state, known.queued)
         assert is_found, f"scheduled job {job} has neither a task nor a request"
-        # The attempt it waited for never started, so a restart may use its number.
+        # The attempt that it waited for never started, so a restart uses its number.
         end(
             txn,
             known.job,
@@ -63,6 +64,7 @@ async def restart(core: Core, tenant: str, job: str) -> None:
         state = known.state
         if state.status not in (JobStatus.FAILED, JobStatus.CANCELLED):
             raise Conflict(f"job cannot be restarted: it is {state.status.name.lower()}")
+        # Through the limit chain again, unlike silo, whose restart queues an attempt past all limits (JOB-3).
         _claim_again(txn, known)
         cancel_expiry(txn, known.job, state)
         again = to_rescheduled(
@@ -113,7 +115,8 @@ async def delete(core: Core, tenant: str, job: str) -> None:
     """Deletes a finished job with its attempts; succeeds if there is no such job."""
     for _ in range(READS_MAX):
         core.check_open()
-        await settle_dependents_of(core, (tenant, job))  # jobs that depend on it must first learn how it ended
+        # Jobs that depend on it continue or fail by how it ended, which nobody could find out afterwards.
+        await settle_dependents_of(core, (tenant, job))
         with core.changes.track([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             if known is not None and not known.state.status.is_final:
@@ -154,7 +157,10 @@ def delete_rows(txn: ShardTxn, known: StoredJob) -> None:
 
 
 async def drop_holders(core: Core, tenant: str) -> int:
-    """Releases every slot of a tenant. Its running jobs continue, so a limit may be exceeded: that is the purpose."""
+    """Releases every slot of a tenant, for emergencies: an operator's way out if slots are held by what never ends.
+
+    Its running jobs continue, so the limit may be exceeded until they end: the one exception to JOB-3.
+    """
     check_text("tenant", tenant, TENANT_CHARS_MAX)
     held = [
         (slot[1], task_id)

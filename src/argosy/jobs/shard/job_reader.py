@@ -40,6 +40,7 @@ async def read(core: Core, tenant: str, job: str) -> StoredJob | None:
     row, live, done = await core.store.get_many(
         [keys.key(kind, tenant, job) for kind in (keys.JOB, keys.LIVE, keys.DONE)]
     )
+    # Both kinds are read because only the state tells which one it is; a job has exactly one of them.
     state_row = live if live is not None else done
     if row is None or state_row is None:
         return None
@@ -57,14 +58,14 @@ async def change(core: Core, tenant: str, job: str, act: Callable[[ShardTxn, Sto
         with core.changes.track([(tenant, job)]) as changed:
             known = await read(core, tenant, job)
             if changed:
-                continue
+                continue  # what was read is out of date
             try:
                 if known is None:
                     raise NotFound("job not found")
                 with core.begin_txn() as txn:
                     answer = act(txn, known)
             except (Conflict, NotFound):
-                await core.wait_staged_durable()  # the refusal may rest on a change that a crash could undo
+                await core.wait_staged_durable()  # the rejection may rest on a change that a crash could undo
                 raise
         await core.commit(txn)
         return answer
@@ -72,7 +73,7 @@ async def change(core: Core, tenant: str, job: str, act: Callable[[ShardTxn, Sto
 
 
 def too_many_changes(job: str) -> Unavailable:
-    return Unavailable(f"job {job} changed {READS_MAX} times while it was read: try again")
+    return Unavailable(f"job {job} changed {READS_MAX} times while it was read; retry")
 
 
 async def attempts(core: Core, tenant: str, job: str) -> tuple[Attempt, ...]:
@@ -83,7 +84,7 @@ async def attempts(core: Core, tenant: str, job: str) -> tuple[Attempt, ...]:
 
 
 SCAN_CHUNK = 256
-SCANNED_MAX = 100_000  # index rows read for one response
+SCANNED_MAX = 100_000  # index rows read for one response: half a second of reading, by 5 µs a row
 
 IndexPosition = tuple[int, str]  # position in the status index: newest first, then the job
 
@@ -136,6 +137,7 @@ async def _find_by_status(
         rows: list[IndexPosition] = []
         for status in statuses:
             rows += await _page(core, tenant, status, place, min(SCAN_CHUNK, limit))
+        # A merge of the statuses by time. A set, because a job that changes its status during the scan is met twice.
         page = sorted(set(rows))[: min(SCAN_CHUNK, limit)]
         views = await _views(core, tenant, [job for _, job in page])
         found += [view for view in views if view.state.status in statuses and (view.state.is_dead or not is_dead)]
@@ -148,7 +150,7 @@ async def _find_by_status(
 async def _index_position(core: Core, tenant: str, job: str) -> IndexPosition:
     known = await read(core, tenant, job)
     if known is None:
-        raise Gone(f"job {job}, at which the page before ended, is no longer kept: list again")
+        raise Gone(f"job {job}, the last of the previous page, was deleted; list again from the start")
     return keys.NEWEST_FIRST - status_at(known.state), job
 
 
@@ -183,7 +185,7 @@ async def _find_by_metadata(
             for view in views
             if view.state.status in statuses
             and (view.state.is_dead or not is_dead)
-            and view.job.metadata.get(name) == value
+            and view.job.metadata.get(name) == value  # long values are indexed by prefix and hash
         ]
         if len(found) >= limit or len(rows) < SCAN_CHUNK:
             break

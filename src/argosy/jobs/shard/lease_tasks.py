@@ -1,4 +1,9 @@
-"""Leasing: due tasks are popped, their jobs read, and all leased in one transaction before the response."""
+"""Task leases: due tasks are popped, their jobs read, and all leased in one transaction before the response.
+
+A task is popped from the queue before its job is read, which awaits: two workers that poll at the same time never get
+the same task (JOB-2). A lease ends with a report, or expires by the shard's own clock; the worker's clock plays no
+part.
+"""
 
 from msgspec.structs import replace
 
@@ -46,7 +51,7 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int, *, wai
     await core.wait_capacity()
     taken: list[str] = []
     try:
-        jobs = await _take(core, task_group, tasks_max, taken)
+        jobs = await _pop_due_jobs(core, task_group, tasks_max, taken)
         with core.begin_txn() as txn:
             leased = [
                 lease_entry(txn, worker, core.queues.tasks.hand[task_id], job)
@@ -55,22 +60,16 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int, *, wai
             ]
             refreshes = _lease_refreshes(txn, task_group, worker)
     except BaseException:
-        _requeue(core, taken)
+        core.queues.tasks.requeue_all(taken)
         core.on_change()  # wakes other workers, which may lease what was requeued
         raise
-    _requeue(core, taken)
+    core.queues.tasks.requeue_all(taken)  # those that were popped and not leased
     await core.commit(txn)
     return leased, refreshes
 
 
-def _requeue(core: Core, taken: list[str]) -> None:
-    """Requeues tasks that were popped and not leased."""
-    for task_id in taken:
-        core.queues.tasks.requeue(task_id)
-
-
-async def _take(core: Core, task_group: str, tasks_max: int, taken: list[str]) -> dict[str, Job]:
-    """Pops due tasks and reads their jobs."""
+async def _pop_due_jobs(core: Core, task_group: str, tasks_max: int, taken: list[str]) -> dict[str, Job]:
+    """Pops due tasks and reads their jobs; `taken` collects the tasks also if a read fails."""
     jobs: dict[str, Job] = {}
     size_bytes = 0
     hand = core.queues.tasks.hand
@@ -100,10 +99,10 @@ def lease_entry(txn: ShardTxn, worker: str, taken: tuple[str, str, Entry], job: 
     txn.queues.tasks.remove(task_id, start_at)
     txn.batch.delete(keys.key(keys.TASK, group, start_at, priority, job.id, attempt, tenant))
     task = RunAttempt(task_id, tenant, job.id, attempt, relative_attempt, held)
-    return run(txn, worker, task, job, (JobStatus.SCHEDULED, start_at))
+    return start_attempt(txn, worker, task, job, (JobStatus.SCHEDULED, start_at))
 
 
-def run(txn: ShardTxn, worker: str, task: RunAttempt, job: Job, was: StatusIndexKey) -> LeasedTask:
+def start_attempt(txn: ShardTxn, worker: str, task: RunAttempt, job: Job, was: StatusIndexKey) -> LeasedTask:
     """Writes the lease, the attempt and the running state."""
     lease_ms = txn.options.lease_ms
     lease = TaskLease(worker, task, job.task_group, txn.now, txn.now + lease_ms, lease_ms)
@@ -128,6 +127,7 @@ def _lease_refreshes(txn: ShardTxn, task_group: str, worker: str) -> list[Leased
             txn.put_floating(slot, replace(txn.queues.floating[slot], is_refreshing=False))
             continue
         lease_ms = txn.options.lease_ms
+        # A refresh is leased like an attempt: if its worker dies, the lease expires and another worker refreshes.
         lease = TaskLease(worker, task, task_group, txn.now, txn.now + lease_ms, lease_ms)
         txn.put_lease(lease)
         txn.queues.leases.add(task.id, RunningLease(lease, lease.expires_at))
@@ -150,7 +150,7 @@ async def lease_job(core: Core, tenant: str, job: str, worker: str) -> LeasedTas
         assert is_found, f"scheduled job {job} has neither a task nor a request"
         state = known.state
         task = RunAttempt(txn.new_id(), tenant, job, state.attempt, state.relative_attempt)
-        return run(txn, worker, task, known.job, known.index_key)
+        return start_attempt(txn, worker, task, known.job, known.index_key)
 
     return await change(core, tenant, job, act)
 
@@ -165,6 +165,7 @@ async def heartbeat(core: Core, worker: str, task_id: str, *, progress: bytes | 
         await core.wait_staged_durable()
         raise
     with core.begin_txn() as txn:
+        # The worker sends heartbeats by the length it was told; a setting that was lowered since must not expire it.
         expires_at = txn.now + max(txn.options.lease_ms, running.lease.lease_ms)
         running.lease = replace(running.lease, expires_at=expires_at)
         running.expires_at = max(running.expires_at, expires_at)

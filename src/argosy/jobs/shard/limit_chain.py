@@ -2,6 +2,14 @@
 
 A `SlotRequest` carries the progress along the chain: the limits still to pass and the slots already taken. The task id
 is assigned at the start of the chain and identifies the holder of every slot. No slot is taken before the job's start.
+
+Waiting for a limit is a task or a request with rows of its own, not a property of the attempt's task. So a worker never
+leases a task that then turns out not to be allowed, a job that waits costs nothing until a slot is free, and a job
+passes each limit anew on every attempt, as silo does it. JOB-3 (holders ≤ max at every instant) holds because a slot is
+taken in the same transaction that queues what comes next, and released in the one that ends the attempt.
+
+A job keeps the slots it has while it waits for the next limit. Two jobs that name the same limits in opposite orders
+can therefore block each other until one is cancelled; clients list limits in one order, as with locks.
 """
 
 from typing import assert_never
@@ -25,8 +33,8 @@ from argosy.jobs.model import (
 from argosy.jobs.shard.queue_state import Slot
 from argosy.jobs.shard.txn import ShardTxn
 
-GRANTS_MAX = 500  # in one transaction: a limit raised by a million is granted in several
-REFRESH_PRIORITY = 0
+GRANTS_MAX = 500  # in one transaction, which blocks the shard: a limit raised by a million is granted in several
+REFRESH_PRIORITY = 0  # the first: jobs wait for its result
 
 
 def begin(txn: ShardTxn, job: Job, state: JobState) -> None:
@@ -55,9 +63,10 @@ def advance(txn: ShardTxn, request: SlotRequest) -> None:
         if isinstance(limit, RateLimit):
             _queue(txn, request, CheckRateLimit(*_task_fields(request), request.rest, 0, request.held))
             return
-        if limit.key in request.held:
+        if limit.key in request.held:  # a job that names a key twice takes one slot of it
             request = without_first_limit(request)
         elif request.start_at > txn.now:
+            # A job that starts tomorrow must not hold a slot today: a ticket brings it back here at its start.
             _queue(txn, request, RequestTicket(*_task_fields(request), request.rest, request.held))
             return
         elif not _has_room(txn, request.tenant, limit):
@@ -131,10 +140,10 @@ def refresh_if_wanted(txn: ShardTxn, slot: Slot, task_group: str) -> None:
 
 
 def _has_room(txn: ShardTxn, tenant: str, limit: ConcurrencyLimit | FloatingLimit) -> bool:
-    """Whether a slot is free and no earlier request waits for it."""
+    """Whether a slot is free and no earlier request waits for it: a newcomer must not overtake those that wait."""
     slot = (tenant, limit.key)
-    height = _max_concurrency(txn, slot, limit)
-    return not txn.queues.slots.is_wanted(slot) and txn.queues.slots.count(slot) < height
+    maximum = _max_concurrency(txn, slot, limit)
+    return not txn.queues.slots.is_wanted(slot) and txn.queues.slots.count(slot) < maximum  # JOB-3
 
 
 def _max_concurrency(txn: ShardTxn, slot: Slot, limit: ConcurrencyLimit | FloatingLimit | RateLimit) -> int:
@@ -151,7 +160,7 @@ def _max_concurrency(txn: ShardTxn, slot: Slot, limit: ConcurrencyLimit | Floati
                 )
             return txn.queues.floating[slot].max_concurrency
         case RateLimit():
-            raise AssertionError("nobody waits for a slot of a rate limit")
+            raise AssertionError("a rate limit has no slots")
         case _:
             assert_never(limit)
 
@@ -164,7 +173,8 @@ def _take_slot(txn: ShardTxn, request: SlotRequest, key: str) -> SlotRequest:
 def _park(txn: ShardTxn, request: SlotRequest, limit: ConcurrencyLimit | FloatingLimit) -> None:
     txn.park(request)
     slot = (request.tenant, request.key)
-    # It may come first in grant order, and its own limit may admit it where the limits of others do not.
+    # Jobs may name the same key with different maxima. This one may come first in grant order, and its own maximum may
+    # admit it where those of others do not.
     txn.queues.slots.to_grant[slot] = None
     if isinstance(limit, FloatingLimit):
         refresh_if_wanted(txn, slot, request.task_group)

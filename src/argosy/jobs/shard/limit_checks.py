@@ -1,8 +1,13 @@
 """Limit checks by the broker: queueing for a slot when a job starts, rate checks, and refreshes of floating limits.
 
+Rate limits are counted by a limiter outside the shard (Gubernator's protocol, Redis, or in the process), so that all
+shards share them. A check is a task of its own: the design asks for a task that polls the limit and queues the attempt
+when it passes, or itself again for later.
+
 A job over its rate, or whose check failed, is checked again later. Its state names the new start, so the job can be
-cancelled or expedited meanwhile. Only an answer of the limiter makes a job fail, never an error.
-A check is made at least once: a crash between counting the hit and committing counts it again.
+cancelled or expedited meanwhile. Only an answer of the limiter makes a job fail, never an error: an unreachable limiter
+delays jobs and loses none. A check is made at least once: a crash between counting the hit and committing counts it
+again, which errs on the side of the limit.
 """
 
 from msgspec.structs import replace
@@ -18,8 +23,8 @@ from argosy.jobs.shard.validation import RETRIES_MAX, check_number
 from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitResponse, Status
 
 TICKETS_MAX = 500  # in one transaction
-CHECKS_MAX = 100  # in one call to the limiter
-WIRE_DRAIN_OVER_LIMIT = 16  # the flag in silo.v1; Gubernator's own number differs
+CHECKS_MAX = 100  # in one call to the limiter; silo's batches have the same size
+WIRE_DRAIN_OVER_LIMIT = 16  # the flag in silo.v1; Gubernator's own number is 32
 
 
 def queue_due(txn: ShardTxn) -> int:
@@ -66,11 +71,11 @@ async def _check_limits(core: Core, checks: list[QueuedTask]) -> list[RateLimitR
     except Fenced:
         raise
     except ArgosyError as error:
-        return [RateLimitResponse(error=str(error) or "the limiter failed")] * len(checks)
+        return [RateLimitResponse(error=str(error) or "rate limiter failed")] * len(checks)
 
 
 def _apply_decisions(txn: ShardTxn, queued: QueuedTask, answer: RateLimitResponse, known: StoredJob | None) -> None:
-    """Applies one answer, unless the job was dequeued while the limiter was called."""
+    """Applies one answer, unless the job was dequeued (cancelled, expedited) while the limiter was called."""
     task = _check(queued)
     if task.id not in txn.queues.checks.hand:
         return
@@ -78,7 +83,7 @@ def _apply_decisions(txn: ShardTxn, queued: QueuedTask, answer: RateLimitRespons
     txn.unqueue(queued)
     if not answer.error and answer.status == Status.UNDER_LIMIT:
         advance(txn, without_first_limit(request_of(queued)))
-    elif not answer.error and _gives_up(task, limit_of(queued)):
+    elif not answer.error and _has_used_up_retries(task, limit_of(queued)):
         txn.release(task.tenant, task.held, task.id)
         fail(txn, known.job, known.index_key, known.state, RATE_LIMITED)
     else:
@@ -90,14 +95,14 @@ def _check_again(txn: ShardTxn, queued: QueuedTask, known: StoredJob, answer: Ra
     if answer.error:
         start_at = txn.now + max(1, retry.initial_backoff_ms)
     elif txn.now < answer.reset_time < txn.now + retry.max_backoff_ms:
-        start_at = answer.reset_time
+        start_at = answer.reset_time  # the limiter knows better than a backoff when there is room again
     else:
         start_at = txn.now + rate_delay_ms(retry, task.tries)
     txn.queue(replace(queued, start_at=start_at, task=replace(task, tries=task.tries + 1)))
     txn.put_state(task.tenant, task.job, known.index_key, replace(known.state, next_start_at=start_at))
 
 
-def _gives_up(task: CheckRateLimit, limit: RateLimit) -> bool:
+def _has_used_up_retries(task: CheckRateLimit, limit: RateLimit) -> bool:
     return 0 < limit.retry.max_retries <= task.tries
 
 
@@ -121,6 +126,7 @@ def _request(limit: RateLimit) -> RateLimitRequest:
     )
 
 
+# Backoff between failed refreshes of a floating limit: from a second, doubled, to a minute.
 FAILURE_FIRST_MS = 1_000
 FAILURE_MS_MAX = 60_000
 DOUBLINGS_MAX = 16  # further doublings exceed the longest wait

@@ -14,7 +14,7 @@ from argosy.jobs.model import QueuedTask, RunAttempt
 # start, priority, job, attempt, task id, relative attempt, held. A flat tuple: a million of them may wait.
 Entry = tuple[int, int, str, int, str, int, tuple[str, ...]]
 
-SWEEP_MIN = 1024  # removed entries kept at least, before the heaps are rebuilt
+SWEEP_MIN = 1024  # removed entries before the heaps are rebuilt: a small queue is not rebuilt again and again
 
 T = TypeVar("T")
 
@@ -42,6 +42,7 @@ class GroupQueue:
             heap = self.heaps[tenant]
             if self._is_first_due(tenant, heap, now, gone):
                 entry = heappop(heap)
+                # To the end of the line: round robin over tenants, whatever their number of jobs or priorities.
                 self._ready.append(tenant)
                 return tenant, entry
             self._is_ready.discard(tenant)
@@ -67,7 +68,7 @@ class GroupQueue:
         self.seal()
 
     def seal(self) -> None:
-        """Recomputes the start times after `lines` was filled directly."""
+        """Recomputes the start times after `heaps` was filled directly."""
         self._later = [(heap[0][0], tenant) for tenant, heap in self.heaps.items() if tenant not in self._is_ready]
         heapify(self._later)
 
@@ -100,7 +101,9 @@ class TaskQueue:
         self.hand: dict[str, tuple[str, str, Entry]] = {}  # task id -> group, tenant, entry
         self.fresh: dict[str, int] = {}  # groups changed since waiters were last woken, with the number of new tasks
         self.waiting = 0
-        self._gone: set[tuple[str, int]] = set()  # task id and start of what was removed
+        # Task id and start of what was removed. The start is part of the mark because a job that is expedited is
+        # queued again under the same task id, and its new entry must not be dropped with the old one.
+        self._gone: set[tuple[str, int]] = set()
 
     def push(self, group: str, tenant: str, entry: Entry) -> None:
         queue = self.groups.get(group)
@@ -129,8 +132,16 @@ class TaskQueue:
         if (held := self.hand.pop(task_id, None)) is not None:
             self.push(*held)
 
+    def requeue_all(self, task_ids: list[str]) -> None:
+        for task_id in task_ids:
+            self.requeue(task_id)
+
     def remove(self, task_id: str, start_at: int) -> None:
-        """Removes a task that waits or is in hand."""
+        """Removes a task that waits or is in hand.
+
+        A waiting task is only marked, because finding it in a heap would be a scan. The heaps are rebuilt when more is
+        marked than waits, so the marks take at most as much memory as the queue, and a removal costs O(1) on average.
+        """
         if self.hand.pop(task_id, None) is not None:
             return
         self._gone.add((task_id, start_at))
@@ -169,6 +180,7 @@ class DelayQueue(Generic[T]):
         self.items[id] = (at, item)
         self.hand.pop(id, None)
         heappush(self._heap, (at, id))
+        # An item that is pushed again leaves its old heap entry behind; `next_at` skips it by comparing the time.
         if len(self._heap) > SWEEP_MIN + 2 * len(self.items):
             self._heap = [(at, id) for id, (at, _) in self.items.items()]
             heapify(self._heap)

@@ -36,6 +36,7 @@ class LeaseTable:
         self._expiring: list[tuple[int, str]] = []  # may be too early: a heartbeat updates only the lease
 
     def add(self, task_id: str, running: RunningLease) -> None:
+        # Popping a task removes it from the queue, so a second lease of it means that queue and leases disagree.
         assert task_id not in self.by_task, f"task {task_id} has a live lease already"  # JOB-2
         self.by_task[task_id] = running
         if running.job is not None:
@@ -67,6 +68,8 @@ class LeaseTable:
             running = self.by_task.get(task_id)
             if running is not None and running.expires_at == at:
                 return at
+            # Heartbeats do not touch the heap (a lease of an hour has hundreds of them): an entry that is too early is
+            # pushed again with the lease's time when it comes up.
             heappop(self._expiring)
             if running is not None and running.expires_at > at:
                 heappush(self._expiring, (running.expires_at, task_id))
@@ -114,7 +117,7 @@ class LimitSlots:
         self.holders.setdefault(slot, {})[task_id] = now
 
     def release(self, slot: Slot, task_id: str) -> bool:
-        """Whether the task held the slot."""
+        """Returns whether the task held the slot, which is granted anew at the end of the transaction."""
         holders = self.holders.get(slot, {})
         if holders.pop(task_id, None) is None:
             return False

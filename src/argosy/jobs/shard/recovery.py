@@ -1,8 +1,10 @@
 """Recovery: the queue state is rebuilt from the rows before a shard serves.
 
 Only rows of unfinished work are read, so opening does not depend on the number of finished jobs, and each entry is
-kept small because a million tasks may wait. Leases restart with their full time: while the shard was not served, the
-heartbeats of their workers had no receiver.
+kept small because a million tasks may wait. After that the memory is the queue: rows of tasks are never scanned again,
+so the tombstones of finished ones, 4 µs each in SlateDB, cost nothing.
+
+Leases restart with their full time: while the shard was not served, the heartbeats of their workers had no receiver.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -29,7 +31,7 @@ from argosy.jobs.shard.rows import (
     without_payload,
 )
 
-READ_CHUNK = 256
+READ_CHUNK = 256  # jobs read at once: their payloads, of up to 16 MiB, are in memory together
 
 T = TypeVar("T")
 
@@ -85,6 +87,8 @@ async def _load_slots(core: Core) -> None:
         slots.hold((tenant, name), task_id, decode_time(value))
     async for _, value in _rows(core, keys.REQUEST):
         slots.park(decode_request(value))
+    # A crash between a release and its grant is impossible (one transaction), but a grant is bounded per transaction:
+    # every slot with waiters is examined once more.
     slots.to_grant.update(dict.fromkeys(slots.waiting))
     async for key, value in _rows(core, keys.FLOATING):
         tenant, name = map(str, keys.items(key))
@@ -92,12 +96,16 @@ async def _load_slots(core: Core) -> None:
 
 
 async def _load_leases(core: Core) -> None:
-    """Each lease restarts now: its expiry was measured by the clock of the node that had the shard."""
+    """Each lease restarts now: its expiry was measured by the clock of the node that had the shard.
+
+    Clocks of two nodes are not compared (decision 0005). A lease may so last up to one length longer, never shorter.
+    """
     leases = [decode_lease(value) async for _, value in _rows(core, keys.LEASE)]
     now = core.now_ms()
     for chunk in _chunks(leases):
         rows = iter(await core.store.get_many([key for lease in chunk for key in _keys_of(lease)]))
         for lease in chunk:
+            # The longer of both: the worker sends heartbeats by the length that it was told.
             running = RunningLease(lease, now + max(core.options.lease_ms, lease.lease_ms))
             if not isinstance(lease.task, RefreshLimit):
                 job_row, state_row = next(rows), next(rows)
@@ -133,6 +141,7 @@ async def _load_waiters(core: Core) -> None:
         waiters.setdefault((tenant, before), {})[job] = None
     for chunk in _chunks(waiters):
         rows = await core.store.get_many([keys.key(keys.LIVE, *before) for before in chunk])
+        # Without a LIVE row it is finished or deleted. The crash came before the next tick handled its dependents.
         done: list[JobKey] = [before for before, row in zip(chunk, rows, strict=True) if row is None]
         core.queues.ended.update(dict.fromkeys(done))
 

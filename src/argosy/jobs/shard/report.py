@@ -1,7 +1,8 @@
 """The end of a task lease: the worker reports an outcome, or the lease expires.
 
 A job that was cancelled while it ran is Cancelled and not retried if its attempt fails or its lease expires. If it
-succeeded nevertheless it is Succeeded, because its result exists.
+succeeded nevertheless it is Succeeded, because its result exists. silo retries a cancelled job whose attempt failed or
+whose worker died; that is not copied.
 """
 
 from collections.abc import Sequence
@@ -52,6 +53,8 @@ async def report(
         answers = [_report_one(core, txn, task_id, outcome, worker) for task_id, outcome in outcomes]
     await core.commit(txn)
     if any(isinstance(answer, NotFound | Conflict) for answer in answers):
+        # "lease not found" makes the worker drop its result. The lease may have ended in a transaction that is staged
+        # only; a crash would bring it back, without its worker.
         await core.wait_staged_durable()
     return answers
 
@@ -61,7 +64,7 @@ def _report_one(core: Core, txn: ShardTxn, task_id: str, outcome: TaskOutcome, w
         running = require_lease(core.queues, task_id, worker)
         if running.job is None:
             raise NotFound("lease not found")  # refreshes of limits are reported by `report_refresh`
-        _check(outcome)
+        _check_bounds(outcome)
     except ArgosyError as error:
         return error
     finish(txn, task_id, outcome, core.random)
@@ -79,7 +82,11 @@ def require_lease(queues: QueueState, task_id: str, worker: str) -> RunningLease
 
 
 def finish(txn: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) -> None:
-    """Ends the lease of an attempt; the job is done, or is scheduled again."""
+    """Ends the lease of an attempt; the job is done, or is scheduled again.
+
+    Lease, attempt, slots and state change in one transaction, so at no instant is the job both leased and queued
+    (JOB-2), and a slot is free as soon as its holder has ended (JOB-3).
+    """
     running = txn.queues.leases.remove(task_id)
     task, job = running.lease.task, running.job
     assert isinstance(task, RunAttempt)
@@ -101,6 +108,7 @@ def finish(txn: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) ->
     elif isinstance(outcome, TaskCancelled) or running.cancelled_at:
         end(txn, job, was, replace(state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or txn.now))
     elif isinstance(outcome, TaskReleased):
+        # A worker that stops is no failure of the job: the relative attempt, which retries are counted by, stays.
         again = to_rescheduled(
             state, now=txn.now, start_at=txn.now, attempt=task.attempt + 1, relative_attempt=task.relative_attempt
         )
@@ -131,8 +139,8 @@ def expire(txn: ShardTxn, random: Random) -> int:
         elif running.cancelled_at:
             finish(txn, task_id, TaskCancelled(), random)
         else:
-            told = f"worker {running.lease.worker} was not heard of until {running.expires_at}"
-            finish(txn, task_id, TaskFailure(WORKER_CRASHED, msgspec.msgpack.encode(told)), random)
+            message = f"no heartbeat from worker {running.lease.worker} until {running.expires_at}"
+            finish(txn, task_id, TaskFailure(WORKER_CRASHED, msgspec.msgpack.encode(message)), random)
     return EXPIRED_MAX
 
 
@@ -147,25 +155,25 @@ def _expire_refresh(txn: ShardTxn, task_id: str) -> None:
 
 
 def _attempt(running: RunningLease, task: RunAttempt, outcome: TaskOutcome, now: int) -> Attempt:
-    begun = Attempt(
+    running_attempt = Attempt(
         task.attempt, task.id, AttemptStatus.RUNNING, running.lease.started_at, running.lease.worker, finished_at=now
     )
     match outcome:
         case TaskSuccess(data):
-            return replace(begun, status=AttemptStatus.SUCCEEDED, result=data)
+            return replace(running_attempt, status=AttemptStatus.SUCCEEDED, result=data)
         case TaskFailure(code, data):
-            return replace(begun, status=AttemptStatus.FAILED, error_code=code, error_data=data)
+            return replace(running_attempt, status=AttemptStatus.FAILED, error_code=code, error_data=data)
         case TaskCancelled():
-            return replace(begun, status=AttemptStatus.CANCELLED)
+            return replace(running_attempt, status=AttemptStatus.CANCELLED)
         case TaskReleased():
-            return replace(begun, status=AttemptStatus.FAILED, error_code=WORKER_STOPPED)
+            return replace(running_attempt, status=AttemptStatus.FAILED, error_code=WORKER_STOPPED)
 
 
 def _size(outcome: TaskOutcome) -> int:
     return 0 if isinstance(outcome, TaskCancelled | TaskReleased) else len(outcome.data)
 
 
-def _check(outcome: TaskOutcome) -> None:
+def _check_bounds(outcome: TaskOutcome) -> None:
     if _size(outcome) > OUTCOME_BYTES_MAX:
         raise Invalid(f"an outcome may have {OUTCOME_BYTES_MAX} bytes; got {_size(outcome)}")
     if isinstance(outcome, TaskFailure):

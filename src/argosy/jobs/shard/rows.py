@@ -1,4 +1,8 @@
-"""Encoding of row values, and the keys and times derived from a job."""
+"""Encoding of row values, and the keys and times derived from a job.
+
+Values are msgpack arrays, so field names take no room in a million rows; a field may therefore only be added at the end
+and with a default (see `model`). Encoders and decoders are made once: making one per row would cost more than using it.
+"""
 
 import msgspec
 
@@ -70,5 +74,5 @@ def expiry_at(job: Job, changed_at: int, retention_ms: int) -> int:
 
 
 def without_payload(job: Job) -> Job:
-    """The part of a running job that the shard keeps in memory."""
+    """The part of a running job that the shard keeps in memory; payloads may have 16 MiB each."""
     return msgspec.structs.replace(job, payload=b"", metadata={}, trace="")

@@ -31,11 +31,12 @@ from argosy.jobs.shard.report import expire
 from argosy.jobs.shard.report import report as report_outcomes
 from argosy.throttle.limits.ports import RateLimiter
 
-WAITERS_MAX = 10_000  # workers that wait at a time
+WAITERS_MAX = 10_000  # workers that wait at a time; each is a future and an entry in a queue
 WAIT_S_MAX = 300.0  # of one call
+# The clock of the rows may be set forwards, by a test or an operator, without waking a sleeper.
 SLEEP_S_MAX = 1.0
-SLEEP_S_MIN = 0.001  # work that cannot be done at once must not spin
-PAUSE_S = 0.25  # after an error of the store or the limiter
+SLEEP_S_MIN = 0.001  # work that is due but cannot be done yet must not spin
+RETRY_S = 0.25  # after an error of the store or the limiter
 
 
 class Shard(Core):
@@ -63,11 +64,15 @@ class Shard(Core):
 
     def stop(self) -> None:
         """Rejects every call from now on; what was staged may still become durable."""
-        self.fail(Unavailable("the shard is closed on this node: retry, it may have moved"))
+        self.fail(Unavailable("shard closed on this node; retry, it may have moved"))
 
     async def tick(self) -> None:
-        """Runs a bounded part of all that is due, except rate checks, which wait for the limiter's response."""
-        with self.begin_txn() as txn:  # a transaction also grants slots that an earlier one left over
+        """Runs a bounded part of all that is due.
+
+        Rate checks are not part of it: they wait for a limiter that may be another process, and an unreachable
+        limiter must not delay the expiry of task leases.
+        """
+        with self.begin_txn() as txn:  # also grants slots that an earlier transaction left over
             expire(txn, self.random)
             limit_checks.queue_due(txn)
         await self.commit(txn)
@@ -108,9 +113,10 @@ class ShardService(Shard):
         super().__init__(store, now_ms=now_ms, new_id=new_id, random=random, limiter=limiter, options=options)
         self._waiters: dict[str, deque[asyncio.Future[None]]] = {}
         self._waiting = 0
-        self._ticks = Alarm()
-        self._checks = Alarm()
+        self._ticks = WakeTimer()
+        self._checks = WakeTimer()
         self._tasks: list[asyncio.Task[None]] = []
+        # Single jobs of concurrent callers share a transaction: a call costs more than its rows.
         self._enqueue_one = Coalescer(super().enqueue)
         self.on_change = self._reschedule
 
@@ -132,7 +138,7 @@ class ShardService(Shard):
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def wait_stopped(self) -> None:
-        """Returns when the shard has stopped; `over` says why."""
+        """Returns when the shard has stopped; `failure` is the reason."""
         if self._tasks:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
 
@@ -158,7 +164,7 @@ class ShardService(Shard):
     async def wait_due(self, task_group: str, until: float) -> None:
         """Returns when a task of the group may be due, or at `until` on the event loop's clock."""
         if self._waiting >= WAITERS_MAX:
-            raise Throttled(f"{WAITERS_MAX} workers wait here already", retry_after_s=SLEEP_S_MAX)
+            raise Throttled(f"too many waiting workers: {WAITERS_MAX} at this shard", retry_after_s=SLEEP_S_MAX)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiters = self._waiters.setdefault(task_group, deque())
         waiters.append(waiter)
@@ -170,7 +176,9 @@ class ShardService(Shard):
                     await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self._wake(task_group)  # the wake-up was for this waiter; another one must get it
+                # A wake-up is used once. This waiter was woken and cancelled in the same turn of the event loop, so
+                # it passes the wake-up on; otherwise a task would wait although workers wait for it.
+                self._wake(task_group)
             raise
         finally:
             self._waiting -= 1
@@ -181,6 +189,7 @@ class ShardService(Shard):
                 del self._waiters[task_group]
 
     def _wake(self, task_group: str, tasks: int = 1) -> None:
+        """Wakes as many waiters as there are tasks, in the order of arrival; waking all would be a thundering herd."""
         waiters = self._waiters.get(task_group)
         while waiters and tasks > 0:
             waiter = waiters.popleft()
@@ -205,11 +214,11 @@ class ShardService(Shard):
 
     def _reschedule(self) -> None:
         """After a transaction: work may have become due earlier than scheduled."""
-        if self.over is not None:
+        if self.failure is not None:
             for group, waiters in list(self._waiters.items()):
-                self._wake(group, len(waiters))
-            self._ticks.ring()
-            self._checks.ring()
+                self._wake(group, len(waiters))  # each finds the shard stopped, and its worker asks the next owner
+            self._ticks.wake()
+            self._checks.wake()
             return
         fresh = self.queues.tasks.fresh
         for group in fresh.keys() & self._waiters.keys():
@@ -233,36 +242,37 @@ class ShardService(Shard):
         await self.check_rates()
 
     async def _run_until_failed(self, step: Callable[[], Awaitable[None]]) -> None:
-        while self.over is None:
+        while self.failure is None:
             try:
                 await step()
             except ArgosyError:
-                if self.over is None:
-                    await asyncio.sleep(PAUSE_S)  # a read failed; what is due stays due
+                if self.failure is None:
+                    await asyncio.sleep(RETRY_S)  # a read failed; what is due stays due
             except Exception as bug:
-                self.fail(Unavailable(f"the shard failed at its own work ({bug!r}): open it anew"))
+                # A bug in periodic work may have left half of a change in memory. Reopening rebuilds it from the rows.
+                self.fail(Unavailable(f"periodic work of the shard failed: {bug!r}; the shard is reopened"))
                 raise
 
 
-class Alarm:
+class WakeTimer:
     """Sleeps until a time of the rows' clock, which may be moved earlier meanwhile."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._woken = asyncio.Event()
         self._at: int | None = None
 
-    def ring(self) -> None:
-        self._rung.set()
+    def wake(self) -> None:
+        self._woken.set()
 
     def not_after(self, at: int | None) -> None:
         if at is not None and (self._at is None or at < self._at):
-            self._rung.set()
+            self._woken.set()
 
     async def wait(self, at: int | None, now_ms: Callable[[], int]) -> None:
-        self._rung.clear()
+        self._woken.clear()
         self._at = at
         wait_s = SLEEP_S_MAX if at is None else min(SLEEP_S_MAX, max(SLEEP_S_MIN, (at - now_ms()) / 1000))
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await self._rung.wait()
+                await self._woken.wait()
         self._at = 0  # awake: no time is earlier

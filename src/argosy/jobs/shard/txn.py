@@ -1,7 +1,8 @@
 """One transaction of a shard: queue state and one batch of rows change together, without an await in between.
 
-All rows of a job are written here, and `ChangeTracker` records which jobs changed. A call that reads rows (which
-awaits) and then acts on them finds out whether its jobs changed in the meantime, and reads again.
+A shard has one writer and its transactions run on one event loop, so they need no locks and never conflict in the
+store. What remains is the gap between reading rows, which awaits, and acting on them: all rows of a job are written
+here, and `ChangeTracker` records which jobs changed, so that a call whose jobs changed in the gap reads again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +48,7 @@ class ChangeTracker:
                 self._leave(job, changed)
 
     def touch(self, tenant: str, job: str) -> None:
-        if self._readers:
+        if self._readers:  # mostly nobody reads, and then a write costs one test
             for changed in self._readers.get((tenant, job), ()):
                 changed.add((tenant, job))
 
@@ -83,13 +84,14 @@ class ShardTxn:
         """Writes the state row and its index entry; `was` is the previous index key."""
         is_final = state.status.is_final
         self.batch.put(keys.key(keys.DONE if is_final else keys.LIVE, tenant, job), encode(state))
-        stands = (state.status, status_at(state))
-        if was is not None and was != stands:
+        # The index is ordered by the latest change, so its entry moves with nearly every state.
+        index_key = (state.status, status_at(state))
+        if was is not None and was != index_key:
             self.batch.delete(status_key(tenant, was[0], was[1], job))
         if was is not None and was[0].is_final != is_final:
             self.batch.delete(keys.key(keys.LIVE if is_final else keys.DONE, tenant, job))
-        if was != stands:
-            self.batch.put(status_key(tenant, *stands, job), b"")
+        if was != index_key:
+            self.batch.put(status_key(tenant, *index_key, job), b"")
         self._watches.touch(tenant, job)
 
     def touch(self, tenant: str, job: str) -> None:

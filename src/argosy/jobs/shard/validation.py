@@ -34,7 +34,10 @@ SMALL_TEXT_CHARS_MAX = 4096
 
 
 def check_job(new: NewJob) -> None:
-    """Raises Invalid with the field and its bounds."""
+    """Raises Invalid with the field and its bounds.
+
+    Every text is part of a key and every number is stored for the life of the job, so each has a bound.
+    """
     check_text("tenant", new.tenant, TENANT_CHARS_MAX)
     check_text("task_group", new.task_group, GROUP_CHARS_MAX)
     check_text("job id", new.id, JOB_ID_CHARS_MAX, may_be_empty=True)
@@ -62,7 +65,7 @@ def check_text(name: str, text: str, chars_max: int, *, may_be_empty: bool = Fal
     if len(text) > chars_max:
         raise Invalid(f"{name} may have {chars_max} characters; got {len(text)}")
     try:
-        text.encode()
+        text.encode()  # Python's str may have lone surrogates, which no key, message or other language can have
     except UnicodeEncodeError:
         raise Invalid(f"{name} must be valid Unicode; got {text!r}") from None
 
@@ -86,7 +89,7 @@ def _check_retry(retry: RetryPolicy) -> None:
     check_number("retry_count", retry.retry_count, RETRIES_MAX)
     check_number("initial_interval_ms", retry.initial_interval_ms, TIME_MS_MAX)
     check_number("max_interval_ms", retry.max_interval_ms, TIME_MS_MAX)
-    if not 0 <= retry.backoff_factor < 1e6:  # also rejects NaN
+    if not 0 <= retry.backoff_factor < 1e6:  # written so that NaN is rejected, too
         raise Invalid(f"backoff_factor must lie between 0 and a million; got {retry.backoff_factor}")
 
 

@@ -19,14 +19,14 @@ from argosy.jobs.silo import codec
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.jobs.sql.tables import SqlResult, StatementTimeout, StatementTooLarge, Value
 
-LEASED_MAX = 1_000  # tasks for one call, whatever it asks for
+LEASED_MAX = 1_000  # tasks in one response; a larger request gets so many
 IMPORTED_MAX = 1_000  # jobs in one call
 WORKER_CHARS_MAX = 256
 RUNNING_CANNOT_BE_IMPORTED = "a job that is running cannot be imported"
 
 
 class JobCalls:
-    """`silo.v1.Silo`, as far as it is about jobs and tasks."""
+    """The calls about jobs and tasks."""
 
     def __init__(self, broker: Broker, tenancy: Tenancy) -> None:
         self._broker = broker
@@ -36,6 +36,8 @@ class JobCalls:
         tenant = self._tenancy.tenant(context, request.tenant)
         shard = self._tenancy.shard(request.shard, tenant)
         [answer] = await shard.enqueue([codec.from_enqueue(request, tenant, context.trace)])
+        # silo answers INTERNAL to a duplicate id. ALREADY_EXISTS lets a client tell it from a failure, and retrying an
+        # enqueue with its own id is safe.
         if isinstance(answer, Conflict):
             raise CallError(Code.ALREADY_EXISTS, str(answer))
         if isinstance(answer, ArgosyError):
@@ -45,7 +47,7 @@ class JobCalls:
     async def get_job(self, request: pb.GetJobRequest, context: CallContext) -> pb.GetJobResponse:
         view = await self._view(request, context, with_attempts=request.include_attempts)
         if view.state.status == JobStatus.SUCCEEDED and not request.include_attempts:
-            view = await self._view(request, context, with_attempts=True)  # the result lies with the last attempt
+            view = await self._view(request, context, with_attempts=True)  # the result is stored with the last attempt
         return codec.to_job(view, with_attempts=request.include_attempts)
 
     async def get_job_result(self, request: pb.GetJobResultRequest, context: CallContext) -> pb.GetJobResultResponse:
@@ -82,7 +84,7 @@ class JobCalls:
         try:
             await shard.delete(tenant, request.id)
         except NotFound:
-            pass  # it is gone, which is what was asked for
+            pass  # deleting is idempotent
         return pb.DeleteJobResponse()
 
     async def drop_tenant_holders(
@@ -93,26 +95,27 @@ class JobCalls:
         return pb.DropTenantHoldersResponse(holders_dropped=dropped)
 
     async def import_jobs(self, request: pb.ImportJobsRequest, context: CallContext) -> pb.ImportJobsResponse:
-        """Each job says where it goes; a running one among them refuses them all."""
+        """Each job names its shard. If one of them is running here, the whole call is rejected
+        before any change."""
         if len(request.jobs) > IMPORTED_MAX:
             raise Invalid(f"one call may import {IMPORTED_MAX} jobs; got {len(request.jobs)}")
         by_shard: dict[str, list[tuple[int, ImportedJob]]] = {}
         results = [pb.ImportJobResult(id=job.id) for job in request.jobs]
-        for place, job in enumerate(request.jobs):
+        for at, job in enumerate(request.jobs):
             try:
                 tenant = self._tenancy.tenant(context, job.tenant)
                 self._tenancy.shard(job.shard, tenant)
                 if not job.id:
                     raise Invalid("an imported job must have an id")
-                by_shard.setdefault(job.shard, []).append((place, codec.from_import(job, tenant)))
+                by_shard.setdefault(job.shard, []).append((at, codec.from_import(job, tenant)))
             except (Invalid, Conflict) as error:
-                results[place].error = str(error)
+                results[at].error = str(error)
         for shard_id, numbered in by_shard.items():
             await self._check_none_runs(shard_id, [job for _, job in numbered])
         for shard_id, numbered in by_shard.items():
             answers = await self._tenancy.shard(shard_id).import_jobs([job for _, job in numbered])
-            for (place, _), answer in zip(numbered, answers, strict=True):
-                _set_result(results[place], answer)
+            for (at, _), answer in zip(numbered, answers, strict=True):
+                _set_result(results[at], answer)
         return pb.ImportJobsResponse(results=results)
 
     async def _check_none_runs(self, shard_id: str, jobs: list[ImportedJob]) -> None:
@@ -133,12 +136,13 @@ class JobCalls:
         return pb.LeaseTaskResponse(task=codec.to_task(leased, request.shard))
 
     async def lease_tasks(self, request: pb.LeaseTasksRequest, context: CallContext) -> pb.LeaseTasksResponse:
-        """From the shard named, or from all that are here."""
+        """From the shard that is named, or from all that this node serves."""
         context.caller.check_all_tenants("lease tasks, which are of all tenants")
         check_worker(request.worker_id)
         check_group(request.task_group)
         answer = pb.LeaseTasksResponse()
         wanted = min(request.max_tasks, LEASED_MAX)
+        # silo's polls never wait: its clients poll once a second. Waiting polls are in argosy.jobs.v1.
         if request.HasField("shard"):
             shard = self._tenancy.shard(request.shard)
             if wanted:
@@ -152,6 +156,7 @@ class JobCalls:
         context.caller.check_all_tenants("report outcomes")
         self._tenancy.tenant_of_task(request.tenant_id)
         shard = self._tenancy.shard(request.shard, request.tenant_id)
+        # Without a worker's id, which the message lacks: the task id alone identifies the lease.
         [error] = await shard.report([(request.task_id, codec.from_outcome(request))])
         if error is not None:
             raise error
@@ -207,7 +212,7 @@ def _set_result(result: pb.ImportJobResult, answer: JobStatus | ArgosyError) -> 
         result.status = codec.to_status(answer)
 
 
-NO_ARROW = "the broker cannot encode Arrow, because it lacks the package pyarrow: use Query instead"
+NO_ARROW = "Arrow is not available: the broker lacks the package pyarrow; use Query instead"
 INT64_MAX = (1 << 63) - 1
 
 
@@ -258,7 +263,7 @@ class SqlCalls:
         tenant = self._tenancy.tenant_or_all(context, request.tenant)
         self._tenancy.shard(request.shard, tenant)
         if not self._tenancy.is_on:
-            tenant = NO_TENANT  # the only tenant; naming it lets the indexes be used
+            tenant = NO_TENANT  # the only tenant; with its name the indexes, which begin with it, can be used
         parameters = {str(at): _value(parameter) for at, parameter in enumerate(request.parameters, 1)}
         rows = self._broker.rows(request.shard)
         try:
@@ -272,10 +277,11 @@ class SqlCalls:
 def _value(parameter: pb.QueryParameter) -> Value:
     kind = parameter.WhichOneof("value")
     if kind is None:
-        raise Invalid("a parameter without a value: send null_value for NULL")
+        raise Invalid("a parameter has no value; send null_value for NULL")
     if kind == "null_value":
         return None
     value: Value = getattr(parameter, kind)
+    # SQLite's integers have 64 bits with a sign; Python's driver would raise OverflowError.
     if kind == "uint64_value" and isinstance(value, int) and value > INT64_MAX:
         raise Invalid(f"a parameter may be at most {INT64_MAX}; got {value}")
     return value

@@ -1,4 +1,4 @@
-"""Messages of the wire as the nouns of the room, and back. Fields that a later protocol adds are left aside unread."""
+"""Messages of `silo.v1` to and from the values of `model`. Fields that a later protocol adds are ignored."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -45,7 +45,7 @@ def from_retry(retry: pb.RetryPolicy) -> RetryPolicy:
 
 
 def to_status(status: JobStatus) -> pb.JobStatus:
-    """The numbers are the same; only the checker of types sees two kinds."""
+    """The numbers are the same; the cast is for the type checker."""
     return cast("pb.JobStatus", int(status))
 
 
@@ -72,7 +72,7 @@ def from_limit(limit: pb.Limit) -> Limit:
             return FloatingLimit(
                 floating.key, floating.default_max_concurrency, floating.refresh_interval_ms, dict(floating.metadata)
             )
-    raise Invalid("a limit must be a concurrency, rate or floating concurrency limit; this one says nothing")
+    raise Invalid("a limit must be a concurrency, rate or floating concurrency limit; this one is empty")
 
 
 def _from_rate_limit(rate: pb.GubernatorRateLimit) -> RateLimit:
@@ -172,6 +172,7 @@ def to_attempt(job: str, attempt: Attempt) -> pb.JobAttempt:
         task_id=attempt.task_id,
         status=cast("pb.AttemptStatus", int(attempt.status)),
         started_at_ms=attempt.started_at,
+        # Absent fields, not zeros: silo's clients distinguish "no result" from an empty one.
         finished_at_ms=attempt.finished_at if attempt.status != AttemptStatus.RUNNING else None,
         result=None if attempt.result is None else to_msgpack(attempt.result),
         error_code=attempt.error_code if is_failed else None,
@@ -180,7 +181,7 @@ def to_attempt(job: str, attempt: Attempt) -> pb.JobAttempt:
 
 
 def to_job(view: JobView, *, with_attempts: bool) -> pb.GetJobResponse:
-    """The result is shown if the attempts were read, which is for the caller to see to when a job has succeeded."""
+    """The message includes the result if the view has the attempts: the caller reads them if the job has succeeded."""
     job, state = view.job, view.state
     result = last_result(view)
     return pb.GetJobResponse(
@@ -201,14 +202,14 @@ def to_job(view: JobView, *, with_attempts: bool) -> pb.GetJobResponse:
 
 
 def last_result(view: JobView) -> bytes | None:
-    """What the job came to, if it has succeeded."""
+    """The result of a job that has succeeded, else None."""
     if view.state.status != JobStatus.SUCCEEDED or not view.attempts:
         return None
     return view.attempts[-1].result or b""
 
 
 def to_result(view: JobView) -> pb.GetJobResultResponse:
-    """Of a job that is done, with its attempts."""
+    """The result of a finished job, from a view with its attempts."""
     state = view.state
     last = view.attempts[-1] if view.attempts else None
     answer = pb.GetJobResultResponse(id=view.job.id, status=to_status(state.status), finished_at_ms=state.changed_at)
@@ -229,6 +230,7 @@ def to_task(leased: LeasedTask, shard: str) -> pb.Task:
         id=task.id,
         job_id=task.job,
         tenant_id=to_tenant(task.tenant),
+        # `attempt` counts for the job's whole life, `relative_attempt` since its latest restart.
         attempt_number=task.attempt,
         relative_attempt_number=task.relative_attempt,
         is_last_attempt=leased.is_last_attempt,
@@ -258,6 +260,7 @@ def to_refresh(leased: LeasedRefresh, shard: str) -> pb.RefreshFloatingLimitTask
 
 
 def to_tenant(tenant: str) -> str | None:
+    # "-" is how silo stores the jobs of a broker without tenants; on the wire such jobs have no tenant.
     return None if tenant == NO_TENANT else tenant
 
 

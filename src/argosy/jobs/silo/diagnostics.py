@@ -38,20 +38,20 @@ class ProcessDiagnostics:
     async def heap(self, seconds: int) -> bytes:
         if not tracemalloc.is_tracing():
             raise Conflict(
-                "allocations are not traced, which costs time and memory: start the node with PYTHONTRACEMALLOC=16"
-                " in its environment"
+                "allocations are not traced; start the node with PYTHONTRACEMALLOC=16 in its environment (tracing costs"
+                " time and memory)"
             )
         self._begin()
         try:
             before = await asyncio.to_thread(tracemalloc.take_snapshot)
             await asyncio.sleep(seconds)
-            return await asyncio.to_thread(_allocated_since, before)
+            return await asyncio.to_thread(_diff_allocations, before)
         finally:
             self._is_profiling = False
 
     def tasks(self) -> tuple[str, int]:
         tasks = sorted(asyncio.all_tasks(), key=lambda task: task.get_name())
-        return "\n\n".join(_shown(task) for task in tasks[:TASKS_SHOWN_MAX]), len(tasks)
+        return "\n\n".join(_format_task(task) for task in tasks[:TASKS_SHOWN_MAX]), len(tasks)
 
     def _begin(self) -> None:
         if self._is_profiling:
@@ -65,8 +65,9 @@ def _sample(seconds: int, frequency: int, stopped: threading.Event) -> tuple[Cou
     start = time.monotonic()
     while not stopped.is_set() and (now := time.monotonic()) < start + seconds:
         for thread, frame in sys._current_frames().items():
-            if thread != own:
-                stack = _folded(frame)
+            if thread != own:  # the sampler itself would be in every sample
+                stack = _fold_stack(frame)
+                # Bounded: a deep recursion has a new stack in every sample.
                 stacks[stack if stack in stacks or len(stacks) < STACKS_MAX else "other stacks"] += 1
         samples += 1
         # The next sample is timed from the start, so slow samples do not lower the frequency.
@@ -74,7 +75,7 @@ def _sample(seconds: int, frequency: int, stopped: threading.Event) -> tuple[Cou
     return stacks, samples
 
 
-def _folded(frame: FrameType | None) -> str:
+def _fold_stack(frame: FrameType | None) -> str:
     names: list[str] = []
     while frame is not None and len(names) < FRAMES_MAX:
         names.append(f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}")
@@ -82,7 +83,7 @@ def _folded(frame: FrameType | None) -> str:
     return ";".join(reversed(names))
 
 
-def _allocated_since(before: tracemalloc.Snapshot) -> bytes:
+def _diff_allocations(before: tracemalloc.Snapshot) -> bytes:
     grown = tracemalloc.take_snapshot().compare_to(before, "traceback")
     lines = []
     for statistic in grown[:ALLOCATIONS_SHOWN_MAX]:
@@ -91,7 +92,7 @@ def _allocated_since(before: tracemalloc.Snapshot) -> bytes:
     return "\n".join(lines).encode()
 
 
-def _shown(task: "asyncio.Task[object]") -> str:
+def _format_task(task: "asyncio.Task[object]") -> str:
     """The task and its chain of awaits, as far as visible."""
     awaited: Any = task.get_coro()
     lines = [task.get_name()]

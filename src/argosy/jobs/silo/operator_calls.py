@@ -9,7 +9,7 @@ from argosy.jobs.rpc.call_context import CallContext, check_shard_id
 from argosy.jobs.rpc.status import SHARD_NOT_FOUND
 from argosy.jobs.silo import silo_pb2 as pb
 
-PROFILE_S_MAX = 60
+PROFILE_S_MAX = 60  # sampling holds the GIL for a part of every interval
 PROFILE_S_DEFAULT = 10
 FREQUENCY_MAX = 1_000  # samples a second
 FREQUENCY_DEFAULT = 100
@@ -43,18 +43,19 @@ class ShardOperations:
         self._is_dev = is_dev
 
     async def get_cluster_info(self, _: pb.GetClusterInfoRequest, __: CallContext) -> pb.GetClusterInfoResponse:
+        # Needs no permission: every client reads the map to find the owners of shards.
         topology = self._broker.topology()
         return pb.GetClusterInfoResponse(
             num_shards=len(topology.shards),
             shard_owners=[
                 pb.ShardOwner(
-                    shard_id=place.id,
-                    grpc_addr=place.address,
-                    node_id=place.node,
-                    range_start=place.range_start,
-                    range_end=place.range_end,
+                    shard_id=shard.id,
+                    grpc_addr=shard.address,
+                    node_id=shard.node,
+                    range_start=shard.range_start,
+                    range_end=shard.range_end,
                 )
-                for place in topology.shards
+                for shard in topology.shards
             ],
             this_node_id=topology.node,
             this_grpc_addr=topology.address,
@@ -62,7 +63,7 @@ class ShardOperations:
         )
 
     async def get_node_info(self, _: pb.GetNodeInfoRequest, context: CallContext) -> pb.GetNodeInfoResponse:
-        context.caller.check_all_tenants("look at a node")
+        context.caller.check_all_tenants("read a node's state")
         shards = []
         for shard_id, _shard in self._broker.local():
             try:
@@ -95,7 +96,7 @@ class ShardOperations:
     async def get_split_status(
         self, request: pb.GetSplitStatusRequest, context: CallContext
     ) -> pb.GetSplitStatusResponse:
-        context.caller.check_all_tenants("look at a split")
+        context.caller.check_all_tenants("read a split's state")
         check_shard_id(request.shard_id)
         status = self._broker.split_status(request.shard_id)
         return pb.GetSplitStatusResponse(
@@ -111,10 +112,10 @@ class ShardOperations:
     async def configure_shard(
         self, request: pb.ConfigureShardRequest, context: CallContext
     ) -> pb.ConfigureShardResponse:
-        """Every node may serve every shard: only the default ring has members, so only it can be selected."""
+        """Sets the placement ring. Every node may serve every shard: only the default ring has members."""
         context.caller.check_all_tenants("configure a shard")
         check_shard_id(request.shard)
-        if not any(place.id == request.shard for place in self._broker.topology().shards):
+        if not any(shard.id == request.shard for shard in self._broker.topology().shards):
             raise NotFound(SHARD_NOT_FOUND)
         if request.placement_ring:
             raise Conflict(
@@ -126,7 +127,7 @@ class ShardOperations:
     async def reset_shards(self, _: pb.ResetShardsRequest, context: CallContext) -> pb.ResetShardsResponse:
         context.caller.check_all_tenants("reset shards")
         if not self._is_dev:
-            raise Forbidden("shards are reset only by a broker in dev mode, and this one is not")
+            raise Forbidden("reset is disabled; set jobs.dev_mode")
         return pb.ResetShardsResponse(shards_reset=await self._broker.reset())
 
     async def force_release_shard(
@@ -151,7 +152,7 @@ class ShardOperations:
     async def get_shard_storage_info(
         self, request: pb.GetShardStorageInfoRequest, context: CallContext
     ) -> pb.GetShardStorageInfoResponse:
-        context.caller.check_all_tenants("look into a shard's store")
+        context.caller.check_all_tenants("read a shard's storage")
         check_shard_id(request.shard)
         info = await self._broker.storage(request.shard)
         return pb.GetShardStorageInfoResponse(
@@ -179,7 +180,7 @@ class ShardOperations:
         return pb.HeapProfileResponse(profile_data=await self._diagnostics.heap(seconds), duration_seconds=seconds)
 
     async def dump_tasks(self, _: pb.DumpTasksRequest, context: CallContext) -> pb.DumpTasksResponse:
-        context.caller.check_all_tenants("look at a node's tasks")
+        context.caller.check_all_tenants("dump a node's tasks")
         dump, count = self._diagnostics.tasks()
         return pb.DumpTasksResponse(dump=dump, task_count=count)
 
@@ -192,4 +193,4 @@ def _seconds(requested: int) -> int:
 
 def _not_served_text(shard_id: str, error: ArgosyError) -> str:
     hint = getattr(error, "hint", None)
-    return f"shard {shard_id} is not served here: ask {hint or 'its owner'}"
+    return f"shard {shard_id} is not served here; send the request to {hint or 'its owner'}"

@@ -21,9 +21,9 @@ from argosy.jobs.sql.pushdown import extract_pushdown
 from argosy.jobs.sql.table_loader import TableLoader
 from argosy.jobs.sql.tables import MAP, TABLES, Cell, SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
 
-PROGRESS_STEPS = 10_000  # of SQLite's machine: some tenths of a millisecond
+PROGRESS_STEPS = 10_000  # instructions of SQLite's virtual machine between two checks: some tenths of a millisecond
 FETCHED_AT_ONCE = 500
-EXPRESSION_DEPTH_MAX = 200
+EXPRESSION_DEPTH_MAX = 200  # SQLite's parser recurses; its own default is 1,000
 COMPOUND_SELECTS_MAX = 20
 RETRY_AFTER_S = 1.0
 
@@ -31,7 +31,7 @@ _ERRORS = (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeError)
 
 
 def element_at(container: Value, key: Value) -> str | None:
-    """The values a map has under a key, as a list: of one, or of none."""
+    """The values of a map under a key, as a list of one or none."""
     found = _parse(container)
     if isinstance(found, dict):
         return _to_json([found[key]]) if key in found else "[]"
@@ -46,7 +46,7 @@ def array_contains(items: Value, item: Value) -> bool | None:
 
 
 def array_any_value(items: Value) -> Value:
-    """The first that is not null."""
+    """The first value that is not null."""
     found = _parse(items)
     values = found if isinstance(found, list) else []
     first = next((value for value in values if value is not None), None)
@@ -63,7 +63,8 @@ FUNCTIONS = (
     ("element_at", 2, element_at), ("array_contains", 2, array_contains), ("array_has", 2, array_contains),
     ("array_any_value", 1, array_any_value), ("starts_with", 2, starts_with),
 )  # fmt: skip
-# Of SQLite's own: what computes, and nothing that makes large values out of small ones or looks outside.
+# SQLite's own functions that are permitted: those that compute. Not those that make large values out of small ones
+# (zeroblob, printf, replace) or that reach outside the database (load_extension).
 BUILT_IN = frozenset((
     "abs", "avg", "coalesce", "count", "cume_dist", "date", "datetime", "dense_rank", "first_value",
     "glob", "group_concat", "hex", "ifnull", "iif", "instr", "json_array_length", "json_extract", "json_type",
@@ -90,7 +91,7 @@ _ALLOWED = {name for name, _, _ in FUNCTIONS} | BUILT_IN
 
 
 class SqlEngine:
-    """Answers statements about shards, so many at a time on each."""
+    """Executes statements on shards, a bounded number at a time on each."""
 
     def __init__(self, clock: Clock, limits: SqlLimits | None = None) -> None:
         self._clock = clock
@@ -100,9 +101,9 @@ class SqlEngine:
     async def query(
         self, shard_id: str, rows: RowReader, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
     ) -> SqlResult:
-        """`parameters` go by what follows the `$`; with a `tenant`, there is nothing but its rows.
+        """Executes a statement. `parameters` are keyed by what follows the `$`; with a `tenant` only its rows exist.
 
-        Invalid for a wrong statement, OverTime, TooMuch, and Throttled while too many are under way.
+        Raises Invalid for a wrong statement, StatementTimeout, StatementTooLarge, and Throttled while too many run.
         """
         if len(sql) > self._limits.statement_chars or len(parameters) > self._limits.parameters:
             raise StatementTooLarge(
@@ -132,7 +133,7 @@ class SqlEngine:
     def _limit_concurrency(self, shard_id: str) -> Iterator[None]:
         if self._under_way[shard_id] >= self._limits.concurrent:
             raise Throttled(
-                f"{self._limits.concurrent} statements are under way on this shard: ask again shortly",
+                f"too many statements: {self._limits.concurrent} are running on this shard; retry",
                 retry_after_s=RETRY_AFTER_S,
             )
         self._under_way[shard_id] += 1
@@ -154,7 +155,7 @@ class _Statement:
         self._is_over_time = False
         self._lock = threading.Lock()  # guards the two flags below
         self._is_closed = False
-        self._is_at_work = False
+        self._is_running = False
         self._tables: set[str] = set()
         self._denied = ""
         self._base = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
@@ -169,13 +170,13 @@ class _Statement:
         self._base.set_progress_handler(self._check_deadline, PROGRESS_STEPS)
 
     async def prepare(self) -> set[str]:
-        """The tables that the statement reads; Invalid if it is no SELECT on ours."""
+        """The tables that the statement reads; Invalid if it is no SELECT on the tables above."""
         await self._work(self._prepare)
         return set(self._tables)
 
     async def pause(self) -> None:
         if self._clock.now() >= self._ends_at:
-            raise self._over_time()
+            raise self._timeout_error()
         await asyncio.sleep(0)
 
     async def insert(self, table: str, rows: list[tuple[Value, ...]]) -> None:
@@ -189,30 +190,31 @@ class _Statement:
         return SqlResult(columns, tuple(_with_maps(row, maps) for row in rows) if maps else tuple(rows))
 
     def close(self) -> None:
-        """A thread that is still at work closes the database itself when the progress handler has stopped it."""
+        """Closes the database. If a thread still uses it, the progress handler interrupts that thread, which closes it:
+        a connection must not be closed while another thread uses it."""
         with self._lock:
             self._is_closed = True
-            if not self._is_at_work:
+            if not self._is_running:
                 self._base.close()
 
     async def _work(self, work: Any) -> Any:
-        def guarded() -> Any:
+        def run() -> Any:
             # Set here and not by the caller: a call that is cancelled while it waits for a thread never starts.
             with self._lock:
                 if self._is_closed:
-                    return None  # nobody waits for the result any more
-                self._is_at_work = True
+                    return None  # the caller was cancelled
+                self._is_running = True
             try:
                 return work()
             except _ERRORS as error:
                 raise self._failure(error) from error
             finally:
                 with self._lock:
-                    self._is_at_work = False
+                    self._is_running = False
                     if self._is_closed:
                         self._base.close()
 
-        return await asyncio.to_thread(guarded)
+        return await asyncio.to_thread(run)
 
     def _prepare(self) -> None:
         self._base.set_authorizer(self._authorize)
@@ -231,9 +233,9 @@ class _Statement:
             rows += fetched
             size_bytes += sum(_size_bytes(cell) for row in fetched for cell in row)
             if size_bytes > self._limits.result_bytes:
-                raise StatementTooLarge(f"the result has more than {self._limits.result_bytes} bytes: add a LIMIT")
+                raise StatementTooLarge(f"the result has more than {self._limits.result_bytes} bytes; add a LIMIT")
             if len(rows) > self._limits.result_rows:
-                raise StatementTooLarge(f"the result has more than {self._limits.result_rows} rows: add a LIMIT")
+                raise StatementTooLarge(f"the result has more than {self._limits.result_rows} rows; add a LIMIT")
         return names, rows
 
     def _authorize(self, action: int, first: str | None, second: str | None, _: str | None, __: str | None) -> int:
@@ -246,13 +248,13 @@ class _Statement:
             case sqlite3.SQLITE_FUNCTION if second is not None and second.lower() in _ALLOWED:
                 return sqlite3.SQLITE_OK
             case sqlite3.SQLITE_FUNCTION:
-                self._denied = f"function {second} is not offered"
+                self._denied = f"function {second} is not supported"
             case sqlite3.SQLITE_READ:
-                self._denied = f"there is no table {first}: the tables are {', '.join(TABLES)}"
+                self._denied = f"table {first} not found; the tables are {', '.join(TABLES)}"
             case sqlite3.SQLITE_RECURSIVE:
-                self._denied = "recursive statements are not offered"
+                self._denied = "recursive statements are not supported"
             case _:
-                self._denied = "only SELECT is possible"
+                self._denied = "only SELECT is supported"
         return sqlite3.SQLITE_DENY
 
     def _check_deadline(self) -> bool:
@@ -262,11 +264,11 @@ class _Statement:
 
     def _failure(self, error: Exception) -> Invalid:
         if self._is_over_time:
-            return self._over_time()
+            return self._timeout_error()
         return Invalid(f"sql: {self._denied or error}")
 
-    def _over_time(self) -> StatementTimeout:
-        return StatementTimeout(f"the statement took longer than {self._limits.statement_s:g} s: ask for less")
+    def _timeout_error(self) -> StatementTimeout:
+        return StatementTimeout(f"the statement timed out after {self._limits.statement_s:g} s; read less")
 
 
 def _size_bytes(cell: Value) -> int:
@@ -274,7 +276,7 @@ def _size_bytes(cell: Value) -> int:
 
 
 def _kind(name: str, tables: set[str], cells: list[Value]) -> str:
-    """A column that is called like one of the tables has its type if the values fit; others go by their values."""
+    """The type of a result column: that of the table's column of this name if the values fit, else by the values."""
     seen = {type(cell) for cell in cells if cell is not None}
     by_value = {str: "Utf8", int: "Int64", float: "Float64", bytes: "Binary"}
     of_values = {by_value[kind] for kind in seen}
@@ -300,6 +302,6 @@ def _with_maps(row: tuple[Value, ...], maps: list[int]) -> tuple[Cell, ...]:
     for at in maps:
         text = row[at]
         if isinstance(text, str):
-            with suppress(msgspec.DecodeError):  # something else that was named like a column of maps
+            with suppress(msgspec.DecodeError):  # another value under the name of a column of maps
                 cells[at] = msgspec.json.decode(text, type=dict[str, str])
     return tuple(cells)

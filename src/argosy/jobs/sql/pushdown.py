@@ -1,8 +1,8 @@
-"""What a statement's WHERE demands of every row, as far as an index could use it.
+"""Predicate pushdown: the conditions of a statement's WHERE that an index of the store can use.
 
-This is no parser: it understands one SELECT on one table whose WHERE is a plain AND of conditions, and of those only
-the ones it knows by their exact shape. Everything else it leaves to SQLite, which checks all conditions again in any
-case; so what is found here must be necessary for a row, and need not be all that is.
+This is not a parser: it understands one SELECT on one table whose WHERE is a plain AND of conditions, and of those only
+the ones whose exact shape it knows. SQLite checks all conditions again in any case. So a condition that is extracted
+must be necessary for a row, and one that is missed only costs time.
 """
 
 import re
@@ -26,7 +26,7 @@ _NOT_PLAIN = {"or", "between", "case", "select", "union", "except", "intersect",
 
 @dataclass(frozen=True)
 class Pushdown:
-    """What each row must be; None says nothing."""
+    """Conditions that each row fulfils; None is no condition."""
 
     tenant: str | None = None
     id: str | None = None
@@ -35,7 +35,7 @@ class Pushdown:
     metadata_prefix: tuple[str, str] | None = None  # … or how the value begins
 
 
-NOTHING = Pushdown()
+NO_PUSHDOWN = Pushdown()
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class _Token:
 
 
 def extract_pushdown(sql: str, parameters: Mapping[str, Value]) -> Pushdown:
-    """Of a statement that SQLite has already accepted."""
+    """The conditions of a statement that SQLite has accepted."""
     tokens = list(_tokens(sql))
     if not tokens or not _is_word(tokens[0], "select"):
-        return NOTHING
+        return NO_PUSHDOWN
     where = _where(tokens)
-    pushdown = NOTHING
+    pushdown = NO_PUSHDOWN
     for condition in _conditions(where):
-        pushdown = _with(pushdown, condition, parameters)
+        pushdown = _add_condition(pushdown, condition, parameters)
     return pushdown
 
 
@@ -62,7 +62,7 @@ def _tokens(sql: str) -> Iterator[_Token]:
             case "text":
                 yield _Token("text", match.group()[1:-1].replace("''", "'"))
             case "quoted":
-                # A quoted name is never a keyword, and one that is no plain name is no column of ours.
+                # A quoted name is never a keyword, and one that is no identifier is none of the columns.
                 yield _Token("quoted", name if (name := match.group()[1:-1].lower()).isidentifier() else "\0")
             case "parameter":
                 yield _Token("parameter", match.group()[1:])
@@ -80,7 +80,7 @@ def _is_word(token: _Token, *words: str) -> bool:
 
 
 def _where(tokens: Sequence[_Token]) -> list[_Token]:
-    """What stands between WHERE and its end, less the names of tables before columns; empty if it is not plain."""
+    """The tokens of the WHERE without table names before columns; empty if the statement is not plain."""
     if any(_is_word(token, *_NOT_PLAIN) for token in tokens[1:]):
         return []
     at = [place for place, token in enumerate(tokens) if _is_word(token, "from")]
@@ -105,7 +105,7 @@ def _where(tokens: Sequence[_Token]) -> list[_Token]:
 
 
 def _conditions(where: Sequence[_Token]) -> Iterator[list[_Token]]:
-    """The parts between the ANDs that stand in no bracket."""
+    """The parts between ANDs outside brackets."""
     depth = 0
     condition: list[_Token] = []
     for token in where:
@@ -118,12 +118,12 @@ def _conditions(where: Sequence[_Token]) -> Iterator[list[_Token]]:
     yield condition
 
 
-def _with(pushdown: Pushdown, condition: list[_Token], parameters: Mapping[str, Value]) -> Pushdown:
+def _add_condition(pushdown: Pushdown, condition: list[_Token], parameters: Mapping[str, Value]) -> Pushdown:
     shape = " ".join("?" if token.kind in ("text", "parameter") else token.text for token in condition)
     values = [_value(token, parameters) for token in condition if token.kind in ("text", "parameter")]
     texts = [value for value in values if isinstance(value, str)]
     if len(texts) != len(values):
-        return pushdown  # a number is compared by rules of SQLite's own
+        return pushdown  # comparisons with numbers follow SQLite's type affinity
     match shape:
         case "id = ?" | "? = id":
             return replace(pushdown, id=texts[0])

@@ -1,4 +1,4 @@
-"""Rows of the store as rows of the tables, by the best index that a wish allows."""
+"""Loads rows of the store as rows of the tables, through the best index that the pushdown allows."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -53,7 +53,7 @@ _LIMIT_KINDS = {ConcurrencyLimit: "concurrency", RateLimit: "rate_limit", Floati
 class TableLoader:
     """Reads one shard for one statement; `tenant` None reads all tenants.
 
-    `pause` is called between pieces of work: it lets others go on, and raises when the time is over.
+    `pause` is called between chunks: it lets the event loop run other tasks, and raises when the time is over.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class TableLoader:
         self._shard_id = shard_id
         self._rows = rows
         self._now_ms = now_ms
-        self._wish = pushdown
+        self._pushdown = pushdown
         self._is_empty = tenant is not None and pushdown.tenant is not None and pushdown.tenant != tenant
         self._tenant = pushdown.tenant if tenant is None else tenant
         self._scanned_max = scanned_max
@@ -101,8 +101,7 @@ class TableLoader:
             self._left -= 1
             if self._left < 0:
                 raise StatementTooLarge(
-                    f"the statement reads more than {self._scanned_max} rows: ask for a tenant, an id, a status"
-                    " or metadata"
+                    f"the statement reads more than {self._scanned_max} rows; select by tenant, id, status or metadata"
                 )
             if self._left % CHUNK == 0:
                 await self._pause()
@@ -124,8 +123,8 @@ class TableLoader:
             yield row
 
     async def _job_keys(self) -> AsyncIterator[tuple[str, str]]:
-        """Tenant and id of every job that the wish may be about."""
-        pushdown, tenant = self._wish, self._tenant
+        """Tenant and id of every job that may match."""
+        pushdown, tenant = self._pushdown, self._tenant
         if tenant is not None and pushdown.id is not None:
             yield tenant, pushdown.id
             return
@@ -135,10 +134,12 @@ class TableLoader:
             start, end = keys.under(keys.METADATA, tenant, pushdown.metadata[0], index_value(pushdown.metadata[1]))
         elif tenant is not None and _is_indexed(pushdown.metadata_prefix):
             assert pushdown.metadata_prefix is not None
-            start = keys.key(keys.METADATA, tenant, *pushdown.metadata_prefix)[:-1]  # less the end of the text
+            # Without the terminator of the last text, the key is a prefix of all keys whose value begins so.
+            start = keys.key(keys.METADATA, tenant, *pushdown.metadata_prefix)[:-1]
             end = start + b"\xff"
         elif tenant is not None and status is not None:
             start, end = keys.under(keys.STATUS, tenant, int(status))
+        # The best single index; SQLite filters by the other conditions. An id is the best, then metadata, then status.
         async for key, _ in self._scan(start, end):
             of, *_between, job = keys.items(key)
             if pushdown.id is None or pushdown.id == job:
@@ -175,7 +176,7 @@ class TableLoader:
         )
 
     async def _tasks(self) -> AsyncIterator[Row]:
-        """The rows begin with the group, so all are read whichever tenant is asked for."""
+        """Keys of tasks begin with the group, so all are read also for one tenant."""
         async for _, value in self._scan(*keys.under(keys.TASK)):
             queued = decode_task(value)
             task = queued.task
@@ -212,7 +213,7 @@ class TableLoader:
             )
 
     async def _jobs_by_task(self) -> dict[str, tuple[str | None, int | None]]:
-        """Whose the tasks are that hold slots: those at work, those that are due, and those that wait for the next."""
+        """Job and priority of every task that may hold a slot: leased, queued, or waiting for a further slot."""
         found: dict[str, tuple[str | None, int | None]] = {}
         async for request in self._requests():
             found[request.task_id] = request.job, request.priority
@@ -259,7 +260,7 @@ class TableLoader:
 
 
 def as_json(payload: bytes) -> str | None:
-    """A msgpack payload as JSON text; None for bytes that are no msgpack, or that JSON cannot say."""
+    """A msgpack payload as JSON text; None for other bytes, or values that JSON cannot represent."""
     try:
         return _json(msgspec.msgpack.decode(payload))
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):

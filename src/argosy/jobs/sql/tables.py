@@ -12,16 +12,16 @@ Cell: TypeAlias = "Value | dict[str, str]"
 
 
 class StatementTimeout(Invalid):
-    """The statement took too long: ask for less."""
+    """The statement took too long."""
 
 
 class StatementTooLarge(Invalid):
-    """The statement reads or answers too much: ask for less."""
+    """The statement reads or returns too much."""
 
 
 @dataclass(frozen=True)
 class SqlLimits:
-    """No statement is unbounded; the numbers are those of the original where it has them."""
+    """Bounds of a statement: silo's values for time, bytes and concurrency."""
 
     statement_s: float = 5.0
     statement_chars: int = 100_000
@@ -106,7 +106,7 @@ QUEUE_COUNTS = SqlTable("queue_counts", {
     "queue_name": "Utf8",
     "holders": "Int64",
     "requesters": "Int64",
-    "max_concurrency": "UInt32",            # of a fixed limit it is known only while somebody waits
+    "max_concurrency": "UInt32",            # of a fixed limit known only while a job waits
     "limit_type": "Utf8",                   # concurrency or floating
 })  # fmt: skip
 TASKS = SqlTable("tasks", {
@@ -129,10 +129,10 @@ ROWS_IN_BATCH = 8_192
 
 
 class PyArrowEncoder:
-    """Needs `pyarrow`; making one without it is an ImportError."""
+    """Encodes results with `pyarrow`; raises ImportError if it is not installed."""
 
     def __init__(self) -> None:
-        self._arrow: Any = import_module("pyarrow")  # by name, because the checker of types may not have it
+        self._arrow: Any = import_module("pyarrow")  # by name, because mypy may run where it is not installed
         pyarrow = self._arrow
         self._types = {
             "Utf8": pyarrow.utf8(),
@@ -146,7 +146,7 @@ class PyArrowEncoder:
         }
 
     def messages(self, result: SqlResult) -> list[bytes]:
-        """At least one, so that the columns are told even of an empty result."""
+        """At least one message, so that an empty result has its columns."""
         schema = self._arrow.schema([(name, self._types[kind]) for name, kind in result.columns])
         starts = range(0, max(1, len(result.rows)), ROWS_IN_BATCH)
         return [self._message(schema, result, start) for start in starts]

@@ -34,13 +34,13 @@ from argosy.jobs.sdk.codec import AttemptInfo, JobInfo, pack, unpack
 T = TypeVar("T")
 
 BATCH_MAX = 1_000  # jobs, heartbeats or outcomes in one request
-TASKS_MAX = 100  # per request
+TASKS_MAX = 100  # per request: each payload may have 16 MiB
 WAIT_S_MAX = 60.0
-RETRY_MS_MAX = 3_600_000  # between two attempts, by default
+RETRY_MS_MAX = 3_600_000  # between two attempts, by default: silo's default of 0 would mean no delay at all
 
 
 class RequestBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Base of all bodies."""
+    """Base of all request bodies. A misspelt option is rejected, not ignored: a job would run without its limit."""
 
 
 class RetryBody(RequestBody):
@@ -188,6 +188,7 @@ def read(body: bytes, kind: type[T]) -> T:
 
 def read_jobs(body: bytes, tenant: str) -> tuple[list[NewJob], bool]:
     """One job or an array of jobs; the flag says whether it was an array."""
+    # By the first byte, so that each form is decoded with its own type and errors name the right field.
     if body.lstrip()[:1] != b"[":
         return [read(body, JobBody).job(tenant)], False
     bodies = read(body, list[JobBody])
@@ -225,6 +226,7 @@ def _limit(body: LimitBody) -> Limit:
 
 def bytes_to_json(name: str, data: bytes) -> dict[str, Any]:
     """`name`, or `name_base64` if the bytes are not msgpack or JSON cannot represent the value."""
+    # msgpack has values that JSON lacks (bytes in a map, timestamps, keys that are no text), so encoding may fail.
     value = unpack(data)
     if not isinstance(value, bytes):
         try:

@@ -15,10 +15,10 @@ from argosy.jobs.sdk.errors import JobCancelled, JobFailed, NotDone
 from argosy.jobs.sdk.task_leases import HeldTask, TaskLeases
 from argosy.jobs.web import bodies
 
-BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX  # the largest payload fits, in base64 and with the other fields
+BODY_BYTES_MAX = 2 * PAYLOAD_BYTES_MAX  # base64 takes 4/3 of the payload; the rest is for the other fields
 TENANT_HEADER = "x-argosy-tenant"
-_PASSED_ON = ("authorization", "traceparent")
-_NO_WORDS = {"0", "false", "no", ""}
+_FORWARDED = ("authorization", "traceparent")
+_FALSE_WORDS = {"0", "false", "no", ""}
 
 Answer = Callable[[Request, JobsClient], Awaitable[Response]]
 
@@ -29,17 +29,19 @@ def jobs_routes(client: JobsClient) -> list[BaseRoute]:
     def route(path: str, answer: Answer, method: str) -> Route:
         async def endpoint(request: Request) -> Response:
             try:
-                return await answer(request, _on_behalf(client, request))
+                return await answer(request, _client_of(client, request))
             except ArgosyError as error:
                 return error_response(error)
 
         return Route(path, endpoint, methods=[method])
 
+    # Ids may contain slashes (a schedule's job has its name in its id), hence `path`. Starlette takes the first route
+    # that matches, so the longer paths come before `/v1/jobs/{id:path}`.
     controls = [
         route("/v1/jobs/{id:path}/" + name, _control(name), "POST") for name in ("cancel", "restart", "expedite")
     ]
     return [
-        route("/v1/jobs", _put, "POST"),
+        route("/v1/jobs", _enqueue, "POST"),
         route("/v1/jobs", _find, "GET"),
         route("/v1/jobs/requeue", _requeue, "POST"),
         *controls,
@@ -48,7 +50,7 @@ def jobs_routes(client: JobsClient) -> list[BaseRoute]:
         route("/v1/jobs/{id:path}", _get, "GET"),
         route("/v1/jobs/{id:path}", _delete, "DELETE"),
         route("/v1/tasks/lease", _lease, "POST"),
-        route("/v1/tasks/heartbeat", _beat, "POST"),
+        route("/v1/tasks/heartbeat", _heartbeat, "POST"),
         route("/v1/tasks/report", _report, "POST"),
         route("/v1/schedules", _schedules, "GET"),
         route("/v1/schedules/{name:path}", _put_schedule, "PUT"),
@@ -57,8 +59,9 @@ def jobs_routes(client: JobsClient) -> list[BaseRoute]:
     ]
 
 
-def _on_behalf(client: JobsClient, request: Request) -> JobsClient:
-    headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
+def _client_of(client: JobsClient, request: Request) -> JobsClient:
+    # The caller's own token is forwarded: the node that serves the shard decides, and this one needs no rights.
+    headers = {name: request.headers[name] for name in _FORWARDED if name in request.headers}
     tenant = request.headers.get(TENANT_HEADER) or request.query_params.get("tenant")
     return client.caller(headers, tenant=tenant or NO_TENANT)
 
@@ -67,7 +70,7 @@ async def _body(request: Request) -> bytes:
     return await read_body(request, bytes_max=BODY_BYTES_MAX)
 
 
-async def _put(request: Request, client: JobsClient) -> Response:
+async def _enqueue(request: Request, client: JobsClient) -> Response:
     """201 and the id for one job; 200 and a result for each of several."""
     jobs, are_many = bodies.read_jobs(await _body(request), client.tenant)
     answers = await client.enqueue_many(jobs)
@@ -94,7 +97,7 @@ async def _result(request: Request, client: JobsClient) -> Response:
     wait_s = min(_number(request, "wait_s", 0.0), bodies.WAIT_S_MAX)
     try:
         await client.result(id, timeout_s=wait_s)
-    except JobFailed as failure:
+    except JobFailed as failure:  # an answer about the job, not a failure of the request
         error = {"code": failure.code, **bodies.bytes_to_json("data", pack(failure.data))}
         return json_response({"id": id, "status": "failed", "error": error})
     except JobCancelled:
@@ -106,12 +109,12 @@ async def _result(request: Request, client: JobsClient) -> Response:
 
 
 async def _find(request: Request, client: JobsClient) -> Response:
-    asked = request.query_params
+    params = request.query_params
     found = await client.find(
-        status=_status(asked.get("status")),
-        metadata=_pair(asked.get("metadata")),
+        status=_status(params.get("status")),
+        metadata=_pair(params.get("metadata")),
         is_dead=_flag(request, "dead"),
-        after=asked.get("after", ""),
+        after=params.get("after", ""),
         limit=_limit(request),
     )
     return json_response({"jobs": [bodies.job_to_json(info) for info in found]})
@@ -156,16 +159,16 @@ async def _lease(request: Request, client: JobsClient) -> Response:
     return json_response({"tasks": [bodies.task_to_json(task) for task in response.tasks]})
 
 
-async def _beat(request: Request, client: JobsClient) -> Response:
+async def _heartbeat(request: Request, client: JobsClient) -> Response:
     body = bodies.read(await _body(request), bodies.HeartbeatsBody)
     bodies.check_batch(len(body.tasks))
     held = [
         (HeldTask(each.task, each.tenant or client.tenant), None if each.progress is None else pack(each.progress))
         for each in body.tasks
     ]
-    response = await TaskLeases(client.router, body.worker).beat(held)
-    beaten = [_heartbeat_result(each.task, answer) for each, answer in zip(body.tasks, response, strict=True)]
-    return json_response({"results": beaten})
+    response = await TaskLeases(client.router, body.worker).heartbeat(held)
+    results = [_heartbeat_result(each.task, answer) for each, answer in zip(body.tasks, response, strict=True)]
+    return json_response({"results": results})
 
 
 async def _report(request: Request, client: JobsClient) -> Response:
@@ -209,7 +212,7 @@ def _heartbeat_result(id: str, answer: int | ArgosyError) -> dict[str, object]:
 
 
 def _flag(request: Request, name: str) -> bool:
-    return request.query_params.get(name, "").lower() not in _NO_WORDS
+    return request.query_params.get(name, "").lower() not in _FALSE_WORDS
 
 
 def _number(request: Request, name: str, default: float) -> float:
