@@ -3,7 +3,7 @@ queries above the hard limit.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ from argosy.base.clock import Clock
 from argosy.gateway.adaptive_limiter import AdaptiveLimiter, QueryQueue
 from argosy.gateway.load_balancer import LoadBalancer
 from argosy.gateway.ports import Overloaded
-from argosy.gateway.route import QueryTargets, Router
+from argosy.gateway.route import QueryTargets
 from argosy.gateway.scatter_machine import NodeRequest, ScatterMachine
 from argosy.gateway.scatter_runner import ScatterRunner
 from argosy.gateway.settings import GatewaySettings
@@ -27,32 +27,12 @@ BUSY_RETRY_S = 1.0
 Call = Callable[[Node, tuple[str, ...], float], Awaitable[T]]  # node, repositories, time limit in seconds
 
 
-class LiveReplicas:
-    """Implements `ReplicaPicker` on the current routes, not on those at the start of the query: a retry is often due to
-    a change of leases."""
-
-    def __init__(self, router: Router, balancer: LoadBalancer) -> None:
-        self._router = router
-        self._balancer = balancer
-
-    def another(self, name: str, tried: Collection[str], now: float) -> str | None:
-        held = self._router.routes().holders.get(name, ())
-        return self._balancer.pick([address for address in held if address not in tried], now)
-
-    def hedge_after_s(self, address: str) -> float:
-        return self._balancer.hedge_after_s(address)
-
-    def may_hedge(self) -> bool:
-        return self._balancer.may_hedge()
-
-
 class Dispatcher:
     """Sends the queries of one gateway to its nodes."""
 
     def __init__(
         self,
         nodes: Nodes,
-        router: Router,
         balancer: LoadBalancer,
         settings: GatewaySettings,
         telemetry: GatewayTelemetry,
@@ -60,7 +40,6 @@ class Dispatcher:
     ) -> None:
         self._nodes = nodes
         self._balancer = balancer
-        self._replicas = LiveReplicas(router, balancer)
         self._settings = settings
         self._telemetry = telemetry
         self._clock = clock
@@ -91,7 +70,7 @@ class Dispatcher:
         try:
             first, unavailable = self._assign(targets)
             # A node stops at `ends_at` and returns what it has; the margin is for that response to arrive.
-            machine = ScatterMachine(first.items(), self._replicas, deadline=ends_at + self._settings.margin_s)
+            machine = ScatterMachine(first.items(), self._balancer, deadline=ends_at + self._settings.margin_s)
             async with ScatterRunner(
                 machine,
                 (*targets.missing, *unavailable),

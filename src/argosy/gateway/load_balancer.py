@@ -16,7 +16,7 @@ the breaker, even to a request sent before it opened: the response proves that t
 """
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 from math import inf
 
@@ -139,11 +139,20 @@ class NodeStats:
 
 
 class LoadBalancer:
-    """Picks replicas. Each request reports `on_start`, then exactly one of the five outcomes below."""
+    """Picks replicas. Each request reports `on_start`, then exactly one of the five outcomes below.
 
-    def __init__(self, settings: GatewaySettings, random: Random) -> None:
+    `holders_of` returns the addresses that serve a repository now.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        random: Random,
+        holders_of: Callable[[str], Sequence[str]] = lambda name: (),
+    ) -> None:
         self._settings = settings
         self._random = random
+        self._holders_of = holders_of
         self._stats_by_node: dict[str, NodeStats] = {}
         self._hedges = HEDGE_BURST_MAX
 
@@ -163,6 +172,13 @@ class LoadBalancer:
         if one == other:  # two idle nodes without samples; the first of the list must not get all queries
             return self._random.choice(open_ones)
         return open_ones[0] if one < other else open_ones[1]
+
+    def another(self, name: str, tried: Collection[str], now: float) -> str | None:
+        """A holder of the repository that has not been tried; None if there is none.
+
+        From the current routes and not those at the start of the query: a retry is often due to a change of leases.
+        """
+        return self.pick([address for address in self._holders_of(name) if address not in tried], now)
 
     def admits(self, address: str, now: float) -> bool:
         stats = self._stats_by_node.get(address)

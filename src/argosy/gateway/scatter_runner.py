@@ -18,7 +18,6 @@ from argosy.gateway.ports import Unserved
 from argosy.gateway.scatter_machine import (
     CancelReason,
     CancelRequest,
-    Effect,
     Event,
     NodeRequest,
     RequestFailed,
@@ -141,7 +140,12 @@ class ScatterRunner(Generic[T]):
     def _feed(self, event: Event | None) -> None:
         """Post an event to the machine, perform its effects and set the timer."""
         now = self._clock.now()
-        self._perform(self.machine.handle(event, now), now)
+        for effect in self.machine.handle(event, now):
+            match effect:
+                case SendRequest(request):
+                    self._begin(request, now)
+                case CancelRequest(id, reason):
+                    self._cancel(id, reason, now)
         deadline = self.machine.deadline()
         # A timer that fires too early only checks again; resetting it for every response would cost more.
         if deadline is not None and deadline < self._due:
@@ -164,14 +168,6 @@ class ScatterRunner(Generic[T]):
         is_due = self._is_streaming or self._error is not None or self.machine.is_over
         if is_due and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def _perform(self, effects: list[Effect], now: float) -> None:
-        for effect in effects:
-            match effect:
-                case SendRequest(request):
-                    self._begin(request, now)
-                case CancelRequest(id, reason):
-                    self._cancel(id, reason, now)
 
     def _begin(self, request: NodeRequest, now: float) -> None:
         self._balancer.on_start(request.address, now)

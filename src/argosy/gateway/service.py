@@ -96,9 +96,11 @@ class Gateway:
         self._clock = clock or SystemClock()
         self._tracer = tracer
         self._telemetry = GatewayTelemetry(metrics or Metrics())
-        self._balancer = LoadBalancer(settings, random or system_random())
+        self._balancer = LoadBalancer(
+            settings, random or system_random(), lambda name: self._router.routes().holders.get(name, ())
+        )
         self._router = Router(view, catalog, self._remove_gone_nodes)
-        self._dispatcher = Dispatcher(nodes, self._router, self._balancer, settings, self._telemetry, self._clock)
+        self._dispatcher = Dispatcher(nodes, self._balancer, settings, self._telemetry, self._clock)
         self._cache = SearchCache(
             entries_max=settings.cache_entries, bytes_max=settings.cache_bytes, ttl_s=settings.cache_ttl_s
         )

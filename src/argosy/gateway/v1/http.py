@@ -4,7 +4,7 @@ Reading is open to everyone who can reach this port; changing requires the admin
 with a kind, a status and a message that says what to do; a query syntax error adds its position.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 
@@ -40,7 +40,7 @@ from argosy.gateway.v1.requests import (
 )
 from argosy.gateway.v1.stream import stream_events
 from argosy.search.fleet.model import FileRequest, FolderRequest
-from argosy.search.query import ParsedQuery, QuerySyntaxError, format_query, parse
+from argosy.search.query import QuerySyntaxError, format_query, parse
 from argosy.throttle.fair_throttle import FairThrottle
 
 BODY_BYTES_MAX = 1 << 20
@@ -111,9 +111,9 @@ class _ReadApi:
         return await self._stream_search(request, params, _stream_media_type(request) or NDJSON)
 
     async def _search_once(self, request: Request, params: SearchParams) -> Response:
-        parsed, only = _parse_query(params)
+        parsed = parse(params.q, pattern_type=params.patterns)
         shown_query = format_query(parsed.query)
-        answer = await self._gateway.search(parsed.query, options_of(params, parsed), only=only)
+        answer = await self._gateway.search(parsed.query, options_of(params, parsed), only=params.repositories)
         record_result(request.scope, answer)
         return json_response(responses.search_response(answer, shown_query))
 
@@ -125,8 +125,8 @@ class _ReadApi:
         return StreamingResponse(_lines(first, stream, media), 200, headers, media)
 
     async def _events(self, request: Request, params: SearchParams) -> AsyncGenerator[v1.StreamEvent, None]:
-        parsed, only = _parse_query(params)
-        parts = self._gateway.stream(parsed.query, options_of(params, parsed), only=only)
+        parsed = parse(params.q, pattern_type=params.patterns)
+        parts = self._gateway.stream(parsed.query, options_of(params, parsed), only=params.repositories)
         on_result = partial(record_result, request.scope)
         async with aclosing(stream_events(parts, format_query(parsed.query), on_result)) as stream:
             async for event in stream:
@@ -252,11 +252,6 @@ class _Operation:
             record_error(scope, error)
             response = error_response(error)
         await response(scope, receive, send)
-
-
-def _parse_query(params: SearchParams) -> tuple[ParsedQuery, Collection[str] | None]:
-    only = None if params.repositories is None else frozenset(params.repositories)
-    return parse(params.q, pattern_type=params.patterns), only
 
 
 def _stream_media_type(request: Request) -> str:
