@@ -52,7 +52,7 @@ def test_a_named_directory_is_refused_while_used_or_if_it_holds_something_else(t
             open_named_set(tmp_path / "state")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "a.jpg").touch()
-    with pytest.raises(Invalid, match="holds no state of argosy"):
+    with pytest.raises(Invalid, match="contains no state of argosy"):
         open_named_set(tmp_path / "photos")
 
 
@@ -85,7 +85,7 @@ def test_a_directory_that_cannot_be_created_is_refused(tmp_path: Path, monkeypat
     """In /proc nothing can be created, and the error is the one for a folder that is missing."""
     with monkeypatch.context() as patch:
         patch.setattr(Path, "mkdir", lambda *_, **__: None)
-        with pytest.raises(Invalid, match=r"cannot write to data directory '/.+/state' \(No such file"):
+        with pytest.raises(Invalid, match=r"cannot write to data directory '/.+/state': No such file"):
             open_named_set(tmp_path / "state")
     (tmp_path / "file").touch()
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")

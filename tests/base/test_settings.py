@@ -78,10 +78,10 @@ def test_a_file_is_read_from_its_path(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_missing_or_no_toml_is_told(tmp_path: Path) -> None:
-    assert "fleet.toml: cannot be read: No such file" in problems(path=tmp_path / "fleet.toml")[0]
-    assert problems(toml_text="[keeper")[0].startswith("toml: is not TOML:")
+    assert "fleet.toml: No such file" in problems(path=tmp_path / "fleet.toml")[0]
+    assert problems(toml_text="[keeper")[0].startswith("toml is not valid TOML:")
     (tmp_path / "latin.toml").write_bytes(b"# \xff")
-    assert "latin.toml: is not UTF-8" in problems(path=tmp_path / "latin.toml")[0]
+    assert "latin.toml is not valid UTF-8" in problems(path=tmp_path / "latin.toml")[0]
 
 
 def test_all_problems_are_told_at_once_each_with_its_source() -> None:
@@ -99,7 +99,7 @@ def test_all_problems_are_told_at_once_each_with_its_source() -> None:
 def test_an_unknown_name_that_resembles_nothing_gets_the_list_of_known_ones() -> None:
     assert problems(toml_text="[keeper]\nzzzz = 1") == [
         "1 setting is wrong:",
-        "toml:keeper.zzzz: unknown key; known are: margin_s, mode, spaces, ttl_s",
+        "toml:keeper.zzzz: unknown key; known: margin_s, mode, spaces, ttl_s",
     ]
 
 

@@ -81,7 +81,7 @@ def test_an_unknown_section_or_key_of_the_file_is_an_error_with_the_name_that_wa
 def test_a_file_that_is_missing_is_an_error(tmp_path: Path) -> None:
     answer = run("show", "--config", str(tmp_path / "none.toml"))
     assert answer.exit_code == 2
-    assert "cannot be read" in answer.stderr
+    assert "cannot read" in answer.stderr
 
 
 @pytest.fixture

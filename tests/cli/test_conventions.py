@@ -104,7 +104,7 @@ def test_help_of_a_command_is_what_its_option_shows(words: list[str]) -> None:
         (["repo", "list", "--regsitry", "x"], 'unknown option "--regsitry"; did you mean "--registry"?'),
         (["--versoin"], 'unknown option "--versoin"; did you mean "--version"?'),
         (["repo", "remove"], "missing argument 'NAME'"),
-        (["up", "--port", "x"], "invalid value for '--port': 'x' is not a valid integer range"),
+        (["up", "--port", "x"], "invalid value for '--port': 'x' is not a whole number"),
     ],
 )
 def test_a_usage_error_is_a_line_with_the_cause_and_one_with_the_help(words: list[str], message: str) -> None:

@@ -36,7 +36,7 @@ def test_what_is_neither_a_file_nor_a_hash_is_told(tmp_path: Path) -> None:
 def test_whoever_does_not_answer_is_named(name: str) -> None:
     code, words = said(name)
     assert code == 2
-    assert "http://127.0.0.1:9/multihash/Qm" in words
+    assert "http://127.0.0.1:9 unreachable" in words
     assert "cannot be reached" in words
 
 

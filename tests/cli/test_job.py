@@ -210,7 +210,7 @@ def test_a_node_that_is_not_there_is_one_line(run: Run, monkeypatch: pytest.Monk
     monkeypatch.setattr(ShardRouter, "_pause", no_pause)
     answer = run("job", "get", "x", address="127.0.0.1:9")
     assert answer.exit_code == 1
-    assert answer.stderr.startswith("error: 127.0.0.1:9 did not answer")
+    assert answer.stderr.startswith("error: 127.0.0.1:9 unreachable")
 
 
 def test_the_address_and_the_token_are_taken_from_the_settings(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:

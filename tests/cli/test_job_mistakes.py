@@ -81,7 +81,7 @@ def test_whoever_finds_no_broker_is_told_how_to_have_one(monkeypatch: pytest.Mon
     monkeypatch.setattr(ShardRouter, "_pause", no_pause)
     answer = CliRunner().invoke(cli, ["job", "list", "-a", "127.0.0.1:9"])
     assert answer.exit_code == 1
-    assert answer.stderr.startswith("error: 127.0.0.1:9 did not answer")
+    assert answer.stderr.startswith("error: 127.0.0.1:9 unreachable")
     assert "start a broker with `argosy serve --role jobs`" in answer.stderr
 
 

@@ -222,4 +222,4 @@ def test_memory_is_not_measured_on_a_file() -> None:
 def test_what_names_no_registry_is_told_as_it_was_typed(command: str, url: str) -> None:
     answer = run(command, "--url", url)
     assert answer.exit_code == 2
-    assert answer.stderr.startswith(f"error: invalid registry URL {url!r}: expected one of sqlite://, redis://")
+    assert answer.stderr.startswith(f"error: invalid registry URL {url!r}: expected sqlite://, redis[s]://")

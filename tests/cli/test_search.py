@@ -277,7 +277,7 @@ def test_a_working_copy_is_searched_as_it_lies_on_the_disk_unless_branches_are_n
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["x", "no/such/place"], "there is no file or folder 'no/such/place'"),
+        (["x", "no/such/place"], "'no/such/place' not found"),
         (["x", "https://me:hunter2@example.org/r.git"], "is a URL"),
         (["x", "--branch", "main"], "is no git repository"),
         (["x", "notes.txt", "--branch", "main"], "is a file and has no branches"),

@@ -124,7 +124,7 @@ async def _no_app(_scope: object, _receive: object, _send: object) -> None: ...
 
 
 def listen(this: NodeSettings) -> socket.socket:
-    return bind_listener(this.host, this.port, settings="node.host or node.port, or give --port")
+    return bind_listener(this.host, this.port, settings="node.host or node.port, or pass --port")
 
 
 def with_defaults(this: NodeSettings, listener: socket.socket) -> NodeSettings:

@@ -100,12 +100,16 @@ def open_named_set(directory: Path) -> WorkingSet:
     if directory.is_dir():
         entries = {each.name for each in directory.iterdir()}
         if entries and not entries & {LOCK, CATALOG}:
-            raise Invalid(f"{str(directory)!r} is not empty and holds no state of argosy: give --data another one")
+            raise Invalid(
+                f"{str(directory)!r} is not empty and contains no state of argosy; pass another one with --data"
+            )
     found = _lock(directory)
     if found is None:
         record = _read(directory / RECORD)
         user = "another process" if record is None else f"argosy up at {record.summary}"
-        raise Conflict(f"data directory {str(directory)!r} is in use by {user}: stop it, or give --data another one")
+        raise Conflict(
+            f"data directory {str(directory)!r} is in use by {user}; stop it, or pass another one with --data"
+        )
     return found
 
 
@@ -116,7 +120,7 @@ def open_set(data: Path, urls: Sequence[str], *, name: str = "default") -> Worki
         found = _lock(data / SETS / (base if number == 1 else f"{base}-{number}"))
         if found is not None:
             return found
-    raise Conflict(f"{SIBLINGS_MAX} processes of argosy up serve the same repositories: stop one")
+    raise Conflict(f"{SIBLINGS_MAX} processes of argosy up serve the same repositories; stop one")
 
 
 def list_running(data: Path) -> list[RunningUp]:
@@ -147,7 +151,9 @@ def choose_catalog(data: Path, configured: str, *, is_configured: bool, director
     if directory is not None:
         here = [each for each in running if Path(each.data_dir) == directory]
         if not here and not (directory / CATALOG).is_file():
-            raise NotFound(f"no catalog in {str(directory)!r}: give --data the directory of an argosy up")
+            raise NotFound(
+                f"no catalog found in {str(directory)!r}; pass the data directory of an argosy up with --data"
+            )
         return CatalogChoice(f"{SQLITE}{directory / CATALOG}" if not here else _url_of(here[0]))
     if is_configured or not running:
         return CatalogChoice(configured)
@@ -159,14 +165,14 @@ def choose_catalog(data: Path, configured: str, *, is_configured: bool, director
 
 def _url_of(record: RunningUp) -> str:
     if record.catalog is None:
-        raise Invalid(f"argosy up at {record.summary} uses a registry of its settings: give --config or --registry")
+        raise Invalid(f"argosy up at {record.summary} uses a registry of its settings; pass --config or --registry")
     return f"{SQLITE}{record.catalog}"
 
 
 def _lock(directory: Path) -> WorkingSet | None:
     """Creates the directory if need be and locks it; None if another process has it."""
     if os.path.lexists(directory) and not directory.is_dir():
-        raise Invalid(f"data directory {str(directory)!r} is not a directory: set node.data_dir or give --data")
+        raise Invalid(f"data directory {str(directory)!r} is not a directory; set node.data_dir or pass --data")
     for attempt in range(1, LOCK_TRIES_MAX + 1):
         try:
             existed = directory.is_dir()
@@ -178,7 +184,7 @@ def _lock(directory: Path) -> WorkingSet | None:
             if isinstance(why, FileNotFoundError) and attempt < LOCK_TRIES_MAX:
                 continue
             raise Invalid(
-                f"cannot write to data directory {str(directory)!r} ({why.strerror}): set node.data_dir or give --data"
+                f"cannot write to data directory {str(directory)!r}: {why.strerror}; set node.data_dir or pass --data"
             ) from why
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -189,7 +195,9 @@ def _lock(directory: Path) -> WorkingSet | None:
             if os.path.samestat(os.fstat(lock), os.stat(directory / LOCK)):
                 return WorkingSet(directory, lock, existed=existed, is_new=is_new)
         os.close(lock)  # the file was removed between opening and locking it
-    raise Conflict(f"data directory {str(directory)!r} is removed again and again by other processes: give --data")
+    raise Conflict(
+        f"data directory {str(directory)!r} is removed repeatedly by other processes; pass another one with --data"
+    )
 
 
 def _is_locked(directory: Path) -> bool:

@@ -376,7 +376,7 @@ class _Loading:
         from difflib import get_close_matches  # only worth loading once something is wrong
 
         near = get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"known are: {', '.join(sorted(known))}"
+        hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"
         self.problems.append(f"{place}: unknown {what}; {hint}")
 
 
@@ -404,13 +404,13 @@ def _toml(path: Path | None, text: str | None) -> tuple[Mapping[str, Any], str]:
     try:
         return tomllib.loads(text), source
     except tomllib.TOMLDecodeError as wrong:
-        raise Invalid(f"{source}: is not TOML: {wrong}") from wrong
+        raise Invalid(f"{source} is not valid TOML: {wrong}") from wrong
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as missing:
-        raise Invalid(f"{path}: cannot be read: {missing.strerror}") from missing
+        raise Invalid(f"cannot read {path}: {missing.strerror}") from missing
     except UnicodeDecodeError as wrong:
-        raise Invalid(f"{path}: is not UTF-8: {wrong}") from wrong
+        raise Invalid(f"{path} is not valid UTF-8: {wrong}") from wrong

@@ -25,13 +25,15 @@ ON_A_CORPUS = {"search"}
 @click.command(cls=Command)
 @click.argument("name", required=False)
 @click.option("--quick", is_flag=True, help="Smaller runs, about a minute (search, fleet: six; jobs: three).")
-@click.option("--only", metavar="TEXT", default="", help="Run only measurements whose id contains this.")
+@click.option(
+    "--only", metavar="TEXT", default="", show_default=False, help="Run only measurements whose id contains this."
+)
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Also write the JSON to this file.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Plot the comparison with peers to this SVG file."
 )
 @click.option("--save", is_flag=True, help=f"Save the JSON under {RESULTS}, named after benchmark and corpus.")
-@click.option("--corpus", metavar="PATH", default="", help="search: directory to index and search.")
+@click.option("--corpus", metavar="PATH", default="", show_default=False, help="search: directory to index and search.")
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="search: number of queries per class.")
 @json_option
 def bench(

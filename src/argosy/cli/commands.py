@@ -26,7 +26,9 @@ SECONDS_MAX = 10 * 365 * 86_400  # ten years: more is a typing error
 
 
 class Seconds(click.FloatRange):
-    """A range of seconds, never longer than `SECONDS_MAX`."""
+    """A range of seconds, at most `SECONDS_MAX`. `nan` and `inf` are floats too, but no clock can wait for them."""
+
+    name = "seconds"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         seconds = super().convert(value, param, ctx)
@@ -34,6 +36,14 @@ class Seconds(click.FloatRange):
             self.fail(f"{value} is not a number of seconds up to {SECONDS_MAX}.", param, ctx)
         return seconds
 
+
+# Click names its parameter types after their classes.
+_CLICK_TERMS = {
+    "not a valid integer range": "not a whole number",
+    "not a valid float range": "not a number",
+    "not a valid integer": "not a whole number",
+    "not a valid float": "not a number",
+}
 
 EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
@@ -70,6 +80,8 @@ def format_usage_error(error: click.ClickException) -> str:
             group = "" if error.ctx is None or error.ctx.parent is None else f' of "{error.ctx.command_path}"'
             return f'unknown command "{error.command_name}"{group}{_suggest(error.possibilities)}'
     text = " ".join(error.format_message().split()).removesuffix(".").replace(". Choose from:", "; choose from")
+    for of_click, ours in _CLICK_TERMS.items():
+        text = text.replace(of_click, ours)
     return text[:1].lower() + text[1:]
 
 

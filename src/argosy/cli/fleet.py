@@ -180,9 +180,9 @@ def list_auctions(store: str | None, space: str | None, config: Path | None, as_
 @store_options
 @json_option
 def set_max_bids(count: str, store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
-    """Set the number of bids that closes an auction early; `none` clears it.
+    """Set the number of bids that closes auctions early.
 
-    Applies to auctions that open from now on, on nodes whose setting ownership.max_bids is 'pushed'.
+    `none` clears it. Applies to auctions that open from now on, on nodes whose setting ownership.max_bids is 'pushed'.
     """
     if count != "none" and not count.isdecimal():
         raise Invalid(f"invalid max-bids {count!r}: expected a whole number or 'none'")
@@ -200,7 +200,7 @@ def set_max_bids(count: str, store: str | None, space: str | None, config: Path 
 def scale(store: str | None, space: str | None, config: Path | None, as_json: bool) -> None:
     """Show the desired number of nodes.
 
-    The store knows the present state only; how long units have been unowned is known to the nodes: GET /scale on one.
+    The store has the present state only. The nodes also know how long units have been unowned: GET /scale on one.
     """
     from argosy.base.clock import SystemClock
     from argosy.ownership.autoscale import Autoscaler

@@ -32,7 +32,7 @@ ipni.add_command(layout)
 @ipni.command()
 @indexer_options
 def status(indexer: IndexerOptions, as_json: bool) -> None:
-    """Show the indexer's id, freeze state, disk usage and number of entries."""
+    """Show the state of the indexer: id, freeze state, disk usage and number of entries."""
 
     async def read(client: "IndexerClient") -> dict[str, Any]:
         status, figures = await client.status(), await client.stats()
@@ -55,7 +55,7 @@ def status(indexer: IndexerOptions, as_json: bool) -> None:
 @click.argument("provider", required=False)
 @indexer_options
 def providers(indexer: IndexerOptions, provider: str | None, as_json: bool) -> None:
-    """List providers: the last advertisement applied, the lag, and where the indexer froze."""
+    """List providers. Shows the last advertisement applied, the lag, and where the indexer froze."""
 
     async def read(client: "IndexerClient") -> "list[Provider]":
         return await client.providers() if provider is None else [await client.provider(provider)]
@@ -93,14 +93,16 @@ def _time(at: float) -> str | None:
 @click.argument("publisher", required=False)
 @indexer_options
 def show_progress(indexer: IndexerOptions, publisher: str | None, as_json: bool) -> None:
-    """Show running syncs and their distance from the publisher's head, as JSON."""
+    """Show running syncs as JSON. Includes their distance from the head of the publisher."""
     print_json(indexer.run(lambda client: client.sync_status(publisher)))
 
 
 @ipni.command()
 @click.argument("publisher")
 @click.option("--address", help="Multiaddr of the publisher's chain; by default the known one.")
-@click.option("--depth", type=click.IntRange(-1), default=0, help="Number of advertisements to go back; -1 for all.")
+@click.option(
+    "--depth", type=click.IntRange(-1), metavar="N", default=0, help="Number of advertisements to go back; -1 for all."
+)
 @click.option("--resync", is_flag=True, help="Apply advertisements again that were applied already.")
 @indexer_options
 def sync(indexer: IndexerOptions, publisher: str, address: str | None, depth: int, resync: bool, as_json: bool) -> None:
@@ -128,7 +130,7 @@ def remove_provider(indexer: IndexerOptions, provider: str, block: bool, as_json
 @click.argument("ad")
 @indexer_options
 def mark_processed(indexer: IndexerOptions, provider: str, ad: str, as_json: bool) -> None:
-    """Mark an advertisement and all before it as applied, to skip one that cannot be applied."""
+    """Mark advertisements as applied. Marks AD and all before it, to skip one that cannot be applied."""
     from argosy.ipni.formats import cid as cids
 
     cid = cids.parse(ad)
@@ -140,7 +142,7 @@ def mark_processed(indexer: IndexerOptions, provider: str, ad: str, as_json: boo
 @click.argument("source", metavar="INDEXER")
 @indexer_options
 def import_providers(indexer: IndexerOptions, source: str, as_json: bool) -> None:
-    """Register the providers of another INDEXER (the URL of its find API) and sync their chains."""
+    """Register the providers of another indexer. INDEXER is the URL of its find API; their chains are synced."""
     url = check_url(source)
     indexer.run(lambda client: client.import_providers(url))
     _print_done(as_json, f"import started: providers of {source}")
@@ -163,9 +165,12 @@ def _add_peer_command(
 
 
 _add_peer_command(
-    "allow", "allowed", "Allow a peer to publish and provide, until the indexer restarts.", lambda c, p: c.allow(p)
+    "allow",
+    "allowed",
+    "Allow a peer to publish and provide. Applies until the indexer restarts.",
+    lambda c, p: c.allow(p),
 )
-_add_peer_command("block", "blocked", "Block a peer, until the indexer restarts.", lambda c, p: c.block(p))
+_add_peer_command("block", "blocked", "Block a peer. Applies until the indexer restarts.", lambda c, p: c.block(p))
 _add_peer_command("assign", "assigned", "Assign a publisher to the indexer.", lambda c, p: c.assign(p))
 _add_peer_command("unassign", "unassigned", "Remove a publisher from the indexer.", lambda c, p: c.unassign(p))
 
@@ -183,14 +188,14 @@ def _add_command(name: str, done: str, doc: str, call: "Callable[[IndexerClient]
 _add_command(
     "freeze",
     "froze the indexer",
-    "Freeze the indexer: reject new entries; removals and finds continue.",
+    "Freeze the indexer. It rejects new entries; removals and finds continue.",
     lambda c: c.freeze(),
 )
 _add_command("reload", "reloaded policy", "Reload the policy of the indexer.", lambda c: c.reload())
 _add_command(
     "check",
     "the indexer is healthy",
-    "Check that the indexer can write, read and remove an entry.",
+    "Check the health of the indexer. It writes, reads and removes an entry.",
     lambda c: c.check_health(),
 )
 
@@ -198,7 +203,7 @@ _add_command(
 @ipni.command()
 @indexer_options
 def assignments(indexer: IndexerOptions, as_json: bool) -> None:
-    """List the assigned publishers, and the frozen indexer from which each was handed off."""
+    """List the assigned publishers. Shows the frozen indexer from which each was handed off."""
     found = [(each.publisher, each.continued) for each in indexer.run(lambda client: client.assignments())]
     if as_json:
         print_json([{"publisher": publisher, "continued": continued or None} for publisher, continued in found])
@@ -209,21 +214,21 @@ def assignments(indexer: IndexerOptions, as_json: bool) -> None:
 @ipni.command("preferred")
 @indexer_options
 def list_preferred(indexer: IndexerOptions, as_json: bool) -> None:
-    """List the preferred publishers: those whose content the indexer has stored before."""
+    """List the preferred publishers. The indexer has stored their content before."""
     _print_list(indexer.run(lambda client: client.preferred_publishers()), "publisher", as_json=as_json)
 
 
 @ipni.command()
 @indexer_options
 def syncs(indexer: IndexerOptions, as_json: bool) -> None:
-    """List the publishers with a running sync that an operator has started."""
+    """List syncs started by an operator. Prints the publishers whose sync is running."""
     _print_list(indexer.run(lambda client: client.syncs()), "publisher", as_json=as_json)
 
 
 @ipni.command()
 @indexer_options
 def telemetry(indexer: IndexerOptions, as_json: bool) -> None:
-    """Show the multihashes ingested from each provider since the last call."""
+    """Show ingest rates. Prints the multihashes ingested from each provider since the last call."""
     rates = indexer.run(lambda client: client.telemetry())
     rows = [(provider, count, round(seconds, 3), samples) for provider, (count, seconds, samples) in rates.items()]
     if as_json:
@@ -254,7 +259,11 @@ def _print_done(as_json: bool, done: str) -> None:
 )
 @click.option("--host", default="127.0.0.1", help="Address to serve the chain on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=3104, help="Port to serve the chain on; 0 selects a free port."
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    default=3104,
+    help="Port to serve the chain on; 0 selects a free port.",
 )
 @click.option("--address", help="Public URL or multiaddr of the chain, if it differs from the listener.")
 @click.option(
@@ -268,11 +277,11 @@ def _print_done(as_json: bool, done: str) -> None:
 @config_option
 @json_option
 def publish(paths: tuple[Path, ...], config: Path | None, as_json: bool, **options: Any) -> None:
-    """Publish files and directories by the sha2-256 of each file's content, and serve the chain until Ctrl-C.
+    """Publish files and directories.
 
-    Each path is one context. A path without changes since its last advertisement is skipped; the advertisement of a
-    changed path replaces the old one. Without a path, the existing chain is served, including what other processes
-    publish with --once.
+    Advertises the sha2-256 of each file's content, and serves the chain until Ctrl-C. Each path is one context. A path
+    without changes since its last advertisement is skipped; the advertisement of a changed path replaces the old one.
+    Without a path, the existing chain is served, including what other processes publish with --once.
     """
     from argosy.app.publish_command import PublishOptions, publish_and_serve
 

@@ -31,7 +31,7 @@ class LayoutFile:
 
         settings = load(config).get(KeyspaceSettings)
         if settings.layout_file is None:
-            raise Invalid("no layout file: set keyspace.layout_file")
+            raise Invalid("no layout file configured; set keyspace.layout_file")
         return cls(Path(settings.layout_file), settings.token, settings.call_s)
 
     def read(self) -> "KeyspaceLayout":
@@ -90,7 +90,7 @@ def show(config: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def add(node: str, config: Path | None, as_json: bool) -> None:
-    """Add a query node; it copies its slots from the other nodes while these continue to serve."""
+    """Add a query node. It copies its slots from the other nodes while these continue to serve."""
     name, sign, url = node.partition("=")
     if not (name and sign and url):
         raise Invalid(f"invalid node {node!r}: expected NAME=URL")
@@ -118,7 +118,7 @@ def remove(name: str, lost: bool, config: Path | None, as_json: bool) -> None:
 @config_option
 @json_option
 def finalize(config: Path | None, as_json: bool) -> None:
-    """Finish a move after every node has copied its slots; the nodes then delete the slots of others."""
+    """Finish a move. Requires that every node has copied its slots; the nodes then delete the slots of others."""
     from argosy.ipni.keyspace.layout import finalize as finish_move
     from argosy.ipni.keyspace.runtime import check_moved
 

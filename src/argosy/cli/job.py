@@ -37,11 +37,17 @@ job.add_command(schedule)
 @click.argument("group")
 @click.argument("payload", required=False)
 @click.option("--lines", is_flag=True, help="Enqueue one job per line of standard input, which is its JSON payload.")
-@click.option("--id", "id", default="", help="Id of the job; rejected if it exists. By default generated.")
-@click.option("--priority", type=click.IntRange(0, 99), default=50, help="Priority; 0 is the highest.")
+@click.option(
+    "--id", "id", default="", show_default=False, help="Id of the job; rejected if it exists. By default generated."
+)
+@click.option("--priority", type=click.IntRange(0, 99), metavar="N", default=50, help="Priority; 0 is the highest.")
 @click.option("--delay", "delay_s", type=Seconds(0), default=0.0, help="Seconds until the job may start.")
 @click.option(
-    "--retries", type=click.IntRange(0, RETRIES_MAX), default=0, help="Number of retries if an attempt fails."
+    "--retries",
+    type=click.IntRange(0, RETRIES_MAX),
+    metavar="N",
+    default=0,
+    help="Number of retries if an attempt fails.",
 )
 @click.option(
     "--retry-interval",
@@ -54,7 +60,10 @@ job.add_command(schedule)
     "--metadata", "-m", "metadata", multiple=True, metavar="KEY=VALUE", help="Metadata to find the job by; repeatable."
 )
 @click.option(
-    "--unique-key", default="", help="Allow one unfinished job per key; a second one returns the id of the first."
+    "--unique-key",
+    default="",
+    show_default=False,
+    help="Allow one unfinished job per key; a second one returns the id of the first.",
 )
 @click.option("--after", multiple=True, metavar="ID", help="Job that must succeed first; repeatable.")
 @click.option("--wait", "wait_s", type=Seconds(0), help="Seconds to wait for the result.")
@@ -148,8 +157,14 @@ def get(broker: BrokerOptions, id: str, with_attempts: bool, as_json: bool) -> N
 @click.option("--status", "status_name", type=click.Choice(STATUSES), help="Only jobs with this status.")
 @click.option("--metadata", "-m", "metadata", metavar="KEY=VALUE", help="Only jobs with this metadata.")
 @click.option("--dead", is_flag=True, help="Only dead-lettered jobs, which have used up their retries.")
-@click.option("--after", default="", metavar="ID", help="Continue after this job, the last one of the previous page.")
-@click.option("--limit", type=click.IntRange(1, FOUND_MAX), default=50, help="Maximum number of jobs.")
+@click.option(
+    "--after",
+    default="",
+    show_default=False,
+    metavar="ID",
+    help="Continue after this job, the last one of the previous page.",
+)
+@click.option("--limit", type=click.IntRange(1, FOUND_MAX), metavar="N", default=50, help="Maximum number of jobs.")
 @broker_options
 def list_jobs(
     broker: BrokerOptions,
@@ -190,8 +205,7 @@ def list_jobs(
 @click.option("--wait", "wait_s", type=Seconds(0), default=0.0, help="Seconds to wait for it.")
 @broker_options
 def result(broker: BrokerOptions, id: str, wait_s: float, as_json: bool) -> None:
-    """Print a job's result as JSON; a job that failed, was cancelled or is not done yet is an error."""
-
+    """Print the result of a job as JSON. A job that failed, was cancelled or is not done yet is an error."""
     found = broker.run(lambda client: client.result(id, timeout_s=wait_s), doing=f"waiting for {id}", may_create=False)
     value = plain(found)
     if as_json:
@@ -237,7 +251,9 @@ def _print_controlled(results: "dict[str, ArgosyError | None]", verb: str, *, as
         click.get_current_context().exit(1)
 
 
-cancel = _add_control("cancel", "cancelled", "Cancel jobs: at once if they wait; running ones are signalled to stop.")
+cancel = _add_control(
+    "cancel", "cancelled", "Cancel jobs. Waiting jobs are cancelled at once, running ones are signalled to stop."
+)
 restart = _add_control("restart", "restarted", "Restart failed or cancelled jobs.")
 expedite = _add_control("expedite", "expedited", "Start scheduled jobs now.")
 delete = _add_control("delete", "deleted", "Delete finished jobs.")
@@ -246,11 +262,18 @@ delete = _add_control("delete", "deleted", "Delete finished jobs.")
 @job.command()
 @click.argument("ids", nargs=-1, metavar="[ID…]")
 @click.option(
-    "--limit", type=click.IntRange(1, FOUND_MAX), default=100, help="Maximum number of jobs, if no ID is given."
+    "--limit",
+    type=click.IntRange(1, FOUND_MAX),
+    metavar="N",
+    default=100,
+    help="Maximum number of jobs, if no ID is given.",
 )
 @broker_options
 def requeue(broker: BrokerOptions, ids: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Requeue dead-lettered jobs, which have used up their retries; without an ID, the most recent ones."""
+    """Requeue dead-lettered jobs.
+
+    These have used up their retries. Without an ID the most recent ones are requeued.
+    """
     results = broker.run(lambda client: client.requeue(ids, limit=limit), doing="requeueing", may_create=False)
     rows = [(id, "rejected" if error else "requeued", str(error) if error else "") for id, error in results.items()]
     if as_json:
@@ -265,7 +288,7 @@ def requeue(broker: BrokerOptions, ids: tuple[str, ...], limit: int, as_json: bo
 @click.option("--timeout", "timeout_s", type=Seconds(0), default=3600.0, help="Seconds after which the command fails.")
 @broker_options
 def watch(broker: BrokerOptions, id: str, timeout_s: float, as_json: bool) -> None:
-    """Watch a job until it is done: one line for each change of status, attempt or progress."""
+    """Watch a job until it is done. Prints one line for each change of status, attempt or progress."""
 
     def print_change(info: "JobInfo") -> None:
         fields = {"status": info.status.name.lower(), "attempt": info.attempt, "progress": plain(info.progress)}

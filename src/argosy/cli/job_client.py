@@ -88,7 +88,7 @@ class BrokerOptions:
             with nullcontext() if doing is None else status(doing):
                 return asyncio.run(run_with_client())
         except Unavailable as error:
-            if type(error) is not Unavailable or "did not answer" not in str(error):
+            if type(error) is not Unavailable or " unreachable: " not in str(error):
                 raise
             raise Unavailable(
                 f"{error}; start a broker with `argosy serve --role jobs`, or pass its gRPC address with --address"

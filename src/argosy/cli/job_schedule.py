@@ -18,7 +18,9 @@ def schedule() -> None:
 @click.argument("group")
 @click.argument("payload", required=False)
 @click.option("--timezone", default="UTC", help="Time zone of CRON, such as Europe/Rome.")
-@click.option("--priority", type=click.IntRange(0, 99), default=50, help="Priority of the jobs; 0 is the highest.")
+@click.option(
+    "--priority", type=click.IntRange(0, 99), metavar="N", default=50, help="Priority of the jobs; 0 is the highest."
+)
 @click.option("--paused", is_flag=True, help="Create the schedule paused.")
 @broker_options
 def put(
@@ -32,10 +34,10 @@ def put(
     paused: bool,
     as_json: bool,
 ) -> None:
-    """Create or replace the schedule NAME, which enqueues a job for the workers of GROUP whenever CRON is due.
+    """Create or replace the schedule NAME.
 
-    CRON has five fields (minute, hour, day, month, weekday), as in "0 3 * * *". PAYLOAD is JSON; `-` reads it from
-    standard input.
+    It enqueues a job for the workers of GROUP whenever CRON is due. CRON has five fields (minute, hour, day, month,
+    weekday), as in "0 3 * * *". PAYLOAD is JSON; `-` reads it from standard input.
     """
     value = parse_payload(payload)
     broker.run(

@@ -60,8 +60,9 @@ def registry() -> None:
 @registry_options
 @json_option
 def export_registry(file: Path, url: str | None, namespace: str | None, config: Path | None, as_json: bool) -> None:
-    """Export a registry to FILE, one JSON object per line; `-` is standard output.
+    """Export a registry to FILE.
 
+    The export has one JSON object per line; `-` is standard output.
     Expired rows are left out. An export from SQLite is a snapshot of one instant; from Redis each page is.
     """
     from argosy.registry.export import write_out
@@ -97,10 +98,10 @@ def _open_output(file: Path) -> Iterator[IO[bytes]]:
 @registry_options
 @json_option
 def import_registry(file: Path, url: str | None, namespace: str | None, config: Path | None, as_json: bool) -> None:
-    """Import an export from FILE into an empty registry; `-` is standard input.
+    """Import an export from FILE into an empty registry.
 
-    The whole file is validated before anything is stored. A registry that is not empty is rejected: pass another --url
-    or --namespace. An interrupted import leaves a registry that cannot be opened.
+    `-` is standard input. The whole file is validated before anything is stored. A registry that is not empty is
+    rejected: pass another --url or --namespace. An interrupted import leaves a registry that cannot be opened.
     """
     from argosy.registry.export import RegistryExport
 
@@ -218,14 +219,14 @@ async def _measure(url: str, runs: int) -> "MemoryReport":
 
 def settings(config: Path | None, url: str | None, namespace: str | None) -> "RegistrySettings":
     """The settings with the options applied. Rejects a registry in memory, which no other process can read."""
+    from argosy.base.backends.redis.url import SCHEMES_TEXT
     from argosy.registry.factory import SCHEMES
     from argosy.registry.settings import RegistrySettings
 
     found = load(config).get(RegistrySettings)
     found = replace(found, url=url or found.url, namespace=namespace or found.namespace)
     if not found.url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
-        known = ", ".join(f"{scheme}://" for scheme in SCHEMES if scheme != "memory")
-        raise Invalid(f"invalid registry URL {redact(found.url)!r}: expected one of {known}")
+        raise Invalid(f"invalid registry URL {redact(found.url)!r}: expected sqlite://, {SCHEMES_TEXT}")
     if found.url.startswith("memory:"):
         raise Invalid(f"registry {found.url} is private to one process; pass another one with --url URL")
     return found

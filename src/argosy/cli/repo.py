@@ -53,7 +53,7 @@ def repo() -> None:
 @click.option("--name", help="Name of the repository, if one address is given; by default derived from the address.")
 @click.option("--branch", "branches", multiple=True, help="Branch to index; repeatable. By default HEAD.")
 @click.option("--pin", is_flag=True, help="Never evict it from memory.")
-@click.option("--replicas", type=int, default=0, help="Number of additional nodes that hold its index.")
+@click.option("--replicas", type=int, metavar="N", default=0, help="Number of additional nodes that hold its index.")
 @catalog_options
 def add(
     addresses: tuple[str, ...],
@@ -159,7 +159,7 @@ def reindex(name: str, registry: str | None, data: str | None, config: Path | No
 @click.argument("name")
 @catalog_options
 def remove(name: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
-    """Remove a repository from the catalog, and from search results at once."""
+    """Remove a repository. It disappears from the catalog and from search results at once."""
     from argosy.registry import catalog
 
     async def remove_row(store: "RegistryStore") -> "RepositoryRow":
@@ -175,11 +175,11 @@ def remove(name: str, registry: str | None, data: str | None, config: Path | Non
 @click.argument("file", type=FILE)
 @catalog_options
 def import_repositories(file: str, registry: str | None, data: str | None, config: Path | None, as_json: bool) -> None:
-    """Add the repositories listed in FILE to the catalog; `-` is standard input.
+    """Add the repositories listed in FILE.
 
-    FILE has one address per line, optionally followed by branches; `#` starts a comment. It may also be a JSON array
-    of objects with `url` and optionally `name`, `branches`, `is_pinned` and `replicas`. The whole file is validated
-    before anything is written. Repositories that are in the catalog already are skipped.
+    FILE has one address per line, optionally followed by branches; `#` starts a comment, and `-` is standard input. It
+    may also be a JSON array of objects with `url` and optionally `name`, `branches`, `is_pinned` and `replicas`. The
+    whole file is validated before anything is written. Repositories that are in the catalog already are skipped.
     """
     from argosy.registry import catalog
     from argosy.search.catalog.import_list import read_list
@@ -187,8 +187,10 @@ def import_repositories(file: str, registry: str | None, data: str | None, confi
     try:
         with click.open_file(file, encoding="utf-8") as stream:
             text = stream.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Invalid(f"cannot read {file!r}: {error}; nothing was imported") from error
+    except OSError as error:
+        raise Invalid(f"cannot read {file!r}: {error.strerror}; nothing was imported") from error
+    except UnicodeDecodeError as error:
+        raise Invalid(f"cannot read {file!r}: not valid UTF-8; nothing was imported") from error
     entries = read_list(text)
 
     async def import_all(store: "RegistryStore") -> dict[str, int]:

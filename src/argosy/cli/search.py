@@ -144,9 +144,9 @@ def _print_error(error: ArgosyError, flags: Flags) -> int:
         click.echo(document({"error": fields}), err=True)
         return FAILED
     click.echo(f"error: {message}", err=True)
-    pointed = getattr(error, "pointed", None)
-    if pointed is not None:
-        click.echo("\n".join(f"  {line}" for line in pointed().splitlines()), err=True)
+    excerpt = getattr(error, "excerpt", None)  # of a QuerySyntaxError, whose module is loaded only with the engine
+    if excerpt is not None:
+        click.echo("\n".join(f"  {line}" for line in excerpt().splitlines()), err=True)
     return FAILED
 
 

@@ -18,9 +18,10 @@ NODES_MAX = 64
 @click.option(
     "--nodes",
     type=click.IntRange(1, NODES_MAX),
+    metavar="N",
     help="Start this many search nodes as child processes, with a Valkey server.",
 )
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 selects a free port.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port to listen on; 0 selects a free port.")
 @click.option("--name", metavar="NAME", help="Name of the repository, if one address is given.")
 @click.option("--data", metavar="DIR", help="Directory of the state; by default derived from the addresses.")
 @click.option(
@@ -62,7 +63,7 @@ ROLES = ("search", "gateway", "jobs", "indexer", "assigner", "content", "keyspac
 )
 @click.option("--store", metavar="URL", help="Store of the leases; overrides the setting ownership.store.")
 @click.option("--registry", metavar="URL", help="Registry with the catalog; overrides the setting registry.url.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 selects a free port.")
+@click.option("--port", type=click.IntRange(0, 65535), metavar="PORT", help="Port to listen on; 0 selects a free port.")
 @config_option
 def serve(
     roles: tuple[str, ...], store: str | None, registry: str | None, port: int | None, config: Path | None

@@ -28,7 +28,7 @@ def shard() -> None:
 @shard.command("list")
 @broker_options
 def list_shards(broker: BrokerOptions, as_json: bool) -> None:
-    """List shards: their range of tenant hashes, and the node that serves each."""
+    """List shards with their range of tenant hashes and their node."""
     from argosy.jobs.web.bodies import shard_to_json
 
     rows = [shard_to_json(place) for place in broker.run(lambda client: client.shards())]
@@ -45,6 +45,7 @@ def list_shards(broker: BrokerOptions, as_json: bool) -> None:
     "--at",
     "point",
     default="",
+    show_default=False,
     metavar="HASH",
     help="Hash at which to split, 16 hexadecimal digits; by default the middle.",
 )

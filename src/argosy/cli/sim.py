@@ -23,17 +23,37 @@ def sim() -> None:
 
 
 @sim.command()
-@click.option("--repos", type=COUNT, default=500, help="Number of repositories.")
-@click.option("--nodes", type=COUNT, default=20, help="Number of search nodes.")
-@click.option("--seed", type=int, default=7, help="Seed; equal seeds give identical runs.")
+@click.option("--repos", type=COUNT, metavar="N", default=500, help="Number of repositories.")
+@click.option("--nodes", type=COUNT, metavar="N", default=20, help="Number of search nodes.")
+@click.option("--seed", type=int, metavar="N", default=7, help="Seed; equal seeds give identical runs.")
 @click.option(
-    "--ttl", type=float, default=30.0, help="Lease TTL in seconds: the time until a crashed node's units are unowned."
+    "--ttl",
+    type=float,
+    metavar="SECONDS",
+    default=30.0,
+    help="Lease TTL in seconds: the time until a crashed node's units are unowned.",
 )
-@click.option("--window", type=float, default=60.0, help="Maximum duration of an auction in seconds.")
+@click.option(
+    "--window", type=float, metavar="SECONDS", default=60.0, help="Maximum duration of an auction in seconds."
+)
 @click.option("--max-bids", metavar="N|live", default="live", help="Number of bids that closes an auction early.")
-@click.option("--kill", type=click.IntRange(min=0), default=1, help="Number of nodes that crash, one after another.")
-@click.option("--replicas", type=click.IntRange(min=0, max=8), default=0, help="Additional holders of each repository.")
-@click.option("--drain", type=click.IntRange(min=0), default=1, help="Number of nodes that are drained and restarted.")
+@click.option(
+    "--kill", type=click.IntRange(min=0), metavar="N", default=1, help="Number of nodes that crash, one after another."
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=0, max=8),
+    metavar="N",
+    default=0,
+    help="Additional holders of each repository.",
+)
+@click.option(
+    "--drain",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=1,
+    help="Number of nodes that are drained and restarted.",
+)
 @click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Plot the run to this SVG file.")
 @json_option
 def fleet(
@@ -49,7 +69,7 @@ def fleet(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Simulate search nodes until all repositories are served, then commits, crashes, drains and memory pressure.
+    """Simulate a fleet of search nodes. Once all repositories are served: commits, crashes, drains, memory pressure.
 
     Prints the measurements for tuning TTLs, windows and autoscaling.
     """
@@ -77,7 +97,7 @@ def _threshold(text: str) -> int | Literal["live"]:
     if text == "live":
         return "live"
     if not text.isdecimal() or int(text) < 1:
-        raise Invalid(f"--max-bids is a whole number above 0, or 'live', not {text!r}")
+        raise Invalid(f"invalid --max-bids {text!r}: expected a positive whole number or 'live'")
     return int(text)
 
 
@@ -96,12 +116,12 @@ def _rows(report: "FleetReport") -> list[tuple[str, object, str]]:
         ("bids", auctions.bids, ""),
         ("nodes killed", failover.kills, ""),
         ("failover, median", failover.p50_s, "s"),
-        ("failover, 95 of 100", failover.p95_s, "s"),
+        ("failover, p95", failover.p95_s, "s"),
         ("failover, longest", failover.max_s, "s"),
         ("repositories with new commits", refresh.commits, ""),
-        ("from a commit to its being served, median", refresh.p50_s, "s"),
-        ("from a commit to its being served, 95 of 100", refresh.p95_s, "s"),
-        ("evictions for want of memory", evictions.evictions, ""),
+        ("from commit to served, median", refresh.p50_s, "s"),
+        ("from commit to served, p95", refresh.p95_s, "s"),
+        ("evictions for lack of memory", evictions.evictions, ""),
         ("evicted and claimed again", evictions.reclaims, ""),
         ("from eviction to served again, median", evictions.p50_s, "s"),
         ("from eviction to served again, longest", evictions.max_s, "s"),
@@ -109,11 +129,11 @@ def _rows(report: "FleetReport") -> list[tuple[str, object, str]]:
         ("drain, longest", drain.max_s, "s"),
         ("repositories not served during a drain", drain.unserved, ""),
         ("indexes built", made.built, ""),
-        ("indexes renewed", made.renewed, ""),
+        ("indexes built incrementally", made.renewed, ""),
         ("indexes streamed from another node", made.received, ""),
         ("moves between nodes", report.moves, ""),
         ("memory of a node", memory.node_budget_mib, "MiB"),
-        ("unevenness of memory (deviation over mean)", memory.variation, ""),
+        ("coefficient of variation of memory", memory.variation, ""),
         ("calls to the store per node", report.store_calls_per_node_s, "1/s"),
         ("settled", report.is_settled, ""),
         *[("violation", violation, "") for violation in report.violations],
@@ -121,12 +141,17 @@ def _rows(report: "FleetReport") -> list[tuple[str, object, str]]:
 
 
 @sim.command()
-@click.option("--seeds", type=COUNT, default=200, help="Number of seeds to run; each injects other faults.")
-@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="First seed.")
-@click.option("--jobs", type=COUNT, help="Number of processes; by default one per core.")
+@click.option(
+    "--seeds", type=COUNT, metavar="N", default=200, help="Number of seeds to run; each injects other faults."
+)
+@click.option("--first-seed", type=click.IntRange(min=0), metavar="N", default=1, help="First seed.")
+@click.option("--jobs", type=COUNT, metavar="N", help="Number of processes; by default one per core.")
 @json_option
 def chaos(seeds: int, first_seed: int, jobs: int | None, as_json: bool) -> None:
-    """Random faults, and checkers that watch the invariants; a violation is told with the seed that replays it."""
+    """Inject random faults into simulated fleets.
+
+    Checkers watch the invariants; a violation is printed with the seed that replays it.
+    """
     from argosy.sim.chaos import run_chaos
 
     with progress("chaos") as show:
@@ -135,13 +160,16 @@ def chaos(seeds: int, first_seed: int, jobs: int | None, as_json: bool) -> None:
 
 
 @sim.command()
-@click.option("--seeds", type=COUNT, default=50, help="Number of seeds to run; each injects other faults.")
-@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="First seed.")
-@click.option("--instances", type=COUNT, default=100, help="Number of throttle instances.")
-@click.option("--jobs", type=COUNT, help="Number of processes; by default one per core.")
+@click.option("--seeds", type=COUNT, metavar="N", default=50, help="Number of seeds to run; each injects other faults.")
+@click.option("--first-seed", type=click.IntRange(min=0), metavar="N", default=1, help="First seed.")
+@click.option("--instances", type=COUNT, metavar="N", default=100, help="Number of throttle instances.")
+@click.option("--jobs", type=COUNT, metavar="N", help="Number of processes; by default one per core.")
 @json_option
 def throttle(seeds: int, first_seed: int, instances: int, jobs: int | None, as_json: bool) -> None:
-    """Simulate throttles that share state, with clock skew, partitions and message loss; checks THR-1 and THR-2."""
+    """Simulate throttles that share state.
+
+    Faults are clock skew, partitions and message loss. Checks THR-1 and THR-2.
+    """
     from argosy.sim.throttle_chaos import run_throttle_chaos
 
     with progress("throttle") as show:
@@ -152,13 +180,15 @@ def throttle(seeds: int, first_seed: int, instances: int, jobs: int | None, as_j
 
 
 @sim.command()
-@click.option("--seeds", type=COUNT, default=50, help="Number of seeds to run; each injects other faults.")
-@click.option("--first-seed", type=click.IntRange(min=0), default=1, help="First seed.")
-@click.option("--jobs", type=COUNT, help="Number of processes; by default one per core.")
+@click.option("--seeds", type=COUNT, metavar="N", default=50, help="Number of seeds to run; each injects other faults.")
+@click.option("--first-seed", type=click.IntRange(min=0), metavar="N", default=1, help="First seed.")
+@click.option("--jobs", type=COUNT, metavar="N", help="Number of processes; by default one per core.")
 @json_option
 def jobs(seeds: int, first_seed: int, jobs: int | None, as_json: bool) -> None:
-    """Simulate job brokers with clients, workers and limits through crashes, partitions and splits; checks JOB-1 to
-    JOB-3."""
+    """Simulate job brokers with clients and workers.
+
+    Faults are crashes, partitions and splits. Checks JOB-1 to JOB-3.
+    """
     from argosy.sim.jobs_chaos import run_jobs_chaos
 
     with progress("jobs") as show:

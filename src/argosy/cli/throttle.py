@@ -32,18 +32,21 @@ def throttle() -> None:
 @click.option(
     "--scenario", "names", type=click.Choice(SCENARIOS), multiple=True, help="Run only this scenario; repeatable."
 )
-@click.option("--seeds", type=COUNT, default=3, help="Runs of each scenario, each with another random seed.")
+@click.option(
+    "--seeds", type=COUNT, metavar="N", default=3, help="Runs of each scenario, each with another random seed."
+)
 @click.option("--instances", metavar="N,N,…", default="1,4,16", help="Numbers of throttle instances to evaluate.")
-@click.option("--jobs", type=COUNT, help="Number of processes; by default one per core.")
+@click.option("--jobs", type=COUNT, metavar="N", help="Number of processes; by default one per core.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Directory for the plots.")
 @json_option
 def evaluate(
     names: Sequence[str], seeds: int, instances: str, jobs: int | None, out: Path | None, as_json: bool
 ) -> None:
-    """Evaluate how fairly a scarce resource is shared, without and with the throttle, on one or more instances.
+    """Evaluate the fairness of the throttle.
 
-    The scenarios are those of the original throttle's evaluator. Jain's index is 1 if every client gets the same
-    fraction of its entitlement; `worst` is the smallest fraction that any client got.
+    Compares how fairly a scarce resource is shared without and with the throttle, on one or more instances. The
+    scenarios are those of the original throttle's evaluator. Jain's index is 1 if every client gets the same fraction
+    of its entitlement; `worst` is the smallest fraction that any client got.
     """
     from argosy.sim.throttle_eval import evaluate as run
     from argosy.sim.throttle_load import scenario
@@ -100,7 +103,7 @@ def _rows(report: "EvalReport") -> list[tuple[object, ...]]:
 @throttle.command()
 @click.option("--url", metavar="URL", help="Shared store of the instances; overrides the setting throttle.store.")
 @click.option("--namespace", metavar="NAME", help="First part of every key; overrides the setting throttle.namespace.")
-@click.option("--count", type=click.IntRange(1, TOP_MAX), default=20, help="Number of buckets to show.")
+@click.option("--count", type=click.IntRange(1, TOP_MAX), metavar="N", default=20, help="Number of buckets to show.")
 @click.option("--client", "clients", metavar="ID", multiple=True, help="Also show the buckets of this client.")
 @click.option("--interval", "interval_s", type=Seconds(0.1, 60), default=1.0, help="Seconds between updates.")
 @click.option("--once", is_flag=True, help="Print one snapshot and exit.")
@@ -116,7 +119,7 @@ def top(
     config: Path | None,
     as_json: bool,
 ) -> None:
-    """Show the hottest buckets of the running instances, live.
+    """Show the hottest buckets, live.
 
     The store contains buckets, not clients: pass --client to see the buckets of a client. Window, levels and secret
     must be those of the instances, so use their settings. With --json each snapshot is one object.

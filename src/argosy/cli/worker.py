@@ -22,8 +22,16 @@ def worker() -> None:
 
 @worker.command()
 @click.argument("target", metavar="MODULE[:NAME]")
-@click.option("--concurrency", type=click.IntRange(1, 1000), default=16, help="Number of tasks that run concurrently.")
-@click.option("--name", default="", help="Name of the worker; by default derived from host and process id.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    default=16,
+    help="Number of tasks that run concurrently.",
+)
+@click.option(
+    "--name", default="", show_default=False, help="Name of the worker; by default derived from host and process id."
+)
 @click.option(
     "--stop", "stop_s", type=Seconds(0), default=30.0, help="Seconds that running tasks get to finish on shutdown."
 )

@@ -6,6 +6,7 @@ size limit, and redirects are not followed: the operator decides which host is c
 """
 
 import asyncio
+import os
 from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -247,9 +248,13 @@ async def _deadline(call_s: float, url: URL) -> AsyncIterator[None]:
         async with asyncio.timeout(call_s):
             yield
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as why:
-        raise Unavailable(f"{url} cannot be reached ({why}): is the indexer up?") from None
+        cause = why.os_error if isinstance(why, aiohttp.ClientConnectorError) else None
+        # Only of plain connections: the message of a TLS error says more than its number.
+        number = cause.errno if isinstance(cause, ConnectionError) else None
+        reason = os.strerror(number).lower() if number else str(why)
+        raise Unavailable(f"{url.origin()} unreachable: {reason}; check that the indexer is running") from None
     except TimeoutError:
-        raise OutcomeUnknown(f"{url} did not answer within {call_s} s") from None
+        raise OutcomeUnknown(f"{url} timed out after {call_s} s") from None
     except (aiohttp.ClientError, OSError) as why:
         raise OutcomeUnknown(f"{url} broke off ({type(why).__name__}: {why})") from None
 

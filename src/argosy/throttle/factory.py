@@ -1,11 +1,12 @@
-"""Opens the shared row store that a URL names. There is no default and no fallback: a wrong URL is an error.
+"""Opens the shared row store that a URL names. There is no default and no fallback: an invalid URL is an error.
 
-A store that is unreachable is no error here: nothing connects until the first exchange.
+An unreachable store is no error here: nothing connects before the first exchange, so that an application starts
+without its store.
 """
 
 from difflib import get_close_matches
 
-from argosy.base.backends.redis.url import SCHEMES
+from argosy.base.backends.redis.url import SCHEMES, SCHEMES_TEXT
 from argosy.base.errors import Invalid
 from argosy.base.extras import load_module
 from argosy.throttle.ports import RowStore
@@ -26,7 +27,6 @@ def open_row_store(url: str, rules: RowRules, *, instance: str, settings: Thrott
 
 
 def _unknown(scheme: str) -> str:
-    known = ", ".join(f"{name}://" for name in SCHEMES)
     close = get_close_matches(scheme, SCHEMES, n=1)
-    hint = f"did you mean {close[0]}://? " if close else ""
-    return f"unknown shared store {scheme[:20]!r}: {hint}the URL begins with one of {known}"
+    hint = f"did you mean {close[0]}://?" if close else f"expected {SCHEMES_TEXT}"
+    return f"unknown shared store scheme {scheme[:20]!r}; {hint}"

@@ -99,7 +99,7 @@ def test_what_is_not_there_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "dangling").symlink_to("nowhere")
     for name in ("nowhere", "file/inside", "dangling"):
-        with pytest.raises(NotFound, match=f"there is no file or folder .*{name}': check the path"):
+        with pytest.raises(NotFound, match=f"{name}' not found: no such file or directory"):
             open_source(str(tmp_path / name))
 
 

@@ -474,5 +474,5 @@ async def test_the_disk_is_closed_unless_it_is_opened(settings: FetchSettings, r
 
 
 async def test_a_path_that_is_not_there_is_told(fetcher: RemoteFetcher, tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="there is no file or folder"):
+    with pytest.raises(NotFound, match="not found: no such file or directory"):
         await fetcher.heads(wished(str(tmp_path / "nowhere")))

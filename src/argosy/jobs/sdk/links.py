@@ -102,7 +102,7 @@ class GrpcLink:
         trailing = dict(error.trailing_metadata() or ())
         status = error_from_status(error.code().name, error.details() or "", trailing.get(OWNER_ADDRESS, ""))
         if isinstance(status, Unavailable):
-            return Unavailable(f"{self._address} did not answer {call.method}: {error.code().name} {status}")
+            return Unavailable(f"{self._address} unreachable: {status} ({call.method}: {error.code().name})")
         return status
 
     async def close(self) -> None:

@@ -81,7 +81,9 @@ def parse_cron(expression: str, timezone: str = "UTC") -> Cron:
         raise Invalid(f"a cron expression may have {CRON_CHARS_MAX} characters; got {len(expression)}")
     fields = _WORDS.get(expression.strip().lower(), expression).split()
     if len(fields) != len(_FIELDS):
-        raise Invalid(f"a cron expression has five fields, minute to day of the week; got {expression!r}")
+        raise Invalid(
+            f"invalid cron expression {expression!r}: expected five fields: minute, hour, day, month, weekday"
+        )
     normal = " ".join(_normalize(text, *rule) for text, rule in zip(fields, _FIELDS, strict=True))
     return Cron(normal, _zone(timezone))
 

@@ -56,7 +56,7 @@ def _mode(text: str) -> int:
         if _URL.match(text):
             url = redact(text)
             raise Invalid(f"{url!r} is a URL, and only what is on this machine is opened: clone it first") from error
-        raise NotFound(f"there is no file or folder {text!r}: check the path") from error
+        raise NotFound(f"{text!r} not found: no such file or directory") from error
     except OSError as error:
         raise Unavailable(f"{text!r} cannot be read ({error.strerror}): check its permissions") from error
 

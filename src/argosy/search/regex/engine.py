@@ -126,7 +126,7 @@ def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Progra
 def _error_text(source: str, error: str) -> str:
     """RE2's message, without the prefix it was given, and what to do about it."""
     message = error.replace("(?m)", "", 1)
-    what = f"cannot search for the regular expression {_truncate(source)!r}"
+    what = f"invalid regular expression {_truncate(source)!r}"
     return f"{what}: {_truncate(message)}; {_remedy(message)}"
 
 
@@ -139,7 +139,7 @@ def _remedy(message: str) -> str:
     for beginning, remedy in _REMEDIES.items():
         if message.startswith(beginning):
             return remedy
-    return "put a backslash before a sign that stands for itself"
+    return "escape literal characters with a backslash"
 
 
 def _check_end(text: Buffer, start: int, end: int | None) -> int:

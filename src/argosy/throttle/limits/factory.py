@@ -6,6 +6,7 @@ from importlib import import_module
 from zoneinfo import ZoneInfo
 
 from argosy.base.backends.redis.url import SCHEMES as REDIS_SCHEMES
+from argosy.base.backends.redis.url import SCHEMES_TEXT
 from argosy.base.clock import Clock
 from argosy.base.errors import Invalid
 from argosy.base.extras import load_module
@@ -69,7 +70,7 @@ async def open_limits(settings: LimitSettings, *, clock: Clock, metrics: Metrics
 
 
 def _unknown(scheme: str) -> str:
-    known = ", ".join(f"{name}://" for name in SCHEMES)
     close = get_close_matches(scheme, SCHEMES, n=1)
-    hint = f"did you mean {close[0]}://? " if close else ""
-    return f"unknown limiter {scheme[:20]!r}; {hint}a URL begins with one of {known}"
+    known = f"memory://, sqlite://, {SCHEMES_TEXT}, http[s]:// or grpc[s]://"
+    hint = f"did you mean {close[0]}://?" if close else f"expected {known}"
+    return f"unknown limiter {scheme[:20]!r}; {hint}"

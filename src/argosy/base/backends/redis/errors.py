@@ -1,5 +1,7 @@
 """Error replies of a server, as `Unavailable` with advice. No message contains a password."""
 
+import os
+
 from argosy.base.errors import Unavailable
 from argosy.base.redact import redact
 
@@ -55,8 +57,15 @@ def reply_unavailable(name: str, error: ReplyError, *, permissions: str = ALL_CO
 
 
 def unreachable(name: str, cause: object, *, may_have_happened: bool) -> Unavailable:
-    """The error for a server that cannot be reached, or whose connection broke while it owed a reply."""
-    text = redact(str(cause))[:200] or type(cause).__name__
+    """The error for a server without a connection, or whose connection broke while a reply was due."""
+    text = redact(_cause_text(cause))[:200] or type(cause).__name__
     fate = "; the call may or may not have taken effect" if may_have_happened else ""
     advice = "check that it is running and that the URL is correct"
     return Unavailable(f"redis at {name} unreachable: {text}{fate}; {advice}")
+
+
+def _cause_text(cause: object) -> str:
+    """`connection refused` instead of asyncio's `[Errno 111] Connect call failed ('127.0.0.1', 6379)`."""
+    if isinstance(cause, ConnectionError) and cause.errno:
+        return os.strerror(cause.errno).lower()
+    return str(cause)

@@ -45,6 +45,7 @@ class RedisTopology(Enum):
 
 
 SCHEMES = tuple(name + topology.value for topology in RedisTopology for name in _IS_ENCRYPTED)
+SCHEMES_TEXT = "redis[s]:// or valkey[s]:// (also +sentinel or +cluster)"  # for error messages
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def parse_redis_url(url: str) -> RedisUrl:
     login, _, places = parts.netloc.rpartition("@")
     name = f"{parts.scheme}://{places}{parts.path}"
     if parts.scheme not in SCHEMES:
-        raise Invalid(f"{name} is not a Redis URL; expected one of {', '.join(f'{s}://' for s in SCHEMES)}")
+        raise Invalid(f"{name} is not a Redis URL; expected {SCHEMES_TEXT}")
     base, plus, ending = parts.scheme.partition("+")
     topology = RedisTopology(plus + ending)
     hosts = _hosts(name, places, topology)
