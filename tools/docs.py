@@ -256,8 +256,7 @@ def decisions_page() -> str:
 def import_everything() -> None:
     """Declarations are known once their module is loaded."""
     for module in pkgutil.walk_packages(argosy.__path__, "argosy."):
-        # Contenders of a bench run in an environment of their own.
-        if not module.name.endswith("__main__") and ".contenders." not in module.name:
+        if not module.name.endswith("__main__"):
             import_module(module.name)
 
 
@@ -275,17 +274,17 @@ PAGES = {
 INDEXES = {"README.md": decisions_page}
 
 
-def drawn(bench: str, only: str) -> str:
+def draw_result(bench: str, only: str) -> str:
     """A kept result as a picture."""
-    picture = plot.picture(json.loads((RESULTS / f"{bench}.json").read_text()), only)
+    picture = plot.draw_bench(json.loads((RESULTS / f"{bench}.json").read_text()), only)
     assert picture is not None, f"{bench} has no figure with peers whose id contains {only!r}"
     return picture
 
 
 PICTURES = {
-    "bench-search.svg": lambda: drawn("search-quick", ".wall"),
-    "bench-jobs.svg": lambda: drawn("jobs-quick", "complete.rate"),
-    "bench-throttle.svg": lambda: drawn("throttle-quick", "decide"),
+    "bench-search.svg": lambda: draw_result("search-quick", ".wall"),
+    "bench-jobs.svg": lambda: draw_result("jobs-quick", "complete.rate"),
+    "bench-throttle.svg": lambda: draw_result("throttle-quick", "decide"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The ownership bench measures real stores, and says so where it cannot."""
+"""The ownership benchmark: every figure on real stores, and errors where a server is missing."""
 
 import pytest
 
@@ -7,9 +7,9 @@ from argosy.base.backends.server_programs import ServerProgram
 from argosy.base.errors import Invalid
 from argosy.bench.harness import Bench
 from argosy.bench.ownership import run
-from argosy.bench.ownership.run import FULL, QUICK, STORES, Plan, ownership
+from argosy.bench.ownership.run import FULL, QUICK, STORES, OwnershipSizes, ownership
 
-TINY = Plan(operations=40, auctions=16, fleet_units=5)
+TINY = OwnershipSizes(operations=40, auctions=16, fleet_units=5)
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_every_figure_is_measured_on(store: str) -> None:
+async def test_every_figure_is_measured(store: str) -> None:
     bench = Bench("ownership", is_quick=True, only=f".{store}")
     await ownership(bench)
     figures = {result.figure.id: result for result in bench.results}
@@ -34,7 +34,7 @@ async def test_a_peer_runs_on_the_same_server() -> None:
     assert bench.results[0].peers["redis-py Lock"] > 0
 
 
-async def test_without_the_servers_the_bench_says_so_and_measures_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_servers_the_rest_is_still_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(server: ServerProgram, explicit: str | None = None) -> None:
         raise Invalid(f"no {server.title} found: run `make setup`")
 
@@ -47,6 +47,6 @@ async def test_without_the_servers_the_bench_says_so_and_measures_the_rest(monke
     assert "run `make setup`" in str(next(r.error for r in bench.results if r.figure.id == "lease.acquire.etcd"))
 
 
-def test_the_quick_bench_keeps_the_fleet_where_it_can() -> None:
+def test_the_quick_run_has_the_full_fleet_except_on_etcd() -> None:
     assert {name: plan.fleet_units for name, plan in FULL.items()} == dict.fromkeys(STORES, 500)
     assert QUICK["memory"].fleet_units == QUICK["valkey"].fleet_units == 500

@@ -1,14 +1,14 @@
-"""A bench as a picture: where the dots are, and what has none."""
+"""A benchmark as a picture: where the dots are, and what is left out."""
 
 from typing import Any
 from xml.etree import ElementTree
 
-from argosy.bench.plot import picture
+from argosy.bench.plot import draw_bench
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def told(*results: dict[str, Any]) -> dict[str, Any]:
+def results_of(*results: dict[str, Any]) -> dict[str, Any]:
     filled = [{"unit": "ms", "better": "lower", "peers": {}, **result} for result in results]
     return {"bench": "b", "machine": {"cpu": "a <fast> one", "cores": 2}, "commit": "0123abc", "results": filled}
 
@@ -20,10 +20,10 @@ def dots(svg: str | None) -> dict[str, float]:
     return {title.text or "": float(each.get("cx") or 0) for each in circles for title in each.iter(f"{SVG}title")}
 
 
-def test_whoever_we_beat_by_more_is_further_to_the_right_whichever_way_is_better() -> None:
+def test_a_greater_ratio_is_further_right_whichever_direction_is_better() -> None:
     found = dots(
-        picture(
-            told(
+        draw_bench(
+            results_of(
                 {"id": "latency", "value": 2.0, "peers": {"slow": 200.0, "even": 2.0, "fast": 1.0}},
                 {"id": "rate", "value": 100.0, "better": "higher", "peers": {"tenth": 10.0}},
             )
@@ -34,13 +34,13 @@ def test_whoever_we_beat_by_more_is_further_to_the_right_whichever_way_is_better
     assert round(decades[0]) == round(decades[1])
 
 
-def test_what_has_no_peers_or_is_zero_or_was_not_asked_for_is_left_out() -> None:
+def test_figures_without_peers_with_zero_or_not_selected_are_left_out() -> None:
     results = (
         {"id": "alone", "value": 1.0},
         {"id": "zero", "value": 0.0, "peers": {"p": 1.0}},
         {"id": "failed", "value": None, "peers": {}},
         {"id": "good", "value": 1.0, "peers": {"p": 3.0}},
     )
-    assert list(dots(picture(told(*results)))) == ["p: 3×"]
-    assert picture(told(*results), only="zero") is None
-    assert picture(told(*results), only="good") == picture(told(results[3]))
+    assert list(dots(draw_bench(results_of(*results)))) == ["p: 3×"]
+    assert draw_bench(results_of(*results), only="zero") is None
+    assert draw_bench(results_of(*results), only="good") == draw_bench(results_of(results[3]))

@@ -1,4 +1,4 @@
-"""The search bench from end to end, on a small tree: every figure is measured, and who is absent is named."""
+"""The search benchmark end to end on a small tree: every figure is measured, and absent peers are named."""
 
 import json
 import shutil
@@ -12,11 +12,11 @@ from argosy.bench import report
 from argosy.bench.harness import Bench
 from argosy.bench.search import figures, run
 from argosy.bench.search.bench_query import KINDS
-from argosy.bench.search.run import Plan, search
+from argosy.bench.search.run import SearchSizes, search
 from argosy.cli.root import cli
 from tests.bench.search_tree import FILES, write_tree
 
-TINY = Plan(queries=2, identifiers=3, rounds=1, builds=1, cold_starts=1, cancellations=1, throughput_s=0.05)
+TINY = SearchSizes(queries=2, identifiers=3, rounds=1, builds=1, cold_starts=1, cancellations=1, throughput_s=0.05)
 PROGRAMS = ("git", "sh", "xargs")
 
 
@@ -42,12 +42,12 @@ def tree(tmp_path: Path) -> Path:
     return write_tree(tmp_path / "tree")
 
 
-async def test_every_figure_is_measured_and_the_absent_are_named(tree: Path) -> None:
+async def test_every_figure_is_measured_and_absent_peers_are_named(tree: Path) -> None:
     bench = Bench("search", is_quick=True, corpus=str(tree))
     await search(bench)
     measured = {result.figure.id for result in bench.results if result.value is not None}
-    everything = [figures.COLD, figures.COLD_CPU, *run.on_a_corpus()]
-    wanted = {figure.id for figure in everything if not {"csearch", "zoekt"} & set(figure.id.split("."))}
+    all_figures = [figures.COLD, figures.COLD_CPU, *run.corpus_figures()]
+    wanted = {figure.id for figure in all_figures if not {"csearch", "zoekt"} & set(figure.id.split("."))}
     assert measured == wanted - {figures.CANCEL.id} | (measured & {figures.CANCEL.id})  # it may be too fast to stop
     assert [result.figure.id for result in bench.results if result.error] == []
     assert set(bench.results[-1].peers) <= {"rg", "git grep"}
@@ -55,13 +55,13 @@ async def test_every_figure_is_measured_and_the_absent_are_named(tree: Path) -> 
     assert "zoekt is absent: zoekt-index is neither in this environment nor on PATH" in bench.notes
     differing = next(result.value for result in bench.results if result.figure == figures.AGREEMENT)
     assert differing == 0, [note for note in bench.notes if "only" in note]
-    check_details(report.with_background(report.as_json("search", {}, "c0ffee", bench.results), bench))
+    check_details(report.with_background(report.to_json("search", {}, "c0ffee", bench.results), bench))
 
 
-def check_details(told: dict[str, object]) -> None:
-    """What others read is there, and can be written as JSON."""
-    assert set(told) == {"bench", "machine", "commit", "results", "notes", "details"}
-    details = json.loads(json.dumps(told))["details"]
+def check_details(results: dict[str, object]) -> None:
+    """The documented details are there, and can be written as JSON."""
+    assert set(results) == {"bench", "machine", "commit", "results", "notes", "details"}
+    details = json.loads(json.dumps(results))["details"]
     expected = {"corpus", "peers", "memory", "queries", "agreement", "samples", "cancellations_ms"}
     assert set(details) == expected
     assert details["corpus"]["files"] == FILES + 1
@@ -74,19 +74,19 @@ def check_details(told: dict[str, object]) -> None:
     assert set(sample["argosy"]) == set(sample["rg"]) == {"cpu_ms", "wall_ms"}
 
 
-async def test_nothing_is_searched_that_nobody_named() -> None:
-    with pytest.raises(Invalid, match="name a large tree with --corpus PATH, or say --quick"):
+async def test_the_full_run_needs_a_corpus() -> None:
+    with pytest.raises(Invalid, match="pass a large tree with --corpus PATH, or --quick"):
         await search(Bench("search", only="count."))
 
 
-async def test_a_tree_without_text_is_refused(tmp_path: Path) -> None:
+async def test_a_tree_without_text_is_rejected(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(Invalid, match="there is no text in 'empty'"):
+    with pytest.raises(Invalid, match="no text found in 'empty'"):
         await search(Bench("search", is_quick=True, only="memory", corpus=str(empty)))
 
 
-def test_the_command_keeps_the_result_and_names_no_folder_of_this_machine(
+def test_a_saved_result_contains_no_path_of_this_machine(
     tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -100,14 +100,14 @@ def test_the_command_keeps_the_result_and_names_no_folder_of_this_machine(
     assert result["command"] == "argosy bench search --quick --corpus tree --only files.differing_from_rg"
 
 
-def test_only_the_search_bench_has_a_corpus() -> None:
+def test_only_the_search_benchmark_has_a_corpus() -> None:
     answer = CliRunner().invoke(cli, ["bench", "ownership", "--corpus", "."])
     assert answer.exit_code == 2
-    assert "the bench ownership has no corpus" in answer.stderr
+    assert "takes no --corpus" in answer.stderr
 
 
-def test_goals_are_those_that_were_set() -> None:
-    goals = {figure.id: figure.goal for figure in run.on_a_corpus() if figure.goal is not None}
+def test_goals() -> None:
+    goals = {figure.id: figure.goal for figure in run.corpus_figures() if figure.goal is not None}
     assert (
         goals.items()
         >= {

@@ -1,4 +1,4 @@
-"""The throttle's bench measures beside limiters that people use, on a real server, and says so where it cannot."""
+"""The throttle benchmark: every figure on a real server with its peers, and errors where it cannot be measured."""
 
 from dataclasses import replace
 
@@ -7,11 +7,12 @@ import pytest
 from argosy.base.backends import servers
 from argosy.base.backends.server_programs import ServerProgram
 from argosy.base.errors import Invalid
+from argosy.bench import harness
 from argosy.bench.harness import Bench
 from argosy.bench.throttle import run, shared_instances
-from argosy.bench.throttle.run import Plan, throttle
+from argosy.bench.throttle.run import ThrottleSizes, throttle
 
-TINY = Plan(rounds=2, tail_s=0.05, tail_rounds=2, seeds=1, fleet_s=5, fleet_seeds=1)
+TINY = ThrottleSizes(rounds=2, tail_s=0.05, tail_rounds=2, seeds=1, fleet_s=5, fleet_seeds=1)
 SHORT = {name: replace(each, duration_s=20) for name, each in run.SCENARIOS.items()}
 
 
@@ -19,8 +20,8 @@ SHORT = {name: replace(each, duration_s=20) for name, each in run.SCENARIOS.item
 def _tiny_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "QUICK", TINY)
     monkeypatch.setattr(run, "SCENARIOS", SHORT)
-    monkeypatch.setattr(run, "REPEATS_QUICK", 1)
-    monkeypatch.setattr(shared_instances, "BLAMED_S", 0.1)
+    monkeypatch.setattr(harness, "REPEATS_QUICK", 1)
+    monkeypatch.setattr(shared_instances, "WRITE_S", 0.1)
 
 
 async def test_every_figure_is_measured_beside_its_peers() -> None:
@@ -70,7 +71,7 @@ async def test_without_a_server_the_rest_is_still_measured(monkeypatch: pytest.M
     assert values["decide.wait"] is None
 
 
-def test_goals_are_those_that_were_set() -> None:
+def test_goals() -> None:
     figures = (
         run.HEALTHY_RATIO,
         run.CONGESTED_RATIO,

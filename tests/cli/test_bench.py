@@ -29,21 +29,21 @@ async def lonely(bench: Bench) -> None:
 
 async def missing(bench: Bench) -> None:
     """Cannot measure."""
-    bench.give_up([Figure("missing.rate", "1/s", "higher")], Unavailable("no server"))
+    bench.record_error([Figure("missing.rate", "1/s", "higher")], Unavailable("no server"))
 
 
 @pytest.fixture(autouse=True)
 def _fake_benches(monkeypatch: pytest.MonkeyPatch) -> None:
     functions = {"fake": fake, "lonely": lonely, "missing": missing}
     monkeypatch.setattr(harness, "BENCHES", dict.fromkeys(functions, ""))
-    monkeypatch.setattr(harness, "find", functions.__getitem__)
+    monkeypatch.setattr(harness, "load_bench", functions.__getitem__)
 
 
 def run(*words: str) -> Result:
     return CliRunner().invoke(cli, ["bench", *words])
 
 
-def test_without_a_name_the_benches_are_listed() -> None:
+def test_without_a_name_the_benchmarks_are_listed() -> None:
     assert "Measures nothing worth knowing." in run().output
     listed = json.loads(run("--json").output)
     assert listed[0] == {"bench": "fake", "measures": "Measures nothing worth knowing."}
@@ -67,13 +67,13 @@ def test_the_result_is_kept_in_a_file(tmp_path: Path) -> None:
     assert json.loads(out.read_text())["bench"] == "fake"
 
 
-def test_peers_are_drawn(tmp_path: Path) -> None:
+def test_peers_are_plotted(tmp_path: Path) -> None:
     drawing = tmp_path / "bench.svg"
     assert run("fake", "--plot", str(drawing)).exit_code == 0
     assert "<title>other: 5×</title>" in drawing.read_text()
 
 
-def test_without_peers_there_is_nothing_to_draw_and_the_figures_are_told(tmp_path: Path) -> None:
+def test_without_peers_plotting_is_an_error_after_the_table(tmp_path: Path) -> None:
     answer = run("lonely", "--plot", str(tmp_path / "bench.svg"))
     assert answer.exit_code == 2
     assert "lonely.rate" in answer.output
@@ -87,7 +87,7 @@ def test_what_could_not_be_measured_is_a_failure() -> None:
     assert "no server" in answer.output
 
 
-def test_a_bench_that_is_told_to_stop_ends_its_servers() -> None:
+def test_sigterm_stops_the_servers_of_a_benchmark() -> None:
     answer = subprocess.run([sys.executable, "-c", STOPPED_MIDWAY], capture_output=True, text=True, timeout=60)
     assert answer.returncode == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
@@ -106,13 +106,13 @@ async def stopped(bench):
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(60)
 
-harness.find = lambda name: stopped
+harness.load_bench = lambda name: stopped
 sys.argv = ["argosy", "bench", "stopped"]
 main()
 """
 
 
-def test_only_nothing_is_a_mistake() -> None:
+def test_a_selection_without_figures_is_an_error() -> None:
     answer = run("fake", "--only", "no-such-figure")
     assert answer.exit_code == 2
     assert "no measurement of fake matches 'no-such-figure'" in answer.stderr

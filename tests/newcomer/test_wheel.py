@@ -111,6 +111,14 @@ def test_the_wheel_has_the_program_its_licence_and_its_manual_page(wheel: Path) 
     assert [name for name in names if "test" in name.split("/")[0] or "__pycache__" in name] == []
 
 
+def test_the_wheel_has_no_adapters_of_other_products(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "argosy/bench/harness.py" in names
+    adapters = {path.stem for path in (ROOT / "bench" / "peers").glob("*.py")} & {"environment", "job_queues", "zoekt"}
+    assert len(adapters) == 3
+    assert [name for name in names if name.startswith("bench/") or Path(name).stem in adapters] == []
+
+
 def test_the_metadata_is_complete(wheel: Path) -> None:
     metadata = metadata_of(wheel)
     for field in ("Summary", "License-Expression", "License-File", "Keywords", "Author", "Requires-Python"):
@@ -144,6 +152,16 @@ def test_every_command_works_or_says_in_one_line_what_to_install(
     assert (results["search"]["code"], results["search"]["stdout"]) == (0, "notes.txt:1:a harbour\n")
     for path in ("find", "repo add", "repo list", "config show", "ipni status", "sim chaos", "bench"):
         assert "package" not in results[path]["stderr"]
+
+
+def test_a_benchmark_runs_without_its_peers_and_says_so(bare: Path, environment: dict[str, str], folder: Path) -> None:
+    words = ("bench", "ownership", "--quick", "--only", "lease.acquire.memory")
+    answer = argosy(bare, *words, environment=environment, folder=folder)
+    assert answer.returncode == 0, answer.stderr
+    assert "leases/s" in answer.stdout
+    assert (
+        "- peers: not measured; their adapters are in a checkout of the repository only" in answer.stdout.splitlines()
+    )
 
 
 def test_the_command_in_the_hint_installs_what_is_missing(

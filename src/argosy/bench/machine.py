@@ -1,4 +1,4 @@
-"""What figures were measured on: a number without its machine says little."""
+"""The machine and the commit of a measurement, which every result names: without them a number says little."""
 
 import os
 import platform
@@ -8,10 +8,11 @@ from typing import Any
 
 
 def describe() -> dict[str, Any]:
-    """The machine as this process sees it, and how busy it is just now."""
+    """The machine as this process sees it, and its load at this moment."""
     load = os.getloadavg()
     return {
         "cpu": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
+        # What this process may use, which in a container is less than what the machine has.
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         "system": f"{platform.system()} {platform.release()}",
@@ -21,10 +22,10 @@ def describe() -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The commit of the tree this package runs from, with a + if the tree has been changed; `unknown` elsewhere."""
+    """The commit of the checkout this package runs from, with a + if a tracked file is changed; `unknown` elsewhere."""
     here = Path(__file__).resolve().parent
     try:
-        # A package installed inside somebody else's repository must not report that repository's commit.
+        # A wheel installed below another repository must not report that repository's commit.
         top = _git(here, "rev-parse", "--show-toplevel")
         if not (Path(top) / "src" / "argosy" / "bench" / "machine.py").samefile(__file__):
             return "unknown"
@@ -35,19 +36,24 @@ def commit() -> str:
 
 
 def cpu_s(pid: int) -> float:
-    """The CPU time a process has used, in seconds. The kernel counts each thread in nanoseconds."""
+    """The CPU time that a process has used, in seconds.
+
+    From `schedstat`, which counts nanoseconds for each thread; `/proc/PID/stat` counts ticks of 10 ms, too coarse for
+    the cost of one query. Threads that have ended are not in the sum, so only processes with a fixed set of threads
+    should be measured this way.
+    """
     total_ns = 0
     for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
         try:
             total_ns += int(path.read_text().split()[0])
-        except OSError:  # the thread ended as we looked
+        except OSError:  # the thread has ended since the directory was listed
             continue
     return total_ns / 1e9
 
 
-def _git(where: Path, *arguments: str) -> str:
-    answer = subprocess.run(["git", *arguments], cwd=where, capture_output=True, text=True, check=True, timeout=5)
-    return answer.stdout.strip()
+def _git(directory: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=directory, capture_output=True, text=True, check=True, timeout=5)
+    return done.stdout.strip()
 
 
 def _field(path: str, name: str) -> str:

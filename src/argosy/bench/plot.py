@@ -1,7 +1,8 @@
-"""A finished bench as a picture: how many times better than each peer, a line for each figure.
+"""A finished benchmark as an SVG: how many times better than each peer, one row for each figure.
 
-The scale is logarithmic, and the thick line is where a peer does as well as we do: a dot left of it has beaten us.
-Figures without peers, or of which one side is zero, are left out.
+The scale is logarithmic, because ratios to peers range from one half to thousands and 2x and 0.5x should be equally far
+from 1. The thick line is 1: a peer whose dot is to the left of it is better than Argosy. Figures without peers, and
+those where one side is zero, are left out.
 """
 
 from collections.abc import Mapping
@@ -13,29 +14,29 @@ from argosy.bench.report import ratio
 from argosy.sim.svg import COLOURS, FAINT, FONT, INK, sheet
 
 WIDTH = 820
-LABELS = 230  # room for the names of the figures
+LABELS = 230  # width of the column with the names of the figures
 RIGHT, TOP, ROW, BOTTOM = 60, 112, 22, 44
 DOT = 5.5
 
 Rows = list[tuple[str, dict[str, float]]]
 
 
-def picture(told: Mapping[str, Any], only: str = "") -> str | None:
-    """The JSON of a bench as an SVG, of the figures whose id contains `only`; None if no peer was measured."""
-    rows = _rows(told, only)
+def draw_bench(results: Mapping[str, Any], only: str = "") -> str | None:
+    """The JSON of a benchmark as an SVG of the figures whose id contains `only`; None if no peer was measured."""
+    rows = _rows(results, only)
     if not rows:
         return None
-    machine = told["machine"]
-    subtitle = f"{machine['cpu']}, {machine['cores']} cores, at {told['commit']}; medians, further right is better"
+    machine = results["machine"]
+    subtitle = f"{machine['cpu']}, {machine['cores']} cores, at {results['commit']}; medians, further right is better"
     chart = _Chart(rows)
-    title = f"{told['bench']}: how many times better than its peers"
+    title = f"{results['bench']}: how many times better than its peers"
     return sheet(WIDTH, TOP + ROW * len(rows) + BOTTOM, title, subtitle, [chart])
 
 
-def _rows(told: Mapping[str, Any], only: str) -> Rows:
-    """Every figure that has peers, with how many times better it is than each."""
+def _rows(results: Mapping[str, Any], only: str) -> Rows:
+    """Every figure that has peers, and the ratio to each of them."""
     rows = []
-    for result in told["results"]:
+    for result in results["results"]:
         if result["value"] is None or only not in result["id"]:
             continue
         times = {name: ratio(result["value"], peer, result["better"]) for name, peer in result["peers"].items()}
@@ -63,8 +64,8 @@ class _Chart:
 
     def _axis(self, floor_y: float) -> None:
         for power in range(self._low, self._high + 1):
-            x, is_par = self._x(power), power == 0
-            colour, width = (INK, 2) if is_par else (FAINT, 1)
+            x, is_equal = self._x(power), power == 0
+            colour, width = (INK, 2) if is_equal else (FAINT, 1)
             self.parts.append(
                 f"<line x1='{x:.1f}' y1='{TOP}' x2='{x:.1f}' y2='{floor_y}' stroke='{colour}' stroke-width='{width}'/>"
             )

@@ -81,9 +81,9 @@ def bench(
 def _run(bench: "Bench", only: str) -> None:
     from argosy.bench import harness
 
-    function = harness.find(bench.name)
+    function = harness.load_bench(bench.name)
     with status(f"bench {bench.name}") as show, _exit_on_sigterm():
-        bench.say = show
+        bench.progress = show
         asyncio.run(function(bench))
     if not bench.results:
         raise Invalid(f"no measurement of {bench.name} matches {only!r}; omit --only to run all")
@@ -109,14 +109,14 @@ def _exit_on_sigterm() -> Iterator[None]:
 def _to_json(bench: "Bench") -> dict[str, Any]:
     from argosy.bench import machine, report
 
-    results = report.as_json(bench.name, machine.describe(), machine.commit(), bench.results)
+    results = report.to_json(bench.name, machine.describe(), machine.commit(), bench.results)
     return report.with_background(results, bench)
 
 
 def _plot(results: dict[str, Any]) -> str:
-    from argosy.bench.plot import picture
+    from argosy.bench.plot import draw_bench
 
-    drawn = picture(results)
+    drawn = draw_bench(results)
     if drawn is None:
         raise Invalid(f"no measurement of {results['bench']} has a peer to plot; omit --plot")
     return drawn
@@ -125,7 +125,7 @@ def _plot(results: dict[str, Any]) -> str:
 def _show(bench: "Bench", results: dict[str, Any]) -> None:
     from argosy.bench import report
 
-    print_table(report.COLUMNS, report.as_rows(bench.results), empty="no measurements found")
+    print_table(report.COLUMNS, report.to_rows(bench.results), empty="no measurements found")
     load = ", ".join(str(part) for part in results["machine"]["load"])
     click.echo(
         f"\n{results['commit']} on {results['machine']['cpu']}, {results['machine']['cores']} cores, load {load}"

@@ -1,12 +1,12 @@
-"""What is measured, and what should come out."""
+"""Figures of the fleet benchmark, and their goals."""
 
 from argosy.bench.harness import Figure
 
-RATE_PER_S = 200  # questions a second that the fleet is to answer in time
+RATE_PER_S = 200  # queries a second that the fleet is to answer in time
 
 OVERHEAD = Figure("overhead.p50", "ms", "lower", goal=3)
 OVERHEAD_ALL = Figure("overhead.all_nodes_p50", "ms", "lower")
-OVERHEAD_CPU = Figure("overhead.door_cpu", "ms/query", "lower")
+OVERHEAD_CPU = Figure("overhead.gateway_cpu", "ms/query", "lower")
 DIRECT = Figure("overhead.direct_p50", "ms", "lower")
 OVERHEADS = (OVERHEAD, OVERHEAD_ALL, OVERHEAD_CPU, DIRECT)
 
@@ -14,13 +14,13 @@ P50 = Figure("load.p50", "ms", "lower")
 P95 = Figure("load.p95", "ms", "lower")
 P99 = Figure("load.p99", "ms", "lower", goal=100)
 ERRORS = Figure("load.errors", "queries", "lower", goal=0)
-DOOR_CPU = Figure("load.door_cpu", "ms/query", "lower")
+GATEWAY_CPU = Figure("load.gateway_cpu", "ms/query", "lower")
 NODES_CPU = Figure("load.nodes_cpu", "ms/query", "lower")
 THROUGHPUT = Figure("load.throughput", "queries/s", "higher")
-STEADY = (P50, P95, P99, DOOR_CPU, NODES_CPU)
+STEADY = (P50, P95, P99, GATEWAY_CPU, NODES_CPU)
 LOADS = (*STEADY, ERRORS, THROUGHPUT)
 
-IMPORT_S = 240.0  # for five hundred
+IMPORT_S = 240.0  # for five hundred repositories
 STORE_COMMANDS = Figure("import.store_commands", "commands/s", "lower")
 STORE_TRANSACTIONS = Figure("import.store_transactions", "transactions/s", "lower")
 REGISTRY_COMMANDS = Figure("import.registry_commands", "commands/s", "lower")
@@ -49,13 +49,14 @@ DRAINS = (DRAIN_TIMES, DRAIN_READY, DRAIN_RECEIVED, REINDEXED)
 
 
 def import_ready(repositories: int) -> Figure:
-    """Fewer are given as much less time."""
+    """The goal is in proportion to the number of repositories."""
     return Figure(f"import.ready_{repositories}", "s", "lower", goal=IMPORT_S * repositories / 500)
 
 
-def back(goal_s: float) -> Figure:
-    """`goal_s`: TTL, auction window and reindexing, as long as those took in the same run."""
+def outage(goal_s: float) -> Figure:
+    """How long a repository without a replica is not served. `goal_s`: the sum of what cannot be avoided in that run,
+    TTL, auction window and indexing."""
     return Figure("killed.alone.back", "s", "lower", goal=round(goal_s, 1))
 
 
-BACK = back(0.0)  # for its name
+OUTAGE = outage(0.0)  # for its id: the goal is known only after the run

@@ -1,7 +1,8 @@
-"""Questions over HTTP to a front door or a node: one after the other, at a steady rate, or as fast as they go.
+"""Queries over HTTP to a gateway or a node: sequential, at a steady rate, or as fast as possible.
 
-A steady rate does not wait for answers: each question has its instant, and what it took is counted from there, whether
-or not this process or the fleet was late.
+A steady rate does not wait for responses: each query has its scheduled instant, and its latency is counted from there,
+whether or not this process or the fleet was late. A client that sends the next query only after the last response would
+slow down together with the fleet, and would miss the latencies that its users see (coordinated omission).
 """
 
 import asyncio
@@ -14,137 +15,134 @@ from itertools import cycle, islice
 
 import msgspec
 
-from argosy.bench.fleet.http_load import Address, Connections, request
+from argosy.bench.fleet.http_load import Address, LoadConnections, encode_post
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.protocol import CONTENT_TYPE, SEARCH_PATH, pack, unpack
 from argosy.search.model import Options, SearchResult
 from argosy.search.query import parse
 from argosy.search.query.codec import encode_query
 
-ANSWER_S_MAX = 30.0
-CALLERS = 8  # at once, when it is about how many answers there can be
+RESPONSE_S_MAX = 30.0
+CALLERS = 8  # concurrent callers when throughput is measured
 
 
 @dataclass(frozen=True)
-class Question:
-    """A request, made beforehand so that asking costs little."""
+class LoadQuery:
+    """A request, encoded once, so that sending it costs little."""
 
     url: str
     body: bytes
-    kind: str
+    content_type: str
 
     @cached_property
-    def sent(self) -> tuple[Address, bytes]:
-        return request(self.url, self.body, self.kind)
+    def encoded(self) -> tuple[Address, bytes]:
+        return encode_post(self.url, self.body, self.content_type)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """How one question ended; status 0 if nothing came back. Times are of the monotonic clock."""
+class QueryResult:
+    """How one query ended; status 0 if no response came. Times are of the monotonic clock."""
 
-    asked_at: float
+    started_at: float
     took_s: float
     status: int
     missing: frozenset[str] = frozenset()
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.status == 200 and not self.missing
 
 
-class _Missing(msgspec.Struct):
+class _MissingRepository(msgspec.Struct):
     repository: str
 
 
-class _Reply(msgspec.Struct):
-    """What is read of an answer."""
+class _SearchResponse(msgspec.Struct):
+    """The only field of a response that is decoded: decoding the matches would cost more than the gateway does."""
 
-    missing: list[_Missing] = []
-
-
-_replies = msgspec.json.Decoder(_Reply)
+    missing: list[_MissingRepository] = []
 
 
-def to_door(address: str, query: str, repositories: Sequence[str] | None = None) -> Question:
-    asked = {"q": query} if repositories is None else {"q": query, "repositories": list(repositories)}
-    return Question(f"http://{address}/v1/search", msgspec.json.encode(asked), "application/json")
+_decoder = msgspec.json.Decoder(_SearchResponse)
 
 
-def to_node(address: str, query: str, repositories: Iterable[str]) -> Question:
-    """The same question as the front door puts it."""
+def gateway_query(address: str, query: str, repositories: Sequence[str] | None = None) -> LoadQuery:
+    fields = {"q": query} if repositories is None else {"q": query, "repositories": list(repositories)}
+    return LoadQuery(f"http://{address}/v1/search", msgspec.json.encode(fields), "application/json")
+
+
+def node_query(address: str, query: str, repositories: Iterable[str]) -> LoadQuery:
+    """The same query as the gateway sends it to a node."""
     request = SearchRequest(encode_query(parse(query).query), tuple(repositories), Options())
-    return Question(f"http://{address}{SEARCH_PATH}", pack(request), CONTENT_TYPE)
+    return LoadQuery(f"http://{address}{SEARCH_PATH}", pack(request), CONTENT_TYPE)
 
 
 @asynccontextmanager
-async def session() -> AsyncIterator[Connections]:
-    opened = Connections(answer_s_max=ANSWER_S_MAX)
+async def open_connections() -> AsyncIterator[LoadConnections]:
+    connections = LoadConnections(response_s_max=RESPONSE_S_MAX)
     try:
-        yield opened
+        yield connections
     finally:
-        opened.close()
+        connections.close()
 
 
-async def ask(opened: Connections, question: Question, at: float | None = None) -> Seen:
-    """`at`: the instant from which its time is counted, if not now."""
-    began = time.monotonic() if at is None else at
+async def run_query(connections: LoadConnections, query: LoadQuery, at: float | None = None) -> QueryResult:
+    """`at`: the instant from which the latency is counted, if not now."""
+    started_at = time.monotonic() if at is None else at
     try:
-        status, body = await opened.post(*question.sent)
-        took_s = time.monotonic() - began
-        missing = _missing(body, question.kind) if status == 200 else frozenset[str]()
-        return Seen(began, took_s, status, missing)
+        status, body = await connections.post(*query.encoded)
+        took_s = time.monotonic() - started_at
+        missing = _missing(body, query.content_type) if status == 200 else frozenset[str]()
+        return QueryResult(started_at, took_s, status, missing)
     except (TimeoutError, OSError, msgspec.DecodeError):
-        return Seen(began, time.monotonic() - began, 0)
+        return QueryResult(started_at, time.monotonic() - started_at, 0)
 
 
-def _missing(body: bytes, kind: str) -> frozenset[str]:
-    missing = unpack(body, SearchResult).missing if kind == CONTENT_TYPE else _replies.decode(body).missing
+def _missing(body: bytes, content_type: str) -> frozenset[str]:
+    is_from_node = content_type == CONTENT_TYPE
+    missing = unpack(body, SearchResult).missing if is_from_node else _decoder.decode(body).missing
     return frozenset([each.repository for each in missing])
 
 
-async def at_rate(opened: Connections, questions: Sequence[Question], per_s: float, seconds: float) -> list[Seen]:
-    """So many a second, evenly."""
-    asking: list[asyncio.Task[Seen]] = []
+async def run_at_rate(
+    connections: LoadConnections, queries: Sequence[LoadQuery], per_s: float, seconds: float
+) -> list[QueryResult]:
+    """This many queries a second, evenly spaced."""
+    tasks: list[asyncio.Task[QueryResult]] = []
     begin = time.monotonic()
-    for number, question in enumerate(islice(cycle(questions), int(per_s * seconds))):
+    for number, query in enumerate(islice(cycle(queries), int(per_s * seconds))):
         at = begin + number / per_s
         if (wait_s := at - time.monotonic()) > 0:
             await asyncio.sleep(wait_s)
-        asking.append(asyncio.ensure_future(ask(opened, question, at)))
-    return list(await asyncio.gather(*asking))
+        tasks.append(asyncio.ensure_future(run_query(connections, query, at)))
+    return list(await asyncio.gather(*tasks))
 
 
-async def until_told(
-    opened: Connections, questions: Sequence[Question], per_s: float, is_over: asyncio.Event
-) -> list[Seen]:
-    """The same, until somebody says that it is over."""
-    asking: list[asyncio.Task[Seen]] = []
+async def run_until(
+    connections: LoadConnections, queries: Sequence[LoadQuery], per_s: float, is_over: asyncio.Event
+) -> list[QueryResult]:
+    """The same, until the event is set."""
+    tasks: list[asyncio.Task[QueryResult]] = []
     begin = time.monotonic()
-    for number, question in enumerate(cycle(questions)):
+    for number, query in enumerate(cycle(queries)):
         at = begin + number / per_s
         await asyncio.sleep(max(0.0, at - time.monotonic()))
         if is_over.is_set():
             break
-        asking.append(asyncio.ensure_future(ask(opened, question, at)))
-    return list(await asyncio.gather(*asking))
+        tasks.append(asyncio.ensure_future(run_query(connections, query, at)))
+    return list(await asyncio.gather(*tasks))
 
 
-async def as_fast_as_they_go(
-    opened: Connections, questions: Sequence[Question], seconds: float, callers: int = CALLERS
-) -> tuple[float, list[Seen]]:
-    """Answers a second to so many callers who ask one question after the other, and what they saw."""
-    waiting, seen = cycle(questions), []
+async def run_at_full_speed(
+    connections: LoadConnections, queries: Sequence[LoadQuery], seconds: float, callers: int = CALLERS
+) -> tuple[float, list[QueryResult]]:
+    """Responses a second to callers that each send one query after the other, and the results."""
+    remaining, results = cycle(queries), []
     begin = time.monotonic()
 
     async def call() -> None:
         while time.monotonic() - begin < seconds:
-            seen.append(await ask(opened, next(waiting)))
+            results.append(await run_query(connections, next(remaining)))
 
     await asyncio.gather(*(call() for _ in range(callers)))
-    return len(seen) / (time.monotonic() - begin), seen
-
-
-def percentile(values: Iterable[float], share: float) -> float:
-    """The least value that is not below so large a part of them."""
-    ranked = sorted(values)
-    return ranked[min(len(ranked) - 1, int(share * len(ranked)))]
+    return len(results) / (time.monotonic() - begin), results

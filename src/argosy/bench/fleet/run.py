@@ -1,30 +1,27 @@
-"""The bench of the fleet: real processes on this machine, each measure with the fleet it needs."""
+"""The fleet benchmark: real processes on this machine, for each measurement the fleet that it needs."""
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from argosy.base.errors import ArgosyError
 from argosy.bench.fleet import figures
 from argosy.bench.fleet.catalog_import import measure_import
-from argosy.bench.fleet.drain import measure_handing
-from argosy.bench.fleet.load import measure_load
-from argosy.bench.fleet.members import NODES, fleet_in
-from argosy.bench.fleet.node_loss import Pace, measure_loss
-from argosy.bench.fleet.origins import CORPUS_BYTES, Parts, identifiers, parts
-from argosy.bench.fleet.overhead import measure_overhead
-from argosy.bench.fleet.query_load import as_fast_as_they_go, session, to_door
-from argosy.bench.harness import Bench, Figure
+from argosy.bench.fleet.departures import FailoverSettings, measure_drain, measure_node_loss
+from argosy.bench.fleet.fleet_processes import NODES, start_fleet
+from argosy.bench.fleet.latency import measure_load, measure_overhead
+from argosy.bench.fleet.query_load import gateway_query, open_connections, run_at_full_speed
+from argosy.bench.fleet.repositories import CORPUS_BYTES, SplitCorpus, sample_identifiers, split_corpus
+from argosy.bench.harness import Bench
 
 READY_S_MAX = 600.0
-WARM_S = 5.0  # before anything is measured, kernels are compiled and pools are filled
+WARM_S = 5.0  # of load before anything is measured: kernels are loaded and connection pools filled
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How much is done."""
+class FleetSizes:
+    """How much is measured."""
 
     corpus_bytes: int
     words: int  # different queries
@@ -32,89 +29,79 @@ class Plan:
     rounds: int
     load_s: float
     repositories: int
-    pace: Pace
+    failover: FailoverSettings
     large_parts: int  # of the corpus, that make up one large repository
     drains: int
     nodes: int = NODES
 
 
-FULL = Plan(CORPUS_BYTES, 2_000, 200, 3, 30.0, 500, Pace(ttl_s=30.0, renew_s=8.0, window_s=60.0), 8, 3)
-QUICK = Plan(CORPUS_BYTES, 1_000, 60, 3, 8.0, 100, Pace(ttl_s=5.0, renew_s=1.5, window_s=5.0), 8, 3)
+# The full run kills a node with the default TTL and window. The quick one shortens them, because otherwise a minute and
+# a half of it would be waiting for leases to expire and windows to end.
+FULL = FleetSizes(
+    CORPUS_BYTES, 2_000, 200, 3, 30.0, 500, FailoverSettings(ttl_s=30.0, renew_s=8.0, window_s=60.0), 8, 3
+)
+QUICK = FleetSizes(CORPUS_BYTES, 1_000, 60, 3, 8.0, 100, FailoverSettings(ttl_s=5.0, renew_s=1.5, window_s=5.0), 8, 3)
 
 
 async def fleet(bench: Bench) -> None:
-    """A front door and four nodes: its overhead, 200 queries/s, hundreds of repositories, a node killed, a drain."""
-    plan = QUICK if bench.is_quick else FULL
-    ready = figures.import_ready(plan.repositories)
-    asked = (*figures.OVERHEADS, *figures.LOADS)
-    with tempfile.TemporaryDirectory(prefix="argosy-bench-") as folder:
-        scratch = Path(folder)
-        corpus: Parts | None = None
-        if _wants(bench, asked + figures.DRAINS):
-            bench.say("setting out the corpus")
-            corpus = await asyncio.to_thread(parts, scratch / "corpus", bytes_max=plan.corpus_bytes)
+    """A gateway and four nodes: overhead, 200 queries/s, hundreds of repositories, a node killed, a drain."""
+    sizes = QUICK if bench.is_quick else FULL
+    latencies = (*figures.OVERHEADS, *figures.LOADS)
+    with tempfile.TemporaryDirectory(prefix="argosy-bench-") as directory:
+        scratch = Path(directory)
+        corpus: SplitCorpus | None = None
+        if bench.wants_any((*latencies, *figures.DRAINS)):
+            bench.progress("preparing the corpus")
+            corpus = await asyncio.to_thread(split_corpus, scratch / "corpus", bytes_max=sizes.corpus_bytes)
             bench.notes.append(
                 f"corpus: this Python's library and packages, {corpus.text_bytes / 1e6:,.0f} MB in "
-                f"{len(corpus.names)} repositories (folders); 1 front door and {plan.nodes} nodes on this machine"
+                f"{len(corpus.names)} repositories (directories); 1 gateway and {sizes.nodes} nodes on this machine"
             )
         if corpus is not None:
             of_corpus = corpus
-            await _tried(bench, asked, lambda: measure_answers(bench, plan, of_corpus, scratch))
-        imports = (ready, *figures.IMPORTS)
-        await _tried(bench, imports, lambda: measure_import(bench, scratch, plan.repositories, plan.nodes))
-        losses = (figures.FAILED_WITH_REPLICA, figures.BACK, figures.FAILED_OF_OTHERS)
-        await _tried(bench, losses, lambda: measure_loss(bench, scratch, plan.pace, plan.nodes))
+            await bench.attempt(latencies, lambda: measure_latencies(bench, sizes, of_corpus, scratch))
+        imports = (figures.import_ready(sizes.repositories), *figures.IMPORTS)
+        await bench.attempt(imports, lambda: measure_import(bench, scratch, sizes.repositories, sizes.nodes))
+        losses = (figures.FAILED_WITH_REPLICA, figures.OUTAGE, figures.FAILED_OF_OTHERS)
+        await bench.attempt(losses, lambda: measure_node_loss(bench, scratch, sizes.failover, sizes.nodes))
         if corpus is not None:
-            large = _joined(corpus, scratch / "large", plan.large_parts)
-            await _tried(bench, figures.DRAINS, lambda: measure_handing(bench, scratch, large, plan.drains))
+            tree = _join_parts(corpus, scratch / "large", sizes.large_parts)
+            await bench.attempt(figures.DRAINS, lambda: measure_drain(bench, scratch, tree, sizes.drains))
 
 
-async def measure_answers(bench: Bench, plan: Plan, corpus: Parts, scratch: Path) -> None:
+async def measure_latencies(bench: Bench, sizes: FleetSizes, corpus: SplitCorpus, scratch: Path) -> None:
     """Overhead and load, of one fleet that has the corpus in memory."""
-    words = await asyncio.to_thread(identifiers, corpus.folder, plan.words)
-    with fleet_in(scratch / "answers", {"search_refresh_s": 3600}, nodes=plan.nodes) as fleet:
-        await fleet.up()
-        bench.say("indexing the corpus")
-        fleet.wish([{"url": str(corpus.folder / name), "name": name} for name in corpus.names])
-        repositories = await fleet.settled(len(corpus.names), READY_S_MAX)
-        await warm(fleet.door.address, words)
-        if _wants(bench, figures.OVERHEADS):
-            await measure_overhead(bench, fleet, repositories, words[: plan.overhead_words], plan.rounds)
-        if _wants(bench, figures.LOADS):
+    words = await asyncio.to_thread(sample_identifiers, corpus.directory, sizes.words)
+    # Without refreshes: a check of the origins in the middle of a run would be part of some latencies and not of
+    # others.
+    with start_fleet(scratch / "latencies", {"search_refresh_s": 3600}, nodes=sizes.nodes) as fleet:
+        await fleet.wait_up()
+        bench.progress("indexing the corpus")
+        fleet.import_repositories([{"url": str(corpus.directory / name), "name": name} for name in corpus.names])
+        repositories = await fleet.wait_settled(len(corpus.names), READY_S_MAX)
+        await warm_up(fleet.gateway.address, words)
+        if bench.wants_any(figures.OVERHEADS):
+            await measure_overhead(bench, fleet, repositories, words[: sizes.overhead_words], sizes.rounds)
+        if bench.wants_any(figures.LOADS):
             await measure_load(
                 bench,
                 fleet,
                 words,
-                corpus=corpus.folder,
+                corpus=corpus.directory,
                 scratch=scratch,
-                seconds=plan.load_s,
-                rounds=plan.rounds,
+                seconds=sizes.load_s,
+                rounds=sizes.rounds,
             )
 
 
-async def warm(door: str, words: Sequence[str]) -> None:
-    async with session() as opened:
-        await as_fast_as_they_go(opened, [to_door(door, word) for word in words], WARM_S)
+async def warm_up(address: str, words: Sequence[str]) -> None:
+    async with open_connections() as connections:
+        await run_at_full_speed(connections, [gateway_query(address, word) for word in words], WARM_S)
 
 
-def _wants(bench: Bench, wanted: Sequence[Figure]) -> bool:
-    return bench.wants(*[figure.id for figure in wanted])
-
-
-async def _tried(bench: Bench, wanted: Sequence[Figure], measure: Callable[[], Awaitable[None]]) -> None:
-    """Measures if it is asked for; what could not be measured says why."""
-    if not _wants(bench, wanted):
-        return
-    try:
-        await measure()
-    except ArgosyError as error:
-        told = {result.figure.id for result in bench.results}
-        bench.give_up([figure for figure in wanted if figure.id not in told], error)
-
-
-def _joined(corpus: Parts, place: Path, count: int) -> Path:
-    """Some parts of the corpus as one tree; the fleet that searched them is gone."""
-    place.mkdir()
+def _join_parts(corpus: SplitCorpus, target: Path, count: int) -> Path:
+    """Some parts of the corpus as one tree. They are moved: the fleet that searched them has ended."""
+    target.mkdir()
     for name in corpus.names[:count]:
-        (corpus.folder / name).rename(place / name)
-    return place
+        (corpus.directory / name).rename(target / name)
+    return target

@@ -1,8 +1,8 @@
-"""What is measured, and what should come out."""
+"""Figures of the content index benchmark, and their goals."""
 
 from argosy.bench.harness import Figure
 
-CHUNK = 16_384  # multihashes in a chunk, as publishers make them
+CHUNK = 16_384  # multihashes in a chunk, as IPNI publishers write them
 FAN_OUT = 8  # indexers behind the gateway
 
 CBOR = Figure("ingest.cbor", "multihashes/s", "higher", goal=200_000)
@@ -26,31 +26,31 @@ GET_CPU = Figure("store.get_cpu", "µs", "lower")
 PUT_DISK = Figure("store.disk", "bytes/multihash", "lower", goal=60)
 STORES = (PUT, PUT_CPU, GET_CPU, PUT_DISK)
 
-DIRECT_P50 = Figure("door.direct_p50", "ms", "lower")
-SPREAD_P50 = Figure("door.spread_p50", "ms", "lower")
-ADDED_P50 = Figure("door.added_p50", "ms", "lower", goal=3)
-SPREAD_CPU = Figure("door.cpu", "µs", "lower")
-INDEXERS_CPU = Figure("door.indexers_cpu", "µs", "lower")
-SPREADS = (DIRECT_P50, SPREAD_P50, ADDED_P50, SPREAD_CPU, INDEXERS_CPU)
+DIRECT_P50 = Figure("gateway.direct_p50", "ms", "lower")
+GATEWAY_P50 = Figure("gateway.find_p50", "ms", "lower")
+ADDED_P50 = Figure("gateway.added_p50", "ms", "lower", goal=3)
+GATEWAY_CPU = Figure("gateway.cpu", "µs", "lower")
+INDEXERS_CPU = Figure("gateway.indexers_cpu", "µs", "lower")
+OVERHEADS = (DIRECT_P50, GATEWAY_P50, ADDED_P50, GATEWAY_CPU, INDEXERS_CPU)
 
-WHOLE_P99 = Figure("door.whole_p99", "ms", "lower")
-STALLED_P99 = Figure("door.stalled_p99", "ms", "lower")
-STALLED_TIMES = Figure("door.stalled_times", "x", "lower", goal=1.25)
-DEAD_P99 = Figure("door.dead_p99", "ms", "lower")
-DEAD_TIMES = Figure("door.dead_times", "x", "lower", goal=1.25)
-LOSSES = (WHOLE_P99, STALLED_P99, STALLED_TIMES, DEAD_P99, DEAD_TIMES)
+HEALTHY_P99 = Figure("gateway.healthy_p99", "ms", "lower")
+STALLED_P99 = Figure("gateway.stalled_p99", "ms", "lower")
+STALLED_TIMES = Figure("gateway.stalled_times", "x", "lower", goal=1.25)
+DEAD_P99 = Figure("gateway.dead_p99", "ms", "lower")
+DEAD_TIMES = Figure("gateway.dead_times", "x", "lower", goal=1.25)
+LOSSES = (HEALTHY_P99, STALLED_P99, STALLED_TIMES, DEAD_P99, DEAD_TIMES)
 
-GROWN_GOAL = 0.7  # of the rate of the first million, at fifty
+GROWTH_GOAL = 0.7  # of the rate of the first million, at fifty millions
 
 
 def ingest(codec: str) -> tuple[Figure, Figure, Figure, Figure]:
-    """Rate, CPU, and the finds meanwhile."""
+    """Rate, CPU, and the latency of concurrent finds."""
     return (CBOR, CBOR_CPU, CBOR_P50, CBOR_P99) if codec == "cbor" else (JSON, JSON_CPU, JSON_P50, JSON_P99)
 
 
-def grown(millions: int, *, has_goal: bool) -> tuple[Figure, Figure]:
-    """The rate of the last of so many millions beside that of the first: by the clock, and by the CPU it took."""
-    goal = GROWN_GOAL if has_goal else None
+def growth(millions: int, *, has_goal: bool) -> tuple[Figure, Figure]:
+    """The rate of the last million relative to the first: by the clock, and by the CPU that it took."""
+    goal = GROWTH_GOAL if has_goal else None
     return (
         Figure(f"growth.rate_at_{millions}M", "x", "higher", goal=goal),
         Figure(f"growth.cpu_rate_at_{millions}M", "x", "higher"),

@@ -1,9 +1,9 @@
-"""What is measured, and what should come out."""
+"""Figures of the jobs benchmark, and their goals."""
 
 from argosy.bench.harness import Figure
 
 POLLERS = 1_000
-FEW = 1_000  # waiting jobs with which a lease is compared
+FEW = 1_000  # waiting jobs with which a large shard is compared
 OPEN_S_OF_A_MILLION = 15.0
 
 BATCHES = Figure("enqueue.batches", "jobs/s", "higher", goal=4_000)
@@ -31,10 +31,10 @@ NOISY = Figure("noisy.start", "s", "lower", goal=1)
 BYTES = Figure("waiting.bytes_per_job", "bytes", "lower")
 LEASE_FEW = Figure("waiting.lease_few", "ms", "lower")
 LEASE_MANY = Figure("waiting.lease_many", "ms", "lower")
-LEASE_TIMES = Figure("waiting.lease_times", "x", "lower", goal=1.5)
+LEASE_TIMES = Figure("waiting.lease_times", "x", "lower", goal=1.5)  # flat, within the noise of an fsync
 WAITS = (BYTES, LEASE_FEW, LEASE_MANY, LEASE_TIMES)
 
 
-def opened(jobs: int) -> Figure:
-    """Fewer jobs are given as much less time."""
+def open_time(jobs: int) -> Figure:
+    """The goal is in proportion to the number of jobs."""
     return Figure(f"waiting.open_{jobs}", "s", "lower", goal=OPEN_S_OF_A_MILLION * jobs / 1_000_000)

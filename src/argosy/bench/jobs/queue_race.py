@@ -1,7 +1,7 @@
-"""Jobs put, leased and completed: one producer and one worker, each a process, before each contender's own server.
+"""Jobs enqueued, leased and completed: one producer and one worker process, for each queue with its own server.
 
-The clock runs from the first put until the last job's function has run, for everybody; whether the outcome of the last
-few is durable by then is not asked of anybody.
+The clock runs from the first enqueue until the function of the last job has run, for all queues. Whether the outcomes
+of the last few jobs are durable by then is not part of the figure, because some queues do not store outcomes at all.
 """
 
 import asyncio
@@ -18,136 +18,122 @@ from redis.asyncio import Redis
 from argosy.base.backends.servers import Valkey
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.bench.harness import Bench, Run
-from argosy.bench.jobs import figures, peers
-from argosy.bench.jobs.broker import broker_in
-from argosy.bench.jobs.contenders.protocol import BEGAN, DONE, PUT, READY
+from argosy.bench.jobs import figures
+from argosy.bench.jobs.broker import start_broker
+from argosy.bench.jobs.race_program import DONE, ENQUEUED, READY, STARTED
 
 RACE_S_MAX = 300.0
-SAID_MAX = 800  # characters of what a process complained about
+ERROR_CHARACTERS_MAX = 800  # of the error output of a process
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 OURS = "argosy"
 
 
 @dataclass(frozen=True)
-class Contender:
-    """Who races, by which Python, and against which server."""
+class RacingQueue:
+    """A queue of the race: its programs, the Python that runs them, and its server."""
 
     name: str
     python: str
+    module: str  # run with the name of the queue
     url: str
-    variables: Mapping[str, str]
-    folder: Path  # where its processes complain
+    environment: Mapping[str, str]
+    directory: Path  # of the error output of its processes
     is_peer: bool = True
 
     @asynccontextmanager
-    async def process(self, what: str, jobs: int) -> AsyncIterator[Process]:
-        module = f"{__package__}.contenders.with_{self.name}"
-        with self.complaints(what).open("ab") as complaints:
-            started = await asyncio.create_subprocess_exec(
+    async def start(self, what: str, jobs: int) -> AsyncIterator[Process]:
+        with self.error_log(what).open("ab") as errors:
+            process = await asyncio.create_subprocess_exec(
                 self.python,
                 "-m",
-                module,
+                self.module,
+                self.name,
                 what,
                 self.url,
                 str(jobs),
                 stdout=PIPE,
-                stderr=complaints,
-                env=self.variables,
+                stderr=errors,
+                env=self.environment,
             )
         try:
-            yield started
+            yield process
         finally:
-            if started.returncode is None:
-                started.kill()
-            await started.communicate()  # its pipe is ours to drain, or closing it is a complaint of asyncio's
+            if process.returncode is None:
+                process.kill()
+            await process.communicate()  # drains the pipe: asyncio warns about one that is closed with data in it
 
-    def complaints(self, what: str) -> Path:
-        return self.folder / f"{self.name}-{what}.log"
+    def error_log(self, what: str) -> Path:
+        return self.directory / f"{self.name}-{what}.log"
 
-    async def heard(self, process: Process, what: str, event: str) -> float:
-        """Waits for an event, and tells when it was."""
+    async def wait_event(self, process: Process, what: str, event: str) -> float:
+        """Wait until the process reports an event; returns when that was."""
         assert process.stdout is not None
         async for line in process.stdout:
             words = line.split()
             if len(words) == 2 and words[0].decode() == event:
                 return float(words[1])
-        said = self.complaints(what).read_text(errors="replace").strip()[-SAID_MAX:]
-        raise Unavailable(f"{self.name}: its {what} process ended before it was {event}: {said}")
+        errors = self.error_log(what).read_text(errors="replace").strip()[-ERROR_CHARACTERS_MAX:]
+        raise Unavailable(f"{self.name}: its {what} process exited before the event {event!r}: {errors}")
 
 
-async def race(contender: Contender, jobs: int) -> dict[str, float]:
-    """Completed jobs a second, by the figure's id."""
-    if contender.is_peer:
-        await _empty(contender.url)
+async def run_race(queue: RacingQueue, jobs: int) -> dict[str, float]:
+    """Completed jobs a second, by the id of the figure."""
+    if queue.is_peer:
+        await _empty(queue.url)
     try:
-        async with asyncio.timeout(RACE_S_MAX), contender.process("work", jobs) as worker:
-            async with contender.process("produce", 1) as first:
-                await contender.heard(first, "produce", PUT)
-            await contender.heard(worker, "work", READY)
-            async with contender.process("produce", jobs) as producer:
-                began = await contender.heard(producer, "produce", BEGAN)
-                await contender.heard(producer, "produce", PUT)
-                done = await contender.heard(worker, "work", DONE)
+        async with asyncio.timeout(RACE_S_MAX), queue.start("work", jobs) as worker:
+            async with queue.start("produce", 1) as first:
+                await queue.wait_event(first, "produce", ENQUEUED)
+            await queue.wait_event(worker, "work", READY)
+            async with queue.start("produce", jobs) as producer:
+                started = await queue.wait_event(producer, "produce", STARTED)
+                await queue.wait_event(producer, "produce", ENQUEUED)
+                done = await queue.wait_event(worker, "work", DONE)
     except TimeoutError as error:
-        raise Unavailable(f"{contender.name}: {jobs} jobs were not done within {RACE_S_MAX:g} s") from error
-    return {figures.COMPLETED.id: jobs / (done - began)}
+        raise Unavailable(f"{queue.name}: {jobs} jobs were not done within {RACE_S_MAX:g} s") from error
+    return {figures.COMPLETED.id: jobs / (done - started)}
 
 
 async def _empty(url: str) -> None:
-    """What the last race left half-done would else be done in this one."""
+    """Removes what the previous race left: its unfinished jobs would run in this one."""
     client = Redis.from_url(url)
     await client.flushall()
     await client.aclose()
 
 
 async def measure_race(bench: Bench, scratch: Path, jobs: int, repeats: int) -> None:
-    """Ours and the others take turns; their Valkey waits for the disk before it answers, as our broker does."""
-    folder = scratch / "race"
-    folder.mkdir()
-    found = await others(bench)
-    with Valkey(options=DURABLE) as valkey:
-        async with broker_in(folder / "broker") as (_, address):
-            own = Contender(OURS, sys.executable, address, os.environ, folder, is_peer=False)
-            rivals = {
-                name: Contender(name, str(python), valkey.url, peers.variables(), folder)
-                for name, python in found.items()
-            }
-            for name in list(rivals):
+    """Argosy and the peers alternate; their Valkey syncs the disk before it responds, as the broker does."""
+    directory = scratch / "race"
+    directory.mkdir()
+    adapters = bench.load_peers()
+    async with start_broker(directory / "broker") as (_, address):
+        own = RacingQueue(
+            OURS, sys.executable, f"{__package__}.race_program", address, os.environ, directory, is_peer=False
+        )
+        if adapters is None:
+            await bench.measure(figures.COMPLETED, run=_run(own, jobs), repeats=repeats)
+            return
+        with Valkey(options=DURABLE) as valkey:
+            queues: dict[str, RacingQueue] = await adapters.find_queues(bench, valkey.url, directory)
+            for name in list(queues):
                 try:
-                    await race(rivals[name], 1)  # one that cannot race at all is told, and the others do
+                    await run_race(queues[name], 1)  # one that does not run at all must not fail the others
                 except ArgosyError as error:
                     bench.notes.append(f"{name}: not measured, {error}")
-                    del rivals[name]
-            runs = {name: _run(rival, jobs) for name, rival in rivals.items()}
-            await bench.measure(figures.COMPLETED, run=_run(own, jobs), peers=runs, repeats=repeats)
-    _compare(bench)
+                    del queues[name]
+            peers = {name: _run(queue, jobs) for name, queue in queues.items()}
+            await bench.measure(figures.COMPLETED, run=_run(own, jobs), peers=peers, repeats=repeats)
+    _record_ratio(bench)
 
 
-def _run(contender: Contender, jobs: int) -> Run:
-    return lambda: race(contender, jobs)
+def _run(queue: RacingQueue, jobs: int) -> Run:
+    return lambda: run_race(queue, jobs)
 
 
-async def others(bench: Bench) -> dict[str, Path]:
-    """The Python of each peer that is here; the rest is told in the notes."""
-    bench.say("installing the peers")
-    bench.notes.append("procrastinate: not measured, it needs a PostgreSQL, which the environment does not have")
-    try:
-        python = await asyncio.to_thread(peers.environment)
-        there = await asyncio.to_thread(peers.versions, python)
-    except ArgosyError as error:
-        bench.notes.append(f"{', '.join(peers.NAMES)}: not measured, {error}")
-        return {}
-    bench.details["peers"] = there
-    for name in peers.NAMES:
-        if name not in there:
-            bench.notes.append(f"{name}: not measured, it is not in the environment of the peers")
-    return dict.fromkeys(there, python)
-
-
-def _compare(bench: Bench) -> None:
-    """How many times the best of the others we do."""
+def _record_ratio(bench: Bench) -> None:
+    """How many times the rate of the best peer."""
     ours = next((each for each in bench.results if each.figure == figures.COMPLETED), None)
     if ours is not None and ours.value is not None and ours.peers:
         bench.record(figures.COMPLETED_TIMES, [ours.value / max(ours.peers.values())])
     else:
-        bench.give_up([figures.COMPLETED_TIMES], Unavailable("there was no peer to compare with: see the notes"))
+        bench.record_error([figures.COMPLETED_TIMES], Unavailable("no peer was measured; the notes have the reasons"))

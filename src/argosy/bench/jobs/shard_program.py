@@ -1,9 +1,9 @@
-"""One shard in a process of its own, so that its memory and its opening can be told from everything else.
+"""One shard in a process of its own, so that its memory and the time to open it are not mixed with anything else.
 
-    python -m argosy.bench.jobs.shard_program fill|open|schedules FOLDER COUNT
+    python -m argosy.bench.jobs.shard_program fill|open|schedules DIRECTORY COUNT
 
-`fill` puts so many jobs; `open` opens what is there, leases so many one at a time, and prints what it took as JSON.
-`schedules` stores so many minutely schedules, moves the clock by a minute and prints what their firing took as JSON.
+`fill` enqueues COUNT jobs. `open` opens the shard and leases COUNT tasks one at a time. `schedules` stores COUNT
+minutely schedules and moves the clock by a minute, so that all fire. Each prints its measurements as JSON.
 """
 
 import asyncio
@@ -28,24 +28,24 @@ SHARD = "bench"
 GROUP = "bench"
 TENANTS = 100
 BATCH = 1_000
-CALLERS = 2  # one batch is made while another goes to the disk
+CALLERS = 2  # one batch is encoded while another is written to disk
 PAYLOAD = b"x" * 100
 MINUTE_MS = 60_000
-START_MS = 30_000_000 * MINUTE_MS + 1_000  # of the clock of `schedules`: a second after a full minute
+START_MS = 30_000_000 * MINUTE_MS + 1_000  # of the clock of `schedules`: a second past a full minute
 SCHEDULE_CALLERS = 64
-PROBE_S = 0.001  # between two looks at the event loop
+PROBE_S = 0.001  # a sleep this long that takes longer shows a blocked event loop
 FIRE_S_MAX = 600.0
 
 
 @asynccontextmanager
-async def opened(
-    folder: str, now_ms: Callable[[], int] | None = None
+async def open_shard(
+    directory: str, now_ms: Callable[[], int] | None = None
 ) -> AsyncIterator[tuple[ShardService, float, int]]:
-    """The shard, how long it took to open, and by how many bytes this process has grown meanwhile."""
+    """The shard, how long it took to open, and by how many bytes this process grew meanwhile."""
     clock = SystemClock()
-    shards = await SlateShardStore.open(f"file://{folder}")
+    shards = await SlateShardStore.open(f"file://{directory}")
     limiter = await open_limiter("memory://", clock=clock)
-    before_bytes, began = resident_bytes(), time.monotonic()
+    before_bytes, started = resident_bytes(), time.monotonic()
     store = GroupCommitStore(await shards.shard(SHARD))
     shard = ShardService(
         store,
@@ -55,7 +55,7 @@ async def opened(
         limiter=limiter,
     )
     await shard.start()
-    took_s = time.monotonic() - began
+    took_s = time.monotonic() - started
     try:
         yield shard, took_s, resident_bytes() - before_bytes
     finally:
@@ -65,32 +65,32 @@ async def opened(
         await shards.close()
 
 
-async def fill(folder: str, count: int) -> dict[str, float]:
-    async with opened(folder) as (shard, _, _):
+async def fill(directory: str, count: int) -> dict[str, float]:
+    async with open_shard(directory) as (shard, _, _):
         begins = iter(range(0, count, BATCH))
 
-        async def put() -> None:
+        async def enqueue() -> None:
             for begin in begins:
                 numbers = range(begin, min(begin + BATCH, count))
                 jobs = [NewJob(GROUP, PAYLOAD, f"tenant-{number % TENANTS}", str(uuid4())) for number in numbers]
-                for answer in await shard.enqueue(jobs):
-                    if isinstance(answer, Exception):
-                        raise answer
+                for result in await shard.enqueue(jobs):
+                    if isinstance(result, Exception):
+                        raise result
 
-        began = time.monotonic()
-        await asyncio.gather(*(put() for _ in range(CALLERS)))
-        return {"fill_s": time.monotonic() - began}
+        started = time.monotonic()
+        await asyncio.gather(*(enqueue() for _ in range(CALLERS)))
+        return {"fill_s": time.monotonic() - started}
 
 
-async def open_and_lease(folder: str, leases: int) -> dict[str, float]:
-    async with opened(folder) as (shard, took_s, grown_bytes):
+async def open_and_lease(directory: str, leases: int) -> dict[str, float]:
+    async with open_shard(directory) as (shard, took_s, grown_bytes):
         took: list[float] = []
         waiting = shard.queues.tasks.waiting
         for _ in range(leases):
-            began = time.monotonic()
+            started = time.monotonic()
             tasks, _ = await shard.lease(GROUP, "bench", 1)
-            took.append(time.monotonic() - began)
-            assert len(tasks) == 1, "a job that waits was not leased"
+            took.append(time.monotonic() - started)
+            assert len(tasks) == 1, "a waiting job was not leased"
         return {
             "open_s": took_s,
             "grown_bytes": grown_bytes,
@@ -99,21 +99,21 @@ async def open_and_lease(folder: str, leases: int) -> dict[str, float]:
         }
 
 
-async def fire_schedules(folder: str, count: int) -> dict[str, float]:
-    """All schedules are due at once, on a clock that stands still before and after."""
+async def fire_schedules(directory: str, count: int) -> dict[str, float]:
+    """All schedules are due at once, on a clock that stands still before and after: the worst case of a full minute."""
     now_ms = START_MS
-    async with opened(folder, lambda: now_ms) as (shard, _, _):
+    async with open_shard(directory, lambda: now_ms) as (shard, _, _):
         await put_schedules(shard, count)
         now_ms += MINUTE_MS
-        stalled_s, began_cpu, began = 0.0, time.process_time(), time.monotonic()
-        # A shard looks at its clock after every step.
+        stalled_s, started_cpu, started = 0.0, time.process_time(), time.monotonic()
+        # A shard reads its clock after every step, so it takes a call to make it see the new time.
         await shard.enqueue([NewJob("another group", PAYLOAD, "tenant-0", "wakes the shard")])
         async with asyncio.timeout(FIRE_S_MAX):
             while shard.queues.tasks.waiting <= count:
-                looked = time.monotonic()
+                probed_at = time.monotonic()
                 await asyncio.sleep(PROBE_S)
-                stalled_s = max(stalled_s, time.monotonic() - looked - PROBE_S)
-        took_s, cpu_s = time.monotonic() - began, time.process_time() - began_cpu
+                stalled_s = max(stalled_s, time.monotonic() - probed_at - PROBE_S)
+        took_s, cpu_s = time.monotonic() - started, time.process_time() - started_cpu
         return {"rate": count / took_s, "cpu_us": cpu_s / count * 1e6, "stall_ms": stalled_s * 1e3}
 
 
@@ -135,6 +135,6 @@ def resident_bytes() -> int:
 
 
 if __name__ == "__main__":
-    what, folder, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    what, directory, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
     run = {"fill": fill, "open": open_and_lease, "schedules": fire_schedules}[what]
-    sys.stdout.write(json.dumps(asyncio.run(run(folder, count))) + "\n")
+    sys.stdout.write(json.dumps(asyncio.run(run(directory, count))) + "\n")

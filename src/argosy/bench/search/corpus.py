@@ -1,8 +1,8 @@
-"""The text that everybody searches.
+"""The text that all programs search.
 
-Our engine leaves out binaries, very large files and tables of numbers; a peer that had to read them would be measured
-at other work. So the files that we index are set out in a folder of their own, as links where the file system allows it
-and as copies where not, and everybody is given that folder.
+Argosy indexes binaries, very large files and tables of numbers without their content; a peer that had to read them
+would do other work. So the files that Argosy indexes are placed in a directory of their own, as hard links where the
+file system allows it and else as copies, and all programs search that directory.
 """
 
 import os
@@ -26,49 +26,50 @@ QUICK_BYTES_MIN = 150_000_000  # what a quick run should search at least
 
 @dataclass(frozen=True)
 class Corpus:
-    """A folder of text, and how it came about."""
+    """A directory of text, and what was left out of it."""
 
     name: str
-    folder: Path
+    directory: Path
     files: int
     text_bytes: int
-    left_out: Mapping[str, int]  # files by the reason
+    left_out: Mapping[str, int]  # number of files, by reason
 
 
-def named(path: str) -> dict[str, Path]:
-    """The tree a person named."""
-    folder = Path(path)
-    if not folder.is_dir():
-        raise Invalid(f"{path!r} is no folder: name a large tree with --corpus, or leave it out and say --quick")
-    return {"": folder.resolve()}
+def tree_roots(path: str) -> dict[str, Path]:
+    """The tree of `--corpus`."""
+    directory = Path(path)
+    if not directory.is_dir():
+        raise Invalid(f"{path!r} is not a directory; pass a large tree with --corpus, or --quick without it")
+    return {"": directory.resolve()}
 
 
-def own_environment() -> dict[str, Path]:
-    """The standard library and the packages of this environment: there is always some."""
+def environment_roots() -> dict[str, Path]:
+    """The standard library and the packages of this environment: a corpus that every machine has."""
     paths = sysconfig.get_paths()
-    folders = sorted({Path(paths[name]).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-    outer = [folder for folder in folders if not any(other in folder.parents for other in folders)]
-    return {f"{number}-{folder.name}": folder for number, folder in enumerate(outer)}
+    directories = sorted({Path(paths[name]).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    outer = [each for each in directories if not any(other in each.parents for other in directories)]
+    return {f"{number}-{each.name}": each for number, each in enumerate(outer)}
 
 
-def set_out(name: str, roots: Mapping[str, Path], folder: Path, policy: Policy) -> Corpus:
-    """Everything below the roots that is indexed with its content, set out in the folder."""
+def prepare_corpus(name: str, roots: Mapping[str, Path], directory: Path, policy: Policy) -> Corpus:
+    """Place all files below the roots that are indexed with their content in `directory`."""
     files = text_bytes = 0
     left_out: Counter[str] = Counter()
-    for place, root in roots.items():
-        for entry, size_bytes, reason in _judged(root, policy):
+    for subdirectory, root in roots.items():
+        for entry, size_bytes, reason in _read_all(root, policy):
             if reason is not SkipReason.NONE:
                 left_out[reason.value] += 1
                 continue
-            _linked(root / os.fsdecode(entry.path), folder / place / os.fsdecode(entry.path))
+            _link(root / os.fsdecode(entry.path), directory / subdirectory / os.fsdecode(entry.path))
             files, text_bytes = files + 1, text_bytes + size_bytes
     if not files:
-        raise Invalid(f"there is no text in {name!r}: name a tree of source code with --corpus")
-    return Corpus(name, folder, files, text_bytes, dict(left_out))
+        raise Invalid(f"no text found in {name!r}; pass a tree of source code with --corpus")
+    return Corpus(name, directory, files, text_bytes, dict(left_out))
 
 
-def _judged(root: Path, policy: Policy) -> Iterator[tuple[Entry, int, SkipReason]]:
-    """Every file, its size, and why it is left out. Reading it also brings it into the system's cache, for all."""
+def _read_all(root: Path, policy: Policy) -> Iterator[tuple[Entry, int, SkipReason]]:
+    """Every file, its size, and why it is left out. Reading also brings the files into the page cache, so that no
+    program is the first to read them from the disk."""
     source = FolderSource(str(root), with_ignored=True)
     entries = source.entries()
     wanted = [entry for entry in entries if reason_before_reading(entry, policy) is SkipReason.NONE]
@@ -90,9 +91,9 @@ def _reason(entry: Entry, content: bytes, policy: Policy) -> SkipReason:
     return reason
 
 
-def _linked(file: Path, place: Path) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
+def _link(file: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        os.link(file, place)
-    except OSError:  # another file system, or files of somebody else
-        shutil.copyfile(file, place)
+        os.link(file, target)
+    except OSError:  # another file system, or a file of another user
+        shutil.copyfile(file, target)

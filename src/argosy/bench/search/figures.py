@@ -1,10 +1,9 @@
-"""What is measured, and what should come out."""
+"""Figures of the search benchmark, and their goals."""
 
 from collections.abc import Sequence
 
 from argosy.bench.harness import Figure
-from argosy.bench.search.bench_query import FORMS, KINDS, Form, Kind
-from argosy.bench.search.contest import MEASURES, Measure
+from argosy.bench.search.bench_query import FORMS, KINDS, MEASURES, Form, Kind, Measure
 
 # CPU seconds of one thread; megabytes are millions of bytes of text.
 BUILD = Figure("build.index", "MB/s per core", "higher", goal=60)
@@ -20,7 +19,7 @@ COLD_CPU = Figure("cold.first_answer_cpu", "s", "lower")
 CANCEL = Figure("cancel.overshoot", "ms", "lower", goal=20)
 AGREEMENT = Figure("files.differing_from_rg", "queries", "lower", goal=0)
 
-# How many times more the median question of a class costs a peer than us.
+# How many times more the median query of a class costs a peer than Argosy.
 TIMES: dict[tuple[str, Kind], float] = {
     ("csearch", "rare"): 30,
     ("csearch", "zero"): 30,
@@ -49,7 +48,7 @@ def times(peer: str, kind: Kind, measure: Measure) -> Figure:
 
 
 def least_times(peer: str, form: Form, measure: Measure) -> Figure:
-    """On the question where the peer does best. We are never to be slower than ripgrep."""
+    """On the query where the peer does best. The goal: no query is slower than ripgrep without an index."""
     return Figure(f"least_times.{peer}.{form}.{measure}", "x", "higher", goal=1 if peer == "rg" else None)
 
 
@@ -57,32 +56,32 @@ def identifier_p95(form: Form) -> Figure:
     return Figure(f"p95.identifier.{form}", "ms", "lower", goal=IDENTIFIER_P95_MS)
 
 
-def of_the_contest(form: Form, peers: Sequence[str]) -> list[Figure]:
-    """Everything that comes out of asking everybody in this form."""
+def comparison_figures(form: Form, peers: Sequence[str]) -> list[Figure]:
+    """All figures of the comparison in this form."""
     return [
-        *(figure for kind in KINDS for figure in of_a_class(form, kind, peers)),
-        *of_all_classes(form, peers),
+        *(figure for kind in KINDS for figure in class_figures(form, kind, peers)),
+        *least_figures(form, peers),
     ]
 
 
-def of_a_class(form: Form, kind: Kind, peers: Sequence[str]) -> list[Figure]:
-    """What comes out of the questions of one class. Ratios are of counting, the same work for all."""
-    asked = [peer for peer, each in TIMES if each == kind and peer in peers and form == "count"]
+def class_figures(form: Form, kind: Kind, peers: Sequence[str]) -> list[Figure]:
+    """The figures of one class of queries. Ratios are of counting, which is the same work for all."""
+    having_goals = [peer for peer, each in TIMES if each == kind and peer in peers and form == "count"]
     return [
         *(latency(form, kind, measure) for measure in MEASURES),
-        *(times(peer, kind, measure) for peer in asked for measure in MEASURES),
+        *(times(peer, kind, measure) for peer in having_goals for measure in MEASURES),
         *([identifier_p95(form)] if kind == "identifier" else []),
     ]
 
 
-def of_all_classes(form: Form, peers: Sequence[str]) -> list[Figure]:
+def least_figures(form: Form, peers: Sequence[str]) -> list[Figure]:
     return [least_times(peer, form, measure) for peer in peers for measure in MEASURES]
 
 
-def on_a_corpus(peers: Sequence[str], cores: int) -> list[Figure]:
-    """Everything that needs text to search."""
+def corpus_figures(peers: Sequence[str], cores: int) -> list[Figure]:
+    """All figures that need a corpus."""
     return [
         *(BUILD, BUILD_SYMBOLS, BUILD_READ, BUILD_ALL, BUILD_TIMES_ZOEKT, MEMORY, ACCOUNT, CANCEL, AGREEMENT),
         *(throughput(callers) for callers in {1, cores}),
-        *(figure for form in FORMS for figure in of_the_contest(form, peers)),
+        *(figure for form in FORMS for figure in comparison_figures(form, peers)),
     ]

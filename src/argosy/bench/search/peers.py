@@ -1,35 +1,49 @@
-"""The peers that are programs: ripgrep, git grep and csearch.
+"""What a peer search program has to implement, which peers are here, and whether all programs find the same files.
 
-Each is asked as a person who knows it would, for the same files, and told to leave nothing out. In the form "count" all
-count matching lines by file. In the form "top" they print lines with context, as many of each file as we show; none of
-them can rank, so they print those of all files.
+A peer that finds other files than Argosy did other work, and its time cannot be compared. So the files are compared
+before anything is timed, and differences are reported by name. What is not alike is stated in the notes of every
+result.
 """
 
-import re
-import shlex
-import shutil
-import sysconfig
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
-from argosy.base.errors import ArgosyError, NotFound
-from argosy.bench.search.bench_query import CONTEXT_LINES, FILE_LINES_MAX, Ask, Form, is_cased
-from argosy.bench.search.programs import Ran, Spent, run
+from argosy.base.errors import ArgosyError
+from argosy.bench.harness import Bench
+from argosy.bench.search.bench_query import BenchQuery, Form
+from argosy.bench.search.corpus import QUICK_BYTES_MIN, Corpus
+from argosy.bench.search.engine import OPTIONS, Engine
+from argosy.bench.search.programs import CpuAndWall
+
+EXAMPLES = 3  # files named for each side of a difference
+
+NOT_ALIKE = (
+    "argosy and zoekt run queries in a process that has everything in memory; the others start a process for each "
+    "query and read files from the page cache",
+    "argosy's figure is the median of back-to-back calls with warm processor caches; after other work the shortest "
+    "queries cost more",
+    "form count: argosy counts all matches, the others all matching lines; form top: argosy stops after "
+    f"{OPTIONS['top'].index_match_limit:,} matches and shows the best {OPTIONS['top'].files_max} files, the others "
+    "print lines of all files, unranked; csearch prints every line and no context",
+    "several words: ripgrep is a pipeline with xargs; csearch is run once for each word and its results are not "
+    "joined; git grep has --all-match",
+    "cpu is that of one thread each; wall is with all cores, of which csearch uses one",
+)
 
 
 @dataclass(frozen=True)
-class Built:
-    """What a peer's own index of the corpus cost."""
+class IndexCost:
+    """What a peer's index of the corpus cost."""
 
-    spent: Spent
+    spent: CpuAndWall
     index_bytes: int
-    text_bytes: int | None = None  # what it took in, where it says so
+    text_bytes: int | None = None  # how much text it indexed, if it says so
 
 
-class Peer(Protocol):
-    """Somebody who answers questions about the corpus, with so many threads if it `is_threaded`."""
+class SearchPeer(Protocol):
+    """A program that searches the corpus."""
 
     @property
     def name(self) -> str: ...
@@ -38,37 +52,33 @@ class Peer(Protocol):
     def version(self) -> str: ...
 
     @property
-    def built(self) -> Built | None:
-        """None for those who need no index."""
+    def built(self) -> IndexCost | None:
+        """None for programs without an index."""
         ...
 
     @property
-    def is_threaded(self) -> bool: ...
+    def is_threaded(self) -> bool:
+        """Whether it takes a number of threads."""
+        ...
 
-    def ask(self, ask: Ask, form: Form, threads: int) -> Spent: ...
+    def run_query(self, query: BenchQuery, form: Form, threads: int) -> CpuAndWall: ...
 
-    def files(self, ask: Ask) -> frozenset[str] | None:
-        """The paths of the files found, or None where it cannot be asked that."""
+    def matching_files(self, query: BenchQuery) -> frozenset[str] | None:
+        """The paths of the files found, or None if it cannot run this query."""
         ...
 
     def close(self) -> None: ...
 
 
-def program(name: str) -> str:
-    """Where a program is: beside this interpreter, or on the PATH."""
-    found = shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
-    if found is None:
-        raise NotFound(f"{name} is neither in this environment nor on PATH")
-    return found
+# Called with the corpus and a directory for an index.
+PeerOpener: TypeAlias = Callable[[Path, Path], SearchPeer]
 
 
-# Given the corpus and a folder to put an index in.
-Opener: TypeAlias = Callable[[Path, Path], Peer]
-
-
-def present(openers: Mapping[str, Opener], corpus: Path, scratch: Path) -> tuple[list[Peer], dict[str, str]]:
-    """The peers that can be run here, and why the others cannot."""
-    found: list[Peer] = []
+def open_peers(
+    openers: Mapping[str, PeerOpener], corpus: Path, scratch: Path
+) -> tuple[list[SearchPeer], dict[str, str]]:
+    """The peers that run here, and for each of the others the reason why not."""
+    found: list[SearchPeer] = []
     absent: dict[str, str] = {}
     for name, opener in openers.items():
         try:
@@ -78,134 +88,92 @@ def present(openers: Mapping[str, Opener], corpus: Path, scratch: Path) -> tuple
     return found, absent
 
 
-@dataclass
-class _Program:
-    """What the three have in common: a command for each question, run to its end."""
-
-    corpus: Path
-    path: str
-    version: str
-    built: Built | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
-
-    def _run(self, command: Sequence[str], *, keeps_output: bool = False) -> Ran:
-        return run(command, cwd=self.corpus, env=self.env, keeps_output=keeps_output)
-
-    def close(self) -> None:
-        """Nothing runs between two questions."""
+# -- agreement --------------------------------------------------------------------------------------------------------
 
 
-class Ripgrep(_Program):
-    name = "rg"
-    is_threaded = True
-    FLAGS: Mapping[Form, Sequence[str]] = {
-        "count": ("-c",),
-        "top": ("-n", "-m", str(FILE_LINES_MAX), "-C", str(CONTEXT_LINES)),
+@dataclass(frozen=True)
+class Difference:
+    """A query for which a peer found other files than Argosy."""
+
+    peer: str
+    query: str
+    ours: int
+    theirs: int
+    only_ours: tuple[str, ...]  # examples
+    only_theirs: tuple[str, ...]
+
+    def as_text(self) -> str:
+        sides = (("ours", self.only_ours), ("theirs", self.only_theirs))
+        examples = "; ".join(f"only {side}: {', '.join(names)}" for side, names in sides if names)
+        return f"{self.query}: {self.ours} files, {self.peer} {self.theirs} ({examples})"
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How many queries were compared, and where the files differ."""
+
+    compared: dict[str, int]  # queries, by peer
+    differences: Sequence[Difference]
+
+    def of(self, peer: str) -> list[Difference]:
+        return [each for each in self.differences if each.peer == peer]
+
+    def as_json(self) -> dict[str, Any]:
+        return {"compared": self.compared, "differences": [asdict(each) for each in self.differences]}
+
+
+def compare_files(engine: Engine, peers: Sequence[SearchPeer], queries: Iterable[BenchQuery]) -> Agreement:
+    counts: dict[str, int] = {}
+    differences: list[Difference] = []
+    for query in queries:
+        ours = engine.matching_files(query)
+        for peer in peers:
+            theirs = peer.matching_files(query)
+            if theirs is None:
+                continue
+            counts[peer.name] = counts.get(peer.name, 0) + 1
+            if theirs != ours:
+                differences.append(_difference(peer.name, query, ours, theirs))
+    return Agreement(counts, differences)
+
+
+def _difference(peer: str, query: BenchQuery, ours: frozenset[str], theirs: frozenset[str]) -> Difference:
+    only_ours, only_theirs = (
+        tuple(_printable(name) for name in sorted(names)[:EXAMPLES]) for names in (ours - theirs, theirs - ours)
+    )
+    return Difference(peer, query.text, len(ours), len(theirs), only_ours, only_theirs)
+
+
+def _printable(name: str) -> str:
+    """A file name, which may contain line breaks, as one word of a line."""
+    return name if name.isprintable() else ascii(name)
+
+
+# -- notes ------------------------------------------------------------------------------------------------------------
+
+
+def record_background(bench: Bench, corpus: Corpus, peers: Sequence[SearchPeer], absent: Mapping[str, str]) -> None:
+    """What a reader must know to judge the figures: what was searched, by which programs, and what is not alike."""
+    megabytes = corpus.text_bytes / 1e6
+    bench.notes.append(
+        f"corpus: {corpus.name}, {corpus.files:,} files, {megabytes:,.0f} MB of text; left out for all: "
+        + (", ".join(f"{count:,} {reason}" for reason, count in corpus.left_out.items()) or "nothing")
+    )
+    if bench.is_quick and corpus.text_bytes < QUICK_BYTES_MIN:
+        bench.notes.append(f"that is less than the {QUICK_BYTES_MIN / 1e6:,.0f} MB a quick run should search")
+    bench.notes += [f"{name} is absent: {why}" for name, why in absent.items()]
+    for peer in peers:
+        indexed = peer.built.text_bytes if peer.built else None
+        if indexed is not None and indexed < corpus.text_bytes:
+            bench.notes.append(f"{peer.name} indexed {indexed / 1e6:,.0f} MB of it: it drops long lines and odd files")
+    bench.notes += NOT_ALIKE
+    bench.details["corpus"] = {
+        "name": corpus.name,
+        "files": corpus.files,
+        "text_bytes": corpus.text_bytes,
+        "left_out": dict(corpus.left_out),
     }
-
-    @classmethod
-    def open(cls, corpus: Path, scratch: Path) -> "Ripgrep":
-        path = program("rg")
-        return cls(corpus, path, _first_line([path, "--version"], scratch))
-
-    def ask(self, ask: Ask, form: Form, threads: int) -> Spent:
-        return self._run(self.command(ask, self.FLAGS[form], threads)).spent
-
-    def files(self, ask: Ask) -> frozenset[str] | None:
-        return _paths(self._run(self.command(ask, ("-l", "--null"), 1), keeps_output=True).output, b"\0")
-
-    def command(self, ask: Ask, flags: Sequence[str], threads: int) -> list[str]:
-        """Several words are a pipeline: whoever holds the first is asked for the next."""
-        steps = [self._step(ask, word, ("-l", "--null"), threads) for word in ask.words[:-1]]
-        steps.append(self._step(ask, ask.words[-1], flags, threads))
-        if len(steps) == 1:
-            return [*steps[0], "./"]
-        first, *others = [shlex.join(step) for step in steps]
-        return ["sh", "-c", " | ".join([f"{first} ./", *(f"xargs -0 -r {step} --" for step in others)])]
-
-    def _step(self, ask: Ask, word: str, flags: Sequence[str], threads: int) -> list[str]:
-        case = "-s" if is_cased(word) else "-i"
-        # RE2's classes are ASCII's; so are ripgrep's then.
-        kind = ("--no-unicode",) if ask.is_regex else ("-F",)
-        place = ("-g", ask.place.glob) if ask.place else ()
-        every = ("--no-config", "--no-ignore", "--hidden", "--with-filename")
-        return [self.path, *every, f"-j{threads}", case, *kind, *place, *flags, "-e", word]
-
-
-class GitGrep(_Program):
-    name = "git grep"
-    is_threaded = True
-    FLAGS: Mapping[Form, Sequence[str]] = {
-        "count": ("-c",),
-        "top": ("-n", "-m", str(FILE_LINES_MAX), "-C", str(CONTEXT_LINES)),
+    bench.details["peers"] = {
+        **{peer.name: {"version": peer.version, "built": asdict(peer.built) if peer.built else None} for peer in peers},
+        **{name: {"absent": why} for name, why in absent.items()},
     }
-
-    @classmethod
-    def open(cls, corpus: Path, scratch: Path) -> "GitGrep":
-        path = program("git")
-        # A repository that happens to lie above the corpus is none of its business.
-        env = {"GIT_CEILING_DIRECTORIES": str(corpus.parent), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": ""}
-        return cls(corpus, path, _first_line([path, "--version"], scratch), env=env)
-
-    def ask(self, ask: Ask, form: Form, threads: int) -> Spent:
-        return self._run(self.command(ask, self.FLAGS[form], threads)).spent
-
-    def files(self, ask: Ask) -> frozenset[str] | None:
-        return _paths(self._run(self.command(ask, ("-l", "-z"), 1), keeps_output=True).output, b"\0")
-
-    def command(self, ask: Ask, flags: Sequence[str], threads: int) -> list[str]:
-        case = () if any(map(is_cased, ask.words)) else ("-i",)
-        words = [part for word in ask.words for part in ("-e", word)]
-        all_of = ("--all-match",) if len(ask.words) > 1 else ()
-        place = f":(glob){ask.place.glob.lstrip('/')}" if ask.place else "."
-        kind = "-P" if ask.is_regex else "-F"
-        every = (self.path, "grep", "--no-index", f"--threads={threads}", "--no-color")
-        return [*every, *case, kind, *all_of, *flags, *words, "--", place]
-
-
-class Csearch(_Program):
-    name = "csearch"
-    is_threaded = False
-    FLAGS: Mapping[Form, Sequence[str]] = {"count": ("-c",), "top": ("-n",)}
-
-    @classmethod
-    def open(cls, corpus: Path, scratch: Path) -> "Csearch":
-        """Its index lies on the disk, of which the system keeps the pages."""
-        path, builder = program("csearch"), program("cindex")
-        index = scratch / "csearch.index"
-        env = {"CSEARCHINDEX": str(index)}
-        # It tells what it does on stderr, where others record what went wrong.
-        command = ["sh", "-c", f"exec {shlex.join([builder, '-reset', str(corpus)])} 2>&1"]
-        ran = run(command, cwd=scratch, env=env, keeps_output=True)
-        taken = re.findall(rb"(\d+) data bytes", ran.output)
-        built = Built(ran.spent, index.stat().st_size, int(taken[-1]) if taken else None)
-        return cls(corpus, path, "it does not say", built, env)
-
-    def ask(self, ask: Ask, form: Form, threads: int) -> Spent:
-        """One run for each word: it cannot join them. What that would cost comes on top and is not counted."""
-        spent = [self._run(self.command(ask, word, self.FLAGS[form])).spent for word in ask.words]
-        return Spent(sum(each.cpu_s for each in spent), sum(each.wall_s for each in spent))
-
-    def files(self, ask: Ask) -> frozenset[str] | None:
-        if len(ask.words) > 1:
-            return None
-        output = self._run(self.command(ask, ask.words[0], ("-l",)), keeps_output=True).output
-        return frozenset(path.removeprefix(f"{self.corpus}/") for path in _paths(output, b"\n"))
-
-    def command(self, ask: Ask, word: str, flags: Sequence[str]) -> list[str]:
-        case = () if is_cased(word) else ("-i",)
-        place = ("-f", self._place(ask.place.regex)) if ask.place else ()
-        pattern = word if ask.is_regex else re.escape(word)
-        return [self.path, *case, *place, *flags, "--", pattern]
-
-    def _place(self, regex: str) -> str:
-        return f"^{re.escape(str(self.corpus))}/{regex[1:]}" if regex.startswith("^") else regex
-
-
-def _first_line(command: Sequence[str], cwd: Path) -> str:
-    return run(command, cwd=cwd, keeps_output=True).output.decode(errors="replace").partition("\n")[0]
-
-
-def _paths(output: bytes, separator: bytes) -> frozenset[str]:
-    names = (name.removeprefix(b"./") for name in output.split(separator) if name)
-    return frozenset(name.decode("utf-8", "surrogateescape") for name in names)

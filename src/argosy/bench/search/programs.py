@@ -1,4 +1,4 @@
-"""Runs a program to its end and tells what it cost: wall time, and the CPU of it and everything it started."""
+"""Runs a program to its end and measures wall time, and the CPU of it and of everything that it started."""
 
 import os
 import signal
@@ -13,32 +13,35 @@ from typing import IO
 
 from argosy.base.errors import Unavailable
 
-WALL_S_MAX = 600.0  # a program that is not done by then hangs
+WALL_S_MAX = 600.0  # a program that takes longer hangs
 ERROR_CHARACTERS_MAX = 300
-# 1 is "nothing found"; xargs says 123 when one of those it ran did so.
-FINE = frozenset({0, 1, 123})
+# 1 is "nothing found"; xargs exits with 123 if one of the programs it ran exited with 1.
+SUCCESS_CODES = frozenset({0, 1, 123})
 
 
 @dataclass(frozen=True)
-class Spent:
-    """What one question cost."""
+class CpuAndWall:
+    """What some work cost."""
 
     cpu_s: float
     wall_s: float
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A program that has ended well."""
+class ProgramResult:
+    """A program that has ended without an error."""
 
-    spent: Spent
+    spent: CpuAndWall
     output: bytes
 
 
-def run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, keeps_output: bool = False) -> Ran:
-    """Output goes nowhere unless it is wanted: to print is part of what a program does, to store it is not."""
+def run_program(
+    command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = None, keeps_output: bool = False
+) -> ProgramResult:
+    """The output goes to /dev/null unless it is needed: printing is part of a program's work, storing is not."""
+    # Files and not pipes: a full pipe would make the program wait for this process to read.
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        began = time.perf_counter()
+        started = time.perf_counter()
         process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -46,25 +49,25 @@ def run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str] | None = No
             stdin=subprocess.DEVNULL,
             stdout=output if keeps_output else subprocess.DEVNULL,
             stderr=errors,
-            start_new_session=True,  # so that a pipeline can be ended as a whole
+            start_new_session=True,  # so that a whole pipeline can be killed
         )
-        code, cpu_s = _waited(process)
-        spent = Spent(cpu_s, time.perf_counter() - began)
-        said = _text(errors)
-        if code not in FINE or said:
-            raise Unavailable(f"{command[0]} failed with code {code}: {said or 'it did not say why'}")
+        code, cpu_s = _wait(process)
+        spent = CpuAndWall(cpu_s, time.perf_counter() - started)
+        message = _read_text(errors)
+        if code not in SUCCESS_CODES or message:
+            raise Unavailable(f"{command[0]} failed with code {code}: {message or 'no message'}")
         output.seek(0)
-        return Ran(spent, output.read())
+        return ProgramResult(spent, output.read())
 
 
-def _waited(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
-    """The exit code and the CPU seconds; children that it has waited for are counted with it."""
-    timer = threading.Timer(WALL_S_MAX, _end, [process])
+def _wait(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
+    """The exit code and the CPU seconds. `wait4` also counts the children that the program itself has waited for."""
+    timer = threading.Timer(WALL_S_MAX, _kill, [process])
     timer.start()
     try:
         _, status, usage = os.wait4(process.pid, 0)
     except BaseException:
-        _end(process)
+        _kill(process)
         raise
     finally:
         timer.cancel()
@@ -72,13 +75,13 @@ def _waited(process: "subprocess.Popen[bytes]") -> tuple[int, float]:
     return process.returncode, usage.ru_utime + usage.ru_stime
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
+def _kill(process: "subprocess.Popen[bytes]") -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:  # it ended by itself just now
+    except ProcessLookupError:  # it has ended in the meantime
         return
 
 
-def _text(stream: IO[bytes]) -> str:
+def _read_text(stream: IO[bytes]) -> str:
     stream.seek(0)
     return stream.read(ERROR_CHARACTERS_MAX).decode(errors="replace").strip()

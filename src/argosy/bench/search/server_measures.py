@@ -1,4 +1,4 @@
-"""What a server needs besides fast answers: to be up soon, to stop when told, to answer many at once."""
+"""What a server needs besides fast queries: a fast start, prompt cancellation, and throughput."""
 
 import statistics
 import sys
@@ -10,12 +10,12 @@ from itertools import cycle, islice
 from pathlib import Path
 
 import argosy
-from argosy.bench.search.bench_query import Ask
+from argosy.bench.search.bench_query import BenchQuery
 from argosy.bench.search.engine import OPTIONS, Engine
-from argosy.bench.search.programs import Spent, run
+from argosy.bench.search.programs import CpuAndWall, run_program
 from argosy.search.query import parse
 
-FIRST_ANSWER = """
+FIRST_SEARCH = """
 import sys
 from argosy.search.backends.factory import open_source
 from argosy.search.index.build import build
@@ -24,40 +24,41 @@ from argosy.search.query import parse
 from argosy.search.index_set import IndexSet
 from argosy.search.skip_policy import Policy
 
-shelf = IndexSet([build(open_source(sys.argv[1], with_ignored=True), Policy())])
-answer = shelf.search_now(parse("class lang:python").query, Options())
-shelf.close()
-assert answer.files
+index_set = IndexSet([build(open_source(sys.argv[1], with_ignored=True), Policy())])
+result = index_set.search_now(parse("class lang:python").query, Options())
+index_set.close()
+assert result.files
 """
-CANCEL_AFTER_S = (0.001, 0.005, 0.02)  # while the index is asked, and while text is looked at
+CANCEL_AFTER_S = (0.001, 0.005, 0.02)  # during the lookup in the index, and while text is scanned
 
 
-def cold_start(bytecode: Path) -> Spent:
-    """A new interpreter, until it has imported the engine, indexed a small folder and answered its first question.
+def cold_start(bytecode: Path) -> CpuAndWall:
+    """A new interpreter, until it has imported the engine, indexed a small directory and run its first query.
 
-    What it compiles it keeps in the folder `bytecode`, as interpreters do unless they are forbidden to.
+    It stores its bytecode in the directory `bytecode`, as an installation does: the second start is the one that
+    counts.
     """
-    folder = Path(argosy.__file__).parent / "base"
+    directory = Path(argosy.__file__).parent / "base"
     env = {"PYTHONPYCACHEPREFIX": str(bytecode), "PYTHONDONTWRITEBYTECODE": ""}
-    return run([sys.executable, "-c", FIRST_ANSWER, str(folder)], cwd=folder, env=env).spent
+    return run_program([sys.executable, "-c", FIRST_SEARCH, str(directory)], cwd=directory, env=env).spent
 
 
-def overshoot_ms(engine: Engine, asks: Sequence[Ask], trials: int) -> dict[str, float]:
-    """By question, how long a search goes on after it was told to stop: the median of the trials, at the worst moment.
+def overshoot_ms(engine: Engine, queries: Sequence[BenchQuery], trials: int) -> dict[str, float]:
+    """How long a search goes on after its cancellation, by query: the median of the trials, at the worst moment.
 
-    Questions that are answered before they are told do not count.
+    Queries that end before they are cancelled do not count.
     """
     found: dict[str, float] = {}
-    for ask in asks:
-        late = [_late_ms(engine, ask, after_s, trials) for after_s in CANCEL_AFTER_S]
-        if told := [statistics.median(values) for values in late if values]:
-            found[ask.text] = max(told)
+    for query in queries:
+        late = [_late_ms(engine, query, after_s, trials) for after_s in CANCEL_AFTER_S]
+        if medians := [statistics.median(values) for values in late if values]:
+            found[query.text] = max(medians)
     return found
 
 
 @dataclass(frozen=True)
-class _Stop:
-    """A flag that is raised at an instant."""
+class _Cancellation:
+    """Becomes true at an instant. No thread sets it, whose scheduling would be part of the figure."""
 
     at: float
 
@@ -65,28 +66,31 @@ class _Stop:
         return time.perf_counter() >= self.at
 
 
-def _late_ms(engine: Engine, ask: Ask, after_s: float, trials: int) -> list[float]:
-    query = parse(ask.text).query
+def _late_ms(engine: Engine, bench_query: BenchQuery, after_s: float, trials: int) -> list[float]:
+    query = parse(bench_query.text).query
     late: list[float] = []
     for _ in range(trials):
-        stop = _Stop(time.perf_counter() + after_s)
-        if not engine.shelf(engine.cores).search_now(query, OPTIONS["count"], stop).is_complete:
-            late.append((time.perf_counter() - stop.at) * 1e3)
+        cancelled = _Cancellation(time.perf_counter() + after_s)
+        if not engine.index_set(engine.cores).search_now(query, OPTIONS["count"], cancelled).is_complete:
+            late.append((time.perf_counter() - cancelled.at) * 1e3)
     return late
 
 
-def answers_per_s(engine: Engine, asks: Sequence[Ask], callers: int, seconds: float) -> float:
-    """So many callers, each in its own thread, ask one question after the other, each beginning elsewhere."""
-    shelf = engine.shelf(1)
-    queries = [parse(ask.text).query for ask in asks]
-    began = time.perf_counter()
+def searches_per_s(engine: Engine, bench_queries: Sequence[BenchQuery], callers: int, seconds: float) -> float:
+    """Callers in threads of their own run one query after the other.
+
+    Each caller starts at another query, so that they do not all run the same query at the same time.
+    """
+    index_set = engine.index_set(1)
+    queries = [parse(each.text).query for each in bench_queries]
+    started = time.perf_counter()
     done = [0] * callers
 
     def work(caller: int) -> None:
         for query in islice(cycle(queries), caller * len(queries) // callers, None):
-            if time.perf_counter() - began >= seconds:
+            if time.perf_counter() - started >= seconds:
                 return
-            shelf.search_now(query, OPTIONS["top"])
+            index_set.search_now(query, OPTIONS["top"])
             done[caller] += 1
 
     threads = [threading.Thread(target=work, args=(caller,)) for caller in range(callers)]
@@ -94,4 +98,4 @@ def answers_per_s(engine: Engine, asks: Sequence[Ask], callers: int, seconds: fl
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(done) / (time.perf_counter() - began)
+    return sum(done) / (time.perf_counter() - started)

@@ -1,49 +1,65 @@
-"""What one decision costs: ours is to register a request and to report its outcome, the others' is one call.
+"""The cost of one decision: Argosy registers a request and reports its outcome, a peer makes one call.
 
-CPU is that of this thread. Of many measurements the least counts: whatever else the machine does only adds to it.
-A congested client has blame on all its levels, so that every part of both calls is gone through.
+CPU time is that of this thread. Of many measurements the least counts, because other load on the machine and cache
+misses only add to it; a mean would mostly show the machine. A congested client has blame on all levels, so that every
+part of both calls is executed.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from argosy.base.backends.servers import Valkey
 from argosy.throttle import FairThrottle, Outcome
 
 CLIENTS = [f"client-{number:04d}" for number in range(1000)]
-HUNDRED = 100  # clients that are timed together: short enough that little comes between
+CHUNK = 100  # clients that are timed together: long enough for the clock, short enough to be rarely interrupted
 ROUNDS = 7  # over all clients
 BLAME = 12  # failures of each congested client: a probability of 0.48
 
-Clock = Callable[[], int]
+NanosecondClock = Callable[[], int]
 
 
-def least_ns(decide: Callable[[Sequence[str]], None], rounds: int, clock: Clock = time.thread_time_ns) -> float:
-    """Nanoseconds per client, of the hundred clients that were decided on soonest."""
+def least_ns(
+    decide: Callable[[Sequence[str]], None], rounds: int, clock: NanosecondClock = time.thread_time_ns
+) -> float:
+    """Nanoseconds per client, of the fastest chunk."""
     found = []
     for _ in range(rounds):
-        for start in range(0, len(CLIENTS), HUNDRED):
-            some = CLIENTS[start : start + HUNDRED]
+        for start in range(0, len(CLIENTS), CHUNK):
+            chunk = CLIENTS[start : start + CHUNK]
             started = clock()
-            decide(some)
+            decide(chunk)
             found.append(clock() - started)
-    return min(found) / HUNDRED
+    return min(found) / CHUNK
+
+
+def call_each(call: Callable[[str], object]) -> Callable[[Sequence[str]], None]:
+    """For a limiter that decides with one call."""
+
+    def decide(clients: Sequence[str]) -> None:
+        for client in clients:
+            call(client)
+
+    return decide
 
 
 def healthy_ns(rounds: int = ROUNDS) -> float:
-    """Nobody fails."""
-    return least_ns(_both(FairThrottle()), rounds)
+    """No request fails."""
+    return least_ns(_register_and_report(FairThrottle()), rounds)
 
 
-def congested_ns(rounds: int = ROUNDS, *, is_shared: bool = False, clock: Clock = time.thread_time_ns) -> float:
-    """Everybody has failed, and is let through all the same; `is_shared` keeps account for the other instances."""
-    return least_ns(_both(_blaming(is_shared=is_shared)), rounds, clock)
+def admitted_ns(
+    rounds: int = ROUNDS, *, is_shared: bool = False, clock: NanosecondClock = time.thread_time_ns
+) -> float:
+    """All clients are congested and every outcome is reported; with `is_shared`, deltas are kept for other instances.
+
+    The most expensive path there is: blame is looked up, decided on and updated.
+    """
+    return least_ns(_register_and_report(_congested_throttle(is_shared=is_shared)), rounds, clock)
 
 
-def turned_away_ns(rounds: int = ROUNDS, *, is_shared: bool = False, clock: Clock = time.thread_time_ns) -> float:
-    """Everybody has failed, and about half are turned away: nothing is reported of them, as it should be."""
-    throttle = _blaming(is_shared=is_shared)
+def congested_ns(rounds: int = ROUNDS) -> float:
+    """All clients are congested and about half of the requests are throttled, of which nothing is reported."""
+    throttle = _congested_throttle(is_shared=False)
     register, report, outcome = throttle.register, throttle.report, Outcome.SUCCESS
 
     def decide(clients: Sequence[str]) -> None:
@@ -51,10 +67,10 @@ def turned_away_ns(rounds: int = ROUNDS, *, is_shared: bool = False, clock: Cloc
             if not register(client).throttled:
                 report(client, outcome)
 
-    return least_ns(decide, rounds, clock)
+    return least_ns(decide, rounds)
 
 
-def _blaming(*, is_shared: bool) -> FairThrottle:
+def _congested_throttle(*, is_shared: bool) -> FairThrottle:
     throttle = FairThrottle()
     if is_shared:
         throttle.share()
@@ -64,47 +80,12 @@ def _blaming(*, is_shared: bool) -> FairThrottle:
     return throttle
 
 
-def _both(throttle: FairThrottle) -> Callable[[Sequence[str]], None]:
+def _register_and_report(throttle: FairThrottle) -> Callable[[Sequence[str]], None]:
     register, report, outcome = throttle.register, throttle.report, Outcome.SUCCESS
 
     def decide(clients: Sequence[str]) -> None:
         for client in clients:
             register(client)
             report(client, outcome)
-
-    return decide
-
-
-def token_bucket_ns(rounds: int = ROUNDS) -> float:
-    from token_bucket import Limiter, MemoryStorage
-
-    return least_ns(_each(Limiter(1_000_000, 1_000_000, MemoryStorage()).consume), rounds)
-
-
-def limits_memory_ns(rounds: int = ROUNDS, *, is_moving: bool = False) -> float:
-    from limits.storage import MemoryStorage
-
-    return least_ns(_each(_limiter(MemoryStorage(), is_moving=is_moving)), rounds)
-
-
-def limits_redis_ns(server: Valkey, rounds: int = ROUNDS, *, clock: Clock = time.thread_time_ns) -> float:
-    from limits.storage import RedisStorage
-
-    return least_ns(_each(_limiter(RedisStorage(server.url))), rounds, clock)
-
-
-def _limiter(storage: Any, *, is_moving: bool = False) -> Callable[[str], object]:
-    from limits import RateLimitItemPerMinute
-    from limits.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter
-
-    limiter = (MovingWindowRateLimiter if is_moving else FixedWindowRateLimiter)(storage)
-    allowed = RateLimitItemPerMinute(100)
-    return lambda client: limiter.hit(allowed, client)
-
-
-def _each(hit: Callable[[str], object]) -> Callable[[Sequence[str]], None]:
-    def decide(clients: Sequence[str]) -> None:
-        for client in clients:
-            hit(client)
 
     return decide
