@@ -97,10 +97,10 @@ async def test_growth_is_the_rate_at_the_end_relative_to_the_start() -> None:
 
 @pytest.mark.timeout(180)
 async def test_a_gateway_is_measured_healthy_and_with_failed_indexers() -> None:
-    told, _ = await measure("gateway.")
+    told, _ = await measure("fanout.")
     assert told.keys() == {figure.id for figure in (*figures.OVERHEADS, *figures.LOSSES)}
-    assert told["gateway.added_p50"] == pytest.approx(told["gateway.find_p50"] - told["gateway.direct_p50"])
-    assert min(told[f"gateway.{how}"] for how in ("healthy_p99", "stalled_p99", "dead_p99")) > 0
+    assert told["fanout.added_p50"] == pytest.approx(told["fanout.find_p50"] - told["fanout.direct_p50"])
+    assert min(told[f"fanout.{how}"] for how in ("healthy_p99", "stalled_p99", "dead_p99")) > 0
 
 
 def test_a_chain_has_the_multihashes_of_its_seed() -> None:
