@@ -279,7 +279,7 @@ def test_a_working_copy_is_searched_as_it_lies_on_the_disk_unless_branches_are_n
     [
         (["x", "no/such/place"], "'no/such/place' not found"),
         (["x", "https://me:hunter2@example.org/r.git"], "is a URL"),
-        (["x", "--branch", "main"], "is no git repository"),
+        (["x", "--branch", "main"], "is not a git repository"),
         (["x", "notes.txt", "--branch", "main"], "is a file and has no branches"),
         (["x", "--json", "--jsonl"], "are mutually exclusive"),
         (["x", "-c", "-l"], "are mutually exclusive"),

@@ -27,12 +27,12 @@ main()
 """
 
 REASONS = {
-    "secret": "needs credentials for 127.0.0.1",
-    "nowhere": "there is no repository at",
-    "empty": "is empty: push a first commit",
+    "secret": "credentials required for 127.0.0.1",
+    "nowhere": "repository not found at",
+    "empty": "is empty; push a first commit",
     "huge": "is larger than 1 MiB",
-    "corrupt": "could not be fetched",
-    "branchless": "has no branch 'nope'",
+    "corrupt": "failed; retrying later",
+    "branchless": "branch 'nope' not found",
     "led": "redirects to 127.0.0.1",
 }
 
@@ -208,7 +208,7 @@ def see_one_vanish(harbour: Harbour) -> None:
     eventually(lambda: harbour.fleet.repository("secret")["failures"] >= 2, within_s=PATIENCE_S, what="it is missed")
     shown = harbour.fleet.repository("secret")
     assert shown["state"] == "ready"
-    assert "there is no repository at" in shown["reason"]
+    assert "repository not found at" in shown["reason"]
     assert harbour.found("def.secret") == ["secret/ship.py"]
 
 

@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from argosy.base.http import EXCEPTION_HANDLERS, exception_handlers
 from argosy.gateway.ui import WebUi
 from argosy.gateway.zoekt.http import zoekt_routes
-from argosy.search.backends.git_hosts import addresses
+from argosy.search.backends.git_metadata import url_templates
 from argosy.search.backends.memory import File, MemorySource
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
@@ -72,7 +72,7 @@ LONG = b"start " + b"x" * 5_000 + b" needle " + b"y" * 5_000 + b"\n"
 
 
 def harbour() -> Index:
-    told = addresses("github", "https://github.com/argosy/harbour")
+    told = url_templates("github", "https://github.com/argosy/harbour")
     repository = Repository(
         HARBOUR,
         branches=(Branch("main", COMMIT), Branch("release/1.0", OLDER)),

@@ -3,11 +3,11 @@
 from argosy.gateway.ui.files import OUTLINE_MAX, SHOWN_BYTES_MAX, SHOWN_LINES_MAX, file_view, outline_view
 from argosy.gateway.ui.highlight import COLORED_CHARACTERS_MAX
 from argosy.gateway.ui.links import web_url
-from argosy.search.backends.git_hosts import addresses
+from argosy.search.backends.git_metadata import url_templates
 from argosy.search.fleet.model import FileText, OutlineEntry
 from argosy.search.model import Branch, Repository
 
-TOLD = addresses("github", "https://host.example/r")
+TOLD = url_templates("github", "https://host.example/r")
 REPOSITORY = Repository(
     "r",
     branches=(Branch("main", "a" * 40), Branch("old", "b" * 40)),

@@ -15,7 +15,7 @@ from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.ownership.events import Snapshot
 from argosy.ownership.model import Lease, LeaseState, Member, Unit
 from argosy.ownership.view import FleetView
-from argosy.search.backends.git_hosts import addresses
+from argosy.search.backends.git_metadata import url_templates
 from argosy.search.backends.memory import File, MemorySource
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.local_node import LocalNode
@@ -40,7 +40,7 @@ HTTP = "http://fleet"
 
 
 def hello() -> Index:
-    told = addresses("github", "https://github.com/o/hello")
+    told = url_templates("github", "https://github.com/o/hello")
     repository = Repository(
         HELLO,
         id=repository_id(HELLO),

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.gateway.zoekt.go_compat import evaluate_template, host_file_url
-from argosy.search.backends.git_hosts import addresses
+from argosy.search.backends.git_metadata import url_templates
 
 FIELDS = {"Version": "abc", "Path": "dir/a b#c.go", "Branch": "main", "LineNumber": "7"}
 
@@ -26,7 +26,7 @@ def test_fields_and_joined_paths_are_filled_in_and_nothing_else_is(template: str
 
 
 def test_a_line_has_its_fragment_and_a_repository_without_pages_has_no_address() -> None:
-    told = addresses("github", "https://github.com/o/r")
+    told = url_templates("github", "https://github.com/o/r")
     url = host_file_url(told.file, told.line, version="abc", path="a.go", branch="main", line=3)
     assert url == "https://github.com/o/r/blob/abc/a.go#L3"
     assert host_file_url(told.file, told.line, version="abc", path="a.go", branch="main").endswith("/a.go")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from argosy.base.errors import ArgosyError, Invalid, NotFound, Unavailable
-from argosy.search.backends import git_objects, git_program
-from argosy.search.backends.git import GitSource
-from argosy.search.backends.git_program import Git, environment, told
-from argosy.search.backends.git_worktree import WorkingTreeSource
+from argosy.search.backends import git_errors, git_objects, git_program
+from argosy.search.backends.git import GitSource, WorkingTreeSource
+from argosy.search.backends.git_errors import error_from_git
+from argosy.search.backends.git_program import Git, environment
 from argosy.search.documents import SkipReason
 from tests.search.backends.repositories import Repo, all_of, children, feeders, put_before_git
 
@@ -47,7 +47,7 @@ def test_many_damaged_objects_are_a_damaged_repository(filled: Repo, monkeypatch
     for number in range(5):
         path = filled.object_path(f"HEAD:f{number}")
         path.write_bytes(path.read_bytes()[:10])
-    with pytest.raises(Unavailable, match=r"git cat-file failed on .*: look at it with `git fsck`"):
+    with pytest.raises(Unavailable, match=r"git cat-file failed on .*; check it with `git fsck`"):
         all_of(GitSource(str(filled.path)))
     assert (children(), feeders()) == (before, [])
 
@@ -71,19 +71,19 @@ def test_a_pack_that_was_cut_off_is_told(filled: Repo) -> None:
 
 def test_a_branch_whose_commit_is_gone_is_told(filled: Repo) -> None:
     filled.object_path("HEAD").unlink()
-    with pytest.raises(Unavailable, match=r"'main' of .* leads to no commit that is there: fetch it anew"):
+    with pytest.raises(Unavailable, match=r"the commit of 'main' is missing in .*; fetch again"):
         GitSource(str(filled.path))
 
 
 def test_a_folder_without_head_is_no_repository(filled: Repo) -> None:
     (filled.path / ".git/HEAD").unlink()
-    with pytest.raises(NotFound, match=r"not a git repository.*mend the .git that is there"):
+    with pytest.raises(NotFound, match=r"not a git repository.*repair its .git"):
         GitSource(str(filled.path))
 
 
 def test_a_head_that_leads_nowhere_is_told_with_what_there_is(filled: Repo) -> None:
     filled.git("symbolic-ref", "HEAD", "refs/heads/trunk")
-    with pytest.raises(NotFound, match="has no branch, tag or commit 'trunk': there is main"):
+    with pytest.raises(NotFound, match=r"branch, tag or commit 'trunk' not found in .*; available: main"):
         GitSource(str(filled.path))
 
 
@@ -97,10 +97,10 @@ def test_an_index_that_is_garbage_is_told(filled: Repo) -> None:
 @pytest.mark.parametrize(
     ("line", "remedy"),
     [
-        ("[broken", "mend its configuration"),
-        ("[core]\n\tbare = perhaps", "mend its configuration"),
-        ("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tteleport = true", "made by a later git"),
-        ("[core]\n\trepositoryformatversion = 99", "made by a later git"),
+        ("[broken", "fix its configuration"),
+        ("[core]\n\tbare = perhaps", "fix its configuration"),
+        ("[core]\n\trepositoryformatversion = 1\n[extensions]\n\tteleport = true", "a newer git created it"),
+        ("[core]\n\trepositoryformatversion = 99", "a newer git created it"),
     ],
 )
 def test_a_configuration_git_cannot_read_is_told(line: str, remedy: str, filled: Repo) -> None:
@@ -111,7 +111,7 @@ def test_a_configuration_git_cannot_read_is_told(line: str, remedy: str, filled:
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="name a folder that exists"):
+    with pytest.raises(NotFound, match="pass a folder that exists"):
         GitSource(str(tmp_path / "nowhere"))
 
 
@@ -170,9 +170,9 @@ def test_a_tree_that_names_ten_thousand_million_files_is_refused(repo: Repo, mon
 
 def test_a_git_that_hangs_is_given_up_and_ended(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = children()
-    monkeypatch.setattr(git_program, "QUIET_S_MAX", 0.05)
+    monkeypatch.setattr(git_program, "SILENCE_S_MAX", 0.05)
     put_before_git(tmp_path / "bin", monkeypatch, ["exec tail -f /dev/null"])
-    with pytest.raises(Unavailable, match=r"git has said nothing about .*repo' for 0 s: check its disk"):
+    with pytest.raises(Unavailable, match=r"git timed out: no output for 0 s on .*repo'; check its disk"):
         GitSource(str(filled.path))
     assert children() == before
 
@@ -181,9 +181,9 @@ def test_a_git_that_goes_silent_after_its_answer_is_ended(
     filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = children()
-    monkeypatch.setattr(git_program, "QUIET_S_MAX", 0.05)
+    monkeypatch.setattr(git_program, "SILENCE_S_MAX", 0.05)
     put_before_git(tmp_path / "bin", monkeypatch, ["exec tail -f /dev/null > /dev/null"])
-    with pytest.raises(Unavailable, match="has said nothing"):
+    with pytest.raises(Unavailable, match="no output"):
         GitSource(str(filled.path))
     assert children() == before
 
@@ -200,19 +200,19 @@ def test_a_git_that_answers_too_little_is_told(filled: Repo, tmp_path: Path, mon
     source = GitSource(str(filled.path))
     entries = source.entries()
     put_before_git(tmp_path / "bin", monkeypatch, ["exit 0"])
-    with pytest.raises(Unavailable, match="git left out 5 objects"):
+    with pytest.raises(Unavailable, match="git returned 5 objects too few"):
         list(source.read(entries))
 
 
 def test_without_git_it_is_said_what_to_install(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Invalid, match="git is not installed, or not on the PATH: install git"):
+    with pytest.raises(Invalid, match="git not found on PATH; install git"):
         GitSource(str(filled.path))
 
 
-@pytest.mark.parametrize(("words", "kind", "remedy"), git_program._REMEDIES)
+@pytest.mark.parametrize(("words", "kind", "remedy"), git_errors._LOCAL_ERRORS)
 def test_every_complaint_has_a_remedy(words: str, kind: type[ArgosyError], remedy: str) -> None:
-    error = told("/srv/repo", "ls-tree", f"fatal: {words}")
+    error = error_from_git("/srv/repo", "ls-tree", f"fatal: {words}")
     assert type(error) is kind
     assert str(error).startswith("git ls-tree failed on '/srv/repo' (git: fatal: ")
     assert str(error).endswith(remedy)
@@ -220,7 +220,7 @@ def test_every_complaint_has_a_remedy(words: str, kind: type[ArgosyError], remed
 
 def test_a_complaint_shows_no_secret_and_moves_no_cursor() -> None:
     words = "fatal: \x1b[2Jcould not read\n\nhttps://me:hunter2@example.com/x\n" + "blah " * 200
-    error = str(told("/srv/a\nb\x1b", "fetch", words))
+    error = str(error_from_git("/srv/a\nb\x1b", "fetch", words))
     assert "hunter2" not in error
     assert error.isprintable()
     assert len(error) < 500

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from argosy.search.backends.git import GitSource
-from argosy.search.backends.git_config import described
-from argosy.search.backends.git_hosts import Remote, addresses, remote_of
+from argosy.search.backends.git_metadata import Remote, remote_of, repository_from_config, url_templates
 from argosy.search.model import Repository
 from tests.search.backends.repositories import Repo
 
@@ -71,20 +70,20 @@ COMMIT = joined('"commit"', ".Version")
     ],
 )  # fmt: skip
 def test_every_host_has_its_way_to_write_addresses(kind: str, file: str, commit: str, line: str) -> None:
-    found = addresses(kind, "U")
+    found = url_templates(kind, "U")
     assert (found.file, found.commit, found.line) == (file, commit, line)
 
 
 def test_an_address_cannot_break_out_of_its_template() -> None:
-    assert addresses("github", 'h"}}\\').file == '{{URLJoinPath "h\\"}}\\\\" "blob" .Version .Path}}'
+    assert url_templates("github", 'h"}}\\').file == '{{URLJoinPath "h\\"}}\\\\" "blob" .Version .Path}}'
 
 
 def test_a_page_that_ends_in_browse_is_the_same_repository() -> None:
-    assert addresses("bitbucket-server", "U/browse") == addresses("bitbucket-server", "U")
+    assert url_templates("bitbucket-server", "U/browse") == url_templates("bitbucket-server", "U")
 
 
 def of(config: dict[str, str], *, latest_commit_s: float = 0.0) -> Repository:
-    return described(config, path="/srv/r.git", name="r", latest_commit_s=latest_commit_s)
+    return repository_from_config(config, path="/srv/r.git", name="r", latest_commit_s=latest_commit_s)
 
 
 def test_the_section_of_zoekts_mirrors_comes_first() -> None:

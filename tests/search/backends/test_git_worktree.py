@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.search.backends.git_worktree import WorkingTreeSource
+from argosy.search.backends.git import WorkingTreeSource
 from argosy.search.documents import EntryKind, SkipReason
 from argosy.search.model import Branch
 from tests.search.backends.repositories import Later, Repo, all_of, paths

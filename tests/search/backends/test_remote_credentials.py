@@ -12,8 +12,8 @@ from argosy.base.clock import SystemClock
 from argosy.base.errors import ArgosyError, Invalid, Unauthorized, Unavailable
 from argosy.search.backends import remote_credentials
 from argosy.search.backends.remote import RemoteFetcher
-from argosy.search.backends.remote_credentials import KEPT_S, Credential, Credentials
-from argosy.search.backends.remote_git import Way
+from argosy.search.backends.remote_credentials import CACHED_S, Credential, Credentials
+from argosy.search.backends.remote_git import OriginRoute
 from argosy.search.catalog.addresses import address_of
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.settings import FetchSettings
@@ -70,7 +70,7 @@ def written(tmp_path: Path, *lines: str) -> str:
 
 
 async def test_without_credentials_it_is_said_whose_are_needed(settings: FetchSettings, server: GitServer) -> None:
-    with pytest.raises(Unauthorized, match=rf"needs credentials for 127\.0\.0\.1:{server.port}: add them to fetch"):
+    with pytest.raises(Unauthorized, match=rf"credentials required for 127\.0\.0\.1:{server.port}; add them to fetch"):
         await RemoteFetcher(settings).heads(RepoSpec("app", server.url("app.git")))
 
 
@@ -91,7 +91,7 @@ async def test_a_file_that_is_changed_is_read_again(settings: FetchSettings, ser
     path = written(tmp_path, f"http://me:old@127.0.0.1:{server.port}")
     fetcher = RemoteFetcher(replace(settings, credentials_file=path))
     spec = RepoSpec("app", server.url("app.git"))
-    with pytest.raises(Unauthorized, match=rf"127\.0\.0\.1:{server.port} refuses the credentials it is given: renew"):
+    with pytest.raises(Unauthorized, match=rf"127\.0\.0\.1:{server.port} rejected the credentials; renew"):
         await fetcher.heads(spec)
     written(tmp_path, f"http://me:hunter2%25zebra@127.0.0.1:{server.port}")
     assert await fetcher.heads(spec)
@@ -119,7 +119,7 @@ async def test_a_command_is_asked_again_when_it_is_refused(
     assert await fetcher.heads(spec)
     assert len(runs(tmp_path)) == 2
     server.moods.passwords["app.git"] = "me:closed"
-    with pytest.raises(Unauthorized, match="refuses the credentials"):
+    with pytest.raises(Unauthorized, match="rejected the credentials"):
         await fetcher.heads(spec)
     assert len(runs(tmp_path)) == 3
 
@@ -129,10 +129,10 @@ async def test_a_commands_answer_is_kept_for_five_minutes(tmp_path: Path) -> Non
     credentials = Credentials(command=command(tmp_path, "echo u:t"), clock=clock)
     address = address_of("https://host/x")
     assert await credentials.for_address(address) == Credential("u", "t")
-    clock.ahead_s = KEPT_S - 1
+    clock.ahead_s = CACHED_S - 1
     await credentials.for_address(address)
     assert len(runs(tmp_path)) == 1
-    clock.ahead_s = KEPT_S + 1
+    clock.ahead_s = CACHED_S + 1
     await credentials.for_address(address)
     assert runs(tmp_path) == ["host", "host"]
 
@@ -153,9 +153,9 @@ async def test_nothing_is_given_where_others_may_listen(url: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("line", "kind", "reason"),
     [
-        ("exit 3", Unavailable, "failed for host with status 3: run it by hand"),
-        (f"echo {SECRET}", Invalid, "something else than user:token for host"),
-        (f"echo a:{SECRET}; echo quit=1", Invalid, "something else than user:token for host"),
+        ("exit 3", Unavailable, "failed for host with status 3; run it manually"),
+        (f"echo {SECRET}", Invalid, "printed no user:token for host"),
+        (f"echo a:{SECRET}; echo quit=1", Invalid, "printed no user:token for host"),
     ],
 )
 async def test_a_command_that_fails_is_told_without_its_words(
@@ -171,16 +171,16 @@ async def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest
     before = children()
     monkeypatch.setattr(remote_credentials, "COMMAND_S_MAX", 0.05)
     credentials = Credentials(command=command(tmp_path, "exec tail -f /dev/null"))
-    with pytest.raises(Unavailable, match="took longer than 0 s for host"):
+    with pytest.raises(Unavailable, match="timed out after 0 s for host"):
         await credentials.for_address(address_of("https://host/x"))
     assert children() == before
 
 
 async def test_what_cannot_be_read_or_run_is_told(tmp_path: Path) -> None:
     address = address_of("https://host/x")
-    with pytest.raises(Invalid, match=r"credentials_file cannot be read \(No such file"):
+    with pytest.raises(Invalid, match=r"cannot read fetch\.credentials_file: No such file"):
         await Credentials(file=str(tmp_path / "none")).for_address(address)
-    with pytest.raises(Invalid, match=r"credentials_command cannot be run \(No such file"):
+    with pytest.raises(Invalid, match=r"cannot run fetch\.credentials_command: No such file"):
         await Credentials(command=str(tmp_path / "none")).for_address(address)
 
 
@@ -214,6 +214,6 @@ async def test_a_secret_is_in_no_argument_no_error_and_no_log(
         *errors,
         caplog.text,
         repr(Credential("me", SECRET)),
-        repr(Way(address_of("https://host/x"), user="me", secret=SECRET)),
+        repr(OriginRoute(address_of("https://host/x"), user="me", secret=SECRET)),
     ):
         assert "hunter2" not in text

@@ -16,8 +16,8 @@ from argosy.base.clock import SystemClock
 from argosy.base.errors import Unavailable
 from argosy.search.backends import remote_mirrors
 from argosy.search.backends.remote import RemoteFetcher
-from argosy.search.backends.remote_git import Bounds, Way, run_git
-from argosy.search.backends.remote_mirrors import Lock, Mirrors, mirror_key
+from argosy.search.backends.remote_git import GitLimits, OriginRoute, run_git
+from argosy.search.backends.remote_mirrors import FileLock, Mirrors, mirror_key
 from argosy.search.catalog.addresses import address_of
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.settings import FetchSettings
@@ -148,7 +148,7 @@ async def test_a_slow_origin_costs_no_mirror(
     server.push(repo, "app.git", "main")
     with monkeypatch.context() as patch:
         put_before_git(tmp_path / "bin", patch, ['case "$2" in fetch) exec tail -f /dev/null;; esac', 'exec $GIT "$@"'])
-        with pytest.raises(Unavailable, match="took longer than 0 s to fetch: it will be tried again"):
+        with pytest.raises(Unavailable, match="fetch timed out after 0 s; retrying later"):
             await files_of(RemoteFetcher(replace(settings, timeout_s=0.1)), spec)
     assert (await files_of(RemoteFetcher(settings), spec))["f0"] == b"changed"
     assert mirror_of(settings, spec).stat().st_ino == inode
@@ -162,7 +162,7 @@ async def test_a_cut_off_fetch_costs_no_mirror(
     repo.commit({"large": os.urandom(50_000)})
     server.push(repo, "app.git", "main")
     server.moods.cut_bytes = 20_000
-    with pytest.raises(Unavailable, match="was cut off or damaged"):
+    with pytest.raises(Unavailable, match="truncated or damaged"):
         await files_of(fetcher, spec)
     server.moods.cut_bytes = 0
     assert len(await files_of(fetcher, spec)) == len(FILES) + 1
@@ -213,7 +213,7 @@ async def test_a_mirror_that_another_process_fetches_into_is_waited_for(
     )
     assert holder.stdout is not None
     assert await holder.stdout.readline() == b"\n"
-    with pytest.raises(Unavailable, match="is being fetched by another process: it will be tried again"):
+    with pytest.raises(Unavailable, match="is being fetched by another process; retrying later"):
         await files_of(hasty, spec)
     patient = asyncio.create_task(files_of(RemoteFetcher(settings), spec))
     await holder.communicate(b"")  # with its end the lock is free
@@ -225,17 +225,17 @@ async def test_a_lock_is_held_for_as_long_as_git_runs(tmp_path: Path, monkeypatc
     started = tmp_path / "started"
     os.mkfifo(started)
     put_before_git(tmp_path / "bin", monkeypatch, [f"echo > {started}", "exec tail -f /dev/null"])
-    ours, theirs = Lock(str(tmp_path / "lock")), Lock(str(tmp_path / "lock"))
-    assert ours.take_now(fcntl.LOCK_EX)
-    bounds = Bounds(60.0, held=(ours.descriptor,))
-    running = asyncio.create_task(run_git(Way(address_of("https://host/x")), ("fetch",), bounds))
+    ours, theirs = FileLock(str(tmp_path / "lock")), FileLock(str(tmp_path / "lock"))
+    assert ours.try_lock(fcntl.LOCK_EX)
+    bounds = GitLimits(60.0, lock_fds=(ours.descriptor,))
+    running = asyncio.create_task(run_git(OriginRoute(address_of("https://host/x")), ("fetch",), bounds))
     await asyncio.to_thread(started.read_text)
     ours.close()
-    assert not theirs.take_now(fcntl.LOCK_EX)
+    assert not theirs.try_lock(fcntl.LOCK_EX)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    assert theirs.take_now(fcntl.LOCK_EX)
+    assert theirs.try_lock(fcntl.LOCK_EX)
     theirs.close()
 
 
@@ -280,7 +280,7 @@ async def test_a_damaged_mirror_that_others_read_from_is_left_to_them(settings: 
     broken_config(mirror_of(settings, spec))
     with mirror_of(settings, spec).with_suffix(".using").open() as reader:
         fcntl.flock(reader, fcntl.LOCK_SH)
-        with pytest.raises(Unavailable, match="damaged and others still read from it"):
+        with pytest.raises(Unavailable, match="mirror damaged, and still in use"):
             await files_of(fetcher, spec)
     assert await files_of(fetcher, spec) == FILES
 
@@ -351,8 +351,8 @@ async def test_a_passing_clone_goes_also_when_its_reader_fails(settings: FetchSe
 async def test_a_folder_that_cannot_be_made_is_told(settings: FetchSettings, spec: RepoSpec, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for mode in ("mirror", "shallow"):
-        fetcher = RemoteFetcher(replace(settings, mode=mode, folder=str(tmp_path / "file" / "mirrors")))
-        with pytest.raises(Unavailable, match=r"cannot be made \(.*\): set fetch\.folder"):
+        fetcher = RemoteFetcher(replace(settings, mode=mode, dir=str(tmp_path / "file" / "mirrors")))
+        with pytest.raises(Unavailable, match=r"cannot create .*; set fetch\.dir"):
             await files_of(fetcher, spec)
 
 

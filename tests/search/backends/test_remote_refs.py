@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Invalid, NotFound
-from argosy.search.backends.remote_refs import Listed, Ref, checked, chosen, listed
+from argosy.search.backends.git_refs import OriginRef, OriginRefs, check_names, parse_ls_remote, select_refs
 from argosy.search.model import BRANCHES_MAX
 
 A, B = "a" * 40, "b" * 40
@@ -11,7 +11,9 @@ A, B = "a" * 40, "b" * 40
 
 def test_a_list_is_read_with_tags_led_to_their_commits() -> None:
     output = f"ref: refs/heads/main\tHEAD\n{A}\tHEAD\n{A}\trefs/heads/main\n{A}\trefs/tags/v1\n{B}\trefs/tags/v1^{{}}\n"
-    assert listed(output.encode()) == Listed({"HEAD": A, "refs/heads/main": A, "refs/tags/v1": B}, "refs/heads/main")
+    assert parse_ls_remote(output.encode()) == OriginRefs(
+        {"HEAD": A, "refs/heads/main": A, "refs/tags/v1": B}, "refs/heads/main"
+    )
 
 
 @pytest.mark.parametrize(
@@ -19,33 +21,33 @@ def test_a_list_is_read_with_tags_led_to_their_commits() -> None:
     ["", "garbage", f"{A}\trefs/heads/a:b", f"{A}\t-x", f"{A}\trefs/heads/a b", "xyz\trefs/heads/a", f"{A}a\trefs/a"],
 )
 def test_a_line_that_makes_no_sense_is_passed_over(line: str) -> None:
-    assert listed(f"{line}\n{B}\trefs/heads/b\n".encode()) == Listed({"refs/heads/b": B})
+    assert parse_ls_remote(f"{line}\n{B}\trefs/heads/b\n".encode()) == OriginRefs({"refs/heads/b": B})
 
 
 def test_a_head_with_a_made_up_name_is_only_head() -> None:
-    heads = listed(f"ref: refs/heads/x:refs/heads/y\tHEAD\n{A}\tHEAD\n".encode())
-    assert chosen("url", ("HEAD",), heads) == (Ref("HEAD", "HEAD", A),)
+    heads = parse_ls_remote(f"ref: refs/heads/x:refs/heads/y\tHEAD\n{A}\tHEAD\n".encode())
+    assert select_refs("url", ("HEAD",), heads) == (OriginRef("HEAD", "HEAD", A),)
 
 
 def test_a_branch_goes_before_a_tag_of_its_name_and_a_pattern_takes_branches_first() -> None:
-    heads = Listed({"refs/heads/v1": A, "refs/tags/v1": B, "refs/tags/w1": B, "refs/heads/v/x": B})
-    assert chosen("url", ("v1", "v*"), heads) == (Ref("v1", "refs/heads/v1", A),)
-    assert chosen("url", ("w*",), heads) == (Ref("w1", "refs/tags/w1", B),)
-    assert [ref.name for ref in chosen("url", ("**",), heads)] == ["v/x", "v1"]
-    assert chosen("url", ("refs/tags/v1",), heads) == (Ref("v1", "refs/tags/v1", B),)
+    heads = OriginRefs({"refs/heads/v1": A, "refs/tags/v1": B, "refs/tags/w1": B, "refs/heads/v/x": B})
+    assert select_refs("url", ("v1", "v*"), heads) == (OriginRef("v1", "refs/heads/v1", A),)
+    assert select_refs("url", ("w*",), heads) == (OriginRef("w1", "refs/tags/w1", B),)
+    assert [ref.name for ref in select_refs("url", ("**",), heads)] == ["v/x", "v1"]
+    assert select_refs("url", ("refs/tags/v1",), heads) == (OriginRef("v1", "refs/tags/v1", B),)
 
 
 def test_only_a_few_names_are_told() -> None:
-    heads = Listed({f"refs/heads/b{number}": A for number in range(9)})
-    with pytest.raises(NotFound, match="url has no branch 'trunk': there is b0, b1, b2, b3, b4, …"):
-        chosen("url", ("trunk",), heads)
+    heads = OriginRefs({f"refs/heads/b{number}": A for number in range(9)})
+    with pytest.raises(NotFound, match="branch 'trunk' not found at url; available: b0, b1, b2, b3, b4, …"):
+        select_refs("url", ("trunk",), heads)
 
 
 def test_more_branches_than_an_index_can_tell_apart_are_refused() -> None:
-    heads = Listed({f"refs/heads/b{number}": A for number in range(BRANCHES_MAX + 1)})
-    with pytest.raises(Invalid, match=f"name at most {BRANCHES_MAX}"):
-        chosen("url", ("*",), heads)
+    heads = OriginRefs({f"refs/heads/b{number}": A for number in range(BRANCHES_MAX + 1)})
+    with pytest.raises(Invalid, match=f"limit {BRANCHES_MAX}"):
+        select_refs("url", ("*",), heads)
 
 
 def test_no_name_means_head() -> None:
-    assert checked(()) == ("HEAD",)
+    assert check_names(()) == ("HEAD",)

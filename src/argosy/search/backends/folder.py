@@ -1,8 +1,8 @@
-"""A folder without git as a source: every file below it that no ignore file leaves out, as it is on the disk.
+"""A folder without git as a source: every file below it that no ignore file excludes, as it is on the disk.
 
-Links are listed and never followed, so a loop of them is no loop and nothing outside is read. A folder that may not be
-listed appears as one unreadable file, rather than as if it were empty. What other tools keep of their own (`.git` and
-its like) is never entered, and a bare git repository in the way is marked as the place of another repository.
+Links are listed and never followed, so a cycle of links is harmless and nothing outside is read. A folder that cannot
+be listed appears as one unreadable file, rather than as if it were empty. The private folders of other tools (`.hg` and
+the like) are never entered, and a bare git repository inside is listed as a submodule.
 """
 
 import os
@@ -13,31 +13,31 @@ from os.path import abspath
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Invalid
 from argosy.search.backends.folder_files import (
+    RootDir,
     entry_of,
     folder_name,
-    foreign,
-    is_ours,
-    opened,
-    out_of_room,
+    is_resource_exhaustion,
+    open_root,
     read_files,
-    unreadable,
+    resource_error,
+    submodule_entry,
+    unreadable_entry,
 )
-from argosy.search.backends.openat import Beneath
 from argosy.search.documents import Content, Entry
 from argosy.search.ignore_files import IGNORE_BYTES_MAX, IGNORE_FILES, GitIgnore, IgnoreFile
 from argosy.search.model import Branch, Repository
 
 FILES_MAX = 2_000_000
 NEVER_ENTERED = frozenset({".hg", ".svn", ".bzr", ".jj", ".sl", ".pijul", "_darcs", "CVS"})
-GIT_DIRECTORY = frozenset({"HEAD", "objects", "refs"})  # what a bare repository holds
+GIT_DIRECTORY = frozenset({"HEAD", "objects", "refs"})  # the contents of a bare repository
 _GIT = ".git"  # a folder, or in a linked worktree a file
 _GITIGNORE = ".gitignore"
 
 
 class FolderSource:
-    """The files below a folder; `with_ignored` also those that an ignore file leaves out.
+    """The files below a folder; `with_ignored` includes those that an ignore file excludes.
 
-    `clock` tells which of them changed so lately that they must be read again next time.
+    `clock` decides which files changed so recently that the next listing must read them again.
     """
 
     def __init__(self, path: str, *, with_ignored: bool = False, clock: Clock | None = None) -> None:
@@ -50,19 +50,19 @@ class FolderSource:
         return Repository(folder_name(self._path), branches=(Branch("HEAD"),), source=self._path)
 
     def entries(self) -> list[Entry]:
-        """Files and links; pipes, sockets and devices are left out."""
-        with opened(self._path) as place:
-            is_left_out = None if self._with_ignored else own_ignore_file(place)
-            walk = _Walk(place, self._path, self._clock.wall(), is_left_out)
+        """Files and links; pipes, sockets and devices are omitted."""
+        with open_root(self._path) as files:
+            ignore_file = None if self._with_ignored else read_ignore_file(files)
+            walk = _Walk(files, self._path, self._clock.wall(), ignore_file)
             return sorted(walk.entries(), key=lambda entry: entry.path)
 
     def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
-        """The contents as they are when their turn comes."""
+        """The contents at the time when each is read."""
         return read_files(self._path, entries)
 
 
 class FileSource:
-    """One file. It is named outright, so no ignore file is asked, and a link is followed."""
+    """One file. Because the user named it, no ignore file applies, and a link is followed."""
 
     def __init__(self, path: str, *, clock: Clock | None = None) -> None:
         self._folder, _, self._name = os.path.realpath(path).rpartition("/")
@@ -75,11 +75,11 @@ class FileSource:
         return Repository(folder_name(self._folder), branches=(Branch("HEAD"),), source=source)
 
     def entries(self) -> list[Entry]:
-        """The file, or nothing if it has gone."""
+        """The file, or nothing if it was deleted."""
         name = os.fsencode(self._name)
-        with opened(self._folder) as place:
+        with open_root(self._folder) as files:
             try:
-                entry = entry_of(name, place.stat(name), self._clock.wall())
+                entry = entry_of(name, files.stat(name), self._clock.wall())
             except FileNotFoundError:
                 entry = None
         return [entry] if entry else []
@@ -88,20 +88,20 @@ class FileSource:
         return read_files(self._folder, entries)
 
 
-def own_ignore_file(place: Beneath) -> IgnoreFile:
-    """What the folder itself says is to be left out."""
-    return IgnoreFile(*(_text(place, path) for path in IGNORE_FILES))
+def read_ignore_file(files: RootDir) -> IgnoreFile:
+    """The ignore files at the root of the folder."""
+    return IgnoreFile(*(_read_small(files, path) for path in IGNORE_FILES))
 
 
-def _text(place: Beneath, path: bytes) -> bytes:
-    """The beginning of a small file; nothing if there is none that can be read."""
+def _read_small(files: RootDir, path: bytes) -> bytes:
+    """The beginning of a small file; empty if there is none that can be read."""
     try:
-        descriptor = place.open(path)
+        descriptor = files.open(path)
     except OSError:
         return b""
     try:
         return os.read(descriptor, IGNORE_BYTES_MAX)
-    except OSError:  # a folder, a pipe that nobody writes to
+    except OSError:  # a folder, or a pipe without a writer
         return b""
     finally:
         os.close(descriptor)
@@ -109,12 +109,12 @@ def _text(place: Beneath, path: bytes) -> bytes:
 
 @dataclass
 class _Walk:
-    """One way through a folder, depth first: the folders on the way stay open and are found at once."""
+    """One pass through a folder, depth first, so that the folders being read are among the open ones of `files`."""
 
-    place: Beneath
+    files: RootDir
     root: str
     listed_s: float
-    is_left_out: IgnoreFile | None  # None: no ignore file counts
+    ignore_file: IgnoreFile | None  # None: no ignore file applies
     seen: int = 0
 
     def entries(self) -> Iterator[Entry]:
@@ -124,38 +124,39 @@ class _Walk:
             try:
                 children = self._children(path)
             except (FileNotFoundError, NotADirectoryError):
-                continue  # it has gone, or become something else, since its own folder was listed
+                continue  # deleted or replaced since its parent was listed
             except OSError as error:
-                yield self._unlisted(path, error)
+                yield self._unlistable(path, error)
                 continue
             names = {child.name for child in children}
             if path and names >= GIT_DIRECTORY:
-                yield foreign(path, os.fstat(self.place.folder(path)), self.listed_s)
+                yield submodule_entry(path, os.fstat(self.files.folder(path)), self.listed_s)
                 continue
-            if _GITIGNORE in names and self.is_left_out is not None:
-                ignore = ignore.inside(path, _text(self.place, _joined(path, _GITIGNORE)))
-            yield from self._listed(path, children, ignore, folders)
+            if _GITIGNORE in names and self.ignore_file is not None:
+                ignore = ignore.inside(path, _read_small(self.files, _join(path, _GITIGNORE)))
+            yield from self._list(path, children, ignore, folders)
 
     def _children(self, path: bytes) -> list[os.DirEntry[str]]:
-        with os.scandir(self.place.folder(path)) as children:
+        with os.scandir(self.files.folder(path)) as children:
             found = [child for child in children if child.name != _GIT]
         self.seen += len(found)
         if self.seen > FILES_MAX:
-            raise Invalid(f"there are more than {FILES_MAX:,} files below {self.root!r}: name a folder further down")
+            raise Invalid(f"more than {FILES_MAX:,} files below {self.root!r}; choose a folder further down")
         return found
 
-    def _listed(
+    def _list(
         self, path: bytes, children: list[os.DirEntry[str]], ignore: GitIgnore, folders: list[tuple[bytes, GitIgnore]]
     ) -> Iterator[Entry]:
+        """The files of one folder; its subfolders are added to `folders`."""
         for child in children:
-            name = _joined(path, child.name)
+            name = _join(path, child.name)
             is_folder = _is_folder(child)
             if ignore.is_ignored(name, is_folder=is_folder):
                 continue
             if is_folder:
                 if child.name not in NEVER_ENTERED:
                     folders.append((name, ignore))
-            elif self.is_left_out is not None and self.is_left_out(name):
+            elif self.ignore_file is not None and self.ignore_file(name):
                 continue
             elif (entry := self._file(name, child)) is not None:
                 yield entry
@@ -165,24 +166,24 @@ class _Walk:
             return entry_of(name, child.stat(follow_symlinks=False), self.listed_s)
         except FileNotFoundError:
             return None
-        except OSError:  # a folder may show its names and yet let nobody pass
-            return unreadable(name)
+        except OSError:  # a folder can be readable without being searchable
+            return unreadable_entry(name)
 
-    def _unlisted(self, path: bytes, error: OSError) -> Entry:
-        if is_ours(error):
-            raise out_of_room(path, error)
+    def _unlistable(self, path: bytes, error: OSError) -> Entry:
+        if is_resource_exhaustion(error):
+            raise resource_error(path, error)
         if not path:
-            raise Invalid(f"the folder {self.root!r} cannot be listed ({error.strerror}): check its permissions")
-        return unreadable(path)
+            raise Invalid(f"cannot list folder {self.root!r}: {error.strerror}; check its permissions")
+        return unreadable_entry(path)
 
 
 def _is_folder(child: os.DirEntry[str]) -> bool:
     try:
         return child.is_dir(follow_symlinks=False)
-    except OSError:  # where the listing does not say, and nobody may ask
+    except OSError:  # the listing does not contain the type, and stat is not permitted
         return False
 
 
-def _joined(path: bytes, name: str) -> bytes:
+def _join(path: bytes, name: str) -> bytes:
     encoded = os.fsencode(name)
     return path + b"/" + encoded if path else encoded

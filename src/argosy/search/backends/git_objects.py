@@ -1,8 +1,8 @@
-"""Reads trees and blobs by their ids, through an empty repository of our own that borrows another's objects.
+"""Reads trees and blobs by object id, through an empty repository of our own that uses another's object directory.
 
-The other repository's configuration plays no part in it: nothing there can start a program, and a partial clone does
-not look like one, so an object that was never fetched is simply missing (git before 2.45 knows no other way).
-Objects are named by their content, so reading needs no lock and sees one state however the repository moves on.
+The other repository's configuration is not read: nothing in it can start a program, and a partial clone is not
+recognised as one, so that an object that was never fetched is missing instead of fetched (git before 2.45 has no other
+way). Object ids are hashes of the content, so reading needs no lock and sees one state while the repository changes.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -15,10 +15,10 @@ from tempfile import TemporaryDirectory
 
 from argosy.base.errors import Unavailable
 from argosy.search.backends.folder_files import folder_name
-from argosy.search.backends.git_program import READ_BYTES, Git, Running, environment
+from argosy.search.backends.git_program import READ_BYTES, Git, RunningGit, environment
 from argosy.search.documents import DOCUMENT_BYTES_MAX, Content, SkipReason
 
-DAMAGED_MAX = 16  # git gives up at a damaged object and is started anew behind it; more mean a broken disk
+DAMAGED_MAX = 16  # git ends at a damaged object and is started again behind it; more than this mean a broken disk
 _FORMATS = {
     "sha1": "[core]\n\trepositoryformatversion = 0\n",
     "sha256": "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n",
@@ -26,8 +26,8 @@ _FORMATS = {
 
 
 @dataclass(frozen=True)
-class ObjectPlace:
-    """Where a repository keeps its objects, and by which hash they are named."""
+class ObjectDir:
+    """The object directory of a repository, and the hash of its object ids."""
 
     repository: str
     objects: str
@@ -35,36 +35,37 @@ class ObjectPlace:
 
     @property
     def name(self) -> str:
-        """What the repository is called after its folder, which a linked worktree shares with it."""
-        return named_after(dirname(self.objects))
+        """The repository's name by its folder; a linked worktree has that of its main repository."""
+        return _name_from_path(dirname(self.objects))
 
 
-def named_after(path: str) -> str:
-    """What a folder is called as a repository: without `.git`, which a bare one ends in and a working one holds."""
+def _name_from_path(path: str) -> str:
+    """The name of a repository by its path: without `.git`, the suffix of a bare one or the folder in a working
+    copy."""
     return folder_name(dirname(path) if basename(path) == ".git" else path.removesuffix(".git"))
 
 
 @contextmanager
-def object_store(place: ObjectPlace) -> Iterator[Git]:
-    """A git that sees those objects and nothing else."""
+def object_store(place: ObjectDir) -> Iterator[Git]:
+    """A git that reads these objects and no configuration."""
     if place.hash_name not in _FORMATS:
-        raise Unavailable(f"the objects of {place.repository!r} are named by {place.hash_name}: use a later release")
-    with TemporaryDirectory(prefix="argosy-git-") as room:
-        (Path(room) / "refs").mkdir()
-        (Path(room) / "HEAD").write_text("ref: refs/heads/none\n")
-        (Path(room) / "config").write_text(_FORMATS[place.hash_name])
+        raise Unavailable(f"unsupported object format {place.hash_name!r} in {place.repository!r}; upgrade argosy")
+    with TemporaryDirectory(prefix="argosy-git-") as gitdir:
+        (Path(gitdir) / "refs").mkdir()
+        (Path(gitdir) / "HEAD").write_text("ref: refs/heads/none\n")
+        (Path(gitdir) / "config").write_text(_FORMATS[place.hash_name])
         variables = {
             **environment(),
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": devnull,
             "GIT_OBJECT_DIRECTORY": place.objects,
         }
-        yield Git(place.repository, (f"--git-dir={room}",), variables)
+        yield Git(place.repository, (f"--git-dir={gitdir}",), variables)
 
 
 def tree(store: Git, commit: str) -> list[bytes]:
     """Every file below a commit's root as `mode type id TAB path`."""
-    # Without -l: it looks sizes up again for every branch. The answer ends in a NUL, so the last piece is empty.
+    # Without -l, which would look up the sizes for each branch. The output ends in a NUL, so the last item is empty.
     return store.run("ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0")[:-1]
 
 
@@ -72,27 +73,27 @@ def sizes(store: Git, ids: Sequence[bytes]) -> list[int]:
     """The sizes of objects by their ids in hexadecimal; 0 for one that is missing."""
     if not ids:
         return []
-    answer = store.run("cat-file", "--batch-check=%(objectsize)", "--buffer", feed=_lines(ids))
-    return [int(line) if line.isdigit() else 0 for line in answer.splitlines()]
+    output = store.run("cat-file", "--batch-check=%(objectsize)", "--buffer", feed=_lines(ids))
+    return [int(line) if line.isdigit() else 0 for line in output.splitlines()]
 
 
 def commit_times_s(store: Git, commits: Sequence[str]) -> list[int]:
-    """When each was committed, in no particular order."""
+    """The commit times, in no particular order."""
     if not commits:
         return []
-    answer = store.run("rev-list", "--no-walk=unsorted", "--timestamp", *commits)
-    return [int(line.split()[0]) for line in answer.splitlines()]
+    output = store.run("rev-list", "--no-walk=unsorted", "--timestamp", *commits)
+    return [int(line.split()[0]) for line in output.splitlines()]
 
 
 def contents(store: Git, names: Sequence[bytes]) -> Generator[Content, None, None]:
-    """The blobs in the order asked for. Names are ids in hexadecimal, or `commit:path`.
+    """The blobs in the order of `names`, which are ids in hexadecimal, or `commit:path`.
 
-    Read-ahead is bounded by the pipe: git waits until what it has written is taken.
+    Read-ahead is bounded by the pipe: git blocks until its output is read.
     """
     done = damaged = 0
     while done < len(names):
         with store.stream("cat-file", "--batch", "--buffer", feed=_lines(names[done:])) as running:
-            for content in _answers(running):
+            for content in _blobs(running):
                 done += 1
                 yield content
             if running.code() == 0:
@@ -104,11 +105,13 @@ def contents(store: Git, names: Sequence[bytes]) -> Generator[Content, None, Non
         done += 1
         yield SkipReason.UNREADABLE
     if done < len(names):
-        raise Unavailable(f"git left out {len(names) - done} objects of {store.place!r}: look at it with `git fsck`")
+        raise Unavailable(
+            f"git returned {len(names) - done} objects too few from {store.place!r}; check it with `git fsck`"
+        )
 
 
-def _answers(running: Running) -> Iterator[Content]:
-    """What git answers, until it ends or breaks off in the midst of an object."""
+def _blobs(running: RunningGit) -> Iterator[Content]:
+    """Parses the output of `cat-file --batch`, until git ends, possibly in the middle of an object."""
     out = running.out
     while header := out.readline():
         words = header.split()
@@ -117,17 +120,18 @@ def _answers(running: Running) -> Iterator[Content]:
             continue
         kind, size = words[-2], int(words[-1])
         if kind != b"blob" or size > DOCUMENT_BYTES_MAX:
-            if not _passed_over(running, size + 1):
+            if not _skip(running, size + 1):
                 return
             yield SkipReason.TOO_LARGE if kind == b"blob" else SkipReason.UNREADABLE
             continue
         content = out.read(size)
-        if out.read(1) != b"\n":  # which git adds to every content
+        if out.read(1) != b"\n":  # git adds a newline to every content
             return
         yield content
 
 
-def _passed_over(running: Running, length: int) -> bool:
+def _skip(running: RunningGit, length: int) -> bool:
+    """Reads and discards; False if git ended before."""
     while length and (chunk := running.out.read(min(length, READ_BYTES))):
         length -= len(chunk)
     return length == 0

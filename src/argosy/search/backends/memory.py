@@ -1,4 +1,4 @@
-"""A repository held in memory: the twin of the real ones, for tests, examples and the simulator."""
+"""A repository in memory: implements Source for tests, examples and the simulator."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from argosy.search.model import BRANCHES_MAX, Branch, Repository
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of a repository in memory. A reason in place of content is what reading it answers."""
+    """A file of a repository in memory. A reason as content is what reading the file returns."""
 
     path: bytes
     content: Content = b""
@@ -20,7 +20,7 @@ class File:
 
 
 class MemorySource:
-    """A Source of files that are at hand."""
+    """A Source of the given files."""
 
     def __init__(self, repository: Repository, files: Iterable[File]) -> None:
         self._repository = repository
@@ -29,7 +29,7 @@ class MemorySource:
         for file in files:
             entry = _entry(file)
             if (entry.path, entry.blob_id) in self._contents:
-                raise Invalid(f"{file.path!r} is given twice with the same content: give it once, on both branches")
+                raise Invalid(f"{file.path!r} is given twice with the same content; give it once, on both branches")
             self._contents[entry.path, entry.blob_id] = file.content
             entries.append(entry)
         self._entries = tuple(sorted(entries, key=lambda entry: (entry.path, entry.blob_id)))
@@ -54,7 +54,7 @@ def one_branch(name: str, contents: Mapping[str | bytes, Content]) -> MemorySour
 def several_branches(name: str, branches: Mapping[str, Mapping[str | bytes, Content]]) -> MemorySource:
     """A repository from the paths and contents of each branch; what is equal on two of them is one file."""
     if len(branches) > BRANCHES_MAX:
-        raise Invalid(f"{len(branches)} branches are too many: give at most {BRANCHES_MAX}")
+        raise Invalid(f"too many branches: {len(branches)}; give at most {BRANCHES_MAX}")
     masks: dict[tuple[bytes, Content], int] = {}
     for number, contents in enumerate(branches.values()):
         for path, content in contents.items():
@@ -66,5 +66,5 @@ def several_branches(name: str, branches: Mapping[str, Mapping[str | bytes, Cont
 
 def _entry(file: File) -> Entry:
     content = file.content if isinstance(file.content, bytes) else file.content.name.encode()
-    blob_id = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()  # as git has it
+    blob_id = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()  # git's object id
     return Entry(file.path, blob_id, len(content), file.branches, file.kind)

@@ -1,8 +1,8 @@
-"""Brings repositories to this machine: from origins through git, from its own disk as they lie there.
+"""Fetches repositories for a node: from origins through git, and from this machine's disk as they are there.
 
-A mirror is kept for every address and fetched into, or the tip is cloned into a folder that goes when it has been read.
-Whatever is wrong with one origin (no credentials, gone, too large, damaged, leading elsewhere) is an error that says
-what to do; a damaged mirror is made anew once by itself.
+In mode `mirror` each address has a bare mirror that is fetched into; otherwise the tip is cloned into a folder that is
+deleted after reading. Every problem of an origin (no credentials, deleted, too large, damaged, redirected) is an error
+that says what to do. A damaged mirror is cloned again, once per fetch.
 """
 
 import asyncio
@@ -17,24 +17,24 @@ from argosy.base import logs
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import NotFound, Unavailable
 from argosy.base.urls import is_private
+from argosy.search.backends.factory import open_local
 from argosy.search.backends.git import GitSource
-from argosy.search.backends.git_errors import FetchFailed, Trouble, too_large, too_slow
-from argosy.search.backends.git_hosts import addresses, remote_of
+from argosy.search.backends.git_errors import FetchFailed, FetchProblem, size_error, timeout_error
+from argosy.search.backends.git_metadata import remote_of, url_templates
+from argosy.search.backends.git_refs import HEAD, OriginRef, OriginRefs, check_names, parse_ls_remote, select_refs
 from argosy.search.backends.remote_credentials import Credentials
 from argosy.search.backends.remote_git import (
-    Bounds,
+    FolderTooLarge,
+    GitLimits,
+    OriginRoute,
     Progress,
-    TooLarge,
-    Way,
-    ignored,
+    no_progress,
     require_pinning,
     run_git,
-    to_the_end,
+    run_to_end,
 )
-from argosy.search.backends.remote_local import local_source
 from argosy.search.backends.remote_mirrors import Mirror, Mirrors
-from argosy.search.backends.remote_refs import HEAD, Listed, Ref, checked, chosen, listed
-from argosy.search.backends.remote_route import Resolver, Routes, resolved
+from argosy.search.backends.remote_route import OriginRoutes, Resolver, resolve
 from argosy.search.catalog.addresses import Address, address_of, repository_id
 from argosy.search.documents import Content, Entry, SkipReason, Source
 from argosy.search.fleet.model import RepoSpec
@@ -42,18 +42,18 @@ from argosy.search.model import Branch, Repository
 from argosy.search.settings import FetchSettings
 
 SHA256_CHARS = 64  # of a commit's id
-_PLACE = "refs/argosy/"
-# Where each place stands, and for a tag with a text of its own the commit it is for.
-_STANDS = "%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end) %(refname)"
+_REF_PREFIX = "refs/argosy/"
+# The commit of each ref; of an annotated tag, the commit it points to.
+_REF_FORMAT = "%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end) %(refname)"
 _DAMAGE = {SkipReason.MISSING, SkipReason.UNREADABLE}
-_ON_DISK = Bounds(120.0)  # for a git that reads and writes nothing but this disk
+_LOCAL_LIMITS = GitLimits(120.0)  # for a git that only reads and writes this disk
 _T = TypeVar("_T")
 
 log = logs.get("fetch")
 
 
-class Fetched:
-    """A source under the name it is wished for by; remembers whether anything in it could not be read."""
+class FetchedSource:
+    """A source under the name it has in the catalog; it records whether anything in it could not be read."""
 
     def __init__(self, inner: Source, repository: Repository) -> None:
         self.repository = repository
@@ -86,7 +86,7 @@ class RemoteFetcher:
         settings: FetchSettings,
         *,
         clock: Clock | None = None,
-        resolver: Resolver = resolved,
+        resolver: Resolver = resolve,
         private: Callable[[str], bool] = is_private,
     ) -> None:
         self._settings = settings
@@ -94,60 +94,62 @@ class RemoteFetcher:
         self._credentials = Credentials(
             file=settings.credentials_file, command=settings.credentials_command, clock=clock
         )
-        self._routes = Routes(
+        self._routes = OriginRoutes(
             self._credentials,
             allow_private=settings.allow_private,
             resolver=resolver,
             private=private,
-            ask_s=settings.ls_remote_timeout_s,
+            timeout_s=settings.ls_remote_timeout_s,
         )
         self._mirrors = Mirrors(settings.dir, bytes_max=settings.dir_bytes_max, clock=clock)
-        self._can_pin = False  # until it has been seen that this git can
+        self._supports_pinning = False  # until this git's version was checked
 
     async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
-        """Where the wished branches stand at the origin now; of a folder on this machine, what it holds."""
+        """The commits of the spec's branches at the origin; of a local folder, its fingerprint."""
         address = self._address(spec)
         if address.is_local:
-            source = await asyncio.to_thread(local_source, address.path, spec.branches)
+            source = await asyncio.to_thread(open_local, address.path, spec.branches)
             return source.repository.branches
-        return tuple(ref.branch for ref in await self._refs(address, spec.branches))
+        return tuple(ref.branch for ref in await self._ls_remote(address, spec.branches))
 
-    def fetch(self, spec: RepoSpec, progress: Progress = ignored) -> AbstractAsyncContextManager[Source]:
-        """The repository as it is now, under its wished name."""
+    def fetch(self, spec: RepoSpec, progress: Progress = no_progress) -> AbstractAsyncContextManager[Source]:
+        """The repository as it is now, under its name in the catalog."""
         address = self._address(spec)
         if address.is_local:
-            return self._local(address, spec)
-        bring = self._mirrored if self._settings.mode == "mirror" else self._passing
-        return bring(address, spec, progress)
+            return self._open_local(address, spec)
+        fetch = self._fetch_mirror if self._settings.mode == "mirror" else self._fetch_shallow
+        return fetch(address, spec, progress)
 
     def _address(self, spec: RepoSpec) -> Address:
         return address_of(spec.url, allow_local=self._settings.allow_local)
 
-    @asynccontextmanager
-    async def _local(self, address: Address, spec: RepoSpec) -> AsyncIterator[Source]:
-        source = await asyncio.to_thread(local_source, address.path, spec.branches)
-        named = msgspec.structs.replace(source.repository, name=spec.name, id=repository_id(spec.name))
-        yield Fetched(source, named)
+    # -- the three ways to obtain a source ----------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def _passing(self, address: Address, spec: RepoSpec, progress: Progress) -> AsyncIterator[Source]:
-        refs = await self._refs(address, spec.branches)
-        async with self._mirrors.passing() as (path, held):
-            await self._made(address, refs, path, (held,), progress, "--depth=1")
-            yield await _source(address, spec, refs, path)
+    async def _open_local(self, address: Address, spec: RepoSpec) -> AsyncIterator[Source]:
+        source = await asyncio.to_thread(open_local, address.path, spec.branches)
+        repository = msgspec.structs.replace(source.repository, name=spec.name, id=repository_id(spec.name))
+        yield FetchedSource(source, repository)
 
     @asynccontextmanager
-    async def _mirrored(self, address: Address, spec: RepoSpec, progress: Progress) -> AsyncIterator[Source]:
-        refs = await self._refs(address, spec.branches)
+    async def _fetch_shallow(self, address: Address, spec: RepoSpec, progress: Progress) -> AsyncIterator[Source]:
+        refs = await self._ls_remote(address, spec.branches)
+        async with self._mirrors.temporary_clone() as (path, lock_fd):
+            await self._clone(address, refs, path, (lock_fd,), progress, "--depth=1")
+            yield await _open_fetched(address, spec, refs, path)
+
+    @asynccontextmanager
+    async def _fetch_mirror(self, address: Address, spec: RepoSpec, progress: Progress) -> AsyncIterator[Source]:
+        refs = await self._ls_remote(address, spec.branches)
         async with self._mirrors.open(address, wait_s=self._settings.timeout_s) as mirror:
-            # What changes the mirror is never left to itself: it would go on when the lock is somebody else's.
-            await to_the_end(asyncio.to_thread(mirror.tidy))
+            # A thread that changes the mirror must end before the lock is released: it cannot be stopped.
+            await run_to_end(asyncio.to_thread(mirror.delete_leftovers))
             try:
-                source = await self._current(address, spec, refs, mirror, progress)
+                source = await self._update_or_clone(address, spec, refs, mirror, progress)
             except BaseException:
-                await to_the_end(asyncio.to_thread(mirror.tidy))
+                await run_to_end(asyncio.to_thread(mirror.delete_leftovers))
                 raise
-            mirror.done_writing()
+            mirror.release_write_lock()  # readers do not disturb the next fetch
             for path in await asyncio.to_thread(self._mirrors.trim):
                 log.info("mirror deleted", path=path)
             try:
@@ -157,145 +159,165 @@ class RemoteFetcher:
                     log.warning("mirror damaged", repository=spec.name)
                     mirror.mark_damaged()
 
-    async def _current(
-        self, address: Address, spec: RepoSpec, refs: Sequence[Ref], mirror: Mirror, progress: Progress
-    ) -> Fetched:
-        """The mirror with the wished commits in it: fetched into if there is a sound one, else made."""
-        if mirror.is_there:
+    async def _update_or_clone(
+        self, address: Address, spec: RepoSpec, refs: Sequence[OriginRef], mirror: Mirror, progress: Progress
+    ) -> FetchedSource:
+        """The mirror at the commits of `refs`: updated if it is usable, else cloned."""
+        if mirror.is_usable:
             try:
-                await self._renewed(address, refs, mirror, progress)
+                await self._update(address, refs, mirror, progress)
             except FetchFailed as failed:
-                if failed.trouble is not Trouble.DAMAGE:
+                if failed.problem is not FetchProblem.DAMAGE:
                     raise failed.error from None
                 why = str(failed)
-            except TooLarge:
-                why = "it has grown too large"
+            except FolderTooLarge:
+                why = "too large"  # with objects that no branch needs any more: a fresh clone may fit
             else:
                 try:
-                    return await _source(address, spec, refs, mirror.path)
+                    return await _open_fetched(address, spec, refs, mirror.path)
                 except (Unavailable, NotFound) as error:
                     why = str(error)
-            log.warning("mirror made anew", repository=spec.name, why=why)
-        await to_the_end(asyncio.to_thread(mirror.discard))
-        await self._made(address, refs, mirror.new_path, mirror.held, progress)
+            log.warning("mirror unusable, cloning again", repository=spec.name, why=why)
+        await run_to_end(asyncio.to_thread(mirror.discard))
+        await self._clone(address, refs, mirror.new_path, mirror.lock_fds, progress)
         mirror.publish()
-        return await _source(address, spec, refs, mirror.path)
+        return await _open_fetched(address, spec, refs, mirror.path)
 
-    async def _made(
-        self, address: Address, refs: Sequence[Ref], path: str, held: tuple[int, ...], progress: Progress, *options: str
+    # -- git commands -------------------------------------------------------------------------------------------------
+
+    async def _clone(
+        self,
+        address: Address,
+        refs: Sequence[OriginRef],
+        path: str,
+        lock_fds: tuple[int, ...],
+        progress: Progress,
+        *options: str,
     ) -> None:
-        """A new repository with the wished commits."""
+        """Creates a repository with these commits."""
         hash_name = "sha256" if len(refs[0].commit) == SHA256_CHARS else "sha1"
-        setup = ("init", "--quiet", "--bare", "--template=", f"--object-format={hash_name}", path)
+        init = ("init", "--quiet", "--bare", "--template=", f"--object-format={hash_name}", path)
         try:
-            await _here(address, setup)
-            await self._fetched(address, refs, path, held, progress, *options)
+            await _run_locally(address, init)
+            await self._fetch_refs(address, refs, path, lock_fds, progress, *options)
         except FetchFailed as failed:
             raise failed.error from None
-        except TooLarge:
-            raise too_large(address, self._settings.repository_bytes_max) from None
+        except FolderTooLarge:
+            raise size_error(address, self._settings.repository_bytes_max) from None
 
-    async def _renewed(self, address: Address, refs: Sequence[Ref], mirror: Mirror, progress: Progress) -> None:
-        """Brings a mirror up to date. Places that are no longer wished for go after the fetch, which builds on them."""
+    async def _update(self, address: Address, refs: Sequence[OriginRef], mirror: Mirror, progress: Progress) -> None:
+        """Brings a mirror to the commits of `refs`. Refs no longer needed are deleted after the fetch, because the
+        fetch transfers only what differs from them."""
         git = f"--git-dir={mirror.path}"
-        output = await _here(address, (git, "for-each-ref", f"--format={_STANDS}"))
-        here = {place: commit for commit, _, place in (line.partition(" ") for line in output.decode().splitlines())}
-        if any(here.get(_place(ref)) != ref.commit for ref in refs):
-            await self._fetched(address, refs, mirror.path, mirror.held, progress)
-        for place in set(here) - {_place(ref) for ref in refs}:
-            await _here(address, (git, "update-ref", "-d", place))
-        if mirror.is_scattered:
-            with mirror.alone() as is_alone:
-                if is_alone:
-                    bounds = Bounds(self._settings.timeout_s, held=mirror.held)
-                    await _here(address, (git, "repack", "-a", "-d", "--quiet"), bounds)
+        output = await _run_locally(address, (git, "for-each-ref", f"--format={_REF_FORMAT}"))
+        lines = (line.partition(" ") for line in output.decode().splitlines())
+        present = {ref: commit for commit, _, ref in lines}
+        if any(present.get(_mirror_ref(ref)) != ref.commit for ref in refs):
+            await self._fetch_refs(address, refs, mirror.path, mirror.lock_fds, progress)
+        for ref in set(present) - {_mirror_ref(ref) for ref in refs}:
+            await _run_locally(address, (git, "update-ref", "-d", ref))
+        if mirror.needs_repack:
+            with mirror.try_exclusive() as is_exclusive:
+                if is_exclusive:
+                    limits = GitLimits(self._settings.timeout_s, lock_fds=mirror.lock_fds)
+                    await _run_locally(address, (git, "repack", "-a", "-d", "--quiet"), limits)
 
-    async def _fetched(
-        self, address: Address, refs: Sequence[Ref], path: str, held: tuple[int, ...], progress: Progress, *options: str
+    async def _fetch_refs(
+        self,
+        address: Address,
+        refs: Sequence[OriginRef],
+        path: str,
+        lock_fds: tuple[int, ...],
+        progress: Progress,
+        *options: str,
     ) -> None:
         settings = self._settings
-        bounds = Bounds(settings.timeout_s, path, settings.repository_bytes_max, held)
+        limits = GitLimits(settings.timeout_s, path, settings.repository_bytes_max, lock_fds)
         options = ("--progress", "--force", "--no-tags", "--no-write-fetch-head", "--no-show-forced-updates", *options)
-        wanted = [f"+{ref.place}:{_place(ref)}" for ref in refs]
+        refspecs = [f"+{ref.ref}:{_mirror_ref(ref)}" for ref in refs]
 
-        def job(way: Way) -> Awaitable[bytes]:
-            fetch = (f"--git-dir={path}", "fetch", *options, "--", way.address.url, *wanted)
-            return run_git(way, fetch, bounds, progress)
+        def fetch(route: OriginRoute) -> Awaitable[bytes]:
+            command = (f"--git-dir={path}", "fetch", *options, "--", route.address.url, *refspecs)
+            return run_git(route, command, limits, progress)
 
-        await self._along(address, job, "fetch", settings.timeout_s)
+        await self._with_route(address, fetch, "fetch", settings.timeout_s)
 
-    async def _refs(self, address: Address, branches: Sequence[str]) -> tuple[Ref, ...]:
-        names = checked(branches)
+    async def _ls_remote(self, address: Address, branches: Sequence[str]) -> tuple[OriginRef, ...]:
+        """The refs that the names mean at the origin. HEAD alone is listed where that is enough: large origins have
+        hundreds of thousands of refs."""
+        names = check_names(branches)
         try:
-            heads = await self._listed(address, "--symref", HEAD) if HEAD in names else Listed({})
-            # Without HEAD there may be branches all the same; with none the repository is empty.
-            if any(name != HEAD for name in names) or not heads.commits:
-                others = await self._listed(address, "--heads", "--tags")
-                heads = Listed({**others.commits, **heads.commits}, heads.head)
+            listed = await self._list_refs(address, "--symref", HEAD) if HEAD in names else OriginRefs({})
+            # An origin without HEAD can have branches; without any ref it is empty.
+            if any(name != HEAD for name in names) or not listed.commits:
+                others = await self._list_refs(address, "--heads", "--tags")
+                listed = OriginRefs({**others.commits, **listed.commits}, listed.head)
         except FetchFailed as failed:
             raise failed.error from None
-        return chosen(address.url, names, heads)
+        return select_refs(address.url, names, listed)
 
-    async def _listed(self, address: Address, *asked: str) -> Listed:
-        options = tuple(word for word in asked if word.startswith("-"))
-        patterns = asked[len(options) :]
-        bounds = Bounds(self._settings.ls_remote_timeout_s)
+    async def _list_refs(self, address: Address, *arguments: str) -> OriginRefs:
+        options = tuple(word for word in arguments if word.startswith("-"))
+        patterns = arguments[len(options) :]
+        limits = GitLimits(self._settings.ls_remote_timeout_s)
 
-        def job(way: Way) -> Awaitable[bytes]:
-            return run_git(way, ("ls-remote", "--quiet", *options, "--", way.address.url, *patterns), bounds)
+        def list_refs(route: OriginRoute) -> Awaitable[bytes]:
+            return run_git(route, ("ls-remote", "--quiet", *options, "--", route.address.url, *patterns), limits)
 
-        return listed(await self._along(address, job, "tell its branches", self._settings.ls_remote_timeout_s))
+        return parse_ls_remote(await self._with_route(address, list_refs, "ls-remote", limits.time_s))
 
-    async def _along(self, address: Address, job: Callable[[Way], Awaitable[_T]], what: str, limit_s: float) -> _T:
-        """Does the job on the way to an origin. Each trouble that another way may mend is met once."""
-        is_led = self._routes.is_led(address)
-        way = await self._routes.way(address)
-        met: set[Trouble] = set()
+    async def _with_route(
+        self, address: Address, run: Callable[[OriginRoute], Awaitable[_T]], what: str, limit_s: float
+    ) -> _T:
+        """Runs git on the route to an origin. Each problem that another route may solve is tried once."""
+        is_redirected = self._routes.is_redirected(address)
+        route = await self._routes.route(address)
+        met: set[FetchProblem] = set()
         while True:
             try:
-                if way.pinned and not self._can_pin:
-                    await require_pinning(way)
-                    self._can_pin = True
-                return await job(way)
+                if route.pinned and not self._supports_pinning:
+                    await require_pinning(route)
+                    self._supports_pinning = True
+                return await run(route)
             except TimeoutError:
-                raise too_slow(address, what, limit_s) from None
+                raise timeout_error(address, what, limit_s) from None
             except FetchFailed as failed:
-                if failed.trouble in met:
+                if failed.problem in met:
                     raise
-                met.add(failed.trouble)
-                if failed.trouble is Trouble.REDIRECT:
-                    is_led, way = False, await self._routes.follow(address)
-                elif failed.trouble is Trouble.CREDENTIALS and self._credentials.refused(way.address):
-                    way = await self._routes.way(address)
-                elif is_led:  # where a redirect led some time ago, which may be past
-                    is_led, met = False, set()
-                    self._routes.forget(address)
-                    way = await self._routes.way(address)
+                met.add(failed.problem)
+                if failed.problem is FetchProblem.REDIRECT:
+                    is_redirected, route = False, await self._routes.follow_redirects(address)
+                elif failed.problem is FetchProblem.CREDENTIALS and self._credentials.invalidate(route.address):
+                    route = await self._routes.route(address)
+                elif is_redirected:  # the cached redirect may be outdated: start at the origin again
+                    is_redirected, met = False, set()
+                    self._routes.invalidate(address)
+                    route = await self._routes.route(address)
                 else:
                     raise
 
 
-async def _here(address: Address, arguments: Sequence[str], bounds: Bounds = _ON_DISK) -> bytes:
-    """Runs a git that talks to nobody."""
+async def _run_locally(address: Address, arguments: Sequence[str], limits: GitLimits = _LOCAL_LIMITS) -> bytes:
+    """Runs a git command that uses no network."""
     try:
-        return await run_git(Way(address), arguments, bounds)
+        return await run_git(OriginRoute(address), arguments, limits)
     except TimeoutError:
-        limit = f"{bounds.time_s:.0f} s"
-        raise Unavailable(f"git took longer than {limit} on the copy of {address.url}: check the disk") from None
+        limit = f"{limits.time_s:.0f} s"
+        raise Unavailable(f"git timed out after {limit} on the mirror of {address.url}; check the disk") from None
 
 
-async def _source(address: Address, spec: RepoSpec, refs: Sequence[Ref], path: str) -> Fetched:
-    """The fetched commits as a source that tells where they are from, not where they lie."""
+async def _open_fetched(address: Address, spec: RepoSpec, refs: Sequence[OriginRef], path: str) -> FetchedSource:
+    """The fetched commits as a source that names the origin, not the mirror's path."""
     try:
-        source = await asyncio.to_thread(GitSource, path, [_place(ref) for ref in refs])
+        source = await asyncio.to_thread(GitSource, path, [_mirror_ref(ref) for ref in refs])
     except NotFound:
-        raise NotFound(f"a branch or tag of {address.url} leads to no commit: name others") from None
+        raise NotFound(f"a branch or tag of {address.url} is not a commit; choose others") from None
     found = source.repository
     remote = remote_of(address.url)
-    templates = addresses(remote.kind, remote.url)
+    templates = url_templates(remote.kind, remote.url)
     commits = [branch.version for branch in found.branches]
-    if len(commits) != len(refs):  # git takes a copy without any place for an empty one
-        raise Unavailable(f"the copy of {address.url} has lost its branches: it will be tried again")
+    if len(commits) != len(refs):  # git treats a repository without refs as an empty one
+        raise Unavailable(f"the mirror of {address.url} lost its branches; retrying later")
     repository = msgspec.structs.replace(
         found,
         name=spec.name,
@@ -307,9 +329,9 @@ async def _source(address: Address, spec: RepoSpec, refs: Sequence[Ref], path: s
         commit_url_template=templates.commit,
         line_fragment_template=templates.line,
     )
-    return Fetched(source, repository)
+    return FetchedSource(source, repository)
 
 
-def _place(ref: Ref) -> str:
-    """Where a branch is kept in a copy. Flat, because a branch `a` that becomes `a/b` could not be stored otherwise."""
-    return _PLACE + sha256(ref.place.encode(errors="surrogateescape")).hexdigest()[:32]
+def _mirror_ref(ref: OriginRef) -> str:
+    """The ref of a branch in a mirror: a hash, because a branch `a` that becomes `a/b` could not be stored by name."""
+    return _REF_PREFIX + sha256(ref.ref.encode(errors="surrogateescape")).hexdigest()[:32]

@@ -1,8 +1,9 @@
-"""Credentials by host: from a file in the form of git's own store, or from a command that prints short-lived ones.
+"""Credentials by host: from a file in the format of `git credential-store`, or from a command that prints short-lived
+ones.
 
-They belong to one host and are given to no other. Over a connection that can be listened to they are sent only where
-the file says `http://` outright, or to this machine itself. The command's answer is kept for five minutes, and dropped
-at once when an origin refuses it.
+A credential is sent to its own host only. Over plain HTTP it is sent only if the file has an `http://` line for the
+host, or to this machine itself. The command's output is cached for five minutes, and invalidated when an origin rejects
+it.
 """
 
 import asyncio
@@ -19,12 +20,12 @@ from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Invalid, Unavailable
 from argosy.search.catalog.addresses import PORTS, Address
 
-KEPT_S = 300.0
-KEPT_MAX = 1024  # hosts
+CACHED_S = 300.0
+CACHED_MAX = 1024  # hosts
 COMMAND_S_MAX = 20.0
 ANSWER_BYTES_MAX = 64 << 10
 FILE_BYTES_MAX = 1 << 20
-_OWN = {"localhost", "127.0.0.1", "::1"}
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
 @dataclass(frozen=True)
@@ -34,34 +35,34 @@ class Credential:
 
 
 @dataclass(frozen=True)
-class _Answer:
-    """What the command said, which may be that it has no credential."""
+class _CachedCredential:
+    """An output of the command; None: it has no credential for the host."""
 
     credential: Credential | None
 
 
 class Credentials:
-    """Whom to be at which host."""
+    """The configured credentials."""
 
     def __init__(self, *, file: str | None = None, command: str | None = None, clock: Clock | None = None) -> None:
         self._file = file
         self._command = shlex.split(command) if command else []
         self._clock = clock or SystemClock()
-        self._answers: Cache[str, _Answer] = Cache(entries_max=KEPT_MAX)
-        self._asking: dict[str, asyncio.Lock] = {}
+        self._cache: Cache[str, _CachedCredential] = Cache(entries_max=CACHED_MAX)
+        self._locks: dict[str, asyncio.Lock] = {}
 
     async def for_address(self, address: Address) -> Credential | None:
-        """None where nobody has any: the origin may be open to all."""
+        """None if none is configured: the origin may be public."""
         if not address.is_web:
             return None
         found = await asyncio.to_thread(self._from_file, address) if self._file else None
-        if found is None and self._command and (address.scheme == "https" or address.host in _OWN):
+        if found is None and self._command and (address.scheme == "https" or address.host in _LOOPBACK):
             return await self._from_command(address.host_port)
         return found
 
-    def refused(self, address: Address) -> bool:
-        """Forgets what an origin has refused; whether asking again may bring something else."""
-        return self._answers.remove(address.host_port)
+    def invalidate(self, address: Address) -> bool:
+        """Drops a rejected credential; returns whether the command may have a newer one."""
+        return self._cache.remove(address.host_port)
 
     def _from_file(self, address: Address) -> Credential | None:
         assert self._file is not None
@@ -69,63 +70,63 @@ class Credentials:
             with Path(self._file).open(encoding="utf-8", errors="replace") as file:
                 text = file.read(FILE_BYTES_MAX)
         except OSError as error:
-            raise Invalid(f"fetch.credentials_file cannot be read ({error.strerror}): mend it, or unset it") from error
+            raise Invalid(f"cannot read fetch.credentials_file: {error.strerror}; fix or unset it") from error
         for line in text.splitlines():
-            with suppress(ValueError):  # a line that makes no sense, which must not be shown
+            with suppress(ValueError):  # an invalid line, which must not be shown: it may contain a secret
                 split = urlsplit(line.strip())
-                place = (split.scheme, split.hostname, split.port or PORTS.get(split.scheme))
-                if place == (address.scheme, address.host, address.port) and split.password:
+                origin = (split.scheme, split.hostname, split.port or PORTS.get(split.scheme))
+                if origin == (address.scheme, address.host, address.port) and split.password:
                     return Credential(unquote(split.username or ""), unquote(split.password))
         return None
 
-    async def _from_command(self, place: str) -> Credential | None:
-        lock = self._asking.setdefault(place, asyncio.Lock())
+    async def _from_command(self, host: str) -> Credential | None:
+        lock = self._locks.setdefault(host, asyncio.Lock())
         try:
-            async with lock:  # many repositories of one host ask at once: the command runs once
-                answer = self._answers.get(place, self._clock.now())
-                if answer is None:
-                    answer = _Answer(await self._ask(place))
-                    self._answers.put(place, answer, expires_at=self._clock.now() + KEPT_S)
-                return answer.credential
+            async with lock:  # for many repositories of one host the command runs once
+                cached = self._cache.get(host, self._clock.now())
+                if cached is None:
+                    cached = _CachedCredential(await self._run_command(host))
+                    self._cache.put(host, cached, expires_at=self._clock.now() + CACHED_S)
+                return cached.credential
         finally:
             if not lock.locked():
-                self._asking.pop(place, None)
+                self._locks.pop(host, None)
 
-    async def _ask(self, place: str) -> Credential | None:
+    async def _run_command(self, host: str) -> Credential | None:
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._command,
-                place,
+                host,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,  # it might print what it should not
+                stderr=subprocess.DEVNULL,  # it might print a secret
                 start_new_session=True,
             )
         except OSError as error:
-            raise Invalid(f"fetch.credentials_command cannot be run ({error.strerror}): mend or unset it") from error
+            raise Invalid(f"cannot run fetch.credentials_command: {error.strerror}; fix or unset it") from error
         assert process.stdout is not None
         try:
             async with asyncio.timeout(COMMAND_S_MAX):
-                answer = await process.stdout.read(ANSWER_BYTES_MAX)
-                while len(answer) < ANSWER_BYTES_MAX and (more := await process.stdout.read(ANSWER_BYTES_MAX)):
-                    answer += more
+                output = await process.stdout.read(ANSWER_BYTES_MAX)
+                while len(output) < ANSWER_BYTES_MAX and (more := await process.stdout.read(ANSWER_BYTES_MAX)):
+                    output += more
                 code = await process.wait()
         except TimeoutError:
-            raise Unavailable(f"fetch.credentials_command took longer than {COMMAND_S_MAX:.0f} s for {place}") from None
+            raise Unavailable(f"fetch.credentials_command timed out after {COMMAND_S_MAX:.0f} s for {host}") from None
         finally:
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, 9)
                 await process.wait()
         if code != 0:
-            raise Unavailable(f"fetch.credentials_command failed for {place} with status {code}: run it by hand")
-        return _told(answer.decode(errors="replace").strip(), place)
+            raise Unavailable(f"fetch.credentials_command failed for {host} with status {code}; run it manually")
+        return _parse(output.decode(errors="replace").strip(), host)
 
 
-def _told(answer: str, place: str) -> Credential | None:
-    if not answer:
+def _parse(output: str, host: str) -> Credential | None:
+    if not output:
         return None
-    user, colon, secret = answer.partition(":")
-    if not colon or not secret or not answer.isprintable():
-        raise Invalid(f"fetch.credentials_command printed something else than user:token for {place}: mend it")
+    user, colon, secret = output.partition(":")
+    if not colon or not secret or not output.isprintable():
+        raise Invalid(f"fetch.credentials_command printed no user:token for {host}; fix it")
     return Credential(user, secret)

@@ -1,8 +1,8 @@
-"""Runs a git that talks to origins: bounded in time, in output and in what it puts on the disk, and always ended.
+"""Runs git against origins: bounded in time, in output and in disk usage, and always ended.
 
-Nobody's configuration is read, neither the user's nor the system's, so nothing there can start a program or send a
-secret; what git needs to know is in its environment. Of all transports only the one of the address is allowed. A git
-runs in a process group of its own, because it starts others that must end with it.
+No configuration is read, neither the user's nor the system's, so that nothing there can start a program or send a
+secret; what git needs is passed in its environment. Of all transports only the one of the address is allowed. git runs
+in a process group of its own, because it starts processes that must end with it.
 """
 
 import asyncio
@@ -16,29 +16,30 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from argosy.base.errors import Invalid, Unavailable
-from argosy.search.backends.git_errors import failure
+from argosy.search.backends.git_errors import fetch_error
 from argosy.search.catalog.addresses import Address
 
 OUTPUT_BYTES_MAX = 64 << 20  # a list of some 800,000 branches
-WORDS_BYTES_MAX = 4096  # of git's complaints, the last that were said
+STDERR_BYTES_MAX = 4096  # the end of git's messages
 READ_BYTES = 64 << 10
-ENDING_S_MAX = 2.0  # a git asked to end tidies up after itself for so long, then it is killed
+TERMINATE_S_MAX = 2.0  # time for a terminated git to delete its temporary files, before it is killed
 CONNECT_S = 20
-SILENCE_S = 120  # an origin that sends nothing for so long has gone; they stay in touch every 5 s
-WATCH_S = 0.25  # between two looks at how much there is on the disk
+SILENCE_S = 120  # without data for so long the origin is gone; a server sends a keep-alive every 5 s
+DISK_CHECK_S = 0.25  # between two measurements of the folder
 _T = TypeVar("_T")
 
-# What the operator may set: where git's parts are and whom to trust. Proxies are not git's, and are kept as well.
+# Variables that an operator may set: where git is installed, and which certificates to trust. Proxy variables are
+# curl's and not git's, so they pass as well.
 _KEPT = {"GIT_EXEC_PATH", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH"}
-_NOT_HANDED_ON = ("GIT_", "ARGOSY_", "SSH_ASKPASS", "XDG_CONFIG_HOME")  # our own settings may hold secrets
+_REMOVED = ("GIT_", "ARGOSY_", "SSH_ASKPASS", "XDG_CONFIG_HOME")  # our own settings may contain secrets
 _SET = {
-    "HOME": os.devnull,  # no .netrc; ssh finds its user's folder by itself
-    "LC_ALL": "C",  # complaints are recognised by their words
+    "HOME": os.devnull,  # no .netrc; ssh finds its user's directory without it
+    "LC_ALL": "C",  # messages are recognised by their English text
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "",  # set and empty: nobody is asked
+    "GIT_ASKPASS": "",  # set and empty: no program is started
     "SSH_ASKPASS_REQUIRE": "never",
     "GIT_NO_REPLACE_OBJECTS": "1",
 }
@@ -48,13 +49,13 @@ _CONFIG = {
     "core.askPass": "",
     "credential.helper": "",
     "credential.interactive": "false",
-    "fetch.fsckObjects": "false",  # half of the older repositories would be refused, and nothing is checked out
-    "fetch.unpackLimit": "1",  # packs, not a file for every object
+    "fetch.fsckObjects": "false",  # would reject half of the older repositories, and nothing is checked out
+    "fetch.unpackLimit": "1",  # packs, not one file per object
     "fetch.recurseSubmodules": "false",
     "fetch.writeCommitGraph": "false",
-    "gc.auto": "0",  # never beside a reader
+    "gc.auto": "0",  # never while others read
     "maintenance.auto": "false",
-    "http.followRedirects": "false",  # we look first; this also leaves out what a dumb server says is elsewhere
+    "http.followRedirects": "false",  # decision 0023; this also ignores alternates that a dumb server names
     "http.lowSpeedLimit": "1",
     "http.lowSpeedTime": str(SILENCE_S),
     "http.emptyAuth": "false",
@@ -70,8 +71,8 @@ _SSH = (
 
 
 @dataclass(frozen=True)
-class Way:
-    """How to get to an origin: the address to use, and for its host the network addresses that were checked."""
+class OriginRoute:
+    """How to reach an origin: the address to use, the network addresses of its host that were checked, a credential."""
 
     address: Address
     pinned: tuple[str, ...] = ()
@@ -83,95 +84,98 @@ class Way:
         return (self.secret, f"{self.user}:{self.secret}") if self.secret else ()
 
 
-# Reads the name and password from the environment, which only this user can look at; argv is open to everybody.
+# Prints the credential from the environment, which only this user can read; arguments are visible to every user.
 _HELPER = '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$ARGOSY_USER" "$ARGOSY_SECRET"; }; f'
 
 
-def variables(way: Way) -> dict[str, str]:
-    """The environment for a git that goes this way and no other."""
-    address = way.address
+def git_environment(route: OriginRoute) -> dict[str, str]:
+    """The environment of a git that can use this route and no other."""
+    address = route.address
     config = [*_CONFIG.items(), (f"protocol.{address.scheme}.allow", "always")]
-    if way.secret:
+    if route.secret:
         config.append((f"credential.{address.scheme}://{address.host_port}.helper", _HELPER))
-    if way.pinned and address.is_web and ":" not in address.host:
-        numbers = ",".join(f"[{number}]" if ":" in number else number for number in way.pinned)
+    if route.pinned and address.is_web and ":" not in address.host:
+        numbers = ",".join(f"[{number}]" if ":" in number else number for number in route.pinned)
         config.append(("http.curloptResolve", f"{address.host}:{address.port}:{numbers}"))
-    kept = {name: text for name, text in os.environ.items() if name in _KEPT or not name.startswith(_NOT_HANDED_ON)}
+    kept = {name: text for name, text in os.environ.items() if name in _KEPT or not name.startswith(_REMOVED)}
     return {
         **kept,
         **_SET,
         "GIT_ALLOW_PROTOCOL": address.scheme,
-        "GIT_SSH_COMMAND": _ssh(way),
-        **({"ARGOSY_USER": way.user, "ARGOSY_SECRET": way.secret} if way.secret else {}),
+        "GIT_SSH_COMMAND": _ssh_command(route),
+        **({"ARGOSY_USER": route.user, "ARGOSY_SECRET": route.secret} if route.secret else {}),
         "GIT_CONFIG_COUNT": str(len(config)),
         **{f"GIT_CONFIG_KEY_{number}": key for number, (key, _) in enumerate(config)},
         **{f"GIT_CONFIG_VALUE_{number}": value for number, (_, value) in enumerate(config)},
     }
 
 
-def _ssh(way: Way) -> str:
-    if not way.pinned or way.address.scheme != "ssh":
+def _ssh_command(route: OriginRoute) -> str:
+    if not route.pinned or route.address.scheme != "ssh":
         return _SSH
-    host, port = way.address.host, way.address.port
-    alias = host if port == 22 else f"[{host}]:{port}"
-    return f"{_SSH} -oHostName={way.pinned[0]} -oHostKeyAlias={alias}"
+    host, port = route.address.host, route.address.port
+    alias = host if port == 22 else f"[{host}]:{port}"  # the name in known_hosts
+    return f"{_SSH} -oHostName={route.pinned[0]} -oHostKeyAlias={alias}"
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """How long a git may take, and how large a folder may grow while it runs."""
+class GitLimits:
+    """How long git may run, and how large a folder may become meanwhile."""
 
     time_s: float
     folder: str = ""
     folder_bytes_max: int = 0
-    held: tuple[int, ...] = ()  # descriptors of locks: held until git ends, even if this process does not last
-
-
-async def require_pinning(way: Way) -> None:
-    """Invalid if this git cannot be held to network addresses that were checked."""
-    found = _VERSION.match(await run_git(way, ("--version",), Bounds(SILENCE_S)))
-    if found is None or (int(found[1]), int(found[2])) < _PINNING:
-        raise Invalid("this git cannot be held to addresses that were checked: install git 2.37 or later")
+    lock_fds: tuple[int, ...] = ()  # inherited by git, which so keeps the locks even if this process dies
 
 
 _VERSION = re.compile(rb"git version (\d+)\.(\d+)")
-_PINNING = (2, 37)  # before that http.curloptResolve is silently passed over
+_PINNING_VERSION = (2, 37)  # older versions silently ignore http.curloptResolve
+
+
+async def require_pinning(route: OriginRoute) -> None:
+    """Invalid if this git cannot be restricted to network addresses that were checked."""
+    found = _VERSION.match(await run_git(route, ("--version",), GitLimits(SILENCE_S)))
+    if found is None or (int(found[1]), int(found[2])) < _PINNING_VERSION:
+        raise Invalid("git too old: it cannot be restricted to checked network addresses; install git 2.37 or later")
 
 
 _RECEIVED = re.compile(rb"Receiving objects: +(\d+)%")
-_PASSING = re.compile(rb"[^\r\n]*\d% \(\d+/\d+\)[^\r\n]*[\r\n]")  # progress, which is no complaint
+_PROGRESS = re.compile(rb"[^\r\n]*\d% \(\d+/\d+\)[^\r\n]*[\r\n]")  # lines that are no error
 
 
-class TooLarge(Exception):
-    """The folder has outgrown its bound."""
+class FolderTooLarge(Exception):
+    """The folder exceeded its limit."""
 
 
-def ignored(part: float) -> None:
-    """Nobody wants to know how far it has come."""
+def no_progress(fraction: float) -> None:
+    """A `Progress` that ignores the reports."""
 
 
-Progress = Callable[[float], None]  # told the part that has arrived, 0 to 1
+Progress = Callable[[float], None]  # called with the fraction that has arrived, 0 to 1
 
 
-async def run_git(way: Way, arguments: Sequence[str], bounds: Bounds, progress: Progress = ignored) -> bytes:
-    """What git writes. Raises FetchFailed, TimeoutError or TooLarge; when this returns, all it started has ended."""
-    process = await _started(arguments, variables(way), bounds.held)
+async def run_git(
+    route: OriginRoute, arguments: Sequence[str], limits: GitLimits, progress: Progress = no_progress
+) -> bytes:
+    """The output of git. Raises FetchFailed, TimeoutError or FolderTooLarge. On return all its processes have ended."""
+    process = await _start(arguments, git_environment(route), limits.lock_fds)
     try:
-        async with asyncio.timeout(bounds.time_s):
-            output, words = await _beside(_talk(process, progress), _watch(bounds))
+        async with asyncio.timeout(limits.time_s):
+            output, stderr = await _read_with_disk_limit(process, limits, progress)
             code = await process.wait()
     finally:
-        await to_the_end(_end(process))
-    if bounds.folder and await asyncio.to_thread(folder_bytes, bounds.folder) > bounds.folder_bytes_max:
-        raise TooLarge
+        await run_to_end(_terminate(process))
+    if limits.folder and await asyncio.to_thread(folder_bytes, limits.folder) > limits.folder_bytes_max:
+        raise FolderTooLarge
     if code != 0:
-        text = words.decode(errors="replace")
-        raise failure(way.address, f"ended by signal {-code}; {text}" if code < 0 else text, secrets=way.secrets)
+        text = stderr.decode(errors="replace")
+        text = f"ended by signal {-code}; {text}" if code < 0 else text
+        raise fetch_error(route.address, text, secrets=route.secrets)
     return output
 
 
-async def _started(
-    arguments: Sequence[str], environment: Mapping[str, str], held: tuple[int, ...]
+async def _start(
+    arguments: Sequence[str], environment: Mapping[str, str], lock_fds: tuple[int, ...]
 ) -> subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
@@ -182,75 +186,79 @@ async def _started(
             stderr=subprocess.PIPE,
             env=environment,
             start_new_session=True,
-            pass_fds=held,
+            pass_fds=lock_fds,
         )
     except FileNotFoundError as error:
-        raise Invalid("git is not installed, or not on the PATH: install git 2.37 or later") from error
+        raise Invalid("git not found on PATH; install git 2.37 or later") from error
     except OSError as error:
-        raise Unavailable(f"git could not be started ({error.strerror}): retry with back-off") from error
+        raise Unavailable(f"cannot start git: {error.strerror}; retry with back-off") from error
 
 
-async def _beside(talk: Awaitable[tuple[bytes, bytes]], watch: Awaitable[None]) -> tuple[bytes, bytes]:
-    """What is said, unless the watch ends it first."""
-    talking, watching = asyncio.ensure_future(talk), asyncio.ensure_future(watch)
+async def _read_with_disk_limit(
+    process: subprocess.Process, limits: GitLimits, progress: Progress
+) -> tuple[bytes, bytes]:
+    """Output and messages of git; FolderTooLarge as soon as the folder exceeds its limit."""
+    reading, checking = asyncio.ensure_future(_read(process, progress)), asyncio.ensure_future(_check_disk(limits))
     try:
-        await asyncio.wait((talking, watching), return_when=asyncio.FIRST_COMPLETED)
-        if watching.done():
-            watching.result()
-        return await talking
+        await asyncio.wait((reading, checking), return_when=asyncio.FIRST_COMPLETED)
+        if checking.done():
+            checking.result()
+        return await reading
     finally:
-        await _dropped((talking, watching))
+        await _cancel_all((reading, checking))
 
 
-async def _dropped(tasks: Sequence[asyncio.Future[Any]]) -> None:
+async def _cancel_all(tasks: Sequence[asyncio.Future[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _talk(process: subprocess.Process, progress: Progress) -> tuple[bytes, bytes]:
+async def _read(process: subprocess.Process, progress: Progress) -> tuple[bytes, bytes]:
     assert process.stdout is not None
     assert process.stderr is not None
-    output, words = bytearray(), bytearray()
+    output, stderr = bytearray(), bytearray()
 
-    def heard(chunk: bytes) -> None:
+    def on_output(chunk: bytes) -> None:
         output.extend(chunk)
         if len(output) > OUTPUT_BYTES_MAX:
-            raise Invalid(f"the origin lists more than {OUTPUT_BYTES_MAX >> 20} MiB of branches: it cannot be followed")
+            raise Invalid(f"the origin lists more than {OUTPUT_BYTES_MAX >> 20} MiB of branches, which is unsupported")
 
-    def complained(chunk: bytes) -> None:
-        if told := _RECEIVED.findall(chunk):
-            progress(int(told[-1]) / 100)
-        words.extend(chunk)
-        words[:] = _PASSING.sub(b"", words)[-WORDS_BYTES_MAX:]
+    def on_stderr(chunk: bytes) -> None:
+        if received := _RECEIVED.findall(chunk):
+            progress(int(received[-1]) / 100)
+        stderr.extend(chunk)
+        stderr[:] = _PROGRESS.sub(b"", stderr)[-STDERR_BYTES_MAX:]
 
-    readers = [asyncio.ensure_future(_each(process.stdout, heard))]
-    readers.append(asyncio.ensure_future(_each(process.stderr, complained)))
+    readers = [
+        asyncio.ensure_future(_read_chunks(process.stdout, on_output)),
+        asyncio.ensure_future(_read_chunks(process.stderr, on_stderr)),
+    ]
     try:
         await asyncio.gather(*readers)
     finally:
-        await _dropped(readers)
-    return bytes(output), bytes(words)
+        await _cancel_all(readers)
+    return bytes(output), bytes(stderr)
 
 
-async def _each(stream: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
+async def _read_chunks(stream: asyncio.StreamReader, take: Callable[[bytes], None]) -> None:
     while chunk := await stream.read(READ_BYTES):
         take(chunk)
 
 
-async def _watch(bounds: Bounds) -> None:
+async def _check_disk(limits: GitLimits) -> None:
     """Raises once the folder is too large; never returns otherwise."""
-    if not bounds.folder:
+    if not limits.folder:
         await asyncio.Event().wait()
     while True:
-        if await asyncio.to_thread(folder_bytes, bounds.folder) > bounds.folder_bytes_max:
-            raise TooLarge
-        await asyncio.sleep(WATCH_S)
+        if await asyncio.to_thread(folder_bytes, limits.folder) > limits.folder_bytes_max:
+            raise FolderTooLarge
+        await asyncio.sleep(DISK_CHECK_S)
 
 
-async def to_the_end(job: Awaitable[_T]) -> _T:
-    """Waits for what must not be left half done; being cancelled meanwhile counts afterwards."""
-    task = asyncio.ensure_future(job)
+async def run_to_end(work: Awaitable[_T]) -> _T:
+    """Awaits work that must not be interrupted; a cancellation meanwhile is raised afterwards."""
+    task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -262,31 +270,31 @@ async def to_the_end(job: Awaitable[_T]) -> _T:
     return task.result()
 
 
-async def _end(process: subprocess.Process) -> None:
-    """Ends the group: politely, for git then removes what is half written, and for good.
+async def _terminate(process: subprocess.Process) -> None:
+    """Ends the process group: with SIGTERM, on which git deletes unfinished files, then with SIGKILL.
 
-    A group is signalled only while one of it holds a pipe open: later its number may be somebody else's.
+    A group is signalled only while one of its processes holds a pipe open: later its id may belong to another group.
     """
-    if process.returncode is not None and _is_silent(process):
+    if process.returncode is not None and _has_closed_output(process):
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)
         with suppress(TimeoutError):
-            async with asyncio.timeout(ENDING_S_MAX):
-                await _drained(process)
+            async with asyncio.timeout(TERMINATE_S_MAX):
+                await _drain(process)
                 return
     await process.wait()
 
 
-def _is_silent(process: subprocess.Process) -> bool:
+def _has_closed_output(process: subprocess.Process) -> bool:
     assert process.stdout is not None
     assert process.stderr is not None
     return process.stdout.at_eof() and process.stderr.at_eof()
 
 
-async def _drained(process: subprocess.Process) -> None:
-    """Waits for the end; what is still said meanwhile is thrown away, or a full pipe would hold it up."""
+async def _drain(process: subprocess.Process) -> None:
+    """Waits for the end and discards further output: a process that writes into a full pipe would never end."""
     for stream in (process.stdout, process.stderr):
         assert stream is not None
         while await stream.read(READ_BYTES):
@@ -295,7 +303,7 @@ async def _drained(process: subprocess.Process) -> None:
 
 
 def folder_bytes(path: str) -> int:
-    """How much lies in a folder; what vanishes meanwhile does not count."""
+    """The size of all files in a folder; files that are deleted meanwhile do not count."""
     total, folders = 0, [path]
     while folders:
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folders.pop()) as entries:

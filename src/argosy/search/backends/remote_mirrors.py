@@ -1,8 +1,9 @@
-"""Mirrors on the disk, shared by all nodes of a machine: one bare repository for each address.
+"""Mirrors on the disk, shared by all nodes of a machine: one bare repository per address (decision 0024).
 
-Two locks guard each. `writing` has one holder, who may fetch into it; `using` is shared by those who read from it,
-whom a fetch does not disturb, and is taken alone to delete or repack. A lock file outlives its mirror, because a file
-that one process deletes while another waits for it is two locks. Its time tells when the mirror was last used.
+Two file locks guard each. `writing` has one holder, which may fetch into the mirror. `using` is shared by the readers,
+which a fetch does not disturb, and is exclusive for a deletion or a repack. A lock file outlives its mirror: if one
+process deleted it while another waits on it, a third would create and lock another file. Its modification time is the
+time of the mirror's last use.
 """
 
 import asyncio
@@ -18,34 +19,34 @@ from os.path import exists, join
 
 from argosy.base.clock import Clock
 from argosy.base.errors import Unavailable
-from argosy.search.backends.remote_git import folder_bytes, to_the_end
+from argosy.search.backends.remote_git import folder_bytes, run_to_end
 from argosy.search.catalog.addresses import Address
 
-WAIT_FIRST_S = 0.02  # between two tries for a lock; doubles
+WAIT_FIRST_S = 0.02  # between two attempts to lock; doubles. A blocking flock would occupy a thread
 WAIT_CEILING_S = 0.5
-LEFT_OVER_S = 60.0  # a passing clone that nobody holds for so long has been left behind
+ABANDONED_S = 60.0  # an unlocked temporary clone of this age is of a process that died
 PACKS_MAX = 50  # git's own number: more make reading slow
 _MIRROR, _NEW, _WRITING, _USING = ".git", ".new", ".writing", ".using"
 _DAMAGED = "argosy-damaged"
-_PASSING = "passing"
+_TEMPORARY = "passing"
 
 
-class Lock:
-    """A lock between processes, and between the tasks of one. Waiting holds nothing up."""
+class FileLock:
+    """A lock between processes, and between tasks of one process: each has a file description of its own."""
 
     def __init__(self, path: str) -> None:
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
-    def take_now(self, mode: int) -> bool:
+    def try_lock(self, mode: int) -> bool:
         try:
             fcntl.flock(self.descriptor, mode | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
 
-    async def take(self, mode: int, clock: Clock, wait_s: float) -> bool:
+    async def lock(self, mode: int, clock: Clock, wait_s: float) -> bool:
         deadline, delay_s = clock.now() + wait_s, WAIT_FIRST_S
-        while not self.take_now(mode):
+        while not self.try_lock(mode):
             if clock.now() >= deadline:
                 return False
             await clock.sleep(delay_s)
@@ -58,29 +59,30 @@ class Lock:
 
 @dataclass
 class Mirror:
-    """A mirror that is ours to write to until `done_writing`, and to read from until the context ends."""
+    """A locked mirror: writable until `release_write_lock`, readable until the context ends."""
 
     path: str
-    new_path: str  # where one is made before it takes the other's place
-    _writing: Lock
-    _using: Lock
+    new_path: str  # a clone is created here, then renamed
+    _writing: FileLock
+    _using: FileLock
 
     @property
-    def is_there(self) -> bool:
+    def is_usable(self) -> bool:
         return exists(join(self.path, "HEAD")) and not exists(join(self.path, _DAMAGED))
 
     @property
-    def held(self) -> tuple[int, ...]:
+    def lock_fds(self) -> tuple[int, ...]:
         return self._writing.descriptor, self._using.descriptor
 
     @property
-    def is_scattered(self) -> bool:
-        """Whether it should be repacked."""
+    def needs_repack(self) -> bool:
+        """Whether it consists of too many packs."""
         folder = join(self.path, "objects", "pack")
         return exists(folder) and sum(name.endswith(".pack") for name in os.listdir(folder)) > PACKS_MAX
 
-    def tidy(self) -> None:
-        """Removes what a git that was killed has left. Nobody else writes here, so every lock of git's is stale."""
+    def delete_leftovers(self) -> None:
+        """Deletes the temporary files of a killed git. This process has the write lock, so every lock file of git is
+        stale."""
         shutil.rmtree(self.new_path, ignore_errors=True)
         for folder, _, names in os.walk(self.path):
             for name in names:
@@ -88,54 +90,56 @@ class Mirror:
                     os.unlink(join(folder, name))
 
     def publish(self) -> None:
-        """Puts the finished one in its place."""
+        """Puts the finished clone in place."""
         os.rename(self.new_path, self.path)
 
     def discard(self) -> None:
-        """Deletes it, unless others read from it."""
-        with self.alone() as is_alone:
-            if not is_alone:
-                raise Unavailable("its mirror is damaged and others still read from it: it will be tried again")
+        """Deletes the mirror. Unavailable while others read from it."""
+        with self.try_exclusive() as is_exclusive:
+            if not is_exclusive:
+                raise Unavailable("mirror damaged, and still in use by other readers; retrying later")
             shutil.rmtree(self.path, ignore_errors=True)
 
     @contextmanager
-    def alone(self) -> Iterator[bool]:
-        """Whether nobody else reads from it, and nobody begins to while this lasts."""
+    def try_exclusive(self) -> Iterator[bool]:
+        """Yields whether there are no other readers; if so, there are none until the context ends."""
         try:
-            yield self._using.take_now(fcntl.LOCK_EX)
+            yield self._using.try_lock(fcntl.LOCK_EX)
         finally:
-            # Nobody but the holder of `writing` takes it alone, so it is shared again at once.
-            is_shared = self._using.take_now(fcntl.LOCK_SH)
+            # Only the holder of `writing` locks exclusively, so the shared lock is available at once.
+            is_shared = self._using.try_lock(fcntl.LOCK_SH)
             assert is_shared
 
-    def done_writing(self) -> None:
+    def release_write_lock(self) -> None:
         fcntl.flock(self._writing.descriptor, fcntl.LOCK_UN)
 
     def mark_damaged(self) -> None:
-        """The next to fetch makes it anew."""
+        """The next fetch clones it again."""
         with open(join(self.path, _DAMAGED), "w"):
             pass
 
 
 class Mirrors:
-    """The folder of all mirrors."""
+    """The directory of all mirrors."""
 
     def __init__(self, folder: str, *, bytes_max: int, clock: Clock) -> None:
-        self._folder = os.path.abspath(folder)
+        self._dir = os.path.abspath(folder)
         self._bytes_max = bytes_max
         self._clock = clock
-        self._sizes: dict[str, tuple[int, int]] = {}  # by key: when packs last came or went, and the bytes then
+        self._sizes: dict[
+            str, tuple[int, int]
+        ] = {}  # by key: modification time of the packs, and the size at that time
 
     @asynccontextmanager
     async def open(self, address: Address, *, wait_s: float) -> AsyncIterator[Mirror]:
-        """The mirror of an address, there or not; Unavailable if another fetches into it for longer than `wait_s`."""
+        """The locked mirror of an address, which need not exist yet; Unavailable if others hold it for `wait_s`."""
         key = mirror_key(address.url)
-        base = join(self._folder, key)
+        base = join(self._dir, key)
         writing, using = self._locks(key)
         try:
-            is_ours = await writing.take(fcntl.LOCK_EX, self._clock, wait_s)
-            if not is_ours or not await using.take(fcntl.LOCK_SH, self._clock, wait_s):
-                raise Unavailable(f"{address.url} is being fetched by another process: it will be tried again")
+            is_ours = await writing.lock(fcntl.LOCK_EX, self._clock, wait_s)
+            if not is_ours or not await using.lock(fcntl.LOCK_SH, self._clock, wait_s):
+                raise Unavailable(f"{address.url} is being fetched by another process; retrying later")
             os.utime(using.descriptor)
             yield Mirror(base + _MIRROR, base + _NEW, writing, using)
         finally:
@@ -143,12 +147,12 @@ class Mirrors:
             writing.close()
 
     @asynccontextmanager
-    async def passing(self) -> AsyncIterator[tuple[str, int]]:
-        """An empty folder that goes when the context ends, and the descriptor that holds it."""
-        self._made()
-        parent = join(self._folder, _PASSING)
+    async def temporary_clone(self) -> AsyncIterator[tuple[str, int]]:
+        """An empty folder, deleted when the context ends, and the descriptor whose lock marks it as in use."""
+        self._ensure_dir()
+        parent = join(self._dir, _TEMPORARY)
         os.makedirs(parent, exist_ok=True)
-        await asyncio.to_thread(self._sweep, parent)
+        await asyncio.to_thread(self._delete_abandoned, parent)
         path = tempfile.mkdtemp(dir=parent)
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -156,46 +160,48 @@ class Mirrors:
             yield path, descriptor
         finally:
             os.close(descriptor)
-            await to_the_end(asyncio.to_thread(shutil.rmtree, path, ignore_errors=True))
+            await run_to_end(asyncio.to_thread(shutil.rmtree, path, ignore_errors=True))
 
     def trim(self) -> list[str]:
-        """Deletes the mirrors longest unused until the rest is small enough; the paths of those that went."""
+        """Deletes the least recently used mirrors until the rest fits; returns the deleted paths."""
         gone = []
-        keys = [name.removesuffix(_MIRROR) for name in os.listdir(self._folder) if name.endswith(_MIRROR)]
+        keys = [name.removesuffix(_MIRROR) for name in os.listdir(self._dir) if name.endswith(_MIRROR)]
         self._sizes = {key: self._size(key) for key in keys}
         sizes = {key: bytes_ for key, (_, bytes_) in self._sizes.items()}
         total = sum(sizes.values())
         for key in sorted(keys, key=self._last_used):
             if total <= self._bytes_max:
                 break
-            if self._delete(key):
+            if self._delete_unused(key):
                 total -= sizes[key]
-                gone.append(join(self._folder, key + _MIRROR))
+                gone.append(join(self._dir, key + _MIRROR))
         return gone
 
-    def _made(self) -> None:
+    def _ensure_dir(self) -> None:
         try:
-            os.makedirs(self._folder, exist_ok=True)
+            os.makedirs(self._dir, exist_ok=True)
         except OSError as error:
             raise Unavailable(
-                f"the folder {self._folder!r} cannot be made ({error.strerror}): set fetch.dir to one that can"
+                f"cannot create {self._dir!r}: {error.strerror}; set fetch.dir to a writable directory"
             ) from error
 
-    def _locks(self, key: str) -> tuple[Lock, Lock]:
-        self._made()
+    def _locks(self, key: str) -> tuple[FileLock, FileLock]:
+        self._ensure_dir()
         try:
-            writing = Lock(join(self._folder, key + _WRITING))
+            writing = FileLock(join(self._dir, key + _WRITING))
             try:
-                return writing, Lock(join(self._folder, key + _USING))
+                return writing, FileLock(join(self._dir, key + _USING))
             except OSError:
                 writing.close()
                 raise
         except OSError as error:
-            raise Unavailable(f"fetch.dir cannot be written to ({error.strerror}): check it") from error
+            raise Unavailable(
+                f"cannot write to fetch.dir {self._dir!r}: {error.strerror}; check its permissions"
+            ) from error
 
     def _size(self, key: str) -> tuple[int, int]:
         """What a mirror takes. Hundreds are looked at after every fetch, so one that has not changed is not walked."""
-        path = join(self._folder, key + _MIRROR)
+        path = join(self._dir, key + _MIRROR)
         try:
             changed = os.stat(join(path, "objects", "pack")).st_mtime_ns
         except OSError:
@@ -205,27 +211,27 @@ class Mirrors:
 
     def _last_used(self, key: str) -> float:
         try:
-            return os.stat(join(self._folder, key + _USING)).st_mtime
+            return os.stat(join(self._dir, key + _USING)).st_mtime
         except FileNotFoundError:
             return 0.0
 
-    def _delete(self, key: str) -> bool:
+    def _delete_unused(self, key: str) -> bool:
         writing, using = self._locks(key)
         try:
-            is_free = writing.take_now(fcntl.LOCK_EX) and using.take_now(fcntl.LOCK_EX)
+            is_free = writing.try_lock(fcntl.LOCK_EX) and using.try_lock(fcntl.LOCK_EX)
             if is_free:
-                shutil.rmtree(join(self._folder, key + _MIRROR), ignore_errors=True)
+                shutil.rmtree(join(self._dir, key + _MIRROR), ignore_errors=True)
             return is_free
         finally:
             using.close()
             writing.close()
 
-    def _sweep(self, parent: str) -> None:
-        """Removes the passing clones of processes that did not last."""
+    def _delete_abandoned(self, parent: str) -> None:
+        """Deletes the temporary clones of processes that died."""
         for entry in list(os.scandir(parent)):
             try:
-                # One that was made this instant is not locked yet.
-                if self._clock.wall() - entry.stat(follow_symlinks=False).st_mtime < LEFT_OVER_S:
+                # A clone that was created this instant is not locked yet.
+                if self._clock.wall() - entry.stat(follow_symlinks=False).st_mtime < ABANDONED_S:
                     continue
                 descriptor = os.open(entry.path, os.O_RDONLY)
             except FileNotFoundError:
@@ -240,7 +246,7 @@ class Mirrors:
 
 
 def mirror_key(url: str) -> str:
-    """A name for a mirror that people can read and nobody can make two addresses share."""
+    """The name of a mirror: a readable part for operators, and a hash that no two addresses share."""
     plain = url.partition("://")[2] or url
     readable = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in plain)
     return f"{readable.strip('-')[:80]}-{sha256(url.encode(errors='surrogateescape')).hexdigest()[:24]}"
