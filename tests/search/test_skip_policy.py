@@ -5,7 +5,7 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.search.documents import DOCUMENT_BYTES_MAX, Entry, EntryKind, SkipReason
 from argosy.search.skip_policy import (
-    BINARY_LOOK_BYTES,
+    BINARY_HEAD_BYTES,
     SIZE_BYTES_MAX,
     TRIGRAMS_MAX,
     Policy,
@@ -30,7 +30,7 @@ def test_text_is_indexed_however_short(content: bytes) -> None:
     assert reason_to_skip(entry(size_bytes=len(content)), content, POLICY) is SkipReason.NONE
 
 
-@pytest.mark.parametrize("place", [0, 100, BINARY_LOOK_BYTES - 1, BINARY_LOOK_BYTES, BINARY_LOOK_BYTES + 5000])
+@pytest.mark.parametrize("place", [0, 100, BINARY_HEAD_BYTES - 1, BINARY_HEAD_BYTES, BINARY_HEAD_BYTES + 5000])
 def test_a_nul_anywhere_makes_a_file_binary(place: int) -> None:
     content = b"x" * place + b"\0" + b"x" * 10
     assert is_binary(content)

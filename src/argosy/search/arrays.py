@@ -1,7 +1,8 @@
 """Array types shared by the index, the kernels and the symbol extractor.
 
 It imports none of them, so that each can name its arrays without importing another. `freeze` is part of the contract:
-kernels are compiled for read-only arrays and reject writable ones.
+kernels are compiled for read-only arrays and reject writable ones. Index arrays are read by many threads at once, and a
+write to one would change the results of a running search.
 """
 
 from typing import Any, TypeAlias

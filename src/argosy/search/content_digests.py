@@ -1,7 +1,7 @@
-"""The sha2-256 of every document's whole content: the name by which a content index knows a file, and the way back.
+"""SHA-256 digests of the documents of an index, under which a content index finds them, and lookup by digest.
 
-A segment never changes, so its digests are made once and go on with every renewed index that shares it: a new commit
-costs the hashing of what it brought.
+A segment is immutable, so its digests are computed once and shared by every later index that shares the segment: after
+a commit only the changed documents are hashed.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _INDEXED = tuple(SkipReason).index(SkipReason.NONE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SegmentDigests:
-    """Of one segment: a row for each document, meaningless where its content is not indexed."""
+    """The digests of one segment: a row per document, meaningless if its content is not indexed."""
 
     segment: Segment
     rows: U8  # (documents, 32)
@@ -29,7 +29,7 @@ class SegmentDigests:
 
 @dataclass(frozen=True, slots=True)
 class DigestMatch:
-    """A document that has the content asked for."""
+    """A document with the requested content."""
 
     repository: str
     path: str
@@ -37,14 +37,14 @@ class DigestMatch:
 
 
 class IndexDigests:
-    """What one index holds, by content."""
+    """The documents of one index by digest."""
 
     def __init__(self, index: Index, digests: Sequence[SegmentDigests]) -> None:
         self.index = index
         self.digests = tuple(digests)
 
     def rows(self) -> U8:
-        """The digests of all that is on some branch, each once and in order."""
+        """The distinct digests of the documents on some branch, sorted."""
         kept = [
             each.rows[_is_live(each.segment, part.branches != 0)]
             for part, each in zip(self.index.parts, self.digests, strict=True)
@@ -54,7 +54,8 @@ class IndexDigests:
         return each_once.view(np.uint8).reshape(-1, DIGEST_BYTES)
 
     def find(self, digest: bytes) -> DigestMatch | None:
-        """A document with just this content; whole arrays are compared, which takes a millisecond for a million."""
+        """A document with this content. It compares whole columns, a millisecond per million documents: no table is
+        kept."""
         wanted = np.frombuffer(digest, np.uint64)
         for part, each in zip(self.index.parts, self.digests, strict=True):
             is_same = each.rows.view(np.uint64)[:, 0] == wanted[0]
@@ -66,13 +67,13 @@ class IndexDigests:
 
 
 class HashingStopped(Exception):
-    """Nobody wants the digests any more."""
+    """The caller no longer needs the digests."""
 
 
 def hash_contents(
     index: Index, previous: IndexDigests | None = None, is_stopped: Callable[[], bool] = lambda: False
 ) -> IndexDigests:
-    """Hashes what `previous` does not share; raises Stopped soon after `is_stopped` says so."""
+    """Hashes what `previous` does not share; raises HashingStopped soon after `is_stopped` returns true."""
     known = {id(each.segment): each for each in previous.digests} if previous else {}
     return IndexDigests(
         index, [known.get(id(part.segment)) or _digests_of(part.segment, is_stopped) for part in index.parts]
@@ -84,7 +85,7 @@ def _digests_of(segment: Segment, is_stopped: Callable[[], bool]) -> SegmentDige
     for document in np.flatnonzero(segment.table.skips == _INDEXED).tolist():
         if is_stopped():
             raise HashingStopped
-        # Without a copy, and outside of the interpreter's lock if it is more than a little.
+        # Without a copy; hashlib releases the interpreter lock for more than 2 KiB.
         rows[document] = np.frombuffer(sha256(_content(segment, document).data).digest(), np.uint8)
     return SegmentDigests(segment, freeze(rows))
 

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 from argosy.search.model import Repository
 
-DOCUMENT_BYTES_MAX = 128 << 20  # hard limit: the blocks of a file must fit one segment
+DOCUMENT_BYTES_MAX = 128 << 20  # hard limit: the blocks of a file must fit one segment, and positions are 32 bits
 
 
 class EntryKind(Enum):
@@ -44,16 +44,19 @@ class Category(IntFlag):
 class Entry:
     """A path with a content, on all branches where both are the same."""
 
-    path: bytes  # as git has it: '/' separated, no NUL
-    blob_id: bytes  # names the content: equal ids, equal bytes
+    path: bytes  # as in git: separated by '/', without NUL
+    blob_id: bytes  # identifies the content: equal ids, equal bytes
     size_bytes: int
-    branches: int = 1  # bit i: it is on the i-th branch of the repository
+    branches: int = 1  # bit i: on the i-th branch of the repository
     kind: EntryKind = EntryKind.FILE
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A symbol's name in a file, by its place; `parent` is the enclosing one's position in the same list, or -1."""
+    """The position of a symbol's name in a file.
+
+    `parent` is the index of the enclosing symbol in the same list, or -1.
+    """
 
     start: int
     length: int

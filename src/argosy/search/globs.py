@@ -1,7 +1,7 @@
-"""Globs over paths, translated once into one linear-time pattern: a hostile glob costs no more than a plain one.
+"""Globs over paths, translated once into one linear-time pattern: no glob can make matching slow.
 
-`?` and `*` stay inside a folder, `**` crosses folders, `**/` is any number of folders, none included, `[a-z]` and
-`[!a-z]` are sets of bytes that never hold the slash, `{a,b}` is a choice, a backslash takes the next byte literally.
+`?` and `*` do not match a slash, `**` does, `**/` is any number of directories or none, `[a-z]` and `[!a-z]` are sets
+of bytes without the slash, `{a,b}` is a choice, a backslash makes the next byte literal.
 """
 
 import re
@@ -12,7 +12,7 @@ from argosy.search.regex.engine import Scanner
 
 GLOB_BYTES_MAX = 1024  # the longest path git can check out is 4,096
 GLOBS_MAX = 4096  # in one list
-_GLOBS_PER_PATTERN = 256  # beyond that an automaton grows faster than it saves
+_GLOBS_PER_PATTERN = 256  # a larger automaton costs more memory than it saves time
 _CHOICES_MAX = 64  # braces in one glob
 _SLASH = ord("/")
 _POSIX_SETS = {
@@ -24,7 +24,7 @@ _POSIX_SETS = {
 def to_regex(glob: bytes, *, with_braces: bool = True) -> bytes:
     """The regular expression of a glob, without anchors."""
     if len(glob) > GLOB_BYTES_MAX:
-        raise Invalid(f"a glob of {len(glob)} bytes is longer than {GLOB_BYTES_MAX}: shorten it")
+        raise Invalid(f"glob too long: {len(glob)} bytes, limit {GLOB_BYTES_MAX}")
     pieces: list[bytes] = []
     braces, position = 0, 0
     while position < len(glob):
@@ -41,12 +41,12 @@ def to_regex(glob: bytes, *, with_braces: bool = True) -> bytes:
             piece, position = {b"{": b"(?:", b",": b"|", b"}": b")"}[byte], position + 1
             braces += {b"{": 1, b",": 0, b"}": -1}[byte]
             if glob.count(b"{") > _CHOICES_MAX:
-                raise Invalid(f"more than {_CHOICES_MAX} braces in a glob: split it")
+                raise Invalid(f"more than {_CHOICES_MAX} braces in a glob; split it")
         else:
             piece, position = _literal(byte), position + 1
         pieces.append(piece)
     if braces:
-        raise Invalid(f"a brace in {glob!r} is not closed: add }} or write \\{{")
+        raise Invalid(f"unclosed brace in glob {glob!r}; add }} or write \\{{")
     return b"".join(pieces)
 
 
@@ -66,7 +66,7 @@ def _stars(glob: bytes, position: int) -> tuple[bytes, int]:
 
 
 def _set(glob: bytes, position: int) -> tuple[bytes, int]:
-    """A set as the bytes it holds, spelled out: what is in it is then beyond doubt, the slash never."""
+    """A set as a list of its bytes, without the slash. As a list it cannot be misread as regex syntax."""
     start = position + 1
     is_negated = glob[start : start + 1] in (b"!", b"^")
     start += is_negated
@@ -84,7 +84,7 @@ def _set(glob: bytes, position: int) -> tuple[bytes, int]:
             last, here = _member(glob, here + 1)
         members.update(range(first, last + 1))
     if here >= len(glob):
-        raise Invalid(f"a bracket in {glob!r} is not closed: add ] or write \\[")
+        raise Invalid(f"unclosed bracket in glob {glob!r}; add ] or write \\[")
     chosen = (set(range(256)) - members if is_negated else members) - {_SLASH}
     spelled = b"".join(b"\\x%02x" % member for member in sorted(chosen))
     return (b"[" + spelled + b"]" if chosen else rb"[^\x00-\xff]"), here + 1
@@ -113,7 +113,7 @@ class AnyOf:
     def __init__(self, patterns: Iterable[bytes]) -> None:
         each = [b"(?:" + pattern + b")" for pattern in patterns]
         if len(each) > GLOBS_MAX:
-            raise Invalid(f"{len(each)} globs are more than {GLOBS_MAX}: use fewer, wider ones")
+            raise Invalid(f"{len(each)} globs, limit {GLOBS_MAX}; use fewer, wider ones")
         self._scanners = [
             Scanner(rb"(?s)\A(?:" + b"|".join(each[start : start + _GLOBS_PER_PATTERN]) + rb")\z")
             for start in range(0, len(each), _GLOBS_PER_PATTERN)
@@ -124,13 +124,13 @@ class AnyOf:
 
 
 class GlobList:
-    """A list in which later globs win and `!` takes back: `("**/*.json", "!test/**")`."""
+    """A list of globs in which later ones win and `!` excludes again: `("**/*.json", "!test/**")`."""
 
     __slots__ = ("_rules",)
 
     def __init__(self, globs: Sequence[str]) -> None:
         if len(globs) > GLOBS_MAX:
-            raise Invalid(f"{len(globs)} globs are more than {GLOBS_MAX}: use fewer, wider ones")
+            raise Invalid(f"{len(globs)} globs, limit {GLOBS_MAX}; use fewer, wider ones")
         rules = [(glob.removeprefix("!"), not glob.startswith("!")) for glob in globs]
         self._rules = [(AnyOf([to_regex(glob.encode("utf-8", "surrogateescape"))]), yes) for glob, yes in rules]
 

@@ -1,9 +1,9 @@
-"""Which paths are left out of an index altogether: a repository's own ignore file, and for plain folders .gitignore.
+"""Paths that are not indexed at all: by a repository's own ignore file, and for plain directories by .gitignore.
 
-`IgnoreFile` is what a repository says of itself in `.argosyignore` or `.sourcegraph/ignore`: globs from its root, one a
-line, `#` for comments; a line without any glob character means everything that begins so. `GitIgnore` is git's: files
-nested in folders, later lines win, `!` takes back, a trailing slash means folders. Both come from whoever wrote the
-repository, so a line that makes no sense is passed over (as git does) and never stops an index.
+`IgnoreFile` is `.argosyignore` or `.sourcegraph/ignore` of a repository: one glob per line from its root, `#` for
+comments; a line without a glob character excludes every path with this prefix. `GitIgnore` follows git: files nested in
+directories, later lines win, `!` includes again, a trailing slash means directories only. Both are written by the
+authors of the repository, so an invalid line is ignored (as in git) and never fails a build.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from argosy.base.errors import Invalid
 from argosy.search.globs import GLOBS_MAX, AnyOf, to_regex
 
 IGNORE_FILES = (b".argosyignore", b".sourcegraph/ignore")
-IGNORE_BYTES_MAX = 1 << 20  # of an ignore file; what stands beyond is not read
+IGNORE_BYTES_MAX = 1 << 20  # of an ignore file; the rest is not read
 _GLOB_CHARACTERS = frozenset(b".][*?")
 
 
@@ -22,7 +22,7 @@ def _lines(text: bytes) -> list[bytes]:
 
 
 class IgnoreFile:
-    """A predicate over paths, made of any number of ignore files."""
+    """A predicate over paths: whether any of several ignore files excludes them."""
 
     __slots__ = ("_matches", "is_empty")
 
@@ -59,17 +59,17 @@ class _Rule:
         self._alone: AnyOf | None = None
 
     def matches(self, path: bytes) -> bool:
-        """Whether this very rule does; most are never asked, so it is made ready when it first is."""
+        """Whether this rule matches. Compiled at the first call: most paths match no rule at all, in one pass."""
         if self._alone is None:
             self._alone = AnyOf([self.pattern])
         return self._alone(path)
 
 
 class GitIgnore:
-    """The .gitignore files on the way to a folder, the deepest first.
+    """The .gitignore files from the root to a directory, the deepest first.
 
-    Made for a walk from the root: ask about each path before going into it, and an ignored folder hides all it holds,
-    as git has it. Immutable; `inside` makes the one for a folder with a .gitignore of its own.
+    For a traversal from the root that checks each path before it descends: an ignored directory excludes everything in
+    it, as in git. Immutable; `inside` returns the rules for a directory with a .gitignore of its own.
     """
 
     __slots__ = ("_any", "_folder", "_outer", "_rules")
@@ -82,16 +82,16 @@ class GitIgnore:
         self._any = AnyOf(rule.pattern for rule in self._rules)
 
     def inside(self, folder: bytes, text: bytes) -> "GitIgnore":
-        """The rules for a folder (its path from the root) whose .gitignore says this."""
+        """The rules for a directory (its path from the root) with this .gitignore."""
         return GitIgnore(text, folder, self)
 
     def is_ignored(self, path: bytes, *, is_folder: bool = False) -> bool:
-        """Whether this path, whose folder is not ignored, is."""
+        """Whether this path is ignored, given that its directory is not."""
         level: GitIgnore | None = self
         while level is not None:
-            said = level._last_rule(path, is_folder)
-            if said is not None:
-                return said
+            is_ignored = level._last_rule(path, is_folder)
+            if is_ignored is not None:
+                return is_ignored
             level = level._outer
         return False
 
@@ -117,14 +117,14 @@ def _git_rule(line: bytes) -> _Rule | None:
     line = line[:-1] if for_folders_only else line
     if not line:
         return None
-    # A slash anywhere but at the end ties the rule to its folder; without one it holds at any depth.
-    is_tied = b"/" in line
+    # A slash anywhere but at the end anchors the rule at its directory; without one it matches at any depth.
+    is_anchored = b"/" in line
     parts = line.removeprefix(b"/").split(b"/")
     plain = b"/".join(part if part == b"**" else _one_star(part) for part in parts)
-    if not is_tied:
+    if not is_anchored:
         plain = b"**/" + plain
     elif plain.endswith(b"/**"):
-        plain += b"/*"  # everything inside, but not the folder itself
+        plain += b"/*"  # everything inside, but not the directory itself
     try:
         pattern = to_regex(plain, with_braces=False)
     except Invalid:
@@ -133,7 +133,7 @@ def _git_rule(line: bytes) -> _Rule | None:
 
 
 def _without_trailing_blanks(line: bytes) -> bytes:
-    """Blanks at the end do not count unless a backslash stands before them."""
+    """Trailing blanks do not count unless a backslash precedes them."""
     stripped = line.rstrip(b" ")
     if stripped.endswith(b"\\") and (len(stripped) - len(stripped.rstrip(b"\\"))) % 2 and len(stripped) < len(line):
         return stripped + b" "
@@ -141,7 +141,7 @@ def _without_trailing_blanks(line: bytes) -> bytes:
 
 
 def _one_star(part: bytes) -> bytes:
-    """Stars in a row inside a name mean the same as one."""
+    """Several stars inside a name mean the same as one."""
     while b"**" in part:
         part = part.replace(b"**", b"*")
     return part

@@ -24,8 +24,11 @@ from argosy.search.query.tree import And, Query, Substring
 _T = TypeVar("_T")
 
 ALONE_BYTES = 8 << 20  # less text is scanned faster by one thread: about 1 ms
-BRIEF_S = 0.006  # of CPU time on the event loop, after which a search continues in a thread
-HELD_UP_S_MAX = 0.024  # of CPU time, after which it is aborted and restarted in a thread
+# Passing a search to a thread and back costs about as much as a short search, so it starts on the event loop. Between
+# tasks it moves to a thread after BRIEF_S of CPU time. A single task that takes longer than HELD_UP_S_MAX would delay
+# all other requests: it is aborted, and the search starts again in a thread.
+BRIEF_S = 0.006
+HELD_UP_S_MAX = 0.024
 BRIEF_CHARACTERS_MIN = 3  # shorter literals are in nearly every file
 
 
@@ -53,7 +56,7 @@ class IndexSet:
 
     def put(self, index: Index) -> None:
         """Adds an index or replaces the one of the same repository."""
-        with self._changing:
+        with self._changing:  # tables are built from the dictionary, so two changes must not interleave
             self._indexes[index.repository.name] = index
             self._tables = KernelTables(_best_first(self._indexes.values()), self._tables)
 
@@ -126,13 +129,13 @@ class IndexSet:
         rest.tasks.reverse()
         while rest.tasks and self._cpu_s() < began_s + BRIEF_S:
             rest.collector.merge(rest.tasks.pop().run())
-        answer = None
+        result = None
         if not rest.tasks and self._cpu_s() < began_s + BRIEF_S:
-            answer = rest.collector.result(rest.began, budget)
+            result = rest.collector.result(rest.began, budget)
         if budget.limit_hit is LimitHit.CANCELLED:
             return None
         rest.tasks.reverse()
-        return answer or rest
+        return result or rest
 
     def _matching(
         self, indexes: KernelTables, query: Query, is_cancelled: Callable[[], bool]
@@ -204,7 +207,7 @@ def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:
 
 
 def _may_be_brief(query: Query) -> bool:
-    """LiteralQuery words, of which the index says at once where they may be."""
+    """Whether the query consists of literals, whose blocks the index selects without reading text."""
     match query:
         case Substring(text):
             return len(text) >= BRIEF_CHARACTERS_MIN

@@ -22,12 +22,15 @@ class Searcher(Protocol):
 
 
 class Advertiser(Protocol):
-    """Is told what a node has indexed, for others to find it by its content. Both return at once, and never raise."""
+    """Advertises the indexed files of a node, so that others find them by content.
+
+    The methods do not block or raise.
+    """
 
     def on_indexed(self, index: "Index") -> None:
-        """From now on this is what the node holds of the repository, in place of all before."""
+        """The node has indexed the repository; this index replaces any previous one."""
         ...
 
     def on_dropped(self, name: str) -> None:
-        """The node no longer holds the repository; it may never have."""
+        """The node no longer has an index of the repository, if it ever had one."""
         ...

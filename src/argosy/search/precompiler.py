@@ -1,6 +1,9 @@
-"""Worker processes that compile kernels into the cache, and the code that starts them.
+"""Compiles kernels into the cache before they are needed, in worker processes.
 
     python -m argosy.search.precompiler [--all]      compiles the missing kernels and shows progress
+
+`make setup` and the container image run this command. A node that starts without a cache compiles ESSENTIAL, reports
+ready, and compiles the rest in the background; a query that needs one of those waits for it.
 
 Compiling holds the interpreter lock for seconds at a time, so a process that serves queries delegates it. A worker
 writes a line to stdout for each kernel, and exits when its stdin is closed, so no worker outlives its parent. Any
@@ -46,8 +49,9 @@ Progress = Callable[[int, int], None]  # kernels compiled, kernels to compile
 log = logs.get("search.kernels")
 
 # The kernels that index building and the searches shown in the docs call: words, symbols, regular expressions, names
-# and `or`, with results as chunks or lines. tests/search/kernels measures the set. The slowest to compile come first,
-# so that several compiler processes finish at about the same time.
+# and `or`, with results as chunks or lines. With only those that a plain word needs, the first `sym:` search compiled
+# eight kernels in the process that serves, for 17 s (decision 0040). tests/search/kernels measures the set. The slowest
+# to compile come first, so that several compiler processes finish at about the same time.
 ESSENTIAL = (
     "encode_chunks", "_blank", "select_in_parts", "_outline", "scan_parts", "encode_lines", "intersect", "score_parts",
     "places_in_documents", "parts_with_all", "scan", "_blank_bodies", "_nest", "mark_traits", "score_matches",
@@ -216,6 +220,7 @@ def compile_missing(dispatchers: list[Any], done: Callable[[str], None]) -> None
     """Compiles the kernels that are not cached, those that no other process compiles first; reports each to `done`."""
     from argosy.search.kernels import compiler  # loads numba
 
+    # Two passes: first the kernels that nobody is compiling, then, waiting, those that another process had locked.
     left = dispatchers
     for waits in (False, True):
         busy = []
@@ -230,7 +235,8 @@ def compile_missing(dispatchers: list[Any], done: Callable[[str], None]) -> None
         left = busy
 
 
-_locks: dict[str, int] = {}  # never closed: closing a file releases its locks
+# Never closed: closing any descriptor of a file releases all of the process's POSIX locks on it.
+_locks: dict[str, int] = {}
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from argosy.search.backends.memory import File, MemorySource, one_branch, several_branches
 from argosy.search.documents import Content, Entry, EntryKind, SkipReason
 from argosy.search.index.build import build
-from argosy.search.index.incremental import DEAD_SHARE_MAX
+from argosy.search.index.incremental import DELETED_SHARE_MAX
 from argosy.search.index.index import Index
 from argosy.search.index.reader import content, content_of, documents
 from argosy.search.index.sections import memory_bytes, sections, text_bytes, verify
@@ -110,12 +110,12 @@ def test_a_new_file_that_is_skipped_for_its_size_weighs_nothing() -> None:
 def test_when_too_much_is_dead_everything_is_built_anew() -> None:
     files = tree(100)
     old = renewed(None, files)
-    few = dict(list(files.items())[: int(100 * (1 - DEAD_SHARE_MAX)) - 5])
+    few = dict(list(files.items())[: int(100 * (1 - DELETED_SHARE_MAX)) - 5])
     new = renewed(old, few)
     assert shared_bytes(old, new) == 0
     assert text_bytes(new) < text_bytes(old) * 0.75
     assert live(new) == live(renewed(None, few))
-    some = dict(list(files.items())[: int(100 * (1 - DEAD_SHARE_MAX)) + 5])
+    some = dict(list(files.items())[: int(100 * (1 - DELETED_SHARE_MAX)) + 5])
     assert shared_bytes(old, renewed(old, some)) > 0
 
 
@@ -202,7 +202,7 @@ def test_any_history_ends_as_a_fresh_build_would(versions: list[tuple[dict[str, 
         index = build(source, POLICY, previous=index)
         assert live(index) == live(build(source, POLICY))
         assert verify(index) == []
-        assert dead_bytes(index) <= DEAD_SHARE_MAX * text_bytes(index)
+        assert dead_bytes(index) <= DELETED_SHARE_MAX * text_bytes(index)
 
 
 def test_an_index_of_another_recipe_is_not_renewed() -> None:

@@ -5,9 +5,9 @@ from argosy.search.query.lex import SHOWN_CHARACTERS_MAX, QuerySyntaxError
 
 
 def test_the_caret_stands_under_the_place() -> None:
-    error = QuerySyntaxError("'or' has nothing on its right", text="abc or", position=4)
+    error = QuerySyntaxError("'or' has no right operand", text="abc or", position=4)
     assert error.excerpt() == "abc or\n    ^"
-    assert str(error) == "'or' has nothing on its right, at column 5"
+    assert str(error) == "'or' has no right operand, at column 5"
     assert isinstance(error, Invalid)
 
 

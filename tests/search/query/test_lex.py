@@ -138,7 +138,7 @@ def test_what_stands_alone_is_pointed_at(query: str, position: int) -> None:
 
 def test_groups_are_nested_so_deep_and_no_deeper() -> None:
     assert len(lex("( " * NESTING_MAX + ")" * NESTING_MAX)) == 2 * NESTING_MAX
-    with pytest.raises(QuerySyntaxError, match="nested 50 deep") as caught:
+    with pytest.raises(QuerySyntaxError, match="nested more than 50 deep") as caught:
         lex("( " * 4000)
     assert caught.value.position == 2 * NESTING_MAX
 

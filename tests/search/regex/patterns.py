@@ -119,7 +119,7 @@ def written(node: Node) -> str:
 
 
 def _in_case(body: str, case: CaseMode) -> str:
-    return {CaseMode.ASKED: f"(?:{body})", CaseMode.IGNORED: f"(?i:{body})", CaseMode.KEPT: f"(?-i:{body})"}[case]
+    return {CaseMode.DEFAULT: f"(?:{body})", CaseMode.FOLDED: f"(?i:{body})", CaseMode.EXACT: f"(?-i:{body})"}[case]
 
 
 def _written_part(part: CodePoints | Named) -> str:

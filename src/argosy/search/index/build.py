@@ -22,10 +22,11 @@ from argosy.search.languages import category_of, category_of_path, language_of
 from argosy.search.skip_policy import Policy, reason_before_reading, reason_to_skip
 from argosy.search.symbols.extract import definitions
 
-HEAD_BYTES = 4096  # language and category are detected from the beginning of a file
+HEAD_BYTES = 4096  # language and category are detected from the beginning of a file, where shebang and markers are
 PROGRESS_BYTES = 1 << 20  # interval of progress calls
 
-# The bits are ordered: generated files rank lowest, then vendored files, then tests.
+# The bits are ordered: generated files rank lowest, then vendored files, then tests. Documentation and configuration
+# are not demoted.
 _DEMOTED = Category.GENERATED | Category.VENDORED | Category.TEST
 
 
@@ -56,12 +57,14 @@ def build(
     `previous` is an older index of the same repository: unchanged segments are shared with it if it has the same
     recipe. An exception from `progress` aborts the build.
     """
+    # Any setting that changes what is indexed belongs in the recipe, or an incremental build would mix both.
     recipe = f"{policy} with_symbols={with_symbols}"
     usable = previous if previous is not None and previous.recipe == recipe else None
     steps = plan(source.entries(), usable, policy)
     tasks = [_Task(entry, place, reason_before_reading(entry, policy)) for entry, place in steps.rebuilt]
     tasks.sort(key=lambda task: rank(task.entry, is_skipped=task.reason is not SkipReason.NONE))
     parts = [part_with_checksum(segment, freeze(branches)) for segment, branches in steps.kept]
+    # Closed when the build is aborted between two documents: a source can have a subprocess.
     with closing(_documents(source, tasks, policy, with_symbols=with_symbols)) as documents:
         parts += _parts(documents, sum(task.text_bytes for task in tasks), progress)
     return Index(source.repository, tuple(parts), recipe)

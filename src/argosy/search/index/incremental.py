@@ -22,9 +22,11 @@ from argosy.search.documents import Entry, EntryKind, SkipReason
 from argosy.search.index.index import Index, Segment
 from argosy.search.skip_policy import Policy, reason_before_reading
 
-DEAD_SHARE_MAX = 0.25  # share of the text; above it, a full rebuild
-MERGE_RATIO = 2  # the last segment is merged if at most this many times heavier
-DOCUMENT_WEIGHT_BYTES = 1024  # fixed cost of a document, in bytes of text
+DELETED_SHARE_MAX = 0.25  # share of the text; above it, a full rebuild: deleted text takes memory and is scanned
+# The last segment is merged if at most this many times heavier. As in a log-structured merge tree, sizes then grow by
+# at least this factor from one segment to the one before it.
+MERGE_RATIO = 2
+DOCUMENT_WEIGHT_BYTES = 1024  # fixed cost of a document, in bytes of text; else many empty files would weigh nothing
 
 _REASONS = tuple(SkipReason)
 _KINDS = {SkipReason.SYMLINK: EntryKind.SYMLINK, SkipReason.SUBMODULE: EntryKind.SUBMODULE}
@@ -86,7 +88,7 @@ class _Old:
         lengths = [np.diff(segment.content.starts.astype(np.int64)) for segment in self.segments]
         live = [int(each[mask != 0].sum()) for each, mask in zip(lengths, self.branches, strict=True)]
         total = sum(int(each.sum()) for each in lengths)
-        if total - sum(live) > DEAD_SHARE_MAX * total:
+        if total - sum(live) > DELETED_SHARE_MAX * total:
             return 0
         first, rebuilt_bytes = len(self.segments), new_bytes
         while first and rebuilt_bytes:
@@ -110,6 +112,6 @@ def _keys(segment: Segment, number: int) -> Iterator[tuple[_Key, tuple[int, int]
     ids = segment.table.blob_ids.tobytes()
     for document, skip in enumerate(skips):
         if _REASONS[skip] not in _PASSING:
-            # Ids are stored padded to one width.
+            # Ids are stored padded to one width, because SHA-1 and SHA-256 repositories have different ones.
             blob_id = ids[document * width : (document + 1) * width].rstrip(b"\0")
             yield (paths[document], blob_id, _KIND_OF[skip]), (number, document)

@@ -1,8 +1,12 @@
 """Pointer tables through which kernels search many indexes in one call.
 
-With a hundred small indexes, a call per index costs more than the search in it. So a kernel gets a table with the array
-addresses of all parts and handles them in one call. `KernelTables` keeps the arrays alive that its tables point to; a
-row is computed once per part, at the first search.
+A search of one small index takes 12 to 22 µs of Python even without a candidate, more than the search itself: 500 of
+them took 6 ms, and take 0.1 ms in one call (decision 0034). So a kernel gets a table with the array addresses of all
+parts and handles them in one call.
+
+Nothing checks the addresses that a kernel receives. Only this module computes them, next to the arrays they belong to,
+and `KernelTables` keeps those arrays alive. Tables are immutable: when the index set changes, a running search
+continues with the tables it started with.
 """
 
 from collections.abc import Collection, Sequence, Set
@@ -35,6 +39,7 @@ class KernelTables:
         """Reuses the rows of `before` for parts that both have."""
         self.indexes = tuple(indexes)
         self.parts = tuple([part for index in self.indexes for part in index.parts])
+        # Rows reused by identity: a part is immutable, and computing its row searches its symbols once.
         self._row_by_part: dict[Part, PartRow] = {}
         if before is not None:
             known = before._row_by_part
@@ -54,7 +59,7 @@ class KernelTables:
 
     def of(self, indexes: Sequence[Index]) -> "KernelTables":
         """The tables of some of its indexes, in the same order."""
-        if len(indexes) == len(self.indexes):
+        if len(indexes) == len(self.indexes):  # a subset of the same size is the whole
             return self
         assert len(self._rows) == len(self.parts)  # computed here once, not for every selection
         return KernelTables(indexes, self)

@@ -109,7 +109,7 @@ def document_info(part: Part, document: int, branches: Sequence[str]) -> Documen
 
 
 def find_document(index: Index, path: str, branch: str = HEAD) -> tuple[Part, int]:
-    """LiteralMatches the document of a path on a branch; returns its part and number."""
+    """Finds the document of a path on a branch; returns its part and number."""
     bit = np.uint64(1 << branch_number(index, branch))
     wanted = path.encode("utf-8", "surrogateescape")
     for part in index.parts:

@@ -32,7 +32,8 @@ _GROUPS: Mapping[str, Mapping[str, str]] = {
     "table": {"languages": "<u2", "categories": "u1", "skips": "u1", "traits": "u1", "blob_ids": "u1"},
 }
 
-# Little-endian types of the sections, in the order of checksums and of the stream.
+# Little-endian types of the sections, in the order of checksums and of the stream. A change of names, types or order is
+# a change of the stream format (`wire.FORMAT`).
 SECTIONS: Mapping[str, np.dtype[Any]] = {
     f"{group}.{field}": np.dtype(code) for group, fields in _GROUPS.items() for field, code in fields.items()
 }
@@ -99,7 +100,7 @@ def _damaged_sections(part: Part) -> list[str]:
 
 
 OBJECTS = "objects"  # everything but arrays
-_TRACKING_BYTES = 16  # the garbage collector's header of a container
+_TRACKING_BYTES = 16  # the garbage collector's header of a container, which __sizeof__ does not count
 
 
 def memory_bytes(index: Index) -> int:

@@ -33,7 +33,9 @@ from argosy.search.kernels.text_blocks import cut_blocks, mark_traits
 from argosy.search.kernels.trigrams import BITMAP, CLASSES, KEYS, collect_keys, fill_postings
 from argosy.search.symbols import KINDS, points
 
-CHUNK_KEYS_MAX = 1 << 22  # scratch is allocated in steps of 16 MiB
+# Scratch is allocated in steps of 16 MiB. One array for the worst case, a new key at every byte, would be four times
+# the text; doubling an array would copy it.
+CHUNK_KEYS_MAX = 1 << 22
 BLOCK_KEYS_MAX = LONG_LINE_BYTES + OVERLAP_BYTES + 2  # a chunk holds the keys of at least one block
 
 
@@ -53,6 +55,7 @@ def postings_of(text: Text, names: Text) -> Postings:
     ends = np.empty(text.blocks, np.int64)
     chunks = _collect(text, names, counts, ends)
     length = bitmap_length(text.blocks)
+    # Equal sizes are bitmaps: readers tell a bitmap from a list by this length alone.
     is_bitmap = counts >= length
     sizes = np.where(is_bitmap, length, counts).astype(np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes)))
@@ -74,7 +77,7 @@ def postings_of(text: Text, names: Text) -> Postings:
 
 def _collect(text: Text, names: Text, counts: U32, ends: npt.NDArray[np.int64]) -> list[_Chunk]:
     chunks: list[_Chunk] = []
-    stamps = np.zeros(KEYS, np.uint16)
+    stamps = np.zeros(KEYS, np.uint16)  # 512 KiB: it stays in the L2 cache, where a set per block would not
     longest = int(np.diff(names.starts).max(initial=0))
     capacity = max(BLOCK_KEYS_MAX + longest, min(CHUNK_KEYS_MAX, len(text.data) + len(names.data)))
     first = 0
@@ -124,7 +127,7 @@ class SegmentBuilder:
     """Collects the documents of one segment. `expected_bytes` is the estimated size of its text."""
 
     def __init__(self, *, expected_bytes: int = SEGMENT_TEXT_BYTES) -> None:
-        # Pages of np.empty that are not written take no memory.
+        # Pages of np.empty that are not written take no memory, so a generous estimate costs nothing.
         self._data: U8 = np.empty(max(1, min(expected_bytes, SEGMENT_TEXT_BYTES)), np.uint8)
         self._starts = [0]
         self._blocks = 0  # upper bound
@@ -175,7 +178,8 @@ class SegmentBuilder:
     def finish(self) -> Segment:
         """Returns the segment. The builder cannot be used afterwards."""
         data, self._data = self._data, np.empty(0, np.uint8)
-        data.resize(self.text_bytes, refcheck=False)  # in place; unused memory returns to the system
+        # In place: a copy would need twice the memory. Unused memory returns to the system.
+        data.resize(self.text_bytes, refcheck=False)
         assert self._blocks <= SEGMENT_BLOCKS_MAX, "a document was added that does not fit"
         content, names = text_of(data, np.array(self._starts, np.uint32)), names_of(self._names)
         return with_checksums(
@@ -223,7 +227,8 @@ class SymbolBuilder:
     def add(self, definitions: Sequence[Definition], start: int, *, language: str, path: bytes, content: bytes) -> None:
         """Adds the definitions of a document that begins at `start` in the segment's text."""
         first = len(self._starts)
-        # Of the name, points depend only on the case of its first letter, so each form is computed once.
+        # Of the name, points depend only on the case of its first letter (Go's exported names), so each form is
+        # computed once: a header can define 100,000 names of one kind.
         forms = [(each.kind, content[each.start] in _CAPITALS) for each in definitions]
         worth = {form: points(language, form[0], path, b"A" if form[1] else b"a") for form in set(forms)}
         self._starts.extend([start + each.start for each in definitions])

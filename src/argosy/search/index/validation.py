@@ -17,6 +17,7 @@ from argosy.search.symbols import KINDS
 
 def faults(segment: Segment) -> Iterator[str]:
     """Describes each inconsistency. Later checks rely on earlier ones, so the caller must stop at the first."""
+    # In the order in which kernels follow the arrays: from the text to its blocks to what refers to blocks.
     yield from _text_faults("content", segment.content)
     if segment.content.blocks > SEGMENT_BLOCKS_MAX:
         yield f"{segment.content.blocks} blocks, more than {SEGMENT_BLOCKS_MAX}"
@@ -66,12 +67,13 @@ def _posting_faults(postings: Postings, blocks: int) -> Iterator[str]:
         yield "postings: a posting longer than a bitmap"
     is_list = np.repeat(sizes < length, sizes)
     if (postings.blocks[is_list] >= blocks).any():
-        yield "postings: a block that is not there"
+        yield "postings: a block number out of range"
     bitmaps = postings.offsets[:-1][sizes == length]
     for word in range(blocks // 16, length):
+        # The last words of a bitmap are padding, which kernels read as block numbers when it is not zero.
         known = np.uint16((1 << max(0, blocks - 16 * word)) - 1)
         if (postings.blocks[bitmaps + np.uint32(word)] & ~known).any():
-            yield "postings: a bit of a block that is not there"
+            yield "postings: a bitmap with a block number out of range"
 
 
 def _symbol_faults(symbols: Symbols, text_bytes: int) -> Iterator[str]:
@@ -83,9 +85,9 @@ def _symbol_faults(symbols: Symbols, text_bytes: int) -> Iterator[str]:
     if (symbols.starts[1:] < symbols.starts[:-1]).any():
         yield "symbols: not in text order"
     if (symbols.kinds >= len(KINDS)).any():
-        yield "symbols: a kind that is not known here"
+        yield "symbols: an unknown kind"
     if (symbols.parents < -1).any() or (symbols.parents >= count).any():
-        yield "symbols: a parent that is not there"
+        yield "symbols: a parent out of range"
 
 
 def _table_faults(table: DocTable, documents: int, languages: int) -> Iterator[str]:
@@ -93,6 +95,6 @@ def _table_faults(table: DocTable, documents: int, languages: int) -> Iterator[s
     if any(len(column) != documents for column in columns):
         yield f"table: not one row for each of {documents} documents"
     if (table.languages >= languages).any():
-        yield "table: a language that is not there"
+        yield "table: a language out of range"
     if (table.skips >= len(SkipReason)).any():
-        yield "table: a reason to skip that is not known here"
+        yield "table: an unknown skip reason"

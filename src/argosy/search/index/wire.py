@@ -22,7 +22,10 @@ from argosy.search.index.sections import BRANCHES, SECTIONS, TWO_DIMENSIONAL, Ar
 from argosy.search.index.validation import faults
 from argosy.search.model import Repository
 
-FORMAT = 1  # increment on any change of sections, kinds, byte classes or their meaning
+# Increment on any change of sections, kinds, byte classes or their meaning. A node that reads another format builds the
+# index itself, so no node needs to read an old one.
+FORMAT = 1
+# Bounds for what a damaged or foreign stream can make this process allocate before a checksum is compared.
 HEADER_BYTES_MAX = 8 << 20  # an entry of a part takes about 1 KiB
 SECTION_BYTES_MAX = 1 << 30  # the largest section is the text, 128 MiB
 CHUNK_BYTES = 1 << 20  # maximal size of a chunk after the header
@@ -82,18 +85,18 @@ def _part_header(part: Part) -> _Part:
 def _header(stream: "_Stream") -> _Header:
     magic, version, length, expected = _PREFIX.unpack(bytes(stream.read(_PREFIX.size)))
     if magic != _MAGIC:
-        raise Invalid(f"not an index: it begins with {magic!r}")
+        raise Invalid(f"not an index: it starts with {magic!r}")
     if version != FORMAT:
         raise Invalid(f"the index has format {version} and this node reads format {FORMAT}: build the index here")
     if length > HEADER_BYTES_MAX:
         raise Invalid(f"the index's header of {length} bytes is longer than {HEADER_BYTES_MAX}")
     encoded = stream.read(length)
     if checksum(encoded) != expected:
-        raise Invalid("the index's header is damaged: ask for it again")
+        raise Invalid("the index's header is damaged: request it again")
     try:
         return msgspec.convert(_decode_names(msgspec.msgpack.decode(encoded.tobytes())), _Header)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Invalid(f"the index's header is not understood ({error}): build the index here") from None
+        raise Invalid(f"invalid index header ({error}): build the index here") from None
 
 
 def _part(stream: "_Stream", number: int, header: _Part) -> Part:
@@ -119,7 +122,7 @@ def _section(stream: "_Stream", name: str, kind: np.dtype[Any], section: _Sectio
     array: Array = np.empty(section.shape, kind)
     stream.fill(array)
     if checksum(array) != section.checksum:
-        raise Invalid(f"{name} is damaged: ask for the index again, or build it here")
+        raise Invalid(f"{name} is damaged: request the index again, or build it here")
     return array
 
 

@@ -109,7 +109,7 @@ class KernelCache(FunctionCache):
 
     def __init__(self, function: Any, stamp: object) -> None:
         super().__init__(function)
-        # Set here because numba would choose another one if NUMBA_CACHE_LOCATOR_CLASSES is set.
+        # Set here because numba would choose another one if NUMBA_CACHE_LOCATOR_CLASSES is set, for all of the process.
         self._impl._locator = self._locator = Locator(function, inspect.getfile(function))
         stamps = self._locator.get_source_stamp(), stamp
         self._cache_file = _Files(self._locator, self._impl.filename_base, stamps)

@@ -27,7 +27,8 @@ _CLASS_BITS = 6
 _CAPACITY_BLOCKS = 4096  # initial capacity of the result
 _FILTERED_BLOCKS_MAX = 2048  # of a part that is filtered here: about 8 MB of text
 
-# A posting this many times longer than the remaining candidates is searched by galloping instead of merging.
+# A posting this many times longer than the remaining candidates is searched by galloping instead of merging: a merge
+# reads every entry, galloping a number that grows with the logarithm of those between two candidates.
 _LEAP_RATIO = 16
 
 
@@ -120,7 +121,10 @@ def _intersect_bitmaps(starts: I64, blocks: U16, words: int, out: U32) -> int:
 
 @helper
 def _by_length(starts: I64, lengths: I64) -> None:
-    """Sorts postings by length. Insertion sort, because there are few and numba's own sort is slow to load."""
+    """Sorts postings by length. Insertion sort, because there are few and numba's own sort is slow to load.
+
+    Shortest first, so that the candidates are never more than the shortest posting and only shrink from there.
+    """
     for i in range(1, lengths.size):
         start, length = starts[_U(i)], lengths[_U(i)]
         at = i
@@ -133,6 +137,8 @@ def _by_length(starts: I64, lengths: I64) -> None:
 @helper
 def _find_postings(keys: I64, present: U64, ranks: U32, offsets: U32, starts: I64, lengths: I64) -> int:
     """Finds the postings of the keys, shortest first; returns their number of entries, or -1 if a key is missing."""
+    # A first pass over `present` alone: most segments lack a key of a rare literal, and this array of 32 KiB is then
+    # all that is read of them.
     for i in range(keys.size):
         if (present[_U(keys[i] >> 6)] >> np.uint64(keys[i] & 63)) & np.uint64(1) == 0:
             return np.int64(-1)
@@ -149,6 +155,8 @@ def _find_postings(keys: I64, present: U64, ranks: U32, offsets: U32, starts: I6
 @helper
 def _in_all(starts: I64, lengths: I64, bitmap_words: int, blocks: U16, out: U32) -> int:
     """The blocks in all of these postings, which are sorted by length."""
+    # A bitmap is the longest form of a posting, so if the first one is a bitmap, all are. Then whole words are combined
+    # and block numbers are written only once, at the end.
     if lengths[0] == bitmap_words:
         return _intersect_bitmaps(starts, blocks, bitmap_words, out)
     count = lengths[0]
@@ -187,7 +195,10 @@ def intersect(keys: I64, bitmap_words: int, present: U64, ranks: U32, offsets: U
 
 @helper
 def _drop_deleted(block_starts: U32, block_docs: U32, branches: U64, out: U32, count: int) -> tuple[int, int, int]:
-    """Removes blocks of deleted documents (on no branch); returns the remaining blocks, documents and bytes."""
+    """Removes blocks of deleted documents (on no branch); returns the remaining blocks, documents and bytes.
+
+    Postings are shared between versions of an index, so they still list deleted documents; branches are per version.
+    """
     kept, documents, size = 0, 0, 0
     last = np.int64(-1)
     for i in range(count):
@@ -221,6 +232,8 @@ def _without(keys: I64, classes: U16) -> I64:
 @helper
 def _meets_odd_folds(row: I64, all_keys: I64, odd_classes: U16) -> bool:
     """Whether a document with ODD_FOLD letters has all keys of the literal that contain no such letter."""
+    # The Kelvin sign folds to k and the long s to s. Such a document can match without the keys that contain k or s,
+    # but it must have all others, which rules out nearly every part that has such documents at all.
     odd = words_at(row[ODD_FOLDS], row[ODD_FOLDS_COUNT])
     if odd.size == 0:
         return False
@@ -271,7 +284,7 @@ def select_in_parts(
         if size < 0:
             continue
         entries += size
-        if used + row[BLOCKS] > out.size:
+        if used + row[BLOCKS] > out.size:  # the intersection writes its shortest posting first, unfiltered
             larger = np.empty(2 * out.size + row[BLOCKS], np.uint32)
             larger[:used] = out[:used]
             out = larger

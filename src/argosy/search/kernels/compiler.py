@@ -2,10 +2,16 @@
 
 A kernel declares its argument types; a call with other types is an error, not a compilation. A kernel is loaded from
 the cache at its first call, which takes a few milliseconds, so a program loads only what it calls. A kernel that is not
-cached is compiled at its first call, which takes up to several seconds; `worker.py` compiles in advance. Index arrays
-are read-only (`arrays.freeze`), scratch arrays are writable, and the signature says which is which. A kernel's helpers
-are in its own file, because the cache notices an edited file but not an edited callee; helpers shared by several files
-are in the files of `SHARED`, which the cache stamp covers.
+cached is compiled at its first call, which takes up to several seconds; `search/precompiler.py` compiles in advance.
+Index arrays are read-only (`arrays.freeze`), scratch arrays are writable, and the signature says which is which. A
+kernel's helpers are in its own file, because the cache notices an edited file but not an edited callee; helpers shared
+by several files are in the files of `SHARED`, which the cache stamp covers.
+
+Kernels are compiled for a level of CPUs, not for this host: code for its exact model would be useless on another model,
+in a container image or a shared directory. x86-64 has levels on which LLVM, GCC and the distributions agree; level 3
+(AVX2; Intel since 2013, AMD since 2015) is as fast as code for the exact model, AVX-512 included (figures in decision
+0040). For a CPU below that level, kernels are compiled for the host itself, so that no host runs instructions it lacks.
+NUMBA_CPU_NAME overrides the choice.
 
 Index with `np.uintp` and cast bytes with `np.uint8`: with signed indices numba emits wrap-around checks that make a
 scan twenty times slower.
@@ -71,7 +77,10 @@ def use_portable() -> None:
 # Before the first kernel is declared, because numba reads its target CPU then.
 use_portable()
 
-_signatures: dict[Any, Any] = {}  # of kernels that are not loaded yet
+# Of kernels that are not loaded yet. This module and `cache.py` use private names of numba (`_cache`,
+# `_compile_for_args`, `_load_overload`), because its public API compiles at import or at any call; a new version of
+# numba must be tested against them, and pyproject.toml bounds its version.
+_signatures: dict[Any, Any] = {}
 
 
 def kernel(signature: Any) -> Callable[[_F], _F]:

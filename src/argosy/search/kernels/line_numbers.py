@@ -1,6 +1,8 @@
 """Line numbers and columns for the matches of many documents, in one pass over the text between them.
 
-Each line is read once, however many matches it has, because a file can be a single line of megabytes.
+Line numbers are counted from the nearest block start, whose number is stored: a table of all line starts would take an
+eighth of the text in memory. Each line is read once, however many matches it has, because a file can be a single line
+of megabytes.
 """
 
 import numba

@@ -77,7 +77,8 @@ def lines_around(data: U8, positions: U32, reach: int) -> tuple[U32, U32]:
     starts = np.empty(positions.size, np.uint32)
     ends = np.empty(positions.size, np.uint32)
     count = 0
-    covered = np.int64(-1)  # the end of the last line that contains a position
+    # The end of the last line that contains a position: a line of megabytes with a thousand positions is read once.
+    covered = np.int64(-1)
     for i in range(positions.size):
         at = np.int64(positions[i])
         if at <= covered:

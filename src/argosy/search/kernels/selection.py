@@ -69,7 +69,7 @@ def shares(blocks: U32, block_starts: U32, block_docs: U32, bytes_max: int, docu
 
 @helper
 def _is_better(scores: F64, a: int, b: int) -> bool:
-    """Whether score a is higher than score b, or equal and earlier."""
+    """Whether score a is higher than score b, or equal and earlier: equal scores have one order."""
     return scores[_U(a)] > scores[_U(b)] or (scores[_U(a)] == scores[_U(b)] and a < b)
 
 
@@ -90,6 +90,8 @@ def _sink(scores: F64, heap: I64, at: int, size: int) -> None:
 def best_of(scores: F64, size: int) -> I64:
     """The indexes of the `size` highest scores (0: all), highest first, the earlier of equals first. NaN is no
     score."""
+    # A heap of the `size` best so far, because fifty are shown of up to 100,000: most scores are compared with the root
+    # alone, and nothing is sorted but the fifty.
     heap = np.empty(min(size, scores.size) if size > 0 else scores.size, np.int64)
     count = 0
     for i in range(scores.size):

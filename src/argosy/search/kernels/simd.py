@@ -1,8 +1,8 @@
 """Vector and pointer intrinsics: compares 64 bytes at once, prefetches memory, views arrays by address.
 
-numba does not generate these from a loop. A kernel that reads many segments per call takes a table of array addresses
-(`index/kernel_tables.py`), which `bytes_at` and its siblings turn back into arrays. The caller must keep the arrays
-alive during the call.
+numba does not generate these from a loop, and no compiled extension of our own is needed for them. A kernel that reads
+many segments per call takes a table of array addresses (`index/kernel_tables.py`), which `bytes_at` and its siblings
+turn back into arrays. The caller must keep the arrays alive during the call.
 """
 
 from collections.abc import Callable

@@ -27,7 +27,7 @@ _FILES_AHEAD = 2  # prefetch distance in files
 _SYMBOLS_AHEAD_MAX = 512  # of one file
 _FETCH_SYMBOLS = FETCH_BYTES // 4
 
-# Points of a match; the values are zoekt's.
+# Points of a match; the values are zoekt's, so that its users find the order they know (decision 0014).
 BOTH_EDGES = 500  # the match begins and ends where the kind of character changes
 ONE_EDGE = 50
 WHOLE_SYMBOL = 7000
@@ -35,7 +35,8 @@ EDGE_OF_SYMBOL = 5500
 INSIDE_SYMBOL = 4000
 
 # Points of a file; ties are broken by the rank of the repository, then by the position of the file in it.
-POINT = 10_000_000  # one point outweighs everything below it
+# One point outweighs everything below it: a rank is at most 65,535, so rank and order together stay below 7 million.
+POINT = 10_000_000
 RANK_POINT = 100
 ORDER_POINT = 10
 

@@ -87,7 +87,11 @@ def _is_ascii(data: U8, start: int) -> bool:
 
 @helper
 def _sequence_length(data: U8, at: int) -> int:
-    """The length of the well-formed sequence at a byte >= 128, or 0. Reads at most up to a NUL."""
+    """The length of the well-formed sequence at a byte >= 128, or 0. Reads at most up to a NUL.
+
+    The bounds of the second byte are those of table 3-7 of the Unicode standard: they exclude overlong forms (E0, F0),
+    surrogates (ED) and code points above U+10FFFF (F4).
+    """
     lead, second = data[np.uintp(at)], data[np.uintp(at + 1)]
     low, high, length = np.uint8(0x80), np.uint8(0xBF), 0
     if 0xC2 <= lead <= 0xDF:

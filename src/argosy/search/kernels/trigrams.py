@@ -29,6 +29,7 @@ _LINE_ENDS = b"\0\r\n"
 
 
 def _classes() -> U8:
+    # The factor is odd, so 64 consecutive bytes, such as the continuation bytes of UTF-8, get 64 different classes.
     table = np.array([(byte * 29 + 7) % 64 for byte in range(256)], np.uint8)
     for number, byte in enumerate(_ALONE):
         table[byte] = table[ord(chr(byte).upper())] = number
@@ -87,7 +88,7 @@ def _ones(word: np.uint64) -> int:
 
 @kernel(numba.int64(BYTES, BYTES))
 def distinct_keys(content: U8, classes: U8) -> int:
-    """The number of distinct trigram keys (`classes.py`) in the content."""
+    """The number of distinct trigram keys in the content: text has few, compressed or encoded data many."""
     if content.size < 3:
         return 0
     seen: U64 = np.zeros(_WORDS, np.uint64)
@@ -157,7 +158,7 @@ def collect_keys(
         name_start, name_end = int(name_starts[document]), int(name_starts[document + 1])
         if filled + last - start + (name_end - name_start if is_first else 0) > capacity:
             break
-        stamp = np.uint16(block + 1)
+        stamp = np.uint16(block + 1)  # never 0, which means that no block has the key yet; nothing need be reset
         filled = _enter(data, start, last, classes, stamp, stamps, counts, keys, filled)
         if is_first:
             filled = _enter(names, name_start, name_end, classes, stamp, stamps, counts, keys, filled)

@@ -1,4 +1,4 @@
-"""What a file is: its language, and whether it is a test, vendored, generated, prose or settings."""
+"""Detects the language of a file and its category: test, vendored, generated, documentation or configuration."""
 
 from argosy.search.languages.categories import category_of, category_of_path
 from argosy.search.languages.detect import language_of

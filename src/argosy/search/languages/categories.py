@@ -1,21 +1,21 @@
-"""What kind of file it is, as far as ranking cares: a test, somebody else's, written by a program, prose, settings.
+"""The category of a file, for ranking: test, vendored, generated, documentation, configuration.
 
-Decided by the folders and the name, which costs about a microsecond, and for programs' output also by what the first
-lines say. A file may be several at once: a vendored test is both.
+It is detected from the directories and the name, which takes about a microsecond; generated files also from their first
+lines. A file can have several: a vendored test is both.
 """
 
 import re
 
 from argosy.search.documents import Category
 
-LOOK_BYTES = 1024  # a generator says so at the top
-MINIFIED_LINE_BYTES = 300  # people's scripts and style sheets average below 60 bytes a line
+HEAD_BYTES = 1024  # generators leave their mark at the top
+MINIFIED_LINE_BYTES = 300  # hand-written scripts and style sheets average below 60 bytes per line
 
 _TEST, _VENDORED, _GENERATED, _DOCUMENTATION, _CONFIGURATION = (
     int(each)
     for each in (Category.TEST, Category.VENDORED, Category.GENERATED, Category.DOCUMENTATION, Category.CONFIGURATION)
 )
-# Putting flags together with `|` makes a new object by way of much Python; looking one up does not.
+# Combining IntFlags with `|` runs much Python code per file; an index into this tuple does not.
 _CATEGORIES = tuple(Category(number) for number in range(32))
 
 _FOLDERS: dict[bytes, int] = {}
@@ -106,12 +106,12 @@ _TEST_STARTS = (b"test_", b"test-", b"tests_")
 
 
 def category_of_path(path: bytes) -> Category:
-    """What the path alone tells."""
+    """The category by the path alone."""
     return _CATEGORIES[_by_path(path)]
 
 
 def category_of(path: bytes, head: bytes) -> Category:
-    """What the path and the beginning of the content tell."""
+    """The category by the path and the beginning of the content."""
     number = _by_path(path)
     if not number & _GENERATED and (_is_generated(head) or _is_minified(path, head)):
         number |= _GENERATED
@@ -133,7 +133,7 @@ def _by_path(path: bytes) -> int:
     return number
 
 
-# Only in a comment: a program that writes this line into its output holds the same words in a string.
+# Only in a comment: the source of a generator has the same words in a string.
 _MARK = re.compile(
     rb"^[ \t]*(?:[#;%*]|//|/\*|--|<!--|\"\"\"|\(\*|@|rem\b|package\b)?[^\n\"'`]*"
     rb"(?:code generated (?:by|from)|@generated\b|\bauto-?\s?generated\b|automatically generated"
@@ -144,9 +144,9 @@ _MARK = re.compile(
 
 
 def _is_generated(head: bytes) -> bool:
-    if head.find(b"enerated", 0, LOOK_BYTES) < 0 and head.find(b"GENERATED", 0, LOOK_BYTES) < 0:
+    if head.find(b"enerated", 0, HEAD_BYTES) < 0 and head.find(b"GENERATED", 0, HEAD_BYTES) < 0:
         return False
-    return _MARK.search(head[:LOOK_BYTES]) is not None
+    return _MARK.search(head[:HEAD_BYTES]) is not None
 
 
 def _is_minified(path: bytes, head: bytes) -> bool:

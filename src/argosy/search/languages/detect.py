@@ -1,7 +1,7 @@
-"""Which language a file is written in: by its name, then its extension, then its first lines.
+"""Detects the language of a file: by its name, then its extension, then its first lines.
 
-Most files are decided by two dictionary look-ups and never opened. The content is looked at only where the extension is
-shared by several languages, or where there is none; what is still open then is "", not a guess.
+Two dictionary lookups decide for most files. The content is examined only if several languages share the extension, or
+if there is none; a file that is still undecided has the language "", not a guess.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 from argosy.search.languages.table import BY_EXTENSION, BY_FILE_NAME, BY_INTERPRETER, canonical
 
-LOOK_BYTES = 4096  # so much of a file tells one language from another, or nothing does
+HEAD_BYTES = 4096  # of a file are examined: what distinguishes languages comes early
 
 
 def language_of(path: bytes, head: bytes) -> str:
-    """The language's canonical name, or "" where nobody can tell. `head` is the beginning of the file, or all of it."""
+    """The canonical name of the language, or "" if unknown. `head` is the beginning of the file, or all of it."""
     name = path.rpartition(b"/")[2]
     found = BY_FILE_NAME.get(name)
     if found is not None:
@@ -23,7 +23,7 @@ def language_of(path: bytes, head: bytes) -> str:
         extension = extension.lower()
         choose = _CHOICES.get(extension)
         if choose is not None:
-            return choose(head[:LOOK_BYTES], stem)
+            return choose(head[:HEAD_BYTES], stem)
         found = BY_EXTENSION.get(extension)
         if found is not None:
             return found
@@ -31,7 +31,7 @@ def language_of(path: bytes, head: bytes) -> str:
 
 
 def _by_stem(name: bytes) -> str:
-    """`Dockerfile.dev`, `Makefile.old`, `Kconfig.cpu`: the kind of file comes first in its name."""
+    """Names that begin with the kind of file: `Dockerfile.dev`, `Makefile.old`, `Kconfig.cpu`."""
     return _STEMS.get(name.partition(b".")[0], "")
 
 
@@ -42,7 +42,7 @@ _STEMS = {
 }  # fmt: skip
 
 _SHEBANG = re.compile(rb"#![ \t]*(?:[^ \t\r\n]*/)?([^ \t\r\n/]+)([^\r\n]*)")
-# What `env` may be told before the interpreter: options, and variables to set.
+# Arguments of `env` before the interpreter: options and variables.
 _ENV_WORD = re.compile(rb"-|\w+=")
 _MODELINE = re.compile(
     rb"-\*-[ \t]*(?:[^\n]{0,200}?\bmode:[ \t]*)?([\w+#-]+)[ \t]*(?:;[^\n]{0,200})?-\*-"
@@ -97,7 +97,7 @@ _OBJECTIVE_C = re.compile(
 def _header(head: bytes, _stem: bytes) -> str:
     if (b"@" in head or b"#import" in head) and _OBJECTIVE_C.search(head):
         return "Objective-C"
-    # `extern "C"` is how a C header says that C++ may include it, so it is no sign of C++.
+    # `extern "C"` is no sign of C++: C headers have it so that C++ can include them.
     return "C++" if _CPP_HEADER.search(head) else "C"
 
 
@@ -139,7 +139,7 @@ def _inc(head: bytes, _stem: bytes) -> str:
     return "C++" if re.search(rb"^[ \t]*(?:#|//|/\*)", head, re.MULTILINE) else ""
 
 
-# Extensions several languages use: asked with the beginning of the file and its name without the extension.
+# Extensions of several languages: functions of the beginning of the file and its name without the extension.
 _CHOICES: dict[bytes, Callable[[bytes, bytes], str]] = {
     b"h": _header,
     b"m": _dot_m,

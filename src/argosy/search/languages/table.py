@@ -1,8 +1,8 @@
-"""The languages we know, as data: one line each, names as GitHub's Linguist spells them.
+"""The known languages as data: one line each, with the names of GitHub's Linguist.
 
-A line is `name | other names | extensions | whole file names | interpreters`, trailing columns left out; an indented
-line goes on with the one before. A word stands in one line of its column only. Where several languages share an
-extension, the line is the commonest one's and `detect.py` looks at the content.
+A line is `name | other names | extensions | whole file names | interpreters` without trailing empty columns; an
+indented line continues the previous one. A word is in one line of its column only. If several languages share an
+extension, it is in the line of the most common one and `detect.py` examines the content.
 """
 
 _TABLE = """
@@ -282,11 +282,11 @@ def _rows() -> list[list[str]]:
 
 
 def _by_cell(column: int) -> dict[bytes, str]:
-    """What each word of a column stands for; a word in two lines would be a slip of ours."""
+    """The language of each word of a column."""
     found: dict[bytes, str] = {}
     for row in _rows():
         for word in row[column].split():
-            assert found.setdefault(word.encode(), row[0]) == row[0], f"{word} is in the lines of two languages"
+            assert found.setdefault(word.encode(), row[0]) == row[0], f"{word} is listed for two languages"
     return found
 
 
@@ -295,7 +295,7 @@ def _squeeze(name: str) -> str:
 
 
 def _by_name() -> dict[str, str]:
-    """Every way to name a language. Its own name comes before others' other names, those before an extension."""
+    """All names of languages. A name takes precedence over an alias of another language, an alias over an extension."""
     found = {_squeeze(row[0]): row[0] for row in _rows()}
     for row in _rows():
         for word in row[1].split():
@@ -313,5 +313,8 @@ _BY_NAME = _by_name()
 
 
 def canonical(name: str) -> str | None:
-    """The language somebody means, or None: any case, spaces and hyphens or none, a nickname, an extension."""
+    """The canonical name of a language by name, alias or extension, ignoring case, spaces and hyphens.
+
+    None if unknown.
+    """
     return _BY_NAME.get(_squeeze(name.strip())) or _BY_NAME.get(_squeeze(name.strip().removeprefix(".")))

@@ -76,7 +76,7 @@ class Collector:
         files: list[FileMatch] = []
         matches = file_matches(chosen, self._options)
         while len(files) < len(chosen):
-            if budget.is_cancelled():
+            if budget.is_cancelled():  # not `is_spent`: after a timeout the files found are still shown
                 limits_hit.add(LimitHit.CANCELLED)
                 break
             files.append(next(matches))

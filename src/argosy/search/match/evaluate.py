@@ -41,8 +41,9 @@ from argosy.search.query.tree import (
     Type,
 )
 
-BATCH_BYTES = 16 << 20  # candidate text per batch; a literal scan takes about two milliseconds
-BATCH_DOCUMENTS = 16_384
+# Candidate text per batch; a literal scan takes a few milliseconds. Limits are checked between batches only.
+BATCH_BYTES = 16 << 20
+BATCH_DOCUMENTS = 16_384  # small documents cost by their number, not by their bytes
 
 
 class SegmentSearch:
@@ -118,6 +119,7 @@ class SegmentSearch:
                 return _any([self._possible(child) for child in children])
             case Not(child):
                 possible = self._possible(child)
+                # Candidates are a superset of the matches, so their complement says nothing unless it is exact.
                 if possible is None or _breadth(child) is not Breadth.TABLE:
                     return np.ones(self._size, np.bool_)
                 return ~possible
@@ -239,6 +241,7 @@ class SegmentSearch:
 
     def _exact_all(self, children: Sequence[Query], mask: Mask) -> Evaluation:
         spans: list[Spans] = []
+        # Cheapest first: each child filters the documents that the next one has to read.
         for child in sorted(children, key=self._cost):
             found = self._exact(child, mask)
             mask = found.mask

@@ -17,7 +17,9 @@ from argosy.search.match.spans import NOTHING, merge_spans
 from argosy.search.regex import Pattern, Prefilter, parse_regex, prefilter
 from argosy.search.regex.analysis import LiteralSet, can_be_empty, has_text_anchors, line_span, literal_set
 
-# Matches read from RE2 between two budget checks: as many as take about FAST_S, because their cost varies widely.
+# Matches read from RE2 between two budget checks: as many as take about FAST_S, because their cost varies widely. RE2's
+# binding returns one match per call, at about a microsecond; a pattern such as `(?s)a.*b|a` reads the rest of the text
+# for each.
 STEP_MIN, STEP_MAX = 16, 8192
 FAST_S = 0.003
 _NO_SPANS: I64 = freeze(np.empty((0, 2), np.int64))
@@ -94,7 +96,7 @@ def find_in_pieces(
     """The matches inside the pieces as (starts, ends) in the data, until the budget is spent."""
     if len(starts) == 0:
         return NOTHING, NOTHING
-    if expression.has_text_anchors:
+    if expression.has_text_anchors:  # in a buffer of many pieces, `\A` would match in the first one only
         return find_one_by_one(expression, data, starts, ends, mode, budget)
     text, begins = gather(data, freeze(starts), freeze(ends))
     found = expression.find_all(text, mode, budget)

@@ -1,4 +1,8 @@
-"""The limits of a search: deadline, cancellation and numbers of matches, checked every few milliseconds."""
+"""The limits of a search: deadline, cancellation and numbers of matches.
+
+Kernels and RE2 cannot be interrupted, so work is cut into steps of a few milliseconds and the limits are checked
+between them: a search ends within about twenty milliseconds of its deadline or its cancellation.
+"""
 
 from collections.abc import Callable
 
@@ -66,5 +70,6 @@ class SearchLimits:
     def of_index(self, number: int) -> MatchLimit:
         limit = self._limits.get(number)
         if limit is None:
+            # setdefault is atomic: of two threads that create the limit at once, both count on the same one.
             limit = self._limits.setdefault(number, MatchLimit(self.options.index_match_limit, LimitHit.INDEX_MATCHES))
         return limit

@@ -26,7 +26,7 @@ from argosy.search.match.spans import NO_SPANS, Hits, Mask, SpanGroups
 from argosy.search.match.top_k import Hit
 from argosy.search.query.tree import Query, Scope, Substring
 
-PIECE_BYTES = 8 << 20  # candidate text per scan call: about a millisecond
+PIECE_BYTES = 8 << 20  # candidate text per scan call: one or two milliseconds, after which limits are checked
 PIECE_SLACK_BYTES = 1 << 18  # slack per piece, so that uneven documents do not cause an extra small piece
 
 Piece: TypeAlias = list[int]  # row of the part, first block, end block (or UNDECIDED), documents, bytes

@@ -29,7 +29,8 @@ from argosy.search.match.spans import NOTHING, Mask, Spans, merge_spans, spans_o
 from argosy.search.regex.analysis import LiteralSet
 from argosy.search.regex.tree import AssertionKind
 
-_BEYOND_ASCII = re.compile(rb"[ks]")  # U+212A folds to k, U+017F to s
+# U+212A (Kelvin sign) folds to k and U+017F (long s) to s: only for these letters do the bytes of a literal not decide.
+_BEYOND_ASCII = re.compile(rb"[ks]")
 BEYOND_ASCII_CLASSES: U16 = freeze(CLASSES[list(b"ks")].astype(np.uint16))
 
 

@@ -24,7 +24,7 @@ _LOWER = 32  # the bit that makes an ASCII letter lower case
 _ONE_CASE = [_FREQUENCY.get(byte, 0) for byte in range(256)]
 _BOTH_CASES = [each + (_ONE_CASE[byte - _LOWER] if 97 <= byte <= 122 else 0) for byte, each in enumerate(_ONE_CASE)]
 
-_SCAN_POSITIONS = 16_384  # matches found between two budget checks
+_SCAN_POSITIONS = 16_384  # matches found between two budget checks: a buffer of 64 KiB
 _FOLDS = bytes(_LOWER if 97 <= byte <= 122 else 0 for byte in range(256))
 _NO_FOLDS = bytes(256)
 
@@ -74,7 +74,7 @@ class Needle:
             return blocks_with_all(self.keys, postings, blocks)
         if len(self.text) == 2:
             return blocks_with_any(self.pair_keys, postings, blocks)
-        return np.arange(blocks, dtype=np.uint32)
+        return np.arange(blocks, dtype=np.uint32)  # a single byte is in no trigram of its own: every block is read
 
     def find(self, data: U8, starts: U32, ends: U32, budget: Budget, *, with_overlaps: bool = False) -> U32:
         """The positions in these ranges at which it begins, ascending, until the budget is spent."""

@@ -33,13 +33,13 @@ from argosy.search.match.spans import NOTHING, Mask, Spans, merge_spans, spans_o
 # Text per RE2 call: adapted to take FAST_S to SLOW_S seconds, so that limits are checked in time.
 STEP_BLOCKS_MIN, STEP_BLOCKS_MAX = 16, 8192
 FAST_S, SLOW_S = 0.003, 0.008
-CAREFUL_MAX = 16  # documents evaluated one by one
+CAREFUL_MAX = 16  # documents evaluated one by one, in Python; with more, masks over all documents are used
 FEW_BLOCKS = 256  # about a megabyte: a quarter of a millisecond to scan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegexCandidates(Candidates):
-    """With the required that is the rarest in this segment; None if there is none."""
+    """With the required text that is rarest in this segment; None if there is none."""
 
     required: RequiredText | None
 
@@ -124,7 +124,10 @@ class RegexMatcher:
         return RegexCandidates(np.flatnonzero(mask).astype(np.uint32), documents, rarest)
 
     def _masks_of_lines(self, segment: Segment, mask: Mask) -> Iterator[tuple[Mask, RequiredText | None]]:
-        """What holds each required, the cheapest first. A run has many keys: soon it is quicker to look at the text."""
+        """The blocks of each required text, cheapest lookup first.
+
+        A run has many keys, so it is looked up only while many blocks are left: scanning a few is faster.
+        """
         for required in self._required:
             if self._is_needed(required) or np.count_nonzero(mask) > FEW_BLOCKS:
                 yield required.blocks(segment), required
@@ -143,8 +146,7 @@ class RegexMatcher:
         )
 
     def _narrow(self, segment: Segment) -> tuple[Mask, Mask, RequiredText | None]:
-        """The blocks where matches, or at least their required_texts, may be; the documents that hold all
-        required_texts."""
+        """The blocks where matches, or at least their required texts, can be; the documents with all required texts."""
         content = segment.content
         by_block = np.ones(content.blocks, np.bool_)
         by_document = np.ones(content.documents, np.bool_)
@@ -159,7 +161,8 @@ class RegexMatcher:
                 rarest, fewest, its_blocks = required, count, mask
             if count == 0:
                 break
-        # A match that spans lines can span blocks.
+        # A match that spans lines can span blocks, and then no single block has all required texts: only the rarest one
+        # selects blocks, and all of them together select documents.
         return by_block if self._expression.line_span == 0 else its_blocks, by_document, rarest
 
     def _masks(self, segment: Segment) -> list[tuple[Mask, RequiredText | None]]:
@@ -208,7 +211,7 @@ class RegexMatcher:
     def _find_by_lines(
         self, data: U8, starts: U32, ends: U32, required: RequiredText | None, budget: Budget
     ) -> tuple[U32, U32]:
-        """The matches in ranges of whole lines: in all of them, or in those around the required and within reach."""
+        """The matches in ranges of whole lines: in all of them, or in the lines around the required text."""
         if required is not None:
             places = required.find(data, starts, ends, budget)
             starts, ends = lines_around(data, freeze(places), self._expression.line_span or 0)
@@ -219,7 +222,7 @@ class RegexMatcher:
     ) -> list[tuple[U32, U32]]:
         content, traits = segment.content, segment.table.traits[documents]
         is_bytes = traits & Trait.INVALID_UTF8 > 0
-        # LiteralQuery but for its long lines, which are lines all the same.
+        # Plain but for long lines: a block can end inside a line, so the document is searched as a whole, by lines.
         by_lines = (traits & ~np.uint8(Trait.ODD_NAME) == Trait.CUT_LINE) & self._goes_by_lines & (required is not None)
         found = [
             find_one_by_one(self._expression, content.data, *bounds(content, chosen), mode, budget)

@@ -72,9 +72,9 @@ def best_run(runs: tuple[tuple[frozenset[int], ...], ...]) -> tuple[frozenset[in
     return max(usable, key=information, default=None)
 
 
-WINDOW_KEYS_MAX = 300  # a window of three byte sets with more combinations is not selective
+WINDOW_KEYS_MAX = 300  # a window of three byte sets with more combinations is in most blocks
 WINDOWS_MAX = 6  # the most selective ones are looked up
-CLAUSE_LITERALS_MAX = 8  # searching for more literals costs more than it saves
+CLAUSE_LITERALS_MAX = 8  # each literal is a scan of its own, so more of them cost more than they save
 
 Run = tuple[frozenset[int], ...]
 

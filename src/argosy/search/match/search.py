@@ -73,6 +73,7 @@ class Search:
         if self._common is not None and self._common != FALSE:
             return self._common_tasks(self._common, tables, numbers, collector)
         tasks: list[Task] = []
+        # Consecutive indexes with the same reduced query share kernel calls.
         for _, alike in itertools.groupby(self._reduce_queries(tables, numbers, collector), key=ReducedQuery.atom_ids):
             group = list(alike)
             indexes = tables.of([each.index for each in group])

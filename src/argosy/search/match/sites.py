@@ -73,7 +73,7 @@ class ContentSite:
 
 class NameSite:
     """An atom in file names. The first block of a document is also indexed by its name, so the content's candidates
-    serve for names too."""
+    serve for names too, and names need no index of their own (decision 0012)."""
 
     def __init__(self, matcher: AtomMatcher, segment: Segment, candidates: Candidates) -> None:
         self._matcher = matcher

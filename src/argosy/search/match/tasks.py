@@ -67,7 +67,9 @@ class LiteralTask:
         found = self._query.scan(self._tables, self._blocks, self._pieces, counts_only=options.form is Form.COUNT)
         for place, (matches, files) in enumerate(found.sums()):
             number, limit, piece = numbers[place], limits[place], self._pieces[place]
-            if total.is_met or limit.is_met:  # by an earlier piece: this one does not count
+            # Met by an earlier piece. This one is scanned already and still does not count, so that a result depends on
+            # the limit and not on how parts were grouped into pieces.
+            if total.is_met or limit.is_met:
                 found.drop(place)
                 collector.skipped.add(number)
                 collector.limits_hit.update([each.limit_hit for each in (total, limit) if each.is_met])

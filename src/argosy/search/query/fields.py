@@ -1,6 +1,6 @@
-"""The fields of the query language: how each is spelled, and what kind of value follows its colon.
+"""The fields of the query language: their names, and what kind of value follows the colon.
 
-The reader of queries, their printer and the page of the language all look here and nowhere else.
+The parser, the formatter and the tests of docs/query-language.md all use this table.
 """
 
 import re
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 
 class Value(Enum):
-    """What follows the colon."""
+    """The value after the colon."""
 
-    PATTERN = "pattern"  # a regex, or a literal text where `patterntype:` says so
+    PATTERN = "pattern"  # a regex, or a literal, depending on `patterntype:`
     REGEX = "regex"
     TEXT = "text"
     CHOICE = "choice"  # one of a few words
@@ -20,7 +20,7 @@ class Value(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spelling:
-    """A field's names, the one to print first, and its value."""
+    """The names of a field, the one to print first, and its kind of value."""
 
     names: tuple[str, ...]
     takes: Value
@@ -65,7 +65,7 @@ _META = re.compile(r'meta\.(?:"((?:[^"\\]|\\.)+)"|([^\s:"()\\]+)):', re.IGNORECA
 
 
 class Prefix(NamedTuple):
-    """A field as a query names it: `name` is what follows `meta.`, `end` is where the value begins."""
+    """A field name in a query: `name` is what follows `meta.`, `end` is where the value begins."""
 
     field: Field
     name: str
@@ -73,9 +73,9 @@ class Prefix(NamedTuple):
 
 
 def prefix_at(text: str, start: int) -> Prefix | None:
-    """The field that is named at this place of a query, if there is one.
+    """The field whose name is at this position of a query, if any.
 
-    Names may be written in any case, but one-letter names in lower case only: `T:` and `C:` are what code looks like.
+    Names are case-insensitive, except one-letter names, which are lower case: `T:` and `C:` are common in code.
     """
     if meta := _META.match(text, start):
         quoted, plain = meta.groups()

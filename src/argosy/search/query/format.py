@@ -83,7 +83,7 @@ def _case(is_sensitive: bool) -> str:
 
 
 def _piece(query: Query, level: _Level, *, has_cases: bool) -> str:
-    """The text of a tree inside one that holds together as tightly as `level`; `has_cases`: texts carry their case."""
+    """The text of a tree inside one of this precedence level; with `has_cases`, texts have a `case:` each."""
     text, own = _text(query, has_cases=has_cases)
     return f"({text})" if own < level else text
 
@@ -118,7 +118,7 @@ def _with_case(leaf: Substring | Regexp, prefix: str, *, has_cases: bool) -> tup
 
 
 def _plain(query: Query) -> str:
-    """A leaf that has no case, or a list of nothing."""
+    """A leaf without case sensitivity, or an empty list."""
     match query:
         case Const(True) | And():
             return '""'
@@ -160,22 +160,22 @@ def _programmatic(query: Query) -> str:
 
 
 def _some(names: Collection[str] | Collection[int]) -> str:
-    """The first names of a set, and how many there are besides."""
+    """The first names of a set, and the number of the others."""
     shown = [_word("", str(name)) for name in sorted(names)[:SHOWN_NAMES_MAX]]
     return " ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
 
 def _word(prefix: str, text: str) -> str:
-    """The text behind a field's name or alone, in quotes if it would not be read as it is."""
+    """The text after a field's name or alone, in quotes if it would be parsed as anything else."""
     kind = TokenKind.FIELD if prefix else TokenKind.TEXT
     return prefix + (text if text and _reads_as(prefix + text, text, kind) else _quote(text))
 
 
 def _reads_as(plain: str, text: str, kind: TokenKind) -> bool:
-    if not _BLANKS.isdisjoint(text):  # behind a backslash it may stand, but what follows could be a patterntype:
+    if not _BLANKS.isdisjoint(text):  # allowed after a backslash, but what follows could be a `patterntype:`
         return False
     try:
-        # The parenthesis of a group around it must not be taken for its own.
+        # A closing parenthesis after it, of a group around it, must not become part of the word.
         tokens = lex(plain + ")")
     except QuerySyntaxError:
         return False
@@ -187,7 +187,7 @@ def _quote(text: str) -> str:
 
 
 def _escape_text(text: str) -> str:
-    """The regex that matches this text and nothing else."""
+    """The regex that matches exactly this text."""
     return "".join(_escape(each) for each in text)
 
 
@@ -200,6 +200,6 @@ def _escape(character: str) -> str:
 
 
 def _is_word(leaf: Substring) -> bool:
-    """Whether it is what most queries are: a word in which there is nothing to be misread."""
+    """Whether it is a single word, as most queries are, which needs no quotes and no fields."""
     is_as_typed = leaf.scope is Scope.ANY and leaf.is_case_sensitive is auto_case(leaf)
     return is_as_typed and leaf.text not in OPERATORS and _WORD.fullmatch(leaf.text) is not None

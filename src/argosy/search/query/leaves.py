@@ -34,8 +34,8 @@ from argosy.search.regex.tree import Chars, Choice, Class, CodePoints, Named, No
 
 STEPS_MAX = 200_000  # of all regexes of a query; a step takes at most about a microsecond
 
-# Measured: a character or a class of ASCII, a class of other characters, one of Unicode's. Unparsed parts are
-# nested too deeply and can contain any of them.
+# Measured compilation times relative to a character: a class of characters beyond ASCII has several UTF-8 forms, a
+# Unicode class hundreds of ranges. Unparsed parts are nested too deeply and can contain any of them.
 _CHARACTER_STEPS = 1
 _WIDE_CLASS_STEPS = 2
 _UNICODE_CLASS_STEPS = 1_000
@@ -44,7 +44,7 @@ _ASCII_END = 0x80
 
 
 def steps(node: Node) -> int:
-    """About how many steps RE2 takes to compile this."""
+    """The estimated number of steps that RE2 takes to compile this."""
     match node:
         case Chars(chars):
             return _CHARACTER_STEPS * len(chars)
@@ -63,21 +63,21 @@ def steps(node: Node) -> int:
 
 def _part_steps(part: CodePoints | Named) -> int:
     if isinstance(part, Named):
-        is_unicode = part.name[0] not in "\\["  # else it is \w or [:word:] or their like
+        is_unicode = part.name[0] not in "\\["  # else it is like \w or [:word:]
         return _UNICODE_CLASS_STEPS if is_unicode else _WIDE_CLASS_STEPS
     return _CHARACTER_STEPS if part.high < _ASCII_END else _WIDE_CLASS_STEPS
 
 
 T = TypeVar("T")
 
-SPECIAL = frozenset(r"\.+*?()|[]{}^$")  # what does not stand for itself in a regex
+SPECIAL = frozenset(r"\.+*?()|[]{}^$")  # characters with a meaning in a regex
 
 _SCOPES: dict[Field | None, Scope] = {Field.CONTENT: Scope.CONTENT, Field.FILE: Scope.FILE_NAME}
 _YES_OR_NO = {"yes": True, "no": False}
 
 
 class Leaves:
-    """Makes the leaves of one query, whose regexes share one bound."""
+    """Creates the leaves of one query, whose regexes share one bound."""
 
     def __init__(self, query: str, pattern_type: PatternType) -> None:
         self._query = query
@@ -85,7 +85,7 @@ class Leaves:
         self._steps = 0
 
     def leaf(self, token: Token) -> Query:
-        """What a word or a field stands for."""
+        """The leaf of a word or a field."""
         match token.field:
             case None | Field.CONTENT:
                 return self._pattern(token, is_literal=self._is_literal)
@@ -102,7 +102,7 @@ class Leaves:
             case Field.LANGUAGE:
                 return Language(canonical(token.text))
             case Field.ALIAS:
-                return Alias(self._present(token, "another name of a repository"))
+                return Alias(self._require_value(token, "an alias of a repository"))
             case Field.ARCHIVED | Field.FORK | Field.PUBLIC:
                 return Flag(token.field.name.lower(), choice(token, self._query, _YES_OR_NO))
             case _:
@@ -110,7 +110,7 @@ class Leaves:
 
     def _pattern(self, token: Token, *, is_literal: bool) -> Query:
         scope = _SCOPES.get(token.field, Scope.ANY)
-        if is_literal or SPECIAL.isdisjoint(token.text):  # most words are plain, and need no regex
+        if is_literal or SPECIAL.isdisjoint(token.text):  # most words have no special character and need no regex
             return substring(token.text, scope)
         node = self._parse_regex(token)
         text = as_literal(node)
@@ -119,9 +119,9 @@ class Leaves:
         return substring(text, scope)
 
     def _symbol(self, token: Token) -> Query:
-        self._present(token, "the name of a definition, or .* for all of them")
+        self._require_value(token, "the name of a definition, or .* for all of them")
         found = self._pattern(token, is_literal=self._is_literal)
-        # An empty regex, like (), is true of every text; here it means every definition.
+        # An empty regex such as () matches every text; here it means every definition.
         return Symbol(found if isinstance(found, Substring | Regexp) else Regexp(token.text))
 
     def _regex(self, token: Token) -> str:
@@ -133,7 +133,7 @@ class Leaves:
         node = parse_regex(token.text)
         self._steps += steps(node)
         if self._steps > STEPS_MAX:
-            self._fail(r"the regexes are too large together: use less repetition, or fewer \p classes", token.place(0))
+            self._fail(r"the regexes are too large together; use less repetition, or fewer \p classes", token.place(0))
         try:
             Pattern.compile(token.text)
         except RegexError as error:
@@ -141,7 +141,7 @@ class Leaves:
             self._fail(f"{error}, or add patterntype:literal" if may_be_literal else str(error), token.place(0))
         return node
 
-    def _present(self, token: Token, what: str) -> str:
+    def _require_value(self, token: Token, what: str) -> str:
         assert token.field is not None
         if not token.text:
             self._fail(f"{token.field.label} needs a value: {what}", token.end)
@@ -152,12 +152,12 @@ class Leaves:
 
 
 def substring(text: str, scope: Scope) -> Query:
-    """A text as it is."""
+    """A literal with automatic case sensitivity; an empty one matches everything."""
     return Substring(text, _has_capital(text), scope) if text else TRUE
 
 
 def choice(token: Token, query: str, choices: Mapping[str, T]) -> T:
-    """What the field's value stands for; it may be written in any case."""
+    """The choice that the field's value names, in any case."""
     assert token.field is not None
     value = token.text.lower()
     if value not in choices:

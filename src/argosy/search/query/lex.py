@@ -1,17 +1,16 @@
-"""Splits a query into tokens by zoekt's rules, few of which are obvious and all of which users rely on.
+"""Splits a query into tokens by zoekt's rules: few are obvious, and users rely on all of them.
 
-- A blank ends a word. Double quotes, anywhere in a word, protect what is between them; there, a backslash only shields
-  the next character. Quotes keep blanks, parentheses and field names from meaning anything here; what they hold is
-  still a regex where regexes are asked for.
-- A backslash outside of quotes stays, and so does the character after it, blank or not: both belong to the regex.
-- `(` is the regex's own, unless a blank comes before its `)` is reached and the word begins with it: then it opens a
-  group. So `(a|b)c` is one regex and `(a or b) c` is a group and a word.
-- `-` negates at the start of a word only. `or` is an operator where it is a word by itself, unquoted. So are `OR` and
-  `AND`, which zoekt takes for text; `NOT` stays text, since `NOT NULL` is searched for in earnest.
+- A blank ends a word. Double quotes can begin anywhere in a word; between them, blanks, parentheses and field names
+  have no meaning, and a backslash escapes the next character. Quoted text is still a regex where words are regexes.
+- A backslash outside of quotes and the character after it, blank or not, belong to the regex.
+- `(` belongs to the regex, unless the word begins with it and a blank comes before its `)`: then it opens a group. So
+  `(a|b)c` is one regex and `(a or b) c` is a group and a word.
+- `-` negates at the start of a word only. `or` is an operator if it is an unquoted word of its own. So are `OR` and
+  `AND`, which are text in zoekt; `NOT` is text, because people search for `NOT NULL`.
 
-Where words are literal (`patterntype:`), a backslash is a character like others, but `\\"` is still not a quote; and a
-`)` that closes no group is a character, too. Keyword queries have neither groups nor operators; only a field may be
-negated.
+Where words are literal (`patterntype:`), a backslash is an ordinary character, but `\\"` is still not a quote, and a
+`)` that closes no group is an ordinary character too. Keyword queries have neither groups nor operators; only a field
+can be negated.
 """
 
 import re
@@ -23,12 +22,12 @@ from unicodedata import combining, east_asian_width
 from argosy.base.errors import Invalid
 from argosy.search.query.fields import Field, Value, prefix_at
 
-SHOWN_CHARACTERS_MAX = 100  # of a query, around the place that is pointed at
+SHOWN_CHARACTERS_MAX = 100  # of a query, around the position of the error
 MESSAGE_CHARACTERS_MAX = 300  # it quotes the query, and a query can be long
 
 
 class QuerySyntaxError(Invalid):
-    """A query that cannot be read. `position` counts the characters of `text` before the place that is wrong."""
+    """A query that cannot be parsed. `position` is the number of characters of `text` before the error."""
 
     def __init__(self, message: str, *, text: str, position: int) -> None:
         assert 0 <= position <= len(text), (position, len(text))
@@ -37,21 +36,21 @@ class QuerySyntaxError(Invalid):
         self.position = position
 
     def excerpt(self) -> str:
-        """The part of the query that is wrong, with a caret below the position."""
+        """The part of the query around the error, with a caret below the position."""
         first = max(0, self.position - SHOWN_CHARACTERS_MAX // 2)
         shown = self.text[first : first + SHOWN_CHARACTERS_MAX]
-        # Whatever moves the cursor on its own, or lies outside of text, would put the caret in the wrong place.
+        # A control character can move the cursor, which would put the caret in the wrong place.
         line = "".join(each if each.isprintable() else " " for each in shown)
         return f"{line}\n{' ' * _columns(line[: self.position - first])}^"
 
 
 def _columns(text: str) -> int:
-    """How wide it is on a terminal: signs of East Asia take two columns, marks on a letter none."""
+    """The width on a terminal: East Asian characters take two columns, combining marks none."""
     return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
 
 
 def _truncate_middle(message: str) -> str:
-    """The message without its middle: what happened stands at the beginning, what to do at the end."""
+    """The message without its middle: it begins with what is wrong and ends with the fix."""
     half = MESSAGE_CHARACTERS_MAX // 2
     return message if len(message) <= MESSAGE_CHARACTERS_MAX else f"{message[:half]} … {message[-half:]}"
 
@@ -65,11 +64,11 @@ _SIGN = re.compile(rf'[{BLANKS}"\\]|\(+|\)+')
 
 
 class PatternType(Enum):
-    """How the words of a query are read."""
+    """How the words of a query are interpreted."""
 
     REGEX = "regex"  # as regexes
-    LITERAL = "literal"  # as they are; groups and operators mean what they mean
-    KEYWORD = "keyword"  # as they are; nothing but blanks, quotes and fields means anything
+    LITERAL = "literal"  # as literals; groups and operators keep their meaning
+    KEYWORD = "keyword"  # as literals; only blanks, quotes and fields have a meaning
 
 
 class TokenKind(Enum):
@@ -84,18 +83,18 @@ class TokenKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of a query that means something: `text` is a word, or a field's value, with its quotes removed."""
+    """A piece of a query. `text` is a word, or the value of a field, without its quotes."""
 
     kind: TokenKind
     start: int
     end: int
     text: str = ""
-    spans: Spans = ()  # the parts of the query that `text` is made of
+    spans: Spans = ()  # the parts of the query that `text` consists of
     field: Field | None = None
     name: str = ""  # what follows `meta.`
 
     def place(self, offset: int) -> int:
-        """Where in the query the value's character at `offset` stands, or where the token ends."""
+        """The position in the query of the value's character at `offset`, or the end of the token."""
         for start, end in self.spans:
             if offset < end - start:
                 return start + offset
@@ -107,15 +106,15 @@ OPERATORS = {"or": TokenKind.OR, "OR": TokenKind.OR, "AND": TokenKind.AND}
 
 
 def lex(query: str, pattern_type: PatternType = PatternType.REGEX) -> list[Token]:
-    """The tokens of a query, in order; QuerySyntaxError if a quote or a backslash stands alone."""
+    """The tokens of a query, in order. Raises QuerySyntaxError for an unclosed quote or a trailing backslash."""
     return _Lexer(query, pattern_type).tokens()
 
 
 def declared_pattern_type(query: str) -> str | None:
-    """The value of the last `patterntype:` that stands at the start of a word, whatever it is.
+    """The value of the last `patterntype:` at the start of a word, valid or not.
 
-    It must be known before anything else can be read. A blank ends a word here even after a backslash: so it does in
-    the dialects that must be found out about.
+    It must be known before the query can be split into words. So a blank ends a word here even after a backslash, as it
+    does in the two pattern types that the value can select.
     """
     found = None
     at = 0 if Field.PATTERN_TYPE.label in query.lower() else len(query)
@@ -148,7 +147,7 @@ class _Lexer:
             self._groups += (token.kind is TokenKind.OPEN) - (token.kind is TokenKind.CLOSE)
             if self._groups > NESTING_MAX:
                 raise QuerySyntaxError(
-                    f"groups may be nested {NESTING_MAX} deep: write it with fewer parentheses",
+                    f"groups nested more than {NESTING_MAX} deep; use fewer parentheses",
                     text=self._query,
                     position=at,
                 )
@@ -157,7 +156,7 @@ class _Lexer:
         return found
 
     def _mark(self, at: int) -> Token | None:
-        """The one-character token that stands here, unless the character begins a word."""
+        """The one-character token at this position, unless the character begins a word."""
         is_keyword = self._type is PatternType.KEYWORD
         match self._query[at]:
             case "-" if not is_keyword or prefix_at(self._query, at + 1):
@@ -170,7 +169,7 @@ class _Lexer:
 
     @property
     def _closes(self) -> bool:
-        """Whether a closing parenthesis that belongs to no word ends a group, or is one too many."""
+        """Whether a closing parenthesis outside of a word is a token: it ends a group, or is unmatched."""
         return self._type is PatternType.REGEX or self._groups > 0
 
     def _opens_group(self, at: int) -> bool:
@@ -195,25 +194,25 @@ class _Lexer:
 
 
 class _Word:
-    """A word from its first character on: its text without quotes, and whether a blank broke off its parentheses."""
+    """A word from its first character on: its text without quotes, and whether a blank is inside its parentheses."""
 
     def __init__(self, query: str, start: int, *, is_regex: bool, has_groups: bool, closes: bool) -> None:
         self.end = start
         self.is_broken = False
         self._query = query
         self._is_regex = is_regex
-        self._kept: list[tuple[int, int]] = []
-        self._begun = start  # where the part begins that is not yet among the kept ones
+        self._parts: list[tuple[int, int]] = []  # of the query, without quotes
+        self._part_start = start  # of the part being read
         self._read(has_groups=has_groups, closes=closes)
-        self._keep()
+        self._end_part()
 
     @property
     def text(self) -> str:
-        return "".join(self._query[start:end] for start, end in self._kept)
+        return "".join(self._query[start:end] for start, end in self._parts)
 
     @property
     def spans(self) -> Spans:
-        return tuple(self._kept)
+        return tuple(self._parts)
 
     def _read(self, *, has_groups: bool, closes: bool) -> None:
         depth = 0
@@ -238,22 +237,21 @@ class _Word:
                     return
         self.end = len(self._query)
 
-    def _keep(self) -> None:
-        """What has been read belongs to the text."""
-        if self.end > self._begun:
-            self._kept.append((self._begun, self.end))
+    def _end_part(self) -> None:
+        if self.end > self._part_start:
+            self._parts.append((self._part_start, self.end))
 
     def _drop(self) -> None:
-        """The next character belongs to the word and not to its text."""
-        self._keep()
+        """Skips a character that belongs to the word and not to its text."""
+        self._end_part()
         self.end += 1
-        self._begun = self.end
+        self._part_start = self.end
 
     def _skip_escaped(self) -> None:
         following = self._query[self.end + 1 : self.end + 2]
         if not following and self._is_regex:
             raise QuerySyntaxError(
-                r"a backslash needs a character after it: write \\ to search for a backslash",
+                r"trailing backslash; write \\ to search for a backslash",
                 text=self._query,
                 position=self.end,
             )
@@ -268,7 +266,7 @@ class _Word:
                 self._drop()
             if self.end >= len(self._query):
                 raise QuerySyntaxError(
-                    r"this quote is never closed: close it, or write \" to search for it",
+                    r"unclosed quote; close it, or write \" to search for it",
                     text=self._query,
                     position=start,
                 )

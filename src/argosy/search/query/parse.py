@@ -28,9 +28,9 @@ from argosy.search.query.simplify import conjunction, disjunction, negation, wit
 from argosy.search.query.tree import Not, Query, Regexp, ResultKind, Scope, Substring, Symbol
 
 QUERY_CHARACTERS_MAX = 10_000
-ATOMS_MAX = 1_000  # words and fields: each may have to be looked for in every file
+ATOMS_MAX = 1_000  # words and fields: each can be a search through every file
 COUNT_MAX = 1_000_000_000
-COUNT_ALL = 0  # what `count:all` stands for: no bound
+COUNT_ALL = 0  # `count:all`: no limit, as in `Options.files_max`
 
 
 class CaseDirective(Enum):
@@ -41,7 +41,7 @@ class CaseDirective(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ParsedQuery:
-    """A query, and what its text says about the answer: how many files at most, or COUNT_ALL, or None if not said."""
+    """A query with its `count:` (COUNT_ALL for all; None if there is none) and its pattern type."""
 
     query: Query
     count: int | None = None
@@ -54,21 +54,21 @@ def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> Parsed
     Raises QuerySyntaxError, and nothing else.
     """
     if len(text) > QUERY_CHARACTERS_MAX:
-        _fail(f"a query may have {QUERY_CHARACTERS_MAX} characters, not {len(text)}: ask for less", text, 0)
+        _fail(f"query too long: {len(text)} characters, limit {QUERY_CHARACTERS_MAX}; use fewer words", text, 0)
     if (plain := _PLAIN.fullmatch(text)) and plain["word"] not in OPERATORS:
         scope = Scope.CONTENT if plain["field"] else Scope.ANY
         return ParsedQuery(substring(plain["word"] or plain["words"], scope), None, pattern_type)
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        _fail("this character is half of a surrogate pair and no text: remove it", text, error.start)
+        _fail("invalid character: half of a surrogate pair; remove it", text, error.start)
     wanted = declared_pattern_type(text)
     if wanted is not None:
         pattern_type = _PATTERN_TYPES.get(wanted.lower(), pattern_type)
     return _Parser(text, pattern_type).parse()
 
 
-# What most people ask most of the time, and what has one meaning only: a word, or words in quotes.
+# The most frequent queries, a word or words in quotes, mean the same in every pattern type and need no lexer.
 _PLAIN = re.compile(r'(?P<field>(?:content|c):)?(?:(?P<word>[A-Za-z0-9_]+)|"(?P<words>[A-Za-z0-9_ ]+)")')
 _KINDS = {
     "filematch": ResultKind.FILE_MATCH,
@@ -83,14 +83,14 @@ _DIRECTIVES = (Field.CASE, Field.TYPE, Field.COUNT, Field.PATTERN_TYPE)
 
 @dataclass(slots=True)
 class _List:
-    """What stands between two parentheses: alternatives of things that must all hold."""
+    """The content of a group, or of the whole query: alternatives of items that must all match."""
 
     start: int = 0
     is_negated: bool = False
     alternatives: "list[list[Query | _List]]" = field(default_factory=lambda: [[]])
     case: CaseDirective | None = None
     kinds: list[ResultKind] = field(default_factory=list)
-    operator: Token | None = None  # the last one, while nothing has followed it
+    operator: Token | None = None  # the last operator, until its right operand comes
     is_started: bool = False
 
 
@@ -107,14 +107,14 @@ class _Parser:
 
     def parse(self) -> ParsedQuery:
         for token in lex(self._text, self._pattern_type):
-            self._take(token)
+            self._add_token(token)
         self._end_list()
         if len(self._open) > 1:
-            shielded = r"write \( to search for it" if self._pattern_type is PatternType.REGEX else "quote it"
-            self._fail(f"this parenthesis is never closed: close it, or {shielded}", self._open[-1].start)
+            escape = r"write \( to search for it" if self._pattern_type is PatternType.REGEX else "quote it"
+            self._fail(f"unclosed parenthesis; close it, or {escape}", self._open[-1].start)
         return ParsedQuery(_tree(self._open[0], CaseDirective.AUTO), self._count, self._pattern_type)
 
-    def _take(self, token: Token) -> None:
+    def _add_token(self, token: Token) -> None:
         match token.kind:
             case TokenKind.NEGATE:
                 self._minus, self._is_negated = token, not self._is_negated
@@ -125,7 +125,7 @@ class _Parser:
             case TokenKind.CLOSE:
                 self._end_list()
                 if len(self._open) == 1:
-                    self._fail(r"this parenthesis closes nothing: remove it, or write \) to search for it", token.start)
+                    self._fail(r"unmatched parenthesis; remove it, or write \) to search for it", token.start)
                 self._open.pop()
             case TokenKind.OR | TokenKind.AND:
                 self._operator(token)
@@ -143,16 +143,16 @@ class _Parser:
     def _atom(self, token: Token) -> None:
         self._atoms += 1
         if self._atoms > ATOMS_MAX:
-            self._fail(f"a query may have {ATOMS_MAX} words and fields: use fewer, or a regex for several", token.start)
+            self._fail(f"more than {ATOMS_MAX} words and fields; use fewer, or one regex for several", token.start)
         found = self._leaves.leaf(token)
         self._add(negation(found) if self._is_negated else found)
 
     def _operator(self, token: Token) -> None:
-        self._refuse_bare_minus()
+        self._check_minus()
         inner = self._open[-1]
         is_or = token.kind is TokenKind.OR
         if inner.operator or not inner.is_started or (is_or and not inner.alternatives[-1]):
-            self._fail(f"{token.text!r} has nothing on its left: put something there, or quote it", token.start)
+            self._fail(f"{token.text!r} has no left operand; add one, or quote it", token.start)
         inner.operator = token
         if is_or:
             inner.alternatives.append([])
@@ -160,7 +160,7 @@ class _Parser:
     def _directive(self, token: Token) -> None:
         assert token.field is not None
         if self._minus:
-            self._fail(f"{token.field.label} cannot be negated: remove the '-'", self._minus.start)
+            self._fail(f"{token.field.label} cannot be negated; remove the '-'", self._minus.start)
         inner = self._open[-1]
         match token.field:
             case Field.CASE:
@@ -168,25 +168,25 @@ class _Parser:
             case Field.TYPE:
                 inner.kinds.append(choice(token, self._text, _KINDS))
             case _:
-                self._of_the_whole(token)
+                self._query_directive(token)
         if inner.operator and inner.operator.kind is TokenKind.AND:
             inner.operator = None
         inner.is_started = True
 
-    def _of_the_whole(self, token: Token) -> None:
-        """`count:` and `patterntype:`, which have their place outside of all groups."""
+    def _query_directive(self, token: Token) -> None:
+        """`count:` and `patterntype:`, which apply to the whole query and are allowed outside of groups only."""
         assert token.field is not None
         if len(self._open) > 1:
             label = token.field.label
-            self._fail(f"{label} is said of the whole query: move it out of the parentheses", token.start)
+            self._fail(f"{label} applies to the whole query; move it out of the parentheses", token.start)
         if token.field is Field.COUNT:
             count = self._parse_count(token)
             if self._count not in (None, count):
-                self._fail("count: is said twice, differently: say it once", token.start)
+                self._fail("count: has two different values; give it once", token.start)
             self._count = count
         elif choice(token, self._text, _PATTERN_TYPES) is not self._pattern_type:
-            # The last one that follows a blank decides how the query is read; this is another one.
-            self._fail("patterntype: is said twice, or with no blank before it: say it once, apart", token.start)
+            # The last one after a blank has decided how the query is split into words; this is another one.
+            self._fail("patterntype: is repeated, or not after a blank; give it once, after a blank", token.start)
 
     def _parse_count(self, token: Token) -> int:
         if token.text.lower() == "all":
@@ -197,14 +197,14 @@ class _Parser:
         return int(token.text)
 
     def _end_list(self) -> None:
-        self._refuse_bare_minus()
+        self._check_minus()
         operator = self._open[-1].operator
         if operator:
-            self._fail(f"{operator.text!r} has nothing on its right: put something there, or quote it", operator.start)
+            self._fail(f"{operator.text!r} has no right operand; add one, or quote it", operator.start)
 
-    def _refuse_bare_minus(self) -> None:
+    def _check_minus(self) -> None:
         if self._minus:
-            self._fail("'-' has nothing to negate: put it right before a word, or quote it", self._minus.start)
+            self._fail("nothing to negate after '-'; put it directly before a word, or quote it", self._minus.start)
 
     def _fail(self, message: str, position: int) -> NoReturn:
         _fail(message, self._text, position)

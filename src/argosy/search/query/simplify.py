@@ -31,8 +31,8 @@ from argosy.search.query.tree import (
 )
 from argosy.search.regex import Pattern
 
-PATTERNS_KEPT_MAX = 256  # compiled patterns: each is matched against every repository in turn
-HEAD = "HEAD"  # the first branch, whatever it is called
+PATTERNS_CACHED_MAX = 256  # compiled patterns: each is matched against the name of every repository
+HEAD = "HEAD"  # the first branch, whatever its name
 
 
 def simplify(query: Query) -> Query:
@@ -48,16 +48,16 @@ def for_repository(query: Query, repository: Repository) -> Query:
 
 
 def branch_mask(branch: OnBranch, repository: Repository) -> int:
-    """Which branches of the repository are meant: bit i is the i-th. A repository without branches has a HEAD."""
+    """The branches of the repository that the condition selects: bit i is the i-th. One without branches has a HEAD."""
     names = [each.name for each in repository.branches] or [HEAD]
     if branch.name == HEAD:
         return 1
-    is_meant = branch.name.__eq__ if branch.is_exact else lambda name: branch.name in name
-    return sum(1 << i for i, name in enumerate(names) if is_meant(name))
+    is_selected = branch.name.__eq__ if branch.is_exact else lambda name: branch.name in name
+    return sum(1 << i for i, name in enumerate(names) if is_selected(name))
 
 
 def conjunction(children: Iterable[Query]) -> Query:
-    """All of these simple trees, as a simple tree."""
+    """The conjunction of simple trees, as a simple tree."""
     found = list(children)
     if len(found) == 1:
         return found[0]
@@ -71,7 +71,7 @@ def conjunction(children: Iterable[Query]) -> Query:
 
 
 def disjunction(children: Iterable[Query]) -> Query:
-    """Any of these simple trees, as a simple tree."""
+    """The disjunction of simple trees, as a simple tree."""
     found = list(children)
     if len(found) == 1:
         return found[0]
@@ -85,7 +85,7 @@ def disjunction(children: Iterable[Query]) -> Query:
 
 
 def negation(child: Query) -> Query:
-    """What this simple tree leaves out, as a simple tree."""
+    """The negation of a simple tree, as a simple tree."""
     match _part(child):
         case Const(value):
             return Const(not value)
@@ -96,7 +96,7 @@ def negation(child: Query) -> Query:
 
 
 def with_type(kind: ResultKind, child: Query) -> Query:
-    """This simple tree's matches shown as `kind`, as a simple tree. Whole file matches are what is shown anyway."""
+    """A simple tree with results of this kind, as a simple tree. File matches are the default and need no node."""
     if kind is ResultKind.FILE_MATCH:
         return child
     inner = _part(child)
@@ -104,18 +104,18 @@ def with_type(kind: ResultKind, child: Query) -> Query:
 
 
 def with_boost(child: Query, factor: float) -> Query:
-    """This simple tree with other scores, as a simple tree; constants have none."""
+    """A simple tree with boosted scores, as a simple tree; constants have no scores."""
     inner = _part(child)
     return inner if isinstance(inner, Const) else Boost(inner, factor)
 
 
 def _part(child: Query) -> Query:
-    """A tree that becomes part of another one: `type:repo` alone lists everything, as a part it asks for nothing."""
+    """A tree as part of another one: `type:repo` alone lists all repositories; as a part it is no condition."""
     return TRUE if isinstance(child, Type) and child.child == TRUE else child
 
 
 def _rebuild(query: Query, leaf: Callable[[Query], Query]) -> Query:
-    """The tree with other leaves, made simple from the leaves up."""
+    """The tree with other leaves, simplified from the leaves up."""
     match query:
         case And(children):
             return conjunction(_rebuild(child, leaf) for child in children)
@@ -131,7 +131,7 @@ def _rebuild(query: Query, leaf: Callable[[Query], Query]) -> Query:
 
 
 def _fold_leaf(leaf: Query, repository: Repository) -> Query:
-    """The leaf, or a constant if knowing the repository is enough to answer it."""
+    """The leaf, or a constant if the repository alone decides it."""
     match leaf:
         case Repo(pattern):
             return _constant(_matches(pattern, repository.name))
@@ -150,8 +150,8 @@ def _fold_leaf(leaf: Query, repository: Repository) -> Query:
         case OnBranch():
             return _on_branch(leaf, repository)
         case BranchesRepos(pairs):
-            meant = [OnBranch(name, is_exact=True) for name, ids in pairs if repository.id in ids]
-            return disjunction(_on_branch(branch, repository) for branch in meant)
+            selected = [OnBranch(name, is_exact=True) for name, ids in pairs if repository.id in ids]
+            return disjunction(_on_branch(branch, repository) for branch in selected)
     return leaf
 
 
@@ -160,7 +160,7 @@ def _constant(value: bool) -> Const:
 
 
 def _on_branch(branch: OnBranch, repository: Repository) -> Query:
-    """A file is on some branch, or it would not be there: only branches of which some are meant need a look at it."""
+    """Every file is on some branch, so a condition that selects all or none of them is a constant."""
     mask = branch_mask(branch, repository)
     if mask == 0:
         return FALSE
@@ -171,6 +171,6 @@ def _matches(pattern: str, text: str) -> bool:
     return _compile(pattern).matches(text.encode(errors="surrogateescape"))
 
 
-@lru_cache(PATTERNS_KEPT_MAX)
+@lru_cache(PATTERNS_CACHED_MAX)
 def _compile(pattern: str) -> Pattern:
     return Pattern.compile(pattern)

@@ -1,7 +1,7 @@
 """The query tree: the output of the parser and the input of every searcher.
 
-A leaf says what one document, or one repository, must be like; its case is already decided. Nodes are values: two equal
-queries compare equal and may share a cache entry.
+A leaf is a condition on one document or on one repository; its case sensitivity is already decided. Nodes are values:
+equal queries compare equal, so they can share a cache entry.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Scope(Enum):
 
 
 class ResultKind(Enum):
-    """What `type:` asks for, from the least to the most condensed answer."""
+    """What `type:` selects, from the most to the least detailed result."""
 
     FILE_MATCH = "filematch"
     FILE_NAME = "filename"
@@ -34,7 +34,7 @@ class Const:
 
 @dataclass(frozen=True, slots=True)
 class Substring:
-    """Holds this text, byte for byte, or up to Unicode simple case folding."""
+    """Contains this text, byte for byte or up to Unicode simple case folding."""
 
     text: str
     is_case_sensitive: bool = False
@@ -43,7 +43,7 @@ class Substring:
 
 @dataclass(frozen=True, slots=True)
 class Regexp:
-    """Matches this RE2 pattern; `^` and `$` are line anchors, `.` stops at a newline."""
+    """Matches this RE2 pattern; `^` and `$` are line anchors, `.` does not match a newline."""
 
     pattern: str
     is_case_sensitive: bool = False
@@ -52,7 +52,7 @@ class Regexp:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The name of a definition in the file matches; anchors are those of the name."""
+    """The name of a definition in the file matches; `^` and `$` are the ends of the name."""
 
     name: Substring | Regexp
 
@@ -87,14 +87,14 @@ class RepoIds:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """The repository goes by this other name, too."""
+    """The repository has this alias."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class OnBranch:
-    """The file is on a branch whose name holds this text (or equals it); HEAD is the first branch."""
+    """The file is on a branch whose name contains this text (or equals it); HEAD is the first branch."""
 
     name: str
     is_exact: bool = False
@@ -102,7 +102,7 @@ class OnBranch:
 
 @dataclass(frozen=True, slots=True)
 class BranchesRepos:
-    """The file is on that very branch of one of those repositories, for one of the pairs."""
+    """For one of the pairs, the file is on exactly this branch of one of these repositories."""
 
     pairs: tuple[tuple[str, frozenset[int]], ...]
 
@@ -116,7 +116,7 @@ class FileNameSet:
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """The repository's `archived`, `fork` or `public` is set, or is not; one that was never told counts as not set."""
+    """The repository's `archived`, `fork` or `public` has this value; an unknown one counts as false."""
 
     name: str
     value: bool
@@ -124,7 +124,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """A value of the repository's metadata matches this RE2 pattern; no such value, no match."""
+    """The value of this name in the repository's metadata matches the RE2 pattern; a missing one does not."""
 
     name: str
     pattern: str

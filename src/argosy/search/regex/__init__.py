@@ -1,4 +1,4 @@
-"""Regular expressions: what they mean, what their matches must hold, and RE2 to find them."""
+"""Regular expressions: parsing, analysis (required substrings, line spans, literal sets), and matching with RE2."""
 
 from argosy.search.regex.analysis import as_literal, can_span_lines, has_upper_case
 from argosy.search.regex.engine import Pattern, RegexError

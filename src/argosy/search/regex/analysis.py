@@ -28,14 +28,14 @@ from argosy.search.regex.tree import (
     Sequence,
 )
 
-LITERAL_CHARS_MAX = 4096  # a pattern that spells out more, by repetition, stays a pattern
+LITERAL_CHARS_MAX = 4096  # a pattern that is longer, by repetition, stays a pattern
 _CAPITALS = frozenset({"[:upper:]", "Lu"})
 
 
 def as_literal(node: Node) -> str | None:
-    """The one text that the pattern stands for, if it is just that; its case is to be treated as the search asks."""
+    """The only text that the pattern matches, if there is just one and no flag in the pattern decides its case."""
     match node:
-        case Chars(chars, case) if (case is CaseMode.ASKED or _is_caseless(chars)) and not _has_surrogates(chars):
+        case Chars(chars, case) if (case is CaseMode.DEFAULT or _is_caseless(chars)) and not _has_surrogates(chars):
             return chars
         case Class((CodePoints(low, high),), False, case) if low == high:
             return as_literal(Chars(chr(low), case))
@@ -64,19 +64,19 @@ def _has_surrogates(chars: str) -> bool:
 
 
 def has_upper_case(node: Node) -> bool:
-    r"""Whether the pattern spells a capital whose case is the search's to choose, so that an automatic choice heeds it.
+    r"""Whether the pattern has an upper-case letter that makes automatic case sensitivity case-sensitive.
 
-    Text and the ends of ranges count as they are written, and so do `[:upper:]` and `\p{Lu}`; a capital among what `\w`
-    or `\pL` takes does not, nor does one under an explicit `(?i)` or `(?-i)`.
+    Text and the ends of ranges count as they are written, and so do `[:upper:]` and `\p{Lu}`. The capitals in `\w` or
+    `\pL` do not, nor does a letter under an explicit `(?i)` or `(?-i)`.
     """
     return any(_spells_capital(leaf) for leaf in leaves(node))
 
 
 def _spells_capital(leaf: Node) -> bool:
     match leaf:
-        case Chars(chars, CaseMode.ASKED):
+        case Chars(chars, CaseMode.DEFAULT):
             return chars != chars.lower()
-        case Class(parts, _, CaseMode.ASKED):
+        case Class(parts, _, CaseMode.DEFAULT):
             return any(_names_capital(part) for part in parts)
         case _:
             return False
@@ -90,7 +90,7 @@ def _names_capital(part: CodePoints | Named) -> bool:
 
 
 def can_span_lines(node: Node) -> bool:
-    """Whether a match may hold a newline."""
+    """Whether a match can contain a newline."""
     return any(_takes_newline(leaf) for leaf in leaves(node))
 
 
@@ -177,7 +177,7 @@ def has_text_anchors(node: Node) -> bool:
 
 
 def can_be_empty(node: Node) -> bool:
-    """Whether a match may hold no text at all."""
+    """Whether a match can be empty."""
     match node:
         case Chars(chars):
             return not chars
@@ -193,13 +193,13 @@ def can_be_empty(node: Node) -> bool:
             return least == 0 or can_be_empty(child)
 
 
-TEXTS_MAX = 12
+TEXTS_MAX = 12  # each literal is a scan of its own
 _EDGES = frozenset({AssertionKind.LINE_START, AssertionKind.LINE_END, AssertionKind.WORD_BOUNDARY})
 
 
 @dataclass(frozen=True, slots=True)
 class LiteralSet:
-    """Any of these texts, none empty, with what must hold where it begins and where it ends."""
+    """Any of these texts, none empty, and the assertions at its beginning and end."""
 
     texts: tuple[str, ...]
     before: AssertionKind | None = None
@@ -207,9 +207,10 @@ class LiteralSet:
 
 
 def literal_set(node: Node) -> LiteralSet | None:
-    """The texts the pattern stands for, if they are few, on one line, and ASCII.
+    """The texts that the pattern matches, if they are few, without newlines, and ASCII.
 
-    Other letters have cases that bytes do not tell, and in what is no UTF-8 a class or `?` means one of their bytes.
+    Other letters have case variants that differ in more than a bit, and in text that is not UTF-8 a class or `?`
+    applies to one of their bytes.
     """
     before, inner, after = _edges(node)
     texts = _texts(inner)
@@ -221,7 +222,7 @@ def literal_set(node: Node) -> LiteralSet | None:
 
 
 def _edges(node: Node) -> tuple[AssertionKind | None, Node, AssertionKind | None]:
-    """An assertion at either end of a sequence, taken off it."""
+    """The assertions at the ends of a sequence, and the sequence without them."""
     children = node.children if isinstance(node, Sequence) else (node,)
     before = after = None
     if len(children) > 1 and isinstance(children[0], Assertion) and children[0].place in _EDGES:
@@ -233,9 +234,9 @@ def _edges(node: Node) -> tuple[AssertionKind | None, Node, AssertionKind | None
 
 def _texts(node: Node) -> list[str] | None:
     match node:
-        case Chars(chars, CaseMode.ASKED):
+        case Chars(chars, CaseMode.DEFAULT):
             return [chars]
-        case Class(parts, False, CaseMode.ASKED):
+        case Class(parts, False, CaseMode.DEFAULT):
             return _members(parts)
         case Sequence(children):
             return _product([_texts(child) for child in children])

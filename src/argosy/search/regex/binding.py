@@ -1,4 +1,4 @@
-"""The binding of RE2: the one module that knows which names of google-re2 are private.
+"""The binding of RE2: the only module that uses private names of google-re2.
 
 The private path goes below the binding's Python surface: `RE2.Match` takes any buffer without a copy and costs about a
 microsecond. It uses names that google-re2 may change in any release, so it is exercised once, before the first pattern
@@ -16,7 +16,7 @@ from argosy.base import logs
 Buffer: TypeAlias = bytes | bytearray | memoryview | Any  # Any: a numpy array of bytes; there is no type for buffers
 Span: TypeAlias = tuple[int, int]
 
-NOWHERE = -1  # where a group that took no part begins and ends
+NOWHERE = -1  # start and end of a group that did not take part in the match
 
 log = logs.get("search.regex")
 
@@ -24,8 +24,8 @@ log = logs.get("search.regex")
 class Program(Protocol):
     """A compiled pattern. `match` returns the spans of the first match in text[start:end] and of its groups."""
 
-    takes_buffers: bool  # otherwise a text that is not bytes is copied: do so once, before a loop
-    error: str  # what is wrong with the pattern, as RE2 says it; empty if nothing
+    takes_buffers: bool  # otherwise `match` copies a text that is not bytes; copy it once, before a loop
+    error: str  # RE2's message if the pattern is invalid, else empty
 
     def match(self, text: Buffer, start: int, end: int) -> list[Span]: ...
 
@@ -44,7 +44,7 @@ class PrivateProgram:
 
 
 class PublicProgram:
-    """What google-re2 documents: `compile`, `search` and `span`."""
+    """The public API of google-re2: `compile`, `search` and `span`."""
 
     __slots__ = ("_compiled", "_groups", "error")
 
@@ -67,7 +67,7 @@ class PublicProgram:
 
 
 def new_options() -> Any:
-    """RE2's options, with errors returned and not printed."""
+    """RE2's options; errors are returned and not printed."""
     options = re2.Options()
     options.log_errors = False
     return options
@@ -78,7 +78,7 @@ def latin1() -> Any:
 
 
 def compile_program(pattern: bytes, options: Any) -> Program:
-    """The pattern compiled; `error` says whether it can be used."""
+    """Compiles the pattern; a program with an `error` must not be used."""
     return program_type()(pattern, options)
 
 
@@ -87,7 +87,7 @@ def program_type() -> type[PrivateProgram] | type[PublicProgram]:
     """The fast path if it works as expected, decided once."""
     try:
         check_private_path()
-    except Exception as error:  # whatever has changed: the public path does not depend on it
+    except Exception as error:  # of any type, depending on what has changed
         log.warning("re2 private api changed, using the public one", reason=f"{type(error).__name__}: {error}")
         return PublicProgram
     return PrivateProgram

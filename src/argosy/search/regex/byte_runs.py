@@ -1,20 +1,20 @@
 """Derives runs of byte sets that every match contains, such as `[0-9]{4}-[0-9]{2}`.
 
-A run goes on while each character has one length in UTF-8, whichever it is, and breaks where lengths differ or the
-number of characters does.
+A run extends while every alternative of a part has the same number of bytes, so that each byte has a fixed position. It
+breaks where the length of a character in UTF-8 or the number of characters varies.
 """
 
 from argosy.search.regex.charsets import ByteSets, CharSet, charset, utf8, variants
 from argosy.search.regex.tree import Assertion, Chars, Choice, Class, Node, Repeat, Sequence
 
-RUN_BYTES_MIN = 3  # an index knows nothing of shorter ones
-RUN_BYTES_MAX = 64  # a longer run is told in pieces
-RUNS_MAX = 8  # kept for the whole pattern, the most telling
-_FIXED_BYTES_MAX = 4 * RUN_BYTES_MAX  # longer parts of one length are not written out
+RUN_BYTES_MIN = 3  # shorter ones have no trigram
+RUN_BYTES_MAX = 64  # the scan has one bit per position; a longer run is split
+RUNS_MAX = 8  # of a whole pattern, the most selective
+_FIXED_BYTES_MAX = 4 * RUN_BYTES_MAX  # longer parts of fixed length are not expanded
 
 
 def byte_runs(node: Node, *, is_case_sensitive: bool) -> tuple[ByteSets, ...]:
-    """The most telling runs; those that are plain text are left out, since the literals tell the same."""
+    """The most selective runs, without those that are plain text, which are among the literals already."""
     writer = _Writer(is_case_sensitive)
     writer.visit(node)
     writer.cut()
@@ -52,15 +52,15 @@ class _Writer:
         if least == 0:
             self.cut()
         elif (sets := self._fixed_bytes(child)) is None:
-            # Being of no fixed length, the child breaks the run within: what stands before that belongs to the first
-            # copy, what stands after it to the last.
+            # A child without a fixed length breaks the run inside: what precedes the break is in the first copy, what
+            # follows it in the last.
             self.visit(child)
         else:
             copies = self._copies(sets, least)
             self._take(copies)
             if most != least or len(copies) < len(sets) * least:
                 self.cut()
-                self._take(copies)  # the last copies precede what comes
+                self._take(copies)  # the last copies precede the next part
 
     def _take(self, sets: ByteSets | None) -> None:
         if sets is None:
@@ -82,7 +82,7 @@ class _Writer:
         return tuple(map(frozenset, zip(*forms, strict=True)))
 
     def _fixed_bytes(self, node: Node) -> ByteSets | None:
-        """The bytes of the node, if every match of it has the same number of them."""
+        """The bytes of the node, if all its matches have the same number of bytes."""
         match node:
             case Chars(chars):
                 return self._concat_fixed([self._char(char, node) for char in chars[: _FIXED_BYTES_MAX + 1]])

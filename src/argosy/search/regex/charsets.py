@@ -22,9 +22,10 @@ KELVIN_SIGN = 0x212A
 LONG_S = 0x017F
 ODD_FOLDS = {KELVIN_SIGN: "kK", LONG_S: "sS"}
 
-# Where scripts with two cases live. Between them lie Han, Hangul, Yi and private use, none of which has case.
+# The blocks of scripts with two cases. Han, Hangul, Yi and private use, which have no case, are left out: they are most
+# of the characters, and RE2 reads this text once per letter.
 _CASED_RANGES = ((0x00, 0x3000), (0xA640, 0xAC00), (0xF900, 0x10000), (0x10000, 0x12000), (0x16A00, 0x1F200))
-_VARIANTS_CACHED_MAX = 4096  # of some 2,900 letters that have variants
+_VARIANTS_CACHED_MAX = 4096  # about 2,900 letters have variants
 
 
 @cache
@@ -34,7 +35,7 @@ def _text_with_case_variants() -> bytes:
 
 @lru_cache(maxsize=_VARIANTS_CACHED_MAX)
 def variants(char: str) -> tuple[str, ...]:
-    """The characters that `char` matches when case is ignored, itself included."""
+    """The characters that `char` matches when case is ignored, including itself."""
     if char.isascii():
         return tuple(sorted({char, char.lower(), char.upper()}))
     code = ord(char)
@@ -48,12 +49,14 @@ def variants(char: str) -> tuple[str, ...]:
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 ByteSets: TypeAlias = tuple[frozenset[int], ...]
 
-FOLDED_CHARS_MAX = 256  # classes of more characters beyond ASCII are not folded one by one
-CLASSES_CACHED_MAX = 1024  # one pattern asks several times for each of its classes
+# Classes of more characters beyond ASCII are approximated by all characters beyond ASCII when case is ignored, because
+# the variants of each would have to be looked up.
+FOLDED_CHARS_MAX = 256
+CLASSES_CACHED_MAX = 1024  # several analyses of one pattern need each of its classes
 
 _ASCII = (1 << 128) - 1
 _WIDE: Ranges = ((0x80, CODE_POINT_MAX),)
-_LENGTH_STARTS = (0x00, 0x80, 0x800, 0x10000, CODE_POINT_MAX + 1)  # where UTF-8 takes one byte more
+_LENGTH_STARTS = (0x00, 0x80, 0x800, 0x10000, CODE_POINT_MAX + 1)  # from each on, UTF-8 takes one more byte
 _CONTINUATION = frozenset(range(0x80, 0xC0))
 _SPACE = "\t\n\f\r "
 
@@ -76,7 +79,7 @@ class CharSet:
         return self.ascii.bit_count() + sum(high - low + 1 for low, high in self.wide)
 
     def byte_sets(self) -> ByteSets | None:
-        """For each byte of a member's UTF-8 form what it may be, if all members have equally many bytes."""
+        """The possible values of each byte of a member's UTF-8 form, if all members have the same number of bytes."""
         if not self.wide:
             return (frozenset(self.ascii_codes()),) if self.ascii else None
         low, high = self.wide[0][0], self.wide[-1][1]
@@ -95,12 +98,15 @@ def utf8_length(code: int) -> int:
 
 
 def utf8(char: str) -> bytes:
-    """RE2 takes half a surrogate pair for a character; no text holds one, but no pattern is to break on it."""
+    """The UTF-8 form. RE2 accepts half a surrogate pair as a character; no text contains one."""
     return char.encode(errors="surrogatepass")
 
 
 def _range_bytes(low: int, high: int) -> Iterator[set[int] | frozenset[int]]:
-    """Each byte's range, given equally long forms; where the bytes before it vary, a later byte may be any."""
+    """The range of each byte, for forms of equal length.
+
+    After a byte that varies, a later byte is approximated by all continuation bytes.
+    """
     is_settled = True
     for first, last in zip(utf8(chr(low)), utf8(chr(high)), strict=True):
         yield set(range(first, last + 1)) if is_settled else _CONTINUATION
@@ -109,10 +115,11 @@ def _range_bytes(low: int, high: int) -> Iterator[set[int] | frozenset[int]]:
 
 @lru_cache(maxsize=CLASSES_CACHED_MAX)
 def charset(node: Class, *, is_folded: bool) -> CharSet:
-    """The characters the class takes, with their other case if that is ignored."""
+    """The characters that the class matches, with their other case if case is ignored."""
     mask = 0
     wide: list[tuple[int, int]] = []
-    is_exact = True  # whether `wide` is the truth and not just a cover of it
+    # Whether `wide` is exact and not a superset: the complement of a superset would be too small.
+    is_exact = True
     for part in node.parts:
         if isinstance(part, Named):
             part_mask, has_wide, is_part_exact = _set_of_name(part, is_folded=is_folded)
@@ -145,9 +152,9 @@ def _range(part: CodePoints, *, is_folded: bool) -> tuple[int, list[tuple[int, i
 
 
 def _set_of_name(part: Named, *, is_folded: bool) -> tuple[int, bool, bool]:
-    """The ASCII part, whether there is another, and whether that other is exactly everything (or nothing).
+    """The ASCII part, whether there are other characters, and whether those are exactly all (or none).
 
-    Case is folded before a set is negated, as RE2 does it.
+    Case is folded before a set is negated, as in RE2.
     """
     mask = _ascii_of_name(part.name)
     if is_folded:
@@ -187,7 +194,7 @@ def _with_other_case(mask: int) -> int:
 
 
 def _merge(ranges: list[tuple[int, int]]) -> Ranges:
-    """In order, none touching the next."""
+    """The ranges in order, overlapping and adjacent ones merged."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if merged and low <= merged[-1][1] + 1:
@@ -198,7 +205,7 @@ def _merge(ranges: list[tuple[int, int]]) -> Ranges:
 
 
 def _complement(ranges: Ranges) -> Ranges:
-    """What is beyond ASCII and in none of them."""
+    """The characters beyond ASCII that are in none of the ranges."""
     bounds = [0x7F, *(bound for each in ranges for bound in each), CODE_POINT_MAX + 1]
     gaps = zip(bounds[::2], bounds[1::2], strict=True)
     return tuple((low + 1, high - 1) for low, high in gaps if high - low > 1)

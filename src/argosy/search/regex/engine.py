@@ -9,15 +9,15 @@ from functools import lru_cache
 from argosy.base.errors import Invalid
 from argosy.search.regex.binding import NOWHERE, Buffer, Program, Span, compile_program, latin1, new_options
 
-PATTERN_BYTES_MAX = 32 << 10  # a query is typed or made by a program; neither needs more
+PATTERN_BYTES_MAX = 32 << 10  # a query has at most 10,000 characters
 PROGRAM_BYTES_MAX = 8 << 20  # of one compiled program with its caches; RE2 refuses a pattern that needs more
 SHOWN_CHARACTERS = 80  # of a pattern, or of what RE2 says about it, in an error
-MATCHES_MAX = 1 << 31  # more than a buffer can hold that an index can hold
+MATCHES_MAX = 1 << 31  # more than a segment has bytes
 
 _REMEDIES = {  # by the beginning of RE2's message
     "invalid perl operator": "look-around, back-references and comments are not supported",
     "invalid repetition size": "repeat at most 1000 times, nested repetitions multiplied",
-    "bad repetition operator": "put what is repeated twice in parentheses",
+    "bad repetition operator": "put the repeated part in parentheses",
     "invalid escape sequence": r"write \\ for a backslash; back-references are not supported",
     "pattern too large": "use smaller repetitions or fewer alternatives",
 }
@@ -28,11 +28,12 @@ class RegexError(Invalid):
 
 
 class Pattern:
-    """A compiled pattern: `^` and `$` are line anchors, `.` stops at a newline, there are no captures.
+    """A compiled pattern: `^` and `$` are line anchors, `.` does not match a newline, there are no captures.
 
-    Text that is valid UTF-8 is matched by characters; for other text there is a second program, made when first needed,
-    to which every byte is a character and the pattern's own UTF-8 bytes are its characters. A pattern that names a
-    character no byte can be, such as `\\x{436}`, has no such program and matches no such text.
+    Valid UTF-8 is matched by characters. For other text there is a second program, compiled when first needed, in which
+    every byte of text and pattern is a character (Latin-1): so a source file in another encoding is found rather than
+    ignored (decision 0013). A pattern with a character beyond Latin-1, such as `\\x{436}`, has no such program and
+    matches no such text.
     """
 
     __slots__ = ("_by_bytes", "_by_chars", "is_case_sensitive", "source")
@@ -47,7 +48,7 @@ class Pattern:
 
     @classmethod
     def compile(cls, source: str, *, is_case_sensitive: bool = True) -> "Pattern":
-        """The pattern ready for use; RegexError says what is wrong with it."""
+        """Compiles the pattern; raises RegexError if RE2 rejects it."""
         return cls(source, is_case_sensitive=is_case_sensitive)
 
     def find_all(
@@ -62,9 +63,9 @@ class Pattern:
     ) -> list[Span]:
         """The first `limit` successive leftmost matches that lie in text[start:end], none overlapping another.
 
-        Matches of no text are left out unless asked for, and then left out only where another match ends. Without them
-        an answer shorter than `limit` says that there are no more. A pattern that can match nothing costs a step per
-        character, and one such as `(?s)a.*b|a` the rest of the range per match: bound the range, or the limit.
+        Empty matches are left out, unless `with_empty`; then only those at the end of another match are. Without them,
+        a result shorter than `limit` is complete. A pattern that can match empty text takes a step per character, and
+        one such as `(?s)a.*b|a` reads the rest of the range per match: bound the range, or the limit.
         """
         end = _check_end(text, start, end)
         program = self._by_chars if is_utf8 else self._bytes_program()
@@ -93,7 +94,7 @@ class Pattern:
         return spans
 
     def matches(self, text: Buffer, start: int = 0, end: int | None = None, *, is_utf8: bool = True) -> bool:
-        """Whether there is a match in text[start:end]; one of no text counts."""
+        """Whether there is a match in text[start:end]; an empty one counts."""
         end = _check_end(text, start, end)
         program = self._by_chars if is_utf8 else self._bytes_program()
         return not program.error and program.match(text, start, end)[0][0] >= 0
@@ -111,9 +112,9 @@ def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Progra
     try:
         written = source.encode()
     except UnicodeEncodeError as error:
-        raise RegexError(f"the pattern {_truncate(source)!r} is not valid UTF-8: write \\xHH instead") from error
+        raise RegexError(f"the pattern {_truncate(source)!r} is not valid UTF-8; write \\xHH instead") from error
     if len(written) > PATTERN_BYTES_MAX:
-        raise RegexError(f"the pattern has {len(written)} bytes: search for at most {PATTERN_BYTES_MAX} at once")
+        raise RegexError(f"pattern too long: {len(written)} bytes; use at most {PATTERN_BYTES_MAX}")
     options = new_options()
     options.case_sensitive = is_case_sensitive
     options.never_capture = True
@@ -124,14 +125,14 @@ def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Progra
 
 
 def _error_text(source: str, error: str) -> str:
-    """RE2's message, without the prefix it was given, and what to do about it."""
+    """RE2's message without the prefix that was added to the pattern, and the fix."""
     message = error.replace("(?m)", "", 1)
     what = f"invalid regular expression {_truncate(source)!r}"
     return f"{what}: {_truncate(message)}; {_remedy(message)}"
 
 
 def _truncate(text: str) -> str:
-    """RE2 quotes as much of the pattern as it has not understood, which may be all of it."""
+    """RE2 quotes the part of the pattern that it cannot parse, which can be all of it."""
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
@@ -143,7 +144,10 @@ def _remedy(message: str) -> str:
 
 
 def _check_end(text: Buffer, start: int, end: int | None) -> int:
-    """The end of the range; the binding believes any buffer to be bytes in a row and any range to be inside it."""
+    """The end of the range.
+
+    The binding checks neither that the buffer is contiguous nor that the range is inside it.
+    """
     if not isinstance(text, bytes):
         view = memoryview(text)
         assert view.c_contiguous, view.strides
@@ -155,14 +159,14 @@ def _check_end(text: Buffer, start: int, end: int | None) -> int:
 
 
 def _char_length(text: Buffer, at: int, end: int) -> int:
-    """The bytes of the UTF-8 character at `at`, none past `end`."""
+    """The number of bytes of the UTF-8 character at `at`, none past `end`."""
     following = at + 1
     while following < end and text[following] & 0xC0 == 0x80:
         following += 1
     return following - at
 
 
-PATTERN_MEMORY_BYTES = 64 << 20  # for the automaton of one pattern; RE2's own 8 MiB is short for 256 globs
+PATTERN_MEMORY_BYTES = 64 << 20  # for the automaton of one pattern; RE2's default of 8 MiB is too little for 256 globs
 PATTERNS_CACHED_MAX = 128  # the same globs are compiled for every repository
 
 

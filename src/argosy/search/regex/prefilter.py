@@ -1,4 +1,4 @@
-"""Derives the substrings that every match of a pattern contains, so that most text is never matched.
+"""Derives the substrings that every match of a pattern contains, so that RE2 reads little of the text.
 
 The result is valid for matches by characters in valid UTF-8; `holds_for_bytes` says whether it is also valid for text
 matched byte by byte. It is conservative: anything uncertain is not required.
@@ -23,18 +23,18 @@ from argosy.search.regex.strings import (
 )
 from argosy.search.regex.tree import Assertion, Chars, Choice, Class, CodePoints, Node, Repeat, Sequence
 
-CLASS_STRINGS_MAX = 3  # a class of more characters is left to the runs
+CLASS_STRINGS_MAX = 3  # a class of more characters multiplies the strings; the byte runs cover it
 
 
 @dataclass(frozen=True, slots=True)
 class Prefilter:
     """The required substrings of a pattern."""
 
-    clauses: tuple[Strings, ...] = ()  # of each, every match holds at least one literal; the rarest clause first
-    runs: tuple[ByteSets, ...] = ()  # every match holds each of them: bytes in a row, each in its set
-    can_span_lines: bool = True  # a match may hold a newline
-    holds_for_bytes: bool = True  # also true of matches in text that is not valid UTF-8
-    # A match may hold a Kelvin sign or long s where a k or s is required: where those two occur, require nothing.
+    clauses: tuple[Strings, ...] = ()  # every match contains at least one literal of each; the rarest clause first
+    runs: tuple[ByteSets, ...] = ()  # every match contains each of them: consecutive bytes, each in its set
+    can_span_lines: bool = True  # a match can contain a newline
+    holds_for_bytes: bool = True  # also valid for matches in text that is not valid UTF-8
+    # A match can have a Kelvin sign or long s where a k or s is required: documents with them need not meet this.
     has_odd_folds: bool = False
 
 
@@ -50,7 +50,7 @@ def prefilter(node: Node, *, is_case_sensitive: bool) -> Prefilter:
 
 
 def prefilter_of_text(text: str, *, is_case_sensitive: bool) -> Prefilter:
-    """What every occurrence of the text holds; less than the text itself only if case is ignored beyond ASCII."""
+    """The prefilter of a literal; less than the literal itself only if case is ignored beyond ASCII."""
     found = prefilter(Chars(text), is_case_sensitive=is_case_sensitive)
     return replace(found, holds_for_bytes=is_case_sensitive or text.isascii())  # the text is its bytes
 
@@ -78,7 +78,11 @@ def _info(node: Node, is_case_sensitive: bool) -> StringInfo:
 
 
 def _info_of_text(chars: str) -> StringInfo:
-    """Text whose case is ignored, in pieces between the letters beyond ASCII that have another case."""
+    """Text whose case is ignored, in pieces between the letters beyond ASCII that have another case.
+
+    The scan ignores ASCII case only, and the forms of other letters can differ in length, so those letters are not
+    required.
+    """
     known = exactly(NOTHING)
     piece: list[str] = []
     for char in chars:
@@ -112,7 +116,7 @@ def _ascii_literal(code: int, chars: CharSet) -> Literal:
 
 
 def _names_wide(leaf: Node) -> bool:
-    """Whether the leaf names a character beyond ASCII, which byte by byte is another, or two."""
+    """Whether the leaf has a character beyond ASCII, which is several characters when text is matched byte by byte."""
     match leaf:
         case Chars(chars):
             return not chars.isascii()

@@ -1,27 +1,27 @@
-"""Strings of which every match must hold one: the algebra behind `prefilter`.
+"""Strings of which every match contains one: the algebra behind `prefilter`, after RE2's `prefilter.h`.
 
-For every part of a pattern is kept, as far as sets stay small, the strings it is exactly one of, those it begins and
-ends with, and clauses: sets of strings of which each match holds at least one. Joining two parts joins the end of the
-first with the beginning of the second, so that `foo(bar|baz)\\d` is known to hold `foobar` or `foobaz`.
+For every part of a pattern, as long as sets stay small, this is the set of strings that it matches exactly, those it
+begins and ends with, and clauses: sets of strings of which each match contains at least one. Concatenation joins the
+ends of the first part with the beginnings of the second, so that `foo(bar|baz)\\d` requires `foobar` or `foobaz`.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-PRODUCT_MAX = 16  # strings that joining two sets may make, unless one of them has just one
-STRINGS_MAX = 200  # strings of one set: a long alternation is still worth a look-up each
+PRODUCT_MAX = 16  # strings of the product of two sets, unless one of them has just one
+STRINGS_MAX = 200  # strings of one set: a long alternation is still worth a lookup each
 STRINGS_BYTES_MAX = 8192  # of one set, all together
 CLAUSES_MAX = 16  # kept for the whole pattern, the rarest
-COMPARED_MAX = 1024  # pairs of strings looked at to drop a clause that another implies
-COMMON_BYTES_MIN = 3  # an index knows nothing of shorter ones
-UNROLLED_MAX = 32  # copies of what is repeated that are written out
+COMPARED_MAX = 1024  # pairs of strings compared to drop a clause that another implies
+COMMON_BYTES_MIN = 3  # shorter ones have no trigram
+UNROLLED_MAX = 32  # copies of a repeated part
 _RARITY_BYTES_MAX = 20  # longer strings are all equally rare
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """Bytes a match holds; folded ones are in ASCII lower case and compared up to ASCII case."""
+    """Bytes that a match contains; folded ones are in lower case and compared ignoring ASCII case."""
 
     text: bytes
     is_folded: bool = False
@@ -32,7 +32,7 @@ class Literal:
         return Literal(text.lower() if is_folded else text, is_folded)
 
     def holds(self, other: "Literal") -> bool:
-        """Whether text that holds this one holds the other, too."""
+        """Whether text that contains this literal contains the other too."""
         if other.is_folded:
             return other.text in self.text.lower()
         if self.is_folded and other.text.lower() != other.text.upper():
@@ -47,7 +47,7 @@ NOTHING: Strings = (Literal(b""),)
 
 @dataclass(frozen=True, slots=True)
 class StringInfo:
-    """What is known of a part of a pattern; `exact` is None where the part is not one of a few strings."""
+    """The strings of a part of a pattern (`Prefilter::Info` in RE2); `exact` is None unless they are few."""
 
     exact: Strings | None
     prefixes: Strings = NOTHING
@@ -55,7 +55,7 @@ class StringInfo:
     clauses: tuple[Strings, ...] = ()
 
     def all_clauses(self) -> list[Strings]:
-        """Everything that is known, as clauses."""
+        """All of it as clauses."""
         ends = (self.prefixes, self.suffixes) if self.exact is None else (self.exact,)
         return [strings for strings in (*self.clauses, *ends) if is_informative(strings)]
 
@@ -64,7 +64,7 @@ UNKNOWN = StringInfo(None)
 
 
 def exactly(strings: Iterable[Literal]) -> StringInfo:
-    """One of these strings, if they are not too many."""
+    """Exactly one of these strings, if they are not too many."""
     unique = tuple(dict.fromkeys(strings))
     return StringInfo(unique, unique, unique) if _is_small(unique) else UNKNOWN
 
@@ -74,12 +74,12 @@ def is_informative(strings: Strings) -> bool:
 
 
 def commonness(strings: Strings) -> float:
-    """How much text is expected to hold one of them: only good for comparing."""
+    """The share of text that is expected to contain one of them; only meaningful in comparisons."""
     return float(sum(8.0 ** -min(len(literal.text), _RARITY_BYTES_MAX) for literal in strings))
 
 
 def concat(first: StringInfo, second: StringInfo) -> StringInfo:
-    """The second part right after the first."""
+    """The first part followed by the second."""
     if first.exact is not None and second.exact is not None:
         product = _product(first.exact, second.exact)
         if product is not None:
@@ -99,7 +99,7 @@ def concat(first: StringInfo, second: StringInfo) -> StringInfo:
 
 
 def any_of(parts: list[StringInfo]) -> StringInfo:
-    """One of the parts: of each, the best clause is what the choice can promise."""
+    """One of the parts. The choice requires one of the best clauses of its parts."""
     exacts = [part.exact for part in parts if part.exact is not None]
     if len(exacts) == len(parts):
         known = exactly(literal for strings in exacts for literal in strings)
@@ -133,7 +133,7 @@ def repeat(part: StringInfo, least: int, most: int | None) -> StringInfo:
 def simplify_clauses(clauses: list[Strings]) -> tuple[Strings, ...]:
     """The clauses without what others imply, the rarest first.
 
-    Where all strings of a clause share an end, that end is a clause, too: implied, but quicker to look for.
+    If all strings of a clause share a beginning or an end, that is a clause too: implied, but faster to search for.
     """
     kept: list[Strings] = []
     for clause in _rarest(map(_shortest, clauses)):
@@ -144,7 +144,7 @@ def simplify_clauses(clauses: list[Strings]) -> tuple[Strings, ...]:
 
 
 def _common_ends(strings: Strings) -> list[Strings]:
-    """What all the strings begin with, and what they end with, if that is worth looking for alone."""
+    """The common beginning and the common end of the strings, if long enough to search for."""
     if len(strings) < 2 or len({literal.is_folded for literal in strings}) > 1:
         return []
     texts = [literal.text for literal in strings]
@@ -155,7 +155,7 @@ def _common_ends(strings: Strings) -> list[Strings]:
 
 
 def _common_beginning(texts: list[bytes]) -> bytes:
-    first, last = min(texts), max(texts)  # what these two share, all between them share
+    first, last = min(texts), max(texts)  # all others sort between these two and share their common beginning
     differing = (at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
     return first[: next(differing, len(first))]
 
@@ -166,7 +166,7 @@ def _rarest(clauses: Iterable[Strings]) -> tuple[Strings, ...]:
 
 
 def _shortest(strings: Strings) -> Strings:
-    """Without the strings that hold another of the set."""
+    """The set without the strings that contain another of it."""
     kept: list[Literal] = []
     for literal in sorted(strings, key=lambda each: (len(each.text), not each.is_folded, each.text)):
         if not any(literal.holds(shorter) for shorter in kept):
@@ -176,7 +176,7 @@ def _shortest(strings: Strings) -> Strings:
 
 def _implies(stronger: Strings, weaker: Strings) -> bool:
     if len(stronger) * len(weaker) > COMPARED_MAX:
-        return False  # both are kept, which is never wrong
+        return False  # keeping both is always correct
     return all(any(literal.holds(other) for other in weaker) for literal in stronger)
 
 

@@ -30,7 +30,7 @@ from argosy.search.regex.tree import (
 
 _CONTROLS = {"n": 0x0A, "r": 0x0D, "t": 0x09, "a": 0x07, "f": 0x0C, "v": 0x0B}
 _HEX = re.compile(r"x\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{2})")
-_OCTAL = re.compile(r"0[0-7]{0,2}|[1-7][0-7]{1,2}")  # a single digit from 1 up would be a back-reference
+_OCTAL = re.compile(r"0[0-7]{0,2}|[1-7][0-7]{1,2}")  # a single digit from 1 to 9 is a back-reference
 _UNICODE_GROUP = re.compile(r"\\([pP])(?:\{(\^?)([^}]*)\}|([^{]))")
 _PERL = frozenset("dsw")
 _POSIX = frozenset(
@@ -45,11 +45,14 @@ ClassParts: TypeAlias = tuple[CodePoints | Named, ...]
 
 
 class Unknown(Exception):
-    """This is not RE2 syntax, or not a part of it that is understood here."""
+    """The pattern is not RE2 syntax, or not a part of it that this parser understands.
+
+    The two are not distinguished: the engine decides what is valid, this is only an analysis.
+    """
 
 
 def read_escape(pattern: str, at: int) -> tuple[int, int]:
-    """The code point of the escape that begins with the backslash at `at`, and where it ends."""
+    """The code point of the escape whose backslash is at `at`, and its end."""
     following = pattern[at + 1 : at + 2]
     if following in _CONTROLS and following:
         return _CONTROLS[following], at + 2
@@ -81,7 +84,7 @@ def read_named(pattern: str, at: int) -> tuple[Named, int] | None:
 def _read_posix(pattern: str, at: int) -> tuple[Named, int] | None:
     end = pattern.find(":]", at + 2)
     if end < 0:
-        return None  # then the bracket stands for itself
+        return None  # then the bracket is literal
     written = pattern[at : end + 2]
     name = written.replace("[:^", "[:", 1)
     if name not in _POSIX:
@@ -98,12 +101,12 @@ def _read_unicode_group(pattern: str, at: int) -> tuple[Named, int]:
 
 
 def read_class(pattern: str, at: int) -> tuple[ClassParts, bool, int]:
-    """The parts of the class that begins with the bracket at `at`, whether it is negated, and where it ends."""
+    """The parts of the class whose bracket is at `at`, whether it is negated, and its end."""
     at += 1
     is_negated = pattern.startswith("^", at)
     at += is_negated
     parts: list[CodePoints | Named] = []
-    while not pattern.startswith("]", at) or not parts:  # a bracket that comes first stands for itself
+    while not pattern.startswith("]", at) or not parts:  # a bracket in first position is literal
         named = read_named(pattern, at)
         part, at = named if named else _read_range(pattern, at)
         parts.append(part)
@@ -122,17 +125,17 @@ def _read_range(pattern: str, at: int) -> tuple[CodePoints, int]:
 
 def _read_member(pattern: str, at: int) -> tuple[int, int]:
     if at >= len(pattern):
-        raise Unknown("a class without its end")
+        raise Unknown("unclosed class")
     if pattern[at] == "\\":
         return read_escape(pattern, at)
     return ord(pattern[at]), at + 1
 
 
-# What is built from the tree walks it by recursion; a pattern nested deeper is legal, and merely not reasoned about.
+# The analysis recurses over the tree. A pattern nested deeper is valid, and matched without analysis.
 DEPTH_MAX = 50
 REPEATS_MAX = 1000  # RE2's bound on `{n,m}`
 
-_COUNT = r"(?:0|[1-9][0-9]{0,8})"  # RE2 takes a number with leading zeros for plain text
+_COUNT = r"(?:0|[1-9][0-9]{0,8})"  # for RE2, braces around a number with leading zeros are literal text
 _REPEAT = re.compile(rf"([*+?]|\{{({_COUNT})(,({_COUNT})?)?\}})(\??)")
 _FLAGS = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?([:)])")
 _NAMED_GROUP = re.compile(r"\(\?P?<[^>]+>")
@@ -148,13 +151,13 @@ _ESCAPED_PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class _Flags:
-    case: CaseMode = CaseMode.ASKED
+    case: CaseMode = CaseMode.DEFAULT
     is_per_line: bool = True
     dot_takes_newline: bool = False
-    is_lazy: bool = False  # `(?U)`: a plain repetition takes as little as it can
+    is_lazy: bool = False  # `(?U)`: repetitions are lazy by default
 
     def with_letters(self, letters: str, *, to: bool) -> "_Flags":
-        case = (CaseMode.IGNORED if to else CaseMode.KEPT) if "i" in letters else self.case
+        case = (CaseMode.FOLDED if to else CaseMode.EXACT) if "i" in letters else self.case
         return replace(
             self,
             case=case,
@@ -166,7 +169,7 @@ class _Flags:
 
 @dataclass(slots=True)
 class _Group:
-    """An open group: the flags to go back to, its closed branches, and the branch being read."""
+    """An open group: the flags to restore at its end, its complete branches, and the branch being read."""
 
     outer: _Flags
     branches: list[Node] = field(default_factory=list)
@@ -192,7 +195,7 @@ class _Reader:
         while self.at < len(self.pattern):
             self._read_one()
         if len(self.groups) != 1:
-            raise Unknown("a group without its end")
+            raise Unknown("unclosed group")
         return self.groups[0].close()
 
     def _read_one(self) -> None:
@@ -228,13 +231,13 @@ class _Reader:
             case ".":
                 return ANY_CHAR if self.flags.dot_takes_newline else ANY_CHAR_OF_LINE
             case _:
-                return Chars(sign, self.flags.case)  # a bracket or brace that closes nothing
+                return Chars(sign, self.flags.case)  # an unmatched bracket or brace
 
     def _push(self, node: Node) -> None:
         self.groups[-1].items.append(node)
 
     def _push_text(self, chars: str) -> None:
-        # One by one, for a repetition takes the last of them only; `_sequence` joins what stays together.
+        # One by one, because a repetition applies to the last of them only; `_sequence` joins the others again.
         self.groups[-1].items.extend(Chars(char, self.flags.case) for char in chars)
 
     def _open_group(self) -> None:
@@ -245,7 +248,7 @@ class _Reader:
             self.at = found.end()
             self.flags = outer.with_letters(found[1], to=True).with_letters(found[2] or "", to=False)
             if found[3] == ")":
-                return  # from here on, to the end of the group that is open already
+                return  # the flags hold from here to the end of the enclosing group
         elif self.pattern.startswith("(?", self.at):
             raise Unknown(self.pattern[self.at : self.at + 3])
         else:
@@ -256,7 +259,7 @@ class _Reader:
 
     def _close_group(self) -> None:
         if len(self.groups) == 1:
-            raise Unknown("a parenthesis that closes nothing")
+            raise Unknown("unmatched parenthesis")
         group = self.groups.pop()
         self.flags = group.outer
         self.at += 1
@@ -286,7 +289,7 @@ class _Reader:
             self._push(Assertion(_ESCAPED_PLACES[following]))
         elif following == "C":
             self.at += 2
-            self._push(ANY_CHAR)  # any byte, even of the middle of a character: as unknown as any character
+            self._push(ANY_CHAR)  # any byte, even inside a character: approximated by any character
         elif following == "Q":
             quoted, _, _ = self.pattern[self.at + 2 :].partition(r"\E")
             self.at = min(self.at + len(quoted) + 4, len(self.pattern))
@@ -300,10 +303,10 @@ class _Reader:
 
 
 def _sequence(items: list[Node]) -> Node:
-    """The items in a row; neighbouring text is joined, sequences within are spread out."""
+    """The items in order; adjacent text is joined, nested sequences are flattened."""
     joined: list[Node] = []
-    texts: list[str] = []  # of the run of text that is being joined
-    case = CaseMode.ASKED
+    texts: list[str] = []  # to be joined
+    case = CaseMode.DEFAULT
 
     def flush() -> None:
         if texts:
@@ -325,7 +328,7 @@ def _sequence(items: list[Node]) -> Node:
 
 
 def parse_regex(pattern: str) -> Node:
-    """The tree of the pattern, or `Opaque` where it cannot be told."""
+    """The tree of the pattern; `Opaque` if it is invalid, or valid but not understood here."""
     try:
         return _Reader(pattern).read()
     except Unknown:

@@ -1,8 +1,8 @@
 """The syntax tree of a regular expression, as far as the analysis needs it.
 
-Groups are gone (nothing here needs captures), `^ $ . \\d` are spelled out, and each leaf says whether letter case was
-settled by a flag in the pattern. What the parser does not understand is `Opaque`: it may match anything, so nothing can
-be required of its matches.
+It has no groups, because nothing here needs captures; `^ $ . \\d` are resolved, and each leaf has the case mode that a
+flag in the pattern set for it. A part that the parser does not understand is `Opaque`: it can match anything, so
+nothing is required of its matches.
 """
 
 from dataclasses import dataclass
@@ -13,18 +13,18 @@ CODE_POINT_MAX = 0x10FFFF
 
 
 class CaseMode(Enum):
-    """Whether a leaf tells upper from lower case."""
+    """Whether a leaf distinguishes upper and lower case."""
 
-    ASKED = "asked"  # as the whole search does
-    IGNORED = "ignored"  # `(?i)`
-    KEPT = "kept"  # `(?-i)`
+    DEFAULT = "default"  # as the whole search does
+    FOLDED = "folded"  # `(?i)`
+    EXACT = "exact"  # `(?-i)`
 
     def is_folded(self, *, is_case_sensitive: bool) -> bool:
-        return self is CaseMode.IGNORED or (self is CaseMode.ASKED and not is_case_sensitive)
+        return self is CaseMode.FOLDED or (self is CaseMode.DEFAULT and not is_case_sensitive)
 
 
 class AssertionKind(Enum):
-    """Where an assertion holds; it takes no text."""
+    """Where an assertion holds. An assertion consumes no text."""
 
     LINE_START = "^"
     LINE_END = "$"
@@ -39,12 +39,12 @@ class Chars:
     """These characters."""
 
     chars: str
-    case: CaseMode = CaseMode.ASKED
+    case: CaseMode = CaseMode.DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
 class CodePoints:
-    """Code points from `low` to `high`, both included."""
+    """Code points from `low` to `high`, inclusive."""
 
     low: int
     high: int
@@ -52,7 +52,7 @@ class CodePoints:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    r"""A set with a name: `\d \s \w`, `[:alpha:]` and its kin, or a Unicode category or script such as `Lu`."""
+    r"""A named set: `\d \s \w`, a POSIX class such as `[:alpha:]`, or a Unicode category or script such as `Lu`."""
 
     name: str
     is_negated: bool = False
@@ -64,7 +64,7 @@ class Class:
 
     parts: tuple[CodePoints | Named, ...]
     is_negated: bool = False
-    case: CaseMode = CaseMode.ASKED
+    case: CaseMode = CaseMode.DEFAULT
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,21 @@ class Assertion:
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
-    """One after the other; without children, the empty text."""
+    """The children in order; without children, the empty text."""
 
     children: "tuple[Node, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of them, the first that can be."""
+    """One of the children, the first that matches."""
 
     children: "tuple[Node, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The child `least` to `most` times; None is any number of times."""
+    """The child `least` to `most` times; None is unbounded."""
 
     child: "Node"
     least: int
