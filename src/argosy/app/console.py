@@ -34,6 +34,7 @@ from argosy.base.redact import redact
 from argosy.gateway.ports import RepoView
 
 FILE_BYTES_MAX = 10 * 1024 * 1024
+# 30 MiB in all: enough for a day of a busy node, and no surprise on a laptop (decision 0037).
 OLDER_FILES_MAX = 2  # argosy.log.1 and argosy.log.2
 
 
@@ -78,6 +79,7 @@ def open_display(
 ) -> Iterator[Display]:
     """Configures logging and yields where to report: the terminal with logs in `folder`, or the log on stderr."""
     format: logs.Format = "json" if settings.is_json else "text"
+    # Without a terminal a supervisor reads stderr, and wants the log there.
     if is_verbose or not sys.stderr.isatty():
         logs.configure(settings.level, format)
         try:
@@ -87,6 +89,7 @@ def open_display(
         return
     path = folder / LOG_FILE
     logs.configure(settings.level, format, handler=LogFile(path))
+    # Python prints warnings to stderr, in the middle of the bars.
     logging.captureWarnings(True)
     display = TerminalDisplay(path, started_at=started_at)
     notices = _NoticeHandler(display)
@@ -208,6 +211,7 @@ class TerminalDisplay(LogDisplay):
         lines: list[RenderableType] = [
             _crop(f"{frame} indexing: {done} of {progress.total} repositories, {seconds:.0f} s")
         ]
+        # Repositories that wait come last: a screen full of empty bars would look like a hang.
         at_work_first = sorted(progress.pending, key=lambda each: each.status is None)
         lines += [self._bar(each, width) for each in at_work_first[: self._bars_max()]]
         if self._url:
@@ -256,6 +260,7 @@ class _NoticeHandler(logging.Handler):
         if not notice and record.levelno >= logging.ERROR and record.exc_info:
             name = event.name if isinstance(event, logs.Event) else record.getMessage().partition("\n")[0]
             notice = f"unexpected error: {name}; the log file has more"
+        # A store that is unreachable logs a warning per attempt; the user needs to see it once.
         if notice and notice not in self._known:
             self._known[notice] = None
             if len(self._known) > WARNINGS_KNOWN_MAX:

@@ -267,6 +267,7 @@ def files_route(content: ContentPublisher, *, fleet_token: str | None = None) ->
 
     With a fleet token only its holders are served: the hash of every file is public in the chain.
     """
+    # The bound is on memory, not on CPU: each read holds a whole file.
     reads = asyncio.Semaphore(FILE_READS_MAX)
     expected = f"Bearer {fleet_token}".encode() if fleet_token else None
 

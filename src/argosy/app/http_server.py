@@ -30,6 +30,7 @@ from argosy.base.http import ErrorPage, exception_handlers
 from argosy.base.metrics import CONTENT_TYPE, Metrics
 from argosy.base.tracing import Tracer
 
+# Clients of a drained process retry elsewhere, so a slow download is cut rather than delaying the exit.
 SHUTDOWN_S = 2  # time for requests in progress when the process stops
 START_POLL_S = 0.01
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -69,6 +70,8 @@ class _Server(uvicorn.Server):
 
 async def serve_app(app: ASGIApp, listener: socket.socket, *, http: Any = "auto") -> None:
     """Serves requests until this task is cancelled."""
+    # No access log: a line per search would cost more than many searches. No lifespan: `Process` starts and stops
+    # the components itself.
     config = uvicorn.Config(
         app, http=http, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=SHUTDOWN_S
     )
@@ -206,6 +209,7 @@ def http_protocol(routes: Iterable[BaseRoute]) -> Any:
         def data_received(self, data: bytes) -> None:
             self._received += data
             for line, route in upgrading.items():
+                # A request line may arrive in pieces, at worst byte by byte.
                 if line.startswith(self._received):
                     return  # the line is incomplete
                 if self._received.startswith(line):
@@ -255,8 +259,10 @@ def open_port(node: NodeSettings, *, given_by: str | None, running: Sequence[Run
     try:
         return OpenPort(_listen(node.host, node.port))
     except OSError as error:
+        # A configured port is where clients connect: another one would be a silent failure (decision 0036).
         if given_by is not None or error.errno != errno.EADDRINUSE:
             raise _listen_error(node, error, given_by, running) from error
+    # After the next ports any free one, so that `argosy up` starts on a host with dozens of servers too.
     for port in [*range(node.port + 1, min(node.port + 1 + PORT_TRIES_MAX, 65536)), 0]:
         try:
             listener = _listen(node.host, port)

@@ -29,6 +29,7 @@ POLL_S = 0.2  # between two checks of the child processes
 QUICK_DEATH_S = 60.0  # a node that ran longer than this has worked, so the count of deaths starts again
 DEATHS_MAX = 6  # quick deaths in a row, then it stays down
 LOG_BYTES_MAX = 16 << 20  # a longer log is renamed to .1 when its node starts
+# As supervisors do: a crash by chance is repaired at once, a crash loop does not burn a core.
 RESTART = Backoff(first_s=0.5, ceiling_s=30.0, attempts_max=DEATHS_MAX)
 
 log = logs.get("app")
@@ -85,6 +86,7 @@ class LocalFleet:
     def __enter__(self) -> Self:
         try:
             self._valkey = Valkey(ends_with_us=True, program=self._settings.get(ServersSettings).valkey)
+            # The grace period protects leases that a store may have lost; this store is new, so there are none.
             ownership = replace(self._settings.get(OwnershipSettings), store=self._valkey.url, grace_s=0.0)
             self.loaded = self._settings.with_sections({OwnershipSettings: ownership})
             for child in self.children:
@@ -158,6 +160,7 @@ class LocalFleet:
         changes: dict[str, Any] = {
             "OWNERSHIP_STORE": self._valkey.url,
             "OWNERSHIP_GRACE_S": 0,
+            # Without it the node that starts first would win the first auctions alone and hold most repositories.
             "OWNERSHIP_MEMBERS_MIN": len(self.children),
             "REGISTRY_URL": loaded.get(RegistrySettings).url,
             "NODE_ID": child.name,
@@ -165,10 +168,12 @@ class LocalFleet:
             "NODE_PORT": port,
             "NODE_ADDRESS": f"{HOST}:{port}",
             "NODE_DATA_DIR": self._state_dir,
+            # Each node would otherwise take its share of the whole host.
             "SEARCH_BUDGET_BYTES": self._budget_bytes // len(self.children),
             "FETCH_ALLOW_LOCAL": "true",
             "FETCH_DIR": loaded.get(FetchSettings).dir,
             "SEARCH_ADVERTISE": str(search.advertise).lower(),
+            # One chain per node: a chain is locked by the process that appends to it.
             "SEARCH_ADVERTISE_DIR": os.path.join(search.advertise_dir, child.name),
             "SEARCH_ANNOUNCE_URLS": ",".join(search.announce_urls),
             "SEARCH_ANNOUNCE_S": search.announce_s,
@@ -178,6 +183,7 @@ class LocalFleet:
     def _stop(self) -> None:
         """Stops all nodes at once, so that none waits for a successor."""
         running = [child.process for child in self.children if child.process is not None]
+        # All at once: they would otherwise hand their units to nodes that are about to stop as well.
         for process in running:
             process.send_signal(signal.SIGTERM)
         until = self._clock.now() + LEAVE_S

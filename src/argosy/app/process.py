@@ -149,6 +149,7 @@ def run(
                 if display is not None:
                     raise KeyboardInterrupt from None
             finally:
+                # Blocked before the loop closes and restores the default action, which would kill a drained process.
                 signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     finally:
         # Closing the loop restores the default action of SIGTERM. A SIGTERM that arrives now, while Python exits, must
@@ -229,6 +230,7 @@ async def _run_all(members: Sequence[FleetMember]) -> None:
     await asyncio.gather(*(member.run() for member in members))
 
 
+# By name, not by import: a job broker must start without loading numba, and a gateway without a storage engine.
 _ROLES = {
     Role.HOLD: "argosy.app.roles.hold:hold",
     Role.SEARCH: "argosy.app.roles.search:search",
@@ -252,6 +254,7 @@ async def with_catalog(process: Process) -> "CatalogWatcher":
     """The watched catalog of this process, opened by the first role that needs it."""
     from argosy.search.catalog.watcher import CatalogWatcher
 
+    # One watcher for all roles: the gateway and the search node of a process must see the same catalog.
     if process.catalog is None:
         process.registry = await connect_registry(process.loaded.get(RegistrySettings))
         process.closing.push_async_callback(process.registry.close)
@@ -307,6 +310,7 @@ def cancel_on_signal(display: Display) -> None:
     signals: list[int] = []
 
     def on_signal(number: int) -> None:
+        # Not `sys.exit`: it would wait for threads, and one of them may be compiling kernels for a minute.
         if signals:
             os._exit(INTERRUPTED)
         signals.append(number)
@@ -354,6 +358,7 @@ async def run_until_signal(
         for ended in done:
             if ended is not running:
                 ended.result()
+        # Cancelled by the second signal: an immediate stop is what the user wanted and no failure.
         with suppress(asyncio.CancelledError):
             await running
     finally:

@@ -71,6 +71,7 @@ class WorkingSetReadiness:
         missing = self._fleet.missing()
         if self._is_pending(missing):
             return False
+        # Leases alone do not prove that the gateway reaches the nodes; one real search does.
         return not self._is_pending(await self._probe())
 
     async def _probe(self) -> Sequence[Missing]:
@@ -88,6 +89,7 @@ class WorkingSetReadiness:
         self.failed = {each.repository: why for each in missing if (why := self._failure(each.repository)) is not None}
         left = [each for each in missing if each.repository not in self.failed]
         names = frozenset(each.repository for each in left)
+        # A repository that is being indexed is making progress, however long it takes.
         if names != self._left or any(each.why is not MissingReason.UNOWNED for each in left):
             self._left, self._left_since = names, self._clock.now()
         if left and self._clock.now() - self._left_since >= STALL_S:

@@ -55,6 +55,7 @@ async def set_catalog(
     again = _with_unique_names(aside, {row.repo_id for row in retained}) if resume else []
     new = [address for address in addresses if address.url not in {row.url for row in named}]
     names = _names(new, name, {row.repo_id for row in [*retained, *again]})
+    # They were added with `argosy repo add`, so dropping them without a way back would lose work.
     if not resume and others:
         _write_aside(folder / SET_ASIDE, _with_unique_names([*others, *aside], set()))
     removed = [*renamed, *(() if resume else others)]
@@ -98,6 +99,7 @@ async def _apply(
         for row in [*(RepositoryRow(name, address.url) for name, address in new), *again]:
             await _add(registry, row)
             done = replace(done, added=(*done.added, row.repo_id))
+    # All or nothing: a failed start must not leave half of its arguments in the catalog.
     except BaseException:
         await undo(registry, done)
         raise

@@ -117,6 +117,7 @@ def load_settings(path: Path | None) -> Loaded:
     """
     found = find_config() if path is None else path
     loaded = load(SECTIONS, path=found, environ=os.environ)
+    # Entering a clone of untrusted code must not be enough to run a program that its argosy.toml names.
     if path is None and found == config_paths()[0]:
         _check_local(loaded, found)
     node = loaded.get(NodeSettings)

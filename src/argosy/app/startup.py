@@ -133,6 +133,7 @@ class LogDisplay:
             repositories=len(progress.ready),
             failed=len(progress.failed),
         )
+        # `argosy up > file` and test harnesses wait for this line.
         if self._url and _is_stdout_redirected():
             with suppress(OSError):  # the reader may be gone
                 sys.stdout.write(f"argosy is ready: {self._url}\n")
@@ -204,6 +205,7 @@ class _StallClock:
     _since: float = field(default=0.0)
 
     def is_over(self, progress: IndexProgress, now: float) -> bool:
+        # Indexing may take longer than any stall; only repositories that no node has taken are given up.
         names = frozenset(each.name for each in progress.pending)
         is_idle = all(each.state is not RepoState.WARMING for each in progress.pending)
         if names != self._names or not is_idle:

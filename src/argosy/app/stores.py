@@ -56,6 +56,7 @@ async def _connect(name: str, open_it: Callable[[], Awaitable[T]]) -> T:
     async def attempt() -> T:
         try:
             return await open_it()
+        # Each attempt is logged: a container that waits for its store should not look like a hang.
         except Unavailable as error:
             log.warning(f"{name} unreachable", error=str(error), notice=f"{name} unreachable: {error}; retrying")
             raise

@@ -164,6 +164,7 @@ class _Up:
         """Serves until a signal."""
         if self._note:
             display.note(self._note)
+        # Before the process starts: its watcher must not see the catalog of the previous run first.
         self._change = self._with_registry(self._set_catalog)
         self._write_record()
         if self._change.set_aside:
@@ -209,6 +210,7 @@ class _Up:
 
     def _on_up(self) -> None:
         self.is_up = True
+        # Only now: a start that failed must leave the list for the next one.
         if self._options.resume:
             forget_set_aside(self._working_set.directory)
 

@@ -69,6 +69,7 @@ async def converse(http: Any, app: ASGIApp, requests: Sequence[bytes]) -> list[b
     from uvicorn.server import ServerState
 
     config = uvicorn.Config(app, http=http, log_config=None, access_log=False, lifespan="off")
+    # The private constructor of the protocols is called exactly as `uvicorn.Server` does.
     config.load()
     state, loop = ServerState(), asyncio.get_running_loop()
     state.default_headers = [(b"server", b"uvicorn")]

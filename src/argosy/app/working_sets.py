@@ -115,6 +115,7 @@ def open_named_set(directory: Path) -> WorkingSet:
 
 def open_set(data: Path, urls: Sequence[str], *, name: str = "default") -> WorkingSet:
     """The first free directory for these addresses; the default one if there are none."""
+    # Sorted, so that the order of the arguments does not matter; hashed, because paths may be longer than file names.
     base = f"{_plain(name)}-{_hash(*sorted(urls))}" if urls else name
     for number in range(1, SIBLINGS_MAX + 1):
         found = _lock(data / SETS / (base if number == 1 else f"{base}-{number}"))
@@ -128,6 +129,7 @@ def list_running(data: Path) -> list[RunningUp]:
     found = []
     for path in sorted((data / RUNNING).glob("*.json"))[:RECORDS_MAX]:
         record = _read(path)
+        # The lock is the truth; a record may be left from a process that was killed.
         if record is not None and _is_locked(Path(record.data_dir)):
             found.append(record)
         else:
@@ -187,11 +189,15 @@ def _lock(directory: Path) -> WorkingSet | None:
                 f"cannot write to data directory {str(directory)!r}: {why.strerror}; set node.data_dir or pass --data"
             ) from why
         try:
+            # flock and not a pid file: the kernel releases it however the process ends, and a reused pid means nothing
+            # (decision 0036).
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
             return None
         with contextlib.suppress(FileNotFoundError):
+            # Another process may have removed the directory after we opened the file: we would hold a lock that no one
+            # sees.
             if os.path.samestat(os.fstat(lock), os.stat(directory / LOCK)):
                 return WorkingSet(directory, lock, existed=existed, is_new=is_new)
         os.close(lock)  # the file was removed between opening and locking it
@@ -219,6 +225,7 @@ def _write(path: Path, record: RunningUp) -> None:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     with os.fdopen(handle, "wb") as file:
         file.write(msgspec.json.encode(record))
+    # Readers of the record must never see half of it.
     os.replace(name, path)
 
 

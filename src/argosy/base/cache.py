@@ -50,6 +50,7 @@ class Cache(Generic[K, V]):
     def put(self, key: K, value: V, *, size_bytes: int = 0, expires_at: float = math.inf) -> None:
         """Stores the value in place of an earlier one. A value larger than the whole cache is not stored."""
         self.remove(key)
+        # Storing it would evict everything else for a value that the next one evicts again.
         if size_bytes > self._bytes_max:
             return
         self._entries[key] = value, size_bytes, expires_at

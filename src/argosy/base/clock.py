@@ -66,6 +66,7 @@ class MonotonicWallClock:
         now = self._clock.now()
         passed = max(0.0, now - self._at)
         self._at = max(now, self._at)
+        # Corrected in proportion to the time passed, so that frequent and rare readers see the same slew.
         ahead = self._clock.wall() - (self._reported + passed)
         self._reported += passed + min(max(ahead, -self.SLEW * passed), self.SLEW * passed)
         return self._reported

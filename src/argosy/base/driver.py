@@ -18,6 +18,8 @@ from argosy.base.state_machine import StateMachine
 E = TypeVar("E")
 F = TypeVar("F")
 
+# Both bounds are far above what a healthy node reaches: exceeding one means a loop of events and effects, and
+# failing loudly is better than running out of memory.
 INBOX_MAX = 100_000
 EFFECTS_MAX = 10_000
 WAIT_S_MIN = 1e-6
@@ -52,6 +54,7 @@ class Driver(Generic[E, F]):
     async def run(self) -> None:
         """Runs the machine until this task is cancelled or an effect raises an exception."""
         try:
+            # The first call passes no event: a state machine that starts may have work already.
             self._start_effects(self._machine.handle(None, self._clock.now()))
             while True:
                 await self._wait()

@@ -54,6 +54,7 @@ def missing_package(
     packages would otherwise fail once for each.
     """
     name = (error.name or "").partition(".")[0]
+    # An error inside an installed package must not be reported as a missing one.
     if not isinstance(error, ModuleNotFoundError) or name in ("", NAME):
         return error  # a broken installation
     package = DISTRIBUTIONS.get(name, name)
@@ -69,6 +70,7 @@ def missing_package(
 
 def install_command(extra: str) -> str:
     """The command that installs the packages of an extra beside the Python of this process."""
+    # Not `pip install argosy[extra]`: Argosy is on no package index (decision 0038).
     wanted = read_requirements().get(extra, [])
     lacking = [each for each in wanted if not _is_installed(name_of(each))] or wanted
     packages = " ".join(quote(each) for each in lacking)

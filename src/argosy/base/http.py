@@ -61,6 +61,7 @@ def check_admin(request: Request, admin_token: str | None) -> None:
     if not admin_token:
         raise Forbidden("admin routes are disabled; set node.admin_token to enable them")
     given = request.headers.get("authorization", "")
+    # A comparison that ends at the first difference would reveal the token byte by byte through its timing.
     if not hmac.compare_digest(given.encode(), f"Bearer {admin_token}".encode()):
         raise Unauthorized("missing or wrong admin token; send the header 'authorization: Bearer <admin token>'")
 
@@ -69,6 +70,7 @@ async def read_body(request: Request, *, bytes_max: int) -> bytes:
     """The whole body; raises Invalid at the first byte past `bytes_max`, without reading the rest."""
     parts: list[bytes] = []
     size = 0
+    # Counted while reading: a declared content length may be missing or wrong.
     async for part in request.stream():
         size += len(part)
         if size > bytes_max:

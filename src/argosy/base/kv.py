@@ -19,6 +19,7 @@ from sortedcontainers import SortedDict  # type: ignore[import-untyped]
 from argosy.base.errors import Invalid, Unavailable
 
 KEY_BYTES_MAX = 65_535  # SlateDB keeps a key's length in two bytes
+# The same bounds for every implementation: code that passes on the store in memory must not fail on disk.
 BATCH_OPS_MAX = 100_000
 BATCH_BYTES_MAX = 64 * 1024 * 1024  # a batch is held in memory whole, by the caller and by the store
 GET_MANY_MAX = 100_000
@@ -112,6 +113,7 @@ class MemoryKV:
     ) -> AsyncIterator[tuple[bytes, bytes]]:
         self._check_open()
         check_limit(limit)
+        # Copied, because a write during the scan must not be seen by it, as SlateDB guarantees too.
         for pair in self._snapshot(start, end, limit, reverse):
             yield pair
 

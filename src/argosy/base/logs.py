@@ -27,6 +27,7 @@ from argosy.base.redact import MASK, is_secret_name, redact
 Format = Literal["json", "text"]
 
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+# Also ends the recursion of a structure that contains itself.
 DEPTH_MAX = 6  # fields within fields; deeper ones are shown as their repr
 
 HANDLER_NAME = "argosy"  # of the one handler that `configure` installs
@@ -123,6 +124,7 @@ def configure(
     if format not in ("json", "text"):
         raise Invalid(f"the log format is json or text; got {format!r}")
     root = logging.getLogger()
+    # Only our own handler: a host program or pytest may have installed others.
     for installed in [each for each in root.handlers if each.name == HANDLER_NAME]:
         root.removeHandler(installed)
         installed.close()
@@ -130,6 +132,7 @@ def configure(
     handler.set_name(HANDLER_NAME)
     handler.setFormatter(_JsonLines() if format == "json" else _TextLines())
     root.addHandler(handler)
+    # Info lines of other libraries (one per HTTP request in some) would drown ours.
     root.setLevel(logging.WARNING)
     logging.getLogger(_ROOT).setLevel(LEVELS[level])
 

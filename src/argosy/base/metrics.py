@@ -87,6 +87,7 @@ class Metrics:
         # Imported here, because the library takes over 100 ms to load and most commands measure nothing.
         from prometheus_client import CollectorRegistry
 
+        # Of its own: the library's global registry belongs to the program that Argosy may be embedded in.
         self._registry = CollectorRegistry(auto_describe=False)
         self._families: dict[str, MetricWrapperBase] = {}
         self._children: dict[str, dict[tuple[str, ...], Any]] = {}
@@ -148,6 +149,7 @@ class Metrics:
 
     def _child(self, metric: Metric, labels: dict[str, object]) -> Any:
         values = _values(metric, labels)
+        # The lookup of the library takes a lock and builds a tuple of labels on each call; this one is a dict read.
         try:
             return self._children[metric.name][values]
         except KeyError:

@@ -30,6 +30,7 @@ def is_secret_name(name: str) -> bool:
 
 def redact(text: str) -> str:
     """`text` with the passwords in its URLs and the values beside secret names masked."""
+    # Most log fields contain no URL, and looking for three characters is much cheaper than the patterns.
     if "://" in text:
         text = _URL_PASSWORD.sub(rf"\1:{MASK}@", text)
         text = _URL_TOKEN.sub(rf"\1{MASK}@", text)

@@ -36,6 +36,7 @@ class Backoff:
     def delay(self, failures: int, random: Random) -> float:
         """Equal jitter (upper half): between half the ceiling and the ceiling, so never near zero."""
         ceiling = self.ceiling(failures)
+        # Full jitter (from 0) would let some callers retry immediately, against a server that has just failed.
         return random.uniform(ceiling / 2, ceiling)
 
 
@@ -63,6 +64,7 @@ class RetryBudget:
         if not self._failures:
             self._failing_since = now
         self._failures += 1
+        # The error itself is raised, not a new one: it says what failed last.
         if self._failures >= self._backoff.attempts_max or now - self._failing_since > self._elapsed_s_max:
             raise error
         await self._clock.sleep(self._backoff.delay(self._failures, self._random))
@@ -81,6 +83,7 @@ async def retry(
     random: Random,
 ) -> T:
     """Calls `attempt` until it succeeds; only Unavailable is worth retrying, and Fenced never is."""
+    # The last attempt is outside the loop, so that its error reaches the caller without a pointless pause.
     for failures in range(1, backoff.attempts_max):
         try:
             return await attempt()

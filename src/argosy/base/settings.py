@@ -115,6 +115,7 @@ class SettingType:
 
     def _convert(self, raw: object) -> Value:
         match raw:
+            # bool before int, because Python counts True as the integer 1 and `port = true` must be an error.
             case bool() if self.base is bool:
                 return raw
             case bool():
@@ -350,6 +351,7 @@ class _Loading:
 
     def build(self, cls: Any) -> Any:
         """The settings of one class, or None if there are problems."""
+        # `check` compares settings with each other, which makes no sense if one of them could not be read.
         if cls.SECTION in self._faulty:
             return None
         values = {name: value for (section, name), value in self._found.items() if section == cls.SECTION}

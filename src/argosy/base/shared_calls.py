@@ -94,6 +94,7 @@ class Coalescer(Generic[Item, Result]):
         result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._items.append(item)
         self._results.append(result)
+        # A lone caller must not pay for batching: it is sent at once, and only callers behind it are gathered.
         is_idle = not self._in_progress and self._gathering is None
         if is_idle or len(self._items) >= BATCH_MAX:
             self._start()
@@ -112,6 +113,7 @@ class Coalescer(Generic[Item, Result]):
         self._in_progress.discard(task)
         if not self._items or self._in_progress or self._gathering is not None:
             return
+        # One caller that waited for the previous batch is not a sign of load.
         if len(self._items) == 1:
             self._start()
         else:
@@ -120,6 +122,7 @@ class Coalescer(Generic[Item, Result]):
 
     def _gather(self) -> None:
         loop = asyncio.get_running_loop()
+        # No caller arrived for GATHER_S: those that the previous batch released are all here by now.
         is_complete = len(self._items) == self._items_before or loop.time() >= self._gathering_ends
         if self._gathering is not None and is_complete:
             self._start()

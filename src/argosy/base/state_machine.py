@@ -22,6 +22,7 @@ class StateMachine(Protocol[Event, Effect]):
         ...
 
 
+# For a machine that is composed of others: its deadline is the earliest of theirs.
 def earliest(*deadlines: float | None) -> float | None:
     """The first of several deadlines, where None is never."""
     return min((d for d in deadlines if d is not None), default=None)

@@ -65,6 +65,7 @@ class KeyedLock(Generic[K]):
     @asynccontextmanager
     async def hold(self, key: K) -> AsyncIterator[None]:
         lock, users = self._locks.get(key, (asyncio.Lock(), 0))
+        # Counted before the first await, so that no other user removes the lock in between.
         self._locks[key] = (lock, users + 1)
         try:
             async with lock:
@@ -146,6 +147,7 @@ class KeyedWorkQueue(Generic[V]):
 
     def _start(self) -> None:
         while len(self._running) < self._width:
+            # Insertion order is the order of arrival, so no key starves; one that is running waits for its turn.
             key = next((key for key in self._waiting if key not in self._running), None)
             if key is None:
                 break

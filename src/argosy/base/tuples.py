@@ -157,6 +157,7 @@ def _decode_text(key: bytes, at: int) -> tuple[bytes, int]:
         at = key.find(b"\x00", at)
         if at < 0:
             raise IndexError
+        # A zero byte that belongs to the content is followed by 0xFF, which no type code equals.
         if key[at + 1 : at + 2] != b"\xff":
             return key[start:at].replace(b"\x00\xff", b"\x00"), at + 1
         at += 2

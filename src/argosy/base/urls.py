@@ -47,6 +47,7 @@ def is_private(number: str) -> bool:
 
 
 def _inner(address: IPv6Address) -> IPv4Address | None:
+    # Otherwise ::ffff:10.0.0.1 would be a way into a private network that looks like a public address.
     inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
     if inner is None and address in _NAT64:
         return IPv4Address(int(address) & 0xFFFFFFFF)

@@ -12,6 +12,7 @@ INTERRUPTED = 130  # the exit code of a shell for a command that Ctrl-C ended
 
 def main() -> None:
     """Runs the command line of this process."""
+    # Imported inside `try`, so that Ctrl-C during the imports ends quietly too.
     try:
         from argosy.cli.root import cli
 

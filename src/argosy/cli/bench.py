@@ -74,6 +74,7 @@ def bench(
         _show(bench, results)
     if plot:
         plot.write_text(_plot(results))
+    # A missed goal depends on the machine; a measurement that failed does not.
     if any(result.value is None for result in bench.results):
         click.get_current_context().exit(1)
 
@@ -99,6 +100,7 @@ def _result_path(bench: "Bench") -> Path:
 @contextmanager
 def _exit_on_sigterm() -> Iterator[None]:
     """Turns SIGTERM into SystemExit, so that the benchmark stops the servers it has started."""
+    # Servers are stopped by context managers, which run on an exception but not on a signal.
     before = signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield

@@ -49,6 +49,7 @@ EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def exit_code_of(error: ArgosyError | click.ClickException) -> int:
+    # Scripts tell a mistake in their own arguments (2) from a failure that a retry may cure (1).
     return EXIT_USAGE if isinstance(error, Invalid | click.UsageError) else EXIT_FAILURE
 
 
@@ -57,6 +58,7 @@ def print_error(error: ArgosyError | click.ClickException, ctx: click.Context | 
     if isinstance(error, NoArgsIsHelpError):
         error.show()
         return
+    # Messages of stores and of git may contain the URL that they were given, with its password.
     message = redact(format_usage_error(error) if isinstance(error, click.ClickException) else str(error))
     if ctx is not None and wants_json(ctx):
         kind, status = (
@@ -133,6 +135,7 @@ class LazyGroup(Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.table)
 
+    # Importing all commands is slow, because some of them load numba or gRPC; the table has their help lines.
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.table:
             return None
@@ -155,6 +158,7 @@ class LazyGroup(Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        # Many commands work without the optional packages, so a missing one is an error only when it is needed.
         except ModuleNotFoundError as error:
             from argosy.base.extras import missing_package
 

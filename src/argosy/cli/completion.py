@@ -10,6 +10,7 @@ COMPLETE_VARIABLE = "_ARGOSY_COMPLETE"  # set by the script when it calls argosy
 
 def complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Lets the shell complete paths."""
+    # The shell knows how to complete paths, including `~`; listing them here would be slower and worse.
     return [CompletionItem(incomplete, type="file")]
 
 
@@ -30,6 +31,7 @@ def completion(shell: str) -> None:
 
     from argosy.cli.root import cli
 
+    # Click generates the script; only the name of the variable and of the program are ours.
     kind = get_completion_class(shell)
     assert kind is not None
     click.echo(kind(cli, {}, "argosy", COMPLETE_VARIABLE).source())

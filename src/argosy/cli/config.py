@@ -38,6 +38,7 @@ def load(config: Path | None) -> "Loaded":
     from argosy.app import load_settings
 
     loaded = load_settings(config)
+    # Warnings, not errors: other programs write the environment too (decision 0039).
     for warning in loaded.ignored.values():
         click.echo(f"warning: {warning}", err=True)
     return loaded

@@ -8,6 +8,7 @@ STORE = "--store redis://store:6379"
 PEER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
 AD = "baguqeeraoq44kutbmlmnmmcjsaoyz7hb3h4bhmkqkexm7vxghqhz2fnlkkza"
 
+# More would push the list of commands off the screen.
 GROUP_EXAMPLES_MAX = 4
 # For groups whose first commands are not the ones most users need.
 TYPICAL = {"job": ("job enqueue", "job list", "job watch"), "ipni": ("ipni publish", "ipni status", "ipni providers")}

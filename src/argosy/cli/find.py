@@ -79,6 +79,7 @@ def _multihash(name: str, show: ShowProgress) -> bytes:
         raise Invalid(f"{name!r} is a directory; pass the files in it")
     if path.exists():
         return _hash_file(path, show)
+    # A CID first: in base58 every CIDv0 is also a valid multihash, and both mean the same content.
     for parse in (multihash_of_cid, multihash_of_text):
         try:
             return parse(name)
@@ -94,6 +95,7 @@ def _hash_file(path: Path, show: ShowProgress) -> bytes:
     try:
         size, done = path.stat().st_size, 0
         with path.open("rb") as file:
+            # In pieces, because a file may be larger than the memory.
             while piece := file.read(READ_BYTES):
                 digest.update(piece)
                 done += len(piece)
@@ -114,6 +116,7 @@ async def _find_all(url: str, multihashes: list[bytes]) -> "list[tuple[ProviderR
                 return await client.find(multihash)
 
         found = await asyncio.gather(*map(find_one, multihashes))
+        # Only then, because it costs another request.
         if not any(found):
             await _check_find_api(client, url)
         return found

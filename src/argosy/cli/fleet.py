@@ -100,6 +100,7 @@ def drain(name: str, wait_s: float, store: str | None, space: str | None, config
 
     address = run_with_store(config, store, space, find_address)
     _post(f"http://{address}/v1/drain", token=load(config).get(NodeSettings).admin_token)
+    # The node ends by itself when it has handed off its units; the store shows when its session has ended.
     has_left = run_with_store(config, store, space, lambda opened: _has_left(opened, name, wait_s))
     if as_json:
         print_json({"node": name, "address": address, "has_left": has_left})
@@ -261,6 +262,7 @@ async def first_snapshot(store: "OwnershipStore") -> "Snapshot":
     """The present state of the fleet, which is the first event of every watch."""
     from argosy.ownership.events import Snapshot
 
+    # A watch begins with a snapshot of one instant; separate reads could show a lease of a node that is not listed.
     facts = store.watch()
     try:
         fact = await anext(facts)
@@ -291,6 +293,7 @@ def _post(url: str, body: object = None, *, token: str | None = None) -> Any:
         with urlopen(request, timeout=TIMEOUT_S) as response:
             return json.loads(response.read(BODY_BYTES_MAX) or b"null")
     except HTTPError as error:
+        # The server's statuses are the errors of `base/errors.py`; anything else is a server that cannot answer.
         kinds: dict[int, type[ArgosyError]] = {400: Invalid, 401: Unauthorized, 403: Forbidden}
         raise kinds.get(error.code, Unavailable)(_error_message(error)) from None
     except (URLError, OSError, ValueError) as error:

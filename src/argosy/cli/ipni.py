@@ -305,6 +305,7 @@ def publish(paths: tuple[Path, ...], config: Path | None, as_json: bool, **optio
                     done=lambda s: _print_published(s, as_json),
                 )
             )
+        # Ctrl-C is how serving ends, so it is a success.
         except KeyboardInterrupt:
             return
 

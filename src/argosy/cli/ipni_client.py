@@ -44,6 +44,7 @@ class IndexerOptions:
             url = option or self.url
             return check_url(url) if url else f"http://{here.host}:{here.port if port is None else port}"
 
+        # Without options the three APIs are those of the indexer that the settings of this host describe.
         return IndexerClient(
             url_of(here.admin_port, self.admin_url),
             url_of(None, None),

@@ -124,6 +124,7 @@ def finalize(config: Path | None, as_json: bool) -> None:
 
     here = (file := LayoutFile.of(config)).read()
     following = finish_move(here)
+    # Finishing early would let nodes delete slots that their new holders have not copied: data would be lost.
     file.run(check_moved, here)
     file.write(following)
     _print_layout(following, as_json=as_json)

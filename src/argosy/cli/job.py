@@ -93,6 +93,7 @@ def enqueue(
             return ids, None
         return ids, await _wait_result(client, ids[0], wait_s, as_json=as_json)
 
+    # Accepted jobs are printed even if others were rejected: they are durable, and the user needs their ids.
     ids, result = broker.run(enqueue_all, doing="enqueueing" if wait_s is None else None)
     rejected = [each for each in ids if isinstance(each, ArgosyError)]
     if rejected and len(ids) == 1:
@@ -222,6 +223,7 @@ def _add_control(name: str, verb: str, doc: str) -> click.Command:
         async def control_one(client: "JobsClient", id: str) -> ArgosyError | None:
             try:
                 await getattr(client, name)(id)
+            # Of several ids one may be finished already, which must not keep the others from being controlled.
             except (NotFound, Conflict) as error:
                 if len(ids) == 1:
                     raise
@@ -310,6 +312,7 @@ async def _watch(client: "JobsClient", id: str, timeout_s: float, on_change: "Ca
             while True:
                 info = await client.get(id)
                 now = (info.status, info.attempt, info.progress_bytes)
+                # The broker has no watch for a single job; only changes are printed.
                 if now != seen:
                     on_change(info)
                     seen = now

@@ -53,6 +53,7 @@ class BrokerOptions:
             if len(addresses) > 1:
                 raise Invalid("a broker in this process has a single address: the URL of its directory")
             return JobsClient.open_embedded(addresses[0], tenant=tenant)
+        # The settings of the broker's host have its tokens, so that its operator need not type one.
         token = self.token or next(iter(settings.tokens), None)
         return JobsClient.connect(*addresses, tenant=tenant, token=token, credentials=self._credentials())
 
@@ -88,6 +89,8 @@ class BrokerOptions:
             with nullcontext() if doing is None else status(doing):
                 return asyncio.run(run_with_client())
         except Unavailable as error:
+            # Only a broker that cannot be reached: a Fenced or a full one is running, and starting another would not
+            # help.
             if type(error) is not Unavailable or " unreachable: " not in str(error):
                 raise
             raise Unavailable(

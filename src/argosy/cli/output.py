@@ -39,6 +39,7 @@ def wants_json(ctx: click.Context) -> bool:
 
 def print_json(value: object) -> None:
     """Prints a value; equal values give equal bytes."""
+    # Keys keep the order of the code, so that two runs can be compared with `diff`.
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
@@ -52,12 +53,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
     from rich.table import Table
     from rich.text import Text
 
+    # No frame and no color, as `kubectl get` prints tables: output is for reading and for pipes alike.
     table = Table(box=None, pad_edge=False, header_style="bold", title=title or None, title_justify="left")
     for at, name in enumerate(columns):
         is_number = all(_is_number(row[at]) for row in cells)
         table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=at == 0)
     for row in cells:
         table.add_row(*[Text(cell) for cell in row])
+    # No width limit in a pipe: a wrapped row would break `grep` and `awk`.
     stream = sys.stdout
     Console(file=stream, width=None if stream.isatty() else PIPE_WIDTH, highlight=False).print(table)
 
@@ -66,6 +69,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 def progress(description: str) -> Iterator[Callable[[float, str], None]]:
     """A progress bar on stderr, if that is a terminal; yields a callback for the fraction done and a text."""
     stream = sys.stderr
+    # A bar in a log file would be thousands of lines.
     if not stream.isatty():
         yield lambda part, text: None
         return
@@ -124,6 +128,7 @@ def safe_text(content: bytes) -> str:
 
 def safe_name(name: str) -> str:
     """A file name, always on one line."""
+    # A tab in a file name would shift the columns of a table.
     return _HOSTILE.sub(_escape, name).replace("\t", _SHORT["\t"])
 
 
@@ -132,6 +137,7 @@ def _escape(found: re.Match[str]) -> str:
     code = ord(letter)
     if letter in _SHORT:
         return _SHORT[letter]
+    # Python represents the undecodable byte 0xff as the lone surrogate U+DCFF (PEP 383).
     if code in _UNDECODABLE:
         return f"\\x{code - 0xDC00:02x}"
     if code < 0x100:

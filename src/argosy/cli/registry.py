@@ -86,6 +86,7 @@ def _open_output(file: Path) -> Iterator[IO[bytes]]:
     try:
         with part.open("wb") as out:
             yield out
+        # Atomic on one file system, which is why the partial file is beside the final one.
         part.replace(file)
     except OSError as error:
         raise Invalid(f"cannot write {file}: {error.strerror}") from error
@@ -121,6 +122,7 @@ def import_registry(file: Path, url: str | None, namespace: str | None, config: 
 def _open_input(file: Path) -> Iterator[IO[bytes]]:
     """The input as a file that can be read twice."""
     if str(file) == "-":
+        # Standard input cannot be read twice, and the import validates the whole export before it stores anything.
         with tempfile.SpooledTemporaryFile(STDIN_MEMORY_BYTES) as spooled:
             shutil.copyfileobj(sys.stdin.buffer, spooled)
             yield spooled
@@ -257,6 +259,7 @@ async def _run_with_registry(
         _create_dir(effective.url)
     else:
         schema = await _read_schema(effective)
+        # `check` promises to change nothing, so it must not migrate on opening.
         if schema.is_old and not may_migrate:
             raise Conflict(f"schema version is {schema.found}, expected {schema.wanted}; run `argosy registry migrate`")
     store = await open_registry(

@@ -75,6 +75,7 @@ def add(
 
     if name is not None and len(addresses) > 1:
         raise Invalid("--name requires a single address; omit it, or add the repositories one by one")
+    # All addresses are checked before the first is added, so that a typing error changes nothing.
     found = [parse_address(text) for text in addresses]
 
     async def add_all(store: "RegistryStore") -> tuple[list["RepositoryRow"], list[str]]:
@@ -267,6 +268,7 @@ def _registry_settings(loaded: "Loaded", registry: str | None, data: str | None)
         is_configured=("registry", "url") in loaded.sources,
         directory=None if data is None else Path(os.path.abspath(os.path.expanduser(data))),
     )
+    # On stderr, because the catalog was not named by the user and stdout may be parsed.
     if choice.note:
         click.echo(f"note: {choice.note}", err=True)
     return replace(settings, url=choice.url)
@@ -287,6 +289,7 @@ _PATHS = (".", "/", "~")
 
 def parse_address(text: str) -> Address:
     """The repository that an argument names. A path that exists takes precedence over a URL."""
+    # `argosy up tool` means the directory next to the user, even if a host of that name exists.
     if text.startswith(_PATHS) or os.path.exists(text):
         text = os.path.abspath(os.path.expanduser(text))
     elif _is_relative_path(text):
@@ -310,6 +313,7 @@ def parse_sources(texts: Sequence[str]) -> list[Address]:
             problems.append(str(why))
         else:
             found.append(address)
+    # All at once: fixing one argument per start would take as many starts.
     if len(problems) > 1:
         raise Invalid("\n  ".join([f"{len(problems)} arguments are invalid:", *problems]))
     if problems:

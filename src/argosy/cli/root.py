@@ -33,6 +33,7 @@ COMMANDS = {
 }
 
 
+# 110 columns instead of click's 80: option tables wrap much less on today's terminals.
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110, "show_default": True}
 
 

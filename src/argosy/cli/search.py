@@ -47,6 +47,7 @@ def search(**given: Any) -> None:
         code = _run_search(flags)
     except KeyboardInterrupt:
         exit_interrupted()
+    # `argosy search … | head` ends this way, and is no error.
     except BrokenPipeError:
         _drop_output()
         code = FOUND  # the reader of the pipe has read enough
@@ -72,6 +73,7 @@ class _SearchRun:
     def code(self) -> int:
         if self.answer.files or self.repositories:
             return FOUND
+        # Exit code 1 promises that there is no match, so an incomplete search must not return it.
         return NOTHING if self.answer.is_complete and not self.summary.unread else FAILED
 
 
@@ -79,6 +81,7 @@ def _run_search(flags: Flags) -> int:
     form = flags.output_format()
     if sys.stdout is None:  # Python sets it to None if it was closed
         raise Unavailable("cannot write to stdout: it is closed")
+    # The query is parsed before anything is indexed: a typing error should not take a minute to show.
     try:
         query = parse_query(flags)
         result = run_with_progress(lambda progress: _work(flags, query, form, progress))
@@ -117,6 +120,7 @@ def _work(flags: Flags, query: "ParsedQuery", form: OutputFormat, progress: Sear
     progress.begin("searching")
     index_set = IndexSet(loaded.indexes)
     try:
+        # `type:repo` lists repositories, so no file is searched.
         if isinstance(query.query, Type) and query.query.kind is ResultKind.REPO:
             repositories = index_set.repositories_now(query.query, progress.cancelled.is_set)
             return _SearchRun(loaded, summary, options, SearchResult(), repositories)
@@ -183,6 +187,7 @@ def load_engine(progress: SearchProgress) -> None:
             self.depth -= 1
             progress.is_compiling = self.depth > 0
 
+    # Importing numba takes most of this time, which is why the progress line starts with "loading".
     for name in _ENGINE:
         import_module(name)
 

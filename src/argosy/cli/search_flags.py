@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from argosy.search.query.tree import Query
 
 FILES_MAX = 50  # default of --max-files; names and counts are shown for all
+# A search for a common letter in a large corpus would otherwise collect millions of matches to show 50 files.
 MATCH_LIMIT = 100_000  # in one repository; a query that finds more returns the best ones so far
 TIME_S = 20.0
 COUNT_MAX = 1_000_000_000  # of any option: more than any corpus has, and within the integers of the kernels
@@ -75,6 +76,7 @@ class Flags:
         ]
         if len(requested) > 1 or (self.as_json and self.jsonl) or (self.vimgrep and self.is_for_machines):
             raise Invalid("--json, --jsonl, --vimgrep, --count and -l are mutually exclusive")
+        # Lines of text may contain NUL themselves, so only names can be separated by it.
         if self.null and (OutputFormat.NAMES not in requested or self.is_for_machines):
             raise Invalid("--null requires --files-with-matches")
         return requested[0] if requested else OutputFormat.TEXT

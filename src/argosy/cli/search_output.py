@@ -37,6 +37,7 @@ class Printer:
     def files(self, answer: "SearchResult", summary: IndexSummary) -> None:
         files = answer.files
         if self._flags.sort == "path":
+            # By bytes, as `ls` and `sort` in the C locale order them, and as names that are not UTF-8 allow.
             files = tuple(sorted(files, key=lambda file: os.fsencode(self._loaded.name_of(file))))
         if self._flags.as_json:
             matches = [self._fields(file) for file in files]
@@ -105,6 +106,7 @@ def _index_fields(loaded: LoadedPaths, summary: IndexSummary) -> dict[str, Any]:
 def _has_color(option: str) -> bool:
     if option != "auto":
         return option == "always"
+    # The conventions of no-color.org and force-color.org; an explicit --color overrides both.
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
@@ -186,6 +188,7 @@ def format_unread(found: IndexSummary) -> Iterator[str]:
 
     unread = sum(found.skipped[reason] for reason in (SkipReason.UNREADABLE, SkipReason.MISSING))
     if unread:
+        # One example is enough to see the cause; a directory without permission may hold thousands.
         yield f"warning: {_files(unread)} could not be read, such as {safe_name(found.unread)}"
     large = sum(found.skipped[reason] for reason in (SkipReason.TOO_LARGE, SkipReason.TOO_MANY_TRIGRAMS))
     if large:

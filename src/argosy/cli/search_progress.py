@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TICK_S = 0.1  # between two updates
+# A bar that flashes for a moment is noise; most searches of a small directory end before it.
 QUIET_S = 0.3  # shorter work shows no bar
 INTERRUPTED = 130  # exit code that shells report after Ctrl-C
 COMPILING = "compiling search kernels, first run only"
@@ -54,6 +55,7 @@ class SearchProgress:
 def run_with_progress(work: Callable[[SearchProgress], T]) -> T:
     """Returns or raises what `work` does. On Ctrl-C sets `cancelled` and does not wait for the worker."""
     progress, outcome = SearchProgress(), Future[T]()
+    # A daemon, so that an error in this thread ends the process although a kernel is still running.
     worker = threading.Thread(target=_run_work, args=(outcome, work, progress), name="argosy-search", daemon=True)
     with _catch_ctrl_c() as is_interrupted, ProgressView(progress) as view:
         worker.start()
@@ -82,6 +84,7 @@ def _catch_ctrl_c() -> Iterator[Callable[[], bool]]:
 
 def exit_interrupted() -> NoReturn:
     """Exits at once without cleanup, because the worker thread may be inside a long kernel."""
+    # The interpreter would join the worker thread on exit, and a kernel cannot be interrupted.
     os._exit(INTERRUPTED)
 
 
@@ -120,6 +123,7 @@ class ProgressView:
                 click.echo(COMPILING, err=True)
                 self._is_compiling_printed = True
         elif self._ticks * TICK_S >= QUIET_S:
+            # rich cannot change the columns of a bar, so a stage of another kind gets a new one.
             if self._bar is None or shown != self._shown:
                 self._bar = self._new_bar(shown[0], done, total)
                 self._shown = shown

@@ -99,6 +99,7 @@ def _distinct(paths: Sequence[str]) -> list[str]:
         key: object = path
         with suppress(OSError, ValueError):
             state = os.stat(path)
+            # By inode: `src`, `./src` and a link to it are one directory, whose matches must not be printed twice.
             key = state.st_dev, state.st_ino
         seen.setdefault(key, path)
     return list(seen.values())
@@ -115,6 +116,7 @@ def index_sources(sources: OpenSources, flags: Flags, progress: SearchProgress) 
         shown = safe_name(path or "files")
         progress.begin(f"indexing {shown}" if len(sources) == 1 else f"indexing {shown} ({number} of {len(sources)})")
         index = build(source, policy, progress=progress.on_progress, with_symbols=flags.symbols)
+        # Results are looked up by repository name, so `a/src` and `b/src` need two names.
         name = _unused_name(index.repository.name, lambda name: name in prefixes)
         prefixes[name] = "" if path in (HERE, "./") else path
         indexes.append(index if name == index.repository.name else _with_name(index, name))
@@ -159,6 +161,7 @@ def summarize(loaded: LoadedPaths) -> IndexSummary:
         for part in index.parts:
             is_alive, skips = part.branches != 0, part.segment.table.skips
             files += int(is_alive.sum())
+            # The first reason means that nothing was skipped.
             for code, reason in enumerate(reasons[1:], 1):
                 found = (is_alive & (skips == code)).nonzero()[0]
                 skipped[reason] += len(found)

@@ -43,6 +43,7 @@ def rows(lines: "Sequence[Line]") -> Iterator[Row]:
         yield Row(line.number, line.content, line)
         last = line.number
         for number, content in enumerate(line.after, line.number + 1):
+            # A line that is context of one match and itself a match is printed once, as the match.
             if following is None or number < following:
                 yield Row(number, content)
                 last = number
@@ -156,6 +157,7 @@ def _around(line: "Line", fragment: "Fragment", paint: Paint) -> str:
     """The line, or the part around the match if the line is long."""
     content = line.content.removesuffix(b"\r")
     first = 0
+    # The match keeps a quarter of the window before it, as context.
     if len(content) > VIMGREP_BYTES_MAX:
         first = max(0, fragment.line_offset - VIMGREP_BYTES_MAX // 4)
         content = content[first : first + VIMGREP_BYTES_MAX]

@@ -45,6 +45,7 @@ def up(
     add` edits. Directories and working copies are indexed as they are. Several instances can run side by side, each
     with its own state and port. Stops on Ctrl-C or SIGTERM.
     """
+    # Before the imports below, which take most of the time until the first line appears.
     started_at = time.monotonic()
     from argosy.app.up import UpOptions, run_up
     from argosy.cli.repo import parse_sources
@@ -54,6 +55,7 @@ def up(
     run_up(load(config), sources, options, started_at=started_at)
 
 
+# Spelled out, because importing `Role` would import the application for `argosy serve --help`.
 ROLES = ("search", "gateway", "jobs", "indexer", "assigner", "content", "keyspace", "hold")
 
 

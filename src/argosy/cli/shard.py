@@ -82,6 +82,8 @@ async def _split_within(client: "JobsClient", shard_id: str, point: str, wait_s:
                 except (Conflict, NotOwner, Unavailable) as error:  # the shard is moving, or a split is in progress
                     last_error = error
                     started = await _split_in_progress(client, shard_id)
+                    # A split at another point is in progress: waiting for it would report a split that was not
+                    # requested.
                     if started is not None and point not in ("", started.point):
                         raise
                     await asyncio.sleep(POLL_S)

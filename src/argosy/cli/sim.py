@@ -89,6 +89,7 @@ def fleet(
         click.echo(report.to_json())
     else:
         print_table(("measurement", "value", "unit"), _rows(report), empty="")
+    # A violated invariant fails the command, so that a script or CI can run simulations.
     if report.violations:
         click.get_current_context().exit(1)
 

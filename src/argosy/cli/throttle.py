@@ -51,6 +51,7 @@ def evaluate(
     from argosy.sim.throttle_eval import evaluate as run
     from argosy.sim.throttle_load import scenario
 
+    # Evaluated before any run: a wrong option should not show after minutes.
     chosen, counts = [scenario(name) for name in names or SCENARIOS], _counts(instances)
     if out is not None:
         _create_dir(out)  # before the runs, which take minutes

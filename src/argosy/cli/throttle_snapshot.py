@@ -72,6 +72,8 @@ class WindowReader:
         """A snapshot of the active window; the first call also reads the store's time."""
         config = self._config
         if self._seed is None:
+            # The window follows from the store's clock, which only a reply tells; seed 0 has no rows, so this read is
+            # cheap.
             self._seed = self._seed_at(self._pull(0)[1])
         rows, now_ms = self._pull(self._seed)
         if self._seed_at(now_ms) != self._seed:  # the window has rotated since the last call
@@ -83,6 +85,7 @@ class WindowReader:
             for col, state in (row.states or {}).items()
         }
         places = {client: tuple(enumerate(levels_of(config, self._seed)(client.encode()))) for client in self._clients}
+        # Buckets at zero are not shown: most buckets of a healthy fleet are.
         worst = nlargest(self._count, ((prob, place, at_ms) for place, (prob, at_ms) in standing.items() if prob))
         return WindowSnapshot(
             window_seed=self._seed,

@@ -62,6 +62,7 @@ def run(broker: BrokerOptions, target: str, concurrency: int, name: str, stop_s:
 
     try:
         asyncio.run(work())
+    # The second signal: tasks were abandoned, so the exit code must not be 0.
     except asyncio.CancelledError:
         raise SystemExit(1) from None
 
@@ -71,6 +72,7 @@ def load_handlers(target: str) -> list[Any]:
     module_name, _, name = target.partition(":")
     if not all(module_name.split(".")) or os.sep in module_name or module_name.endswith(".py"):
         raise Invalid(f"invalid module {module_name!r}: expected package.module as in an import, not a path")
+    # As `python -m` does: handlers usually lie beside the shell, not in an installed package.
     sys.path.insert(0, os.getcwd())
     try:
         module = import_module(module_name)

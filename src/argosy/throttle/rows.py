@@ -21,6 +21,7 @@ from argosy.throttle.blue import clamp, decay
 from argosy.throttle.model import Config
 from argosy.throttle.ports import BucketState, RowPull, RowVersion, RowWrite
 
+# Hosts with NTP agree to milliseconds; 5 s covers a machine whose clock has not been corrected yet.
 SKEW_MS_MAX = 5_000
 LIFE_WINDOWS = 3  # a row is created one window ahead and used for one; the third allows for skew
 _ZERO = BucketState(0.0, 0)
@@ -57,6 +58,7 @@ def row_rules(config: Config) -> RowRules:
 def apply_delta(stored: BucketState | None, delta: float, at_ms: int, *, now_ms: int, per_ms: float) -> BucketState:
     """A bucket after a change of `delta` at `at_ms`."""
     prob, stored_ms = stored or _ZERO
+    # Without this bound a clock an hour ahead would keep its bucket from decaying for an hour.
     at_ms = min(at_ms, now_ms + SKEW_MS_MAX)
     if at_ms >= stored_ms:
         return BucketState(clamp(decay(prob, stored_ms, at_ms, per_ms) + delta), at_ms)
@@ -68,12 +70,14 @@ def apply_restore(stored: BucketState | None, prob: float, at_ms: int, *, now_ms
     known, stored_ms = stored or _ZERO
     at_ms = min(at_ms, now_ms + SKEW_MS_MAX)
     latest = max(at_ms, stored_ms)
+    # The greater value, so that instances may restore in any order and any number of times.
     greater = max(decay(known, stored_ms, latest, per_ms), decay(prob, at_ms, latest, per_ms))
     return BucketState(clamp(greater), latest)
 
 
 def is_moved(pull: RowPull, mark: RowVersion, written: list[RowWrite]) -> bool:
     """Whether another instance has written to a row since the pull's version; `written` are our writes of the batch."""
+    # Our own writes of the same batch have raised the version too; they are no news.
     own = sum(1 for each in written if each.cell == pull.cell and not each.is_duplicate)
     return mark != pull.seen and mark != RowVersion(pull.seen.born_us, pull.seen.version + own)
 

@@ -86,8 +86,10 @@ class ThreadSafeStorage:
             self._exchange.flush_now()
 
 
+# A bucket below 1 % rejects hardly a request, and decay removes it within a few minutes.
 RESTORED_ABOVE = 0.01  # buckets below are not worth restoring
 IDLE_S_MAX = 1.0  # the longest wait between two rounds
+# The thread is a daemon, so an abandoned one does not keep the process alive.
 STOP_S_MAX = 10.0  # a worker that has not ended by then is stuck in the network and is abandoned
 
 T = TypeVar("T")
@@ -110,6 +112,7 @@ class SyncMachine:
         self._poll_at = float("-inf")
         self.rebased = 0
         self.refused = 0  # changes that did not fit into the queue
+        # From here on changes are recorded for the store; before, recording them would be work without a reader.
         throttle.share()
 
     def deadline(self) -> float | None:
@@ -119,10 +122,10 @@ class SyncMachine:
         deadline = self._storage.deadline()
         if event is None and deadline is not None and now >= deadline:
             self._collect(now)
-        orders = self._storage.handle(event, now)
+        batches = self._storage.handle(event, now)
         if event is not None:
             self._merge(now)
-        return orders
+        return batches
 
     def _collect(self, now: float) -> None:
         self._throttle.rotate()
@@ -138,10 +141,13 @@ class SyncMachine:
                 self._storage.request(seed)
 
     def _merge(self, now: float) -> None:
+        # Before the merge: a lost row is withheld from `take` until it is restored, so that it does not erase what we
+        # know.
         for cell in self._storage.lost_rows():
             self._storage.restore(cell, self._throttle.contents(cell, above=RESTORED_ABOVE))
         self.rebased += self._throttle.absorb(self._storage.recv().take(), self._squash)
         status = self._storage.status(now)
+        # While the store is unreachable an instance sees 1/N of the failures, so it multiplies its steps by N.
         self._throttle.adjust(gain=status.peers if status.is_unreachable else 1.0, offset_ms=status.offset_ms)
 
 
@@ -197,28 +203,28 @@ class ThrottleSync:
     def run_round(self) -> float:
         """Does what is due, which may take as long as the store takes; returns the time until the next round."""
         now = self._clock.now()
-        for order in self._member.handle(None, now):
-            event = self._execute(order)
+        for batch in self._member.handle(None, now):
+            event = self._execute(batch)
             now = self._clock.now()
             self._member.handle(event, now)
             status = self.storage.status(now)
             if status.has_pulled or status.is_unreachable:
                 self._settled.set()
-            self._record(status, has_polled=bool(order.pulls))
+            self._record(status, has_polled=bool(batch.pulls))
         deadline = self._member.deadline()
         return IDLE_S_MAX if deadline is None else min(max(0.0, deadline - now), IDLE_S_MAX)
 
-    def _execute(self, order: SyncBatch) -> ExchangeReplied | ExchangeFailed:
+    def _execute(self, batch: SyncBatch) -> ExchangeReplied | ExchangeFailed:
         started = self._clock.now()
         try:
-            reply = self._rows.exchange(order)
+            reply = self._rows.exchange(batch)
         except (Unavailable, Conflict) as why:
             self._telemetry.record_failure(why)
             return ExchangeFailed()
         except Exception:
             log.error("exchange failed", exc_info=True)  # a bug; without an event the machine would wait for ever
             return ExchangeFailed()
-        if order.pushes:
+        if batch.pushes:
             self._telemetry.record_commit(self._clock.now() - started)
         return ExchangeReplied(reply)
 
@@ -253,6 +259,7 @@ class ThrottleSync:
         self._check_not_started()
         self._thread = threading.Thread(target=self._run, name="argosy-throttle", daemon=True)
         self._thread.start()
+        # Not for ever: an application must start without its store (THR-2).
         self._settled.wait(self._settings.cold_start_s)
         return self
 
@@ -300,6 +307,7 @@ class ThrottleSync:
 
 async def _run_uncancelled(work: Callable[[], T]) -> T:
     """Runs `work` in a thread to its end, even if the caller is cancelled: its timeouts bound it."""
+    # Python cannot interrupt a thread; a cancelled caller that did not wait would start a second round beside it.
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)

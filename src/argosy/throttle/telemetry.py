@@ -44,6 +44,7 @@ class ThrottleTelemetry:
 
     def record_failure(self, why: ArgosyError) -> None:
         """An exchange has failed. It is logged only when the store is given up."""
+        # Every exchange of a misconfigured instance fails alike; one line says what to change.
         if isinstance(why, Conflict) and not isinstance(self._why, Conflict):
             log.error("state not shared", why=str(why))
         self._why = why

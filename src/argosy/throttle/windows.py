@@ -59,6 +59,8 @@ class Windows:
         return True
 
     def _start(self, seed: int, warm: Window | None) -> None:
+        # The next window learns for a whole window before it decides: a cold one would forgive every bad client at
+        # once.
         following = seed + self._config.window_ms
         self.main = warm or self._window(seed)
         self.next = self._window(following)
@@ -84,6 +86,8 @@ class Windows:
         entry = self._old.get(client_id) or self._create_entry(client_id)
         if len(client_id) <= CLIENT_ID_REMEMBERED_MAX:
             if len(self.young) >= self._young_max:
+                # Dropping a generation costs one assignment; evicting entry by entry would cost every cache hit a
+                # write.
                 self._old, self.young = self.young, {}
             self.young[client_id] = entry
         return entry

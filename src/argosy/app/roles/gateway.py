@@ -89,6 +89,7 @@ async def gateway(process: Process) -> None:
     process.tasks.append(watcher.run())
     remote = RemoteNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(remote.close)
+    # In one process searches go to the node directly, without a socket and without encoding.
     local = {} if process.local_node is None else {process.node_address: process.local_node}
     gateway = Gateway(
         NodeDirectory(local, remote),

@@ -86,6 +86,7 @@ async def search(process: Process) -> None:
         settings=loaded.get(SearchSettings),
         tracer=process.tracer,
     )
+    # A search that is reading an index finishes before the index is dropped.
     search_node.before_drop = partial(quiesce, local_node, SystemClock())
     process.node = node
     process.local_node = local_node

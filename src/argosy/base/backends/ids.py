@@ -2,6 +2,7 @@
 
 import os
 
+# One system call for 256 ids; `uuid4` makes one call for each.
 _UUIDS_AT_ONCE = 256
 _spare: list[bytes] = []  # its pop is atomic, so threads may share it
 

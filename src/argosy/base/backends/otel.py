@@ -32,6 +32,7 @@ class OtelTracer:
     @contextmanager
     def span(self, name: str, /, **attributes: Attribute) -> Iterator[Span]:
         shown = {key: _redact_attribute(key, value) for key, value in attributes.items()}
+        # The SDK would record exceptions itself, but without redaction.
         with self._tracer.start_as_current_span(
             name, attributes=shown, record_exception=False, set_status_on_exception=False
         ) as inner:

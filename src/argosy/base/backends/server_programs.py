@@ -58,6 +58,7 @@ ETCD = ServerProgram(
 
 def find_program(server: ServerProgram, explicit: str | None = None) -> Path:
     """The program to start: the one named, else the wheel's, else the first on PATH."""
+    # A program that the user named must not be replaced by another one silently.
     if explicit:
         found = shutil.which(explicit)
         if found is None:

@@ -43,6 +43,8 @@ def start_child(
         stdout=output,
         stderr=output,
         start_new_session=in_own_session,
+        # An atexit handler or a signal handler would not run after SIGKILL, and the child would keep its port and
+        # memory.
         preexec_fn=None if _C is None else _end_with_parent,
     )
 
@@ -67,6 +69,8 @@ class Server(ABC):
         """With `ends_with_us` it does not outlive this process, however that ends; start it from the main thread."""
         self._options = options
         self._ends_with_us = ends_with_us
+        # Another process may take the port before the server binds it; then the start fails and reports the server's
+        # log.
         (self.port,) = free_ports(1)
         self.home = Path(tempfile.mkdtemp(prefix=f"argosy-{self.NAME}-"))
         self._process: subprocess.Popen[bytes] | None = None

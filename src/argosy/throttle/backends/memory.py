@@ -57,11 +57,11 @@ class MemoryRowServer:
             row = self._live(namespace, cell)
             return {} if row is None else dict(row.states)
 
-    def exchange(self, client: "MemoryRowStore", order: SyncBatch) -> SyncReply:
+    def exchange(self, client: "MemoryRowStore", batch: SyncBatch) -> SyncReply:
         with self._lock:
-            restored = tuple(self._restore(client, restore) for restore in order.restores)
-            pushed = tuple(self._push(client, push) for push in order.pushes)
-            pulled = tuple(self._pull(client, pull, [*restored, *pushed]) for pull in order.pulls)
+            restored = tuple(self._restore(client, restore) for restore in batch.restores)
+            pushed = tuple(self._push(client, push) for push in batch.pushes)
+            pulled = tuple(self._pull(client, pull, [*restored, *pushed]) for pull in batch.pulls)
         wall_ms = self._clock.wall() * 1000
         return SyncReply(restored, pushed, pulled, server_ms=wall_ms, at_ms=wall_ms)
 
@@ -70,6 +70,7 @@ class MemoryRowServer:
 
     def _live(self, namespace: str, cell: RowId) -> _Row | None:
         row = self._rows.get((namespace, cell))
+        # Expiry counts from the first write and is not extended, as PEXPIRE in the script.
         if row is not None and row.expires_ms <= self._now_ms():
             del self._rows[namespace, cell]
             return None
@@ -95,6 +96,7 @@ class MemoryRowServer:
 
     def _push(self, client: "MemoryRowStore", push: RowPush) -> RowWrite:
         row = self._row(client, push.cell)
+        # As in the script: a batch whose reply was lost is sent again with the same numbers.
         is_duplicate = push.number <= row.writers.get(client.instance, 0)
         if not is_duplicate:
             now_ms, per_ms = self._now_ms(), client.rules.decay_per_ms
@@ -141,8 +143,8 @@ class MemoryRowStore:
         self.instance = instance
         self.namespace = namespace
 
-    def exchange(self, order: SyncBatch) -> SyncReply:
-        return self._store.exchange(self, order)
+    def exchange(self, batch: SyncBatch) -> SyncReply:
+        return self._store.exchange(self, batch)
 
     def close(self) -> None:
         return None

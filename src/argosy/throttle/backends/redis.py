@@ -37,6 +37,7 @@ from argosy.throttle.ports import (
 )
 from argosy.throttle.rows import SKEW_MS_MAX, RowRules, is_moved
 
+# NOSCRIPT can only come back after another restart within one exchange, which the next exchange handles.
 SENDS_MAX = 2  # of one batch: the second follows the loading of scripts
 EXCHANGE_ROUND_TRIPS = 4  # of one exchange: connecting, loading scripts, the batch, the rows that were changed
 RESTORE_NUMBER = 0  # a restore belongs to no instance's numbered batches
@@ -62,10 +63,11 @@ class RedisRowStore:
         self._fields = [(col, *fields_of(col)) for col in range(rules.buckets)]
         self._read: dict[RowId, tuple[RowVersion, dict[bytes, bytes]]] = {}
 
-    def exchange(self, order: SyncBatch) -> SyncReply:
+    def exchange(self, batch: SyncBatch) -> SyncReply:
+        # Created in the worker's thread at the first exchange, because a loop belongs to the thread that runs it.
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
-        return self._loop.run_until_complete(self._exchange_with_timeout(order))
+        return self._loop.run_until_complete(self._exchange_with_timeout(batch))
 
     def close(self) -> None:
         if self._loop is None:
@@ -76,15 +78,15 @@ class RedisRowStore:
         self._loop.close()
         self._loop = self._routes = None
 
-    async def _exchange_with_timeout(self, order: SyncBatch) -> SyncReply:
+    async def _exchange_with_timeout(self, batch: SyncBatch) -> SyncReply:
         try:
             async with asyncio.timeout(EXCHANGE_ROUND_TRIPS * self._timeout_s):
-                return await self._exchange(order)
+                return await self._exchange(batch)
         except TimeoutError as error:
             raise unreachable(self._url.name, "the exchange takes too long", may_have_happened=True) from error
         except ReplyError as error:
             if error.code == "FINGERPRINT":
-                cell = (order.restores or order.pushes)[0].cell
+                cell = (batch.restores or batch.pushes)[0].cell
                 raise Conflict(conflict(cell, self._namespace)) from error
             assert self._routes is not None
             raise self._routes.unavailable(error) from error
@@ -92,12 +94,12 @@ class RedisRowStore:
             cause = redact(str(error))
             raise Unavailable(f"redis at {self._url.name} has rows that another program wrote ({cause})") from error
 
-    async def _exchange(self, order: SyncBatch) -> SyncReply:
-        changes: list[tuple[str, RowRestore | RowPush]] = [("restore", each) for each in order.restores]
-        changes += [("push", each) for each in order.pushes]
+    async def _exchange(self, batch: SyncBatch) -> SyncReply:
+        changes: list[tuple[str, RowRestore | RowPush]] = [("restore", each) for each in batch.restores]
+        changes += [("push", each) for each in batch.pushes]
         # The clock is read where the first row of any window is: one of the servers that are called anyway.
         commands = [KeyCommand(self._keys.row(RowId(0, 0)), ("TIME",)), *(self._change(*change) for change in changes)]
-        for pull in order.pulls:
+        for pull in batch.pulls:
             key = self._keys.row(pull.cell)
             commands.append(KeyCommand(key, ("HMGET", key, BORN, VERSION)))
         await self._notice_closed()
@@ -107,8 +109,8 @@ class RedisRowStore:
         written = [_decode_write(part, answer) for (_, part), answer in zip(changes, answers, strict=False)]
         for each in written:
             self._forget_written(each)
-        pulled = await self._pull(order.pulls, answers[len(changes) :], written)
-        restores = len(order.restores)
+        pulled = await self._pull(batch.pulls, answers[len(changes) :], written)
+        restores = len(batch.restores)
         return SyncReply(
             tuple(written[:restores]),
             tuple(written[restores:]),

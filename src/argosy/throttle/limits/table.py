@@ -84,9 +84,11 @@ class BucketTable:
             self._buckets.pop(key, None)
         else:
             self._buckets[key] = after
+            # The order of use decides what is evicted, so every hit moves its bucket, also one that is only read.
             self._buckets.move_to_end(key)
             if before is None:
                 self._make_room(now_ms)
+        # A request of 0 hits changes nothing, and need not be written to the file.
         if after != before:
             self._record_change(key)
         return response

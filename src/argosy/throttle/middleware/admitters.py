@@ -65,6 +65,7 @@ def _integer(value: float) -> int:
 WINDOW_S_MIN = 0.001
 WINDOW_S_MAX = 366 * 86_400.0
 RETRY_AFTER_S_MIN = 1.0
+# While the limiter is down every request would otherwise wait for its timeout before it is decided.
 UNREACHABLE_S = 1.0  # how long a failed limiter is not called again
 
 log = logs.get("throttle.middleware")
@@ -77,6 +78,7 @@ class FairAdmitter:
         self.throttle = throttle
         self._name = check_name(name)
         # With the fleet's secret all instances log a client alike; without one only this process does.
+        # Client ids may be addresses or names, so the log has a keyed digest of them.
         self._log_key = throttle.config.secret or secrets.token_bytes(16)
 
     def decide(
@@ -84,6 +86,7 @@ class FairAdmitter:
     ) -> tuple[Decision, Response | None]:
         """The decision, and the response if the request is rejected; `respond` converts the error."""
         decision = self.throttle.register(admission.client, admission.cost)
+        # Debug level: under overload this is thousands of lines per second, and the metric counts them.
         if not decision.throttled:
             return decision, None
         log.debug(

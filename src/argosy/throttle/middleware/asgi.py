@@ -37,6 +37,7 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+# Longer than a round trip to a store in another zone, and short enough that users do not notice an outage.
 WAIT_S_MAX = 0.25  # for a limiter; then the request is admitted or rejected without it
 DENIAL = "websocket.http.response"  # the extension that allows to reject a websocket with a status
 

@@ -111,6 +111,7 @@ ADDRESS_LENGTH_MAX = 64  # an IPv6 address in brackets, with zone and port, is s
 ADDRESSES_REMEMBERED = 4096  # parsing takes ten times as long as a decision
 IPV6_PREFIX = 64  # the least that a single customer is given
 
+# 128 bits: no two clients of any fleet collide by chance.
 _DIGEST_BYTES = 16
 _SHOWN_BYTES = 6
 
@@ -161,6 +162,8 @@ def by_address(
         found = _network(call.address, ipv6_prefix) if call.address else None
         if trusted_proxies:
             entries = (call.header(header) or "").rsplit(",", trusted_proxies)[-trusted_proxies:]
+            # From the right: the last entry was appended by our own proxy, and each trusted proxy vouches for one
+            # entry.
             for entry in reversed(entries):
                 further = _network(entry, ipv6_prefix) if len(entry) <= ADDRESS_LENGTH_MAX else None
                 if further is None:

@@ -100,6 +100,7 @@ class OutcomeRules:
     429 is one of them, because an application passes it on from a service behind it.
     """
 
+    # 500 is a bug and 502/504 are a broken upstream: blaming clients for them would throttle the innocent.
     failure_statuses: frozenset[int] = frozenset({429, 503})
     failure_exceptions: tuple[type[Exception], ...] = (MemoryError,)
 

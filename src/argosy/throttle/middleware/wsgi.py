@@ -251,6 +251,7 @@ class BlockingLimiter:
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result(wait_s_max)
+        # Cancelled, so that a slow limiter does not collect calls that no thread waits for.
         except TimeoutError as error:
             future.cancel()
             raise Unavailable(f"limiter timed out after {wait_s_max} s; the hits may have been counted") from error

@@ -79,6 +79,7 @@ class RedisConnection(asyncio.Protocol):
         if self._abort_cause is not None:
             future.set_exception(unreachable(self._name, self._abort_cause, may_have_happened=False))
             return future
+        # Written at the end of this turn of the loop: all requests of the turn share one system call.
         if not self._out:
             self._loop.call_soon(self._flush)
         packed = hiredis.pack_command(args)  # type: ignore[arg-type]
@@ -86,6 +87,7 @@ class RedisConnection(asyncio.Protocol):
         self._out_bytes += len(packed)
         if self._out_bytes > OUT_BYTES_MAX:
             self._flush()
+        # Also of a caller that is cancelled later: its place must stay, because replies are matched by order.
         self._waiting.append((future, self._loop.time() + self._timeout_s))
         if self._timer is None:
             self._timer = self._loop.call_later(self._timeout_s, self._check_oldest)
@@ -148,6 +150,7 @@ class RedisConnection(asyncio.Protocol):
             self._on_message(reply)
             return
         future, _ = self._waiting.popleft()
+        # The caller was cancelled; its reply is read and dropped, which keeps the others in step.
         if future.done():
             return
         if isinstance(reply, ReplyError):
@@ -159,6 +162,7 @@ class RedisConnection(asyncio.Protocol):
         """A message of a subscription, which answers no request."""
         if self.messages is None or self._abort_cause is not None:
             return
+        # A subscriber that lost messages must know it and read the state again, so the connection ends instead.
         if self.messages.qsize() >= MESSAGES_MAX:
             self.is_behind = True
             self.abort(f"its subscriber is {MESSAGES_MAX} messages behind")

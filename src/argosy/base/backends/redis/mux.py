@@ -96,6 +96,7 @@ class RedisMux:
 
     async def call(self, *args: Arg) -> Any:
         """Runs one command. An error reply is `Unavailable` with advice, except NOSCRIPT, which is `ReplyError`."""
+        # Twice: the first reply may reveal that the primary is elsewhere, which also means that nothing was done here.
         for is_last in (False, True):
             connection = self._connection
             if connection is None or not connection.is_alive:
@@ -124,6 +125,7 @@ class RedisMux:
         command = ("EVALSHA", script.digest, len(keys), *keys, *args)
         try:
             return await self.call(*command)
+        # NOSCRIPT is the only ReplyError that `call` lets through: the server restarted, or failed over to another one.
         except ReplyError:
             await self.call("SCRIPT", "LOAD", script.text)
         try:
@@ -185,6 +187,7 @@ class RedisMux:
             self._opening.add_done_callback(_retrieve)
         opening = self._opening
         try:
+            # Shielded: the attempt belongs to all callers that wait for a connection, and one of them may be cancelled.
             return await asyncio.shield(opening)
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -232,6 +235,7 @@ class RedisMux:
     async def _open(self) -> RedisConnection:
         if self._failures:
             await self._clock.sleep(RECONNECT.delay(self._failures, self._random))
+        # Counted before the attempt, so that a failure of any kind delays the next one; reset after a success.
         self._failures += 1
         for hop in range(HOPS_MAX):
             connection = await self._connect()
@@ -262,6 +266,7 @@ class RedisMux:
         # A node that MOVED named may be gone by now, so it is tried once; the next attempt begins with the URL again.
         moved_to, self._moved_to = self._moved_to, None
         hosts = (moved_to,) if moved_to is not None else self._url.hosts
+        # Any of the hosts may be down; only the failure of the last one is reported.
         for host in hosts[:-1]:
             try:
                 return await self._connect_to(host)
@@ -307,6 +312,7 @@ class RedisMux:
                 primary = await self._lookup_primary()
             except Unavailable:
                 continue  # without Sentinel there is no failover either
+            # A partitioned old primary accepts writes that the new one will never have, so the connection is given up.
             if primary != connection.address:
                 connection.abort(f"{primary[0]}:{primary[1]} is the primary now")
 

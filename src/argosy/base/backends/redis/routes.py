@@ -66,6 +66,7 @@ class RedisRoutes:
         replies: list[Any] = [None] * len(commands)
         todo = list(range(len(commands)))
         redirects: dict[int, tuple[Address, bool]] = {}  # of a command: the node that was named, and whether by ASK
+        # Only commands that a node has redirected are sent again: a redirect proves that the node did nothing.
         for hop in range(HOPS_MAX):
             groups: dict[tuple[Address, bool], list[int]] = {}
             for place in todo:
@@ -80,6 +81,8 @@ class RedisRoutes:
                     if isinstance(reply, ReplyError) and reply.code in ("MOVED", "ASK") and hop < HOPS_MAX - 1:
                         todo.append(place)
                         redirects[place] = redirect_target(reply, address), reply.code == "ASK"
+                        # ASK concerns one key of a slot that is being migrated; only MOVED says that the map is out of
+                        # date.
                         if reply.code == "MOVED":
                             self._slots = None
             if not todo:
@@ -137,6 +140,7 @@ class RedisRoutes:
         slots = self._slots
         if slots is None:
             if self._reading is None or self._reading.done():
+                # One task for all callers: a restart of the cluster would otherwise cause a read per request in flight.
                 self._reading = asyncio.create_task(self._read_slots())
                 self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
             slots = await asyncio.shield(self._reading)

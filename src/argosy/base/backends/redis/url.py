@@ -89,6 +89,7 @@ class RedisUrl:
 def parse_redis_url(url: str) -> RedisUrl:
     """The parts of a URL; Invalid, without its secrets, if it is malformed."""
     parts = split_url(url)
+    # The last @: a password should be percent-encoded, but often is not.
     login, _, places = parts.netloc.rpartition("@")
     name = f"{parts.scheme}://{places}{parts.path}"
     if parts.scheme not in SCHEMES:
@@ -120,6 +121,7 @@ def parse_redis_url(url: str) -> RedisUrl:
 def _hosts(name: str, places: str, topology: RedisTopology) -> tuple[Address, ...]:
     default_port = SENTINEL_PORT if topology is RedisTopology.SENTINEL else PORT
     hosts = tuple(_address(name, place, default_port) for place in places.split(","))
+    # Two hosts without Sentinel or cluster could be two servers with different data, and a client would alternate.
     if len(hosts) > 1 and topology is RedisTopology.SINGLE:
         raise Invalid(f"{name} names several servers; only redis+sentinel:// and redis+cluster:// URLs may")
     return hosts
@@ -158,5 +160,6 @@ def _check_options(name: str, options: dict[str, str], *, is_encrypted: bool) ->
         if choices is not None and value not in choices:
             raise Invalid(f"{name}: {option} must be {' or '.join(choices)}, not {value!r}")
         if not is_encrypted:
+            # A TLS option on a plain URL means that its author believes the connection to be encrypted.
             raise Invalid(f"{name} has the option {option!r}, which requires TLS; use rediss://")
     return options

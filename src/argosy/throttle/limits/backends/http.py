@@ -128,6 +128,7 @@ class HttpLimiter:
     def _connection(self) -> HTTPConnection:
         """This thread's connection, or a new one if the server has closed that."""
         known: HTTPConnection | None = getattr(self._own, "connection", None)
+        # `http.client` notices a closed connection only when a request fails, which is too late for a call sent once.
         if known is not None and known.sock is not None:
             if not select.select([known.sock], [], [], 0)[0]:
                 return known

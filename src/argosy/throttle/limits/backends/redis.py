@@ -122,6 +122,8 @@ class RedisLimiter:
                     unknown.append(key)
                 case ReplyError():
                     raise self._routes.unavailable(reply)
+                # The client computes calendar intervals, because Lua has no time zones; near midnight its guess may be
+                # yesterday.
                 case ["now", server_ms]:
                     left.append(replace(check, calendar_ms=int(server_ms)))
                 case _:

@@ -75,8 +75,11 @@ class BucketFile:
         """Locks the file until it is closed, and creates or checks the table."""
         run = self._connection.execute
         try:
+            # Exclusive mode also keeps SQLite's shared memory file away, which network file systems do not support.
             run("PRAGMA locking_mode = EXCLUSIVE")
             run("PRAGMA journal_mode = WAL")
+            # In WAL mode NORMAL syncs at checkpoints only: a crash of the process loses nothing, a power failure the
+            # last commits. FULL would cost one fsync per batch for counters that expire within minutes.
             run("PRAGMA synchronous = NORMAL")
             run("BEGIN IMMEDIATE")
             (owner,), (version,) = run("PRAGMA application_id").fetchone(), run("PRAGMA user_version").fetchone()
@@ -109,6 +112,7 @@ def encode_bucket(bucket: Bucket) -> str:
     """The line for a bucket."""
     if isinstance(bucket, TokenBucket):
         return "T {:d} {:d} {:d} {:d} {:d} {:d}".format(*bucket)
+    # `repr` of a float is read back exactly; fixed digits would change the remaining hits at each restart.
     return f"L {bucket.burst} {bucket.remaining!r} {bucket.updated_at} {bucket.expire_at}"
 
 
@@ -197,6 +201,7 @@ class SqliteLimiter:
             await asyncio.shield(self._saving)
 
     async def _save(self) -> None:
+        # Taken together before the first await, so that the write contains exactly the batches that it counts.
         batch, changes = self._applied, self._table.take_changes()
         try:
             if changes:

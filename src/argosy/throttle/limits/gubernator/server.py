@@ -36,6 +36,7 @@ class LimitsServer:
         """Listens on `host:port`, encrypted if there are credentials."""
         server = grpc.aio.server(
             maximum_concurrent_rpcs=CALLS_MAX,
+            # Without SO_REUSEPORT off, gRPC lets a second server listen on the same port and takes half of its calls.
             options=[("grpc.max_receive_message_length", MESSAGE_BYTES_MAX), ("grpc.so_reuseport", 0)],
         )
         server.add_generic_rpc_handlers((handlers(limiter, advertise_address=advertise_address or address),))
