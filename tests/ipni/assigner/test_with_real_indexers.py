@@ -211,7 +211,7 @@ async def test_everything_an_operator_asks_is_answered() -> None:
         with pytest.raises(Forbidden):
             await client.announce(chain.announced(chain.add(b"new", hashes("new", 1))))
         await client.allow(chain.id)
-        with pytest.raises(Unavailable, match="read again"):  # this one has no settings file
+        with pytest.raises(Unavailable, match="without a settings file"):  # this one has no settings file
             await client.reload()
         await client.remove_provider(chain.id)
         with pytest.raises(NotFound):

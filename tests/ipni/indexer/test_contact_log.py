@@ -7,7 +7,7 @@ import pytest
 from argosy.base.errors import Forbidden, Invalid
 from argosy.ipni.formats import cid as cids
 from argosy.ipni.indexer.maintenance import ContactLog
-from argosy.ipni.indexer.resolver import places
+from argosy.ipni.indexer.resolver import sample_places
 from argosy.ipni.indexer.sync_service import RECENT_MAX, TRIAL_S, PausedPublishers, RecentHeads
 from argosy.ipni.indexer.telemetry import HISTORY_MAX, PublisherStatuses, format_duration
 from argosy.ipni.model import Peer, Provider
@@ -123,8 +123,8 @@ def test_spans_are_written_as_the_original_does(seconds: float, text: str) -> No
 
 
 def test_sampling_is_bounded() -> None:
-    assert len(set(places(b"b", 10))) == 10
+    assert len(set(sample_places(b"b", 10))) == 10
     with pytest.raises(Invalid, match="beacon"):
-        places(b"b" * 33, 1)
+        sample_places(b"b" * 33, 1)
     with pytest.raises(Invalid, match="1 to 10"):
-        places(b"", 11)
+        sample_places(b"", 11)

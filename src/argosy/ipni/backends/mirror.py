@@ -94,9 +94,9 @@ class MirroredSource:
                 await asyncio.to_thread(self._writing.add, cid, data)
         return data
 
-    def keep(self) -> None:
+    def complete(self) -> None:
         if self._writing is not None:
-            self._writing.is_good = True
+            self._writing.is_complete = True
 
     def close(self) -> None:
         if self._reading is not None:
@@ -137,7 +137,7 @@ class _CarWriter:
     """Writes a copy. If the entries are resumed in the middle, the copy would be incomplete, so none is written."""
 
     def __init__(self, path: Path, ad: Cid, block: bytes, entries: Cid) -> None:
-        self.is_good = False
+        self.is_complete = False
         self._path = path
         self._partial = path.with_suffix(".part")
         self._ad = ad
@@ -160,7 +160,7 @@ class _CarWriter:
         with self._file as file:
             file.flush()
             os.fsync(file.fileno())
-        if self.is_good:
+        if self.is_complete:
             os.replace(self._partial, self._path)
         else:
             with contextlib.suppress(FileNotFoundError):

@@ -5,7 +5,8 @@ applied once and in order across crashes (IPN-3). Every batch passes the write g
 metadata, removals and changes of providers (IPN-2).
 
 An invalid advertisement (Invalid) and entries that the publisher does not have (NotFound) are skipped permanently;
-otherwise one bad link would block the chain forever. Any other error stops the chain, which is retried.
+otherwise one bad link would block the chain forever. Any other error stops the chain, which is retried: entries that
+cannot be read now must never count as indexed.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -43,7 +44,7 @@ class AdKind(StrEnum):
 
 
 class WriteGate(Protocol):
-    """Admits writes to the store; yields True while entries may be stored."""
+    """Admits writes to the store; see `freeze.FreezeGate`. `admit` yields whether entries may be stored."""
 
     def admit(self) -> AbstractAsyncContextManager[bool]: ...
 
@@ -67,12 +68,14 @@ class ApplyRequest:
     addresses: Sequence[str] = ()  # the provider's newest addresses, from later advertisements
     is_superseded: bool = False  # a later removal deletes everything that it would add
     is_refill: bool = False  # newer advertisements have been applied already
-    lag: int = 0  # number of later advertisements
+    lag: int = 0  # number of later advertisements that are known
     on_stored: Callable[[EntryBatch], None] = field(default=lambda step: None)
 
 
 @dataclass(frozen=True)
 class ApplyResult:
+    """What became of an advertisement; without a kind it was malformed."""
+
     kind: AdKind | None
     error: str = ""  # why it was skipped permanently
 
@@ -81,7 +84,7 @@ def kind_of(ad: Advertisement, *, is_superseded: bool = False) -> AdKind:
     if ad.is_removal:
         return AdKind.REMOVAL
     if is_superseded:
-        return AdKind.ADDRESSES
+        return AdKind.ADDRESSES  # its entries would be removed again: they are not even fetched
     if not ad.metadata:
         if ad.entries != NO_ENTRIES:
             raise Invalid("the advertisement has entries and no metadata")
@@ -90,6 +93,8 @@ def kind_of(ad: Advertisement, *, is_superseded: bool = False) -> AdKind:
 
 
 class Applier:
+    """Applies advertisements; the caller holds the provider's lock and keeps the order of the chain."""
+
     def __init__(self, shared: SharedState, gate: WriteGate, entries: EntriesReader) -> None:
         self._store = shared.store
         self._provider_table = shared.providers
@@ -122,9 +127,10 @@ class Applier:
             await self._store.put(value, (), rows)
 
         if not await self._gate.is_open():
-            await self._finish(request, put_value)  # a frozen indexer does not fetch entries
+            await self._finish(request, put_value)  # a frozen indexer fetches no entries (IPN-2)
             return ApplyResult(AdKind.METADATA)
         self._provider_after(request, is_frozen=False)  # reject an unusable provider before fetching its entries
+        # After a restart the entries continue at the block where they stopped.
         progress = await self._sync_state.progress(request.publisher.id, request.cid)
         progress = progress or EntriesProgress(request.cid, request.ad.provider, (request.ad.entries,))
         async with aclosing(_steps(self._entries.read(request.source, progress))) as steps:
@@ -132,6 +138,8 @@ class Applier:
                 if isinstance(step, str):
                     await self._finish(request, put_value, error=step)
                     return ApplyResult(AdKind.CONTENT, step)
+                # The gate is checked for every batch: storetheindex reads its frozen flag once per sync and keeps
+                # storing.
                 if not await self._store_step(request, value, step, progress):
                     await self._finish(request, put_value)
                     return ApplyResult(AdKind.METADATA)
@@ -147,7 +155,7 @@ class Applier:
             if not is_open:
                 return False
             provider = self._provider_after(request, is_frozen=False)
-            if step.left:
+            if step.left:  # more batches follow: the cursor stays, and only the progress is recorded
                 rows: Change = {
                     keys.progress(request.publisher.id): pack(advance(progress, step)),
                     **provider_row(provider),
@@ -214,7 +222,10 @@ def advance(progress: EntriesProgress, step: EntryBatch) -> EntriesProgress:
 
 
 async def _steps(read: AsyncGenerator[EntryBatch]) -> AsyncGenerator[EntryBatch | str]:
-    """Yields the batches; ends with the reason as text if no more can come, as opposed to an error of the store."""
+    """Yields the batches; ends with the reason as text if the publisher cannot supply more.
+
+    Only errors of reading are converted. The same kinds raised by the store must not skip the advertisement.
+    """
     try:
         async with aclosing(read):
             async for step in read:

@@ -1,7 +1,8 @@
 """Assigned publishers: the indexer's allow list, and the handoff of a publisher from a frozen indexer.
 
-The allow list is the truth about who indexes which publisher; the assigner only reads it. In a handoff all providers of
-the publisher are copied with their extended providers, and the chain is read from where the frozen indexer stopped.
+The allow lists are the only record of which indexer has which publisher; the assigner stores none and reads them.
+In a handoff all providers of the publisher are copied with their extended providers, and the chain is read from
+where the frozen indexer stopped.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,8 @@ from argosy.ipni.ports import IndexStore
 
 
 class Assignments:
-    """The allow list. A publisher is added in memory only after its row is on disk."""
+    """The allow list. A publisher is added in memory only after its row is on disk: an accepted assignment survives a
+    crash, because the assigner does not repeat it."""
 
     def __init__(self, store: IndexStore) -> None:
         self._store = store
@@ -71,14 +73,15 @@ def plan_handoff(
     cursor: ChainCursor,
 ) -> HandoffPlan | None:
     """Returns None if the frozen indexer has no provider of the publisher: there is nothing to hand off."""
+    # All providers of the publisher move; storetheindex transfers the first one and loses the others.
     theirs = [each for each in frozen if each.publisher is not None and each.publisher.id == publisher]
     if not theirs:
         return None
     addresses = next((each.publisher.addresses for each in theirs if each.publisher and each.publisher.addresses), ())
     stops = _stops(theirs)
     providers = tuple(_adopt(each, known(each.id), Peer(publisher, addresses)) for each in theirs)
-    # There is only one floor. If several providers stopped at different advertisements, the stored states end the scan
-    # at the newest of them, whichever it is.
+    # There is one floor per chain. If providers stopped at different advertisements, none is the floor, and the stored
+    # states below end the scan at the newest of them.
     moved = replace(
         cursor,
         publisher=Peer(publisher, addresses or cursor.publisher.addresses),

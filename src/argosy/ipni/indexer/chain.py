@@ -1,4 +1,4 @@
-"""Reads a publisher's chain from its head backwards, down to what has already been applied.
+"""Reads a publisher's chain from its head backwards to the last applied advertisement.
 
 Every advertisement is checked before an older one is read. Blocks are stored in segments, so that a restart reads them
 from disk. The result lists what to apply, and two facts that only the whole chain shows: which additions a later
@@ -30,8 +30,8 @@ class ScanResult:
     """The advertisements to apply, newest first."""
 
     head: Cid
-    ads: list[bytes] = field(default_factory=list)  # their CIDs in binary, because there may be millions
-    superseded: set[bytes] = field(default_factory=set)
+    ads: list[bytes] = field(default_factory=list)  # CIDs in binary form, because there may be millions
+    superseded: set[bytes] = field(default_factory=set)  # additions that a later removal deletes
     refills: set[bytes] = field(default_factory=set)  # older than the last applied one: they close gaps
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)
     older: Cid | None = None  # the advertisement before the oldest: where the scan ended
@@ -62,9 +62,10 @@ class Scan:
         self._removed: set[tuple[str, bytes]] = set()
         self._unsaved: list[tuple[Cid, bytes]] = []
         self._saved_bytes = 0
-        self._is_past = False  # of the last applied advertisement
+        self._is_past = False  # the scan has passed the last applied advertisement
 
     async def run(self, head: Cid) -> ScanResult:
+        """Reads from the head to the cursor, the floor, an applied advertisement, the chain's start, or a limit."""
         batch = ScanResult(head, closes_gaps=self._is_passing())
         cid: Cid | None = head
         passed = 0
@@ -83,11 +84,13 @@ class Scan:
                 self._add(batch, cid.bytes, ad, is_done=is_done and not self._limits.is_resync)
                 cid = ad.previous
         finally:
-            await self._save()
+            await self._save()  # an interrupted scan does not fetch these blocks again
         batch.older = cid
         return batch
 
     def _is_passing(self) -> bool:
+        """Whether applied advertisements do not end the scan: everything is repeated, or there may be gaps behind
+        them."""
         return self._limits.is_resync or self._cursor.has_gaps
 
     def _is_end(self, cid: Cid) -> bool:
@@ -108,9 +111,13 @@ class Scan:
         return ad
 
     def _add(self, batch: ScanResult, cid: bytes, ad: Advertisement, *, is_done: bool) -> None:
+        # The provider is part of the key: contexts of two providers in one chain may have the same name. storetheindex
+        # compares contexts only, so one provider's removal suppresses another one's content.
         under = (ad.provider, ad.context)
         if ad.addresses:
-            batch.addresses.setdefault(ad.provider, ad.addresses)
+            batch.addresses.setdefault(
+                ad.provider, ad.addresses
+            )  # the scan runs backwards: the first ones are the newest
         if not is_done:
             batch.ads.append(cid)
             if self._is_past and not self._limits.is_resync:
@@ -122,5 +129,5 @@ class Scan:
 
     async def _save(self) -> None:
         if self._unsaved:
-            kept, self._unsaved = self._unsaved, []
-            await self._sync_state.store_pending(self._publisher, kept)
+            blocks, self._unsaved = self._unsaved, []
+            await self._sync_state.store_pending(self._publisher, blocks)

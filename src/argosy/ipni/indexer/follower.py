@@ -21,8 +21,8 @@ from argosy.ipni.ports import PublisherSource
 
 
 class MirrorSource(PublisherSource, Protocol):
-    def keep(self) -> None:
-        """Keeps the copy: everything was read and is valid."""
+    def complete(self) -> None:
+        """Marks the copy as complete: everything was read and is valid."""
         ...
 
 
@@ -35,6 +35,8 @@ class AdMirror(Protocol):
 
 
 class Follower:
+    """Scans and applies chains, and records progress in the publisher's status."""
+
     def __init__(
         self,
         shared: SharedState,
@@ -90,6 +92,7 @@ class Follower:
         batch = await Scan(cursor, source, self._sync_state, limits, check=check, on_ad=on_ad).run(head)
         if is_resync:
             started = replace(cursor, last=batch.older, wanted=head)
+            # Stored before anything is applied: after a crash the repetition continues instead of looking finished.
             await self._sync_state.reset_ads(cursor.publisher.id, batch.ads, then=started)
         if batch.is_cut:
             run.fields["IsCut"] = True  # there is more beyond the depth limit
@@ -98,14 +101,15 @@ class Follower:
         return batch
 
     async def _head(self, publisher: str, source: PublisherSource) -> Cid | None:
+        """The head by the publisher's own word; an announced head needs no signature, since its blocks have theirs."""
         signed = await source.head()
         if signed is not None and signed.signer != publisher:
             raise Invalid(f"the head of publisher {publisher} is signed by {signed.signer}")
         return None if signed is None else signed.head
 
     def _depth(self, cursor: ChainCursor, depth: int) -> int:
-        asked = depth or (self._settings.first_depth if cursor.last is None else 0)
-        return min(asked, self._settings.ads_depth_max) if asked > 0 else self._settings.ads_depth_max
+        limit = depth or (self._settings.first_depth if cursor.last is None else 0)
+        return min(limit, self._settings.ads_depth_max) if limit > 0 else self._settings.ads_depth_max
 
     # -- applying -----------------------------------------------------------------------------------------------------
 
@@ -117,6 +121,7 @@ class Follower:
             run = status.processing.begin(
                 self._clock.wall(), AdsProcessed=0, AdsTotal=total, AdsLeft=total, ErrorCount=0
             )
+            # IPN-3: oldest first. The scan listed them newest first, so this runs from the end of the list.
             for left in range(total - 1, -1, -1):
                 cid = cids.decode(batch.ads[left])
                 run.fields["CurrentAd"] = str(cid)
@@ -153,6 +158,7 @@ class Follower:
             lag=lag,
             on_stored=self._counter(ad, status),
         )
+        # Chains of two publishers may name one provider: its row is read, changed and written under its lock.
         async with self._provider_locks.hold(ad.provider):
             try:
                 return await self._apply_mirrored(request, block)
@@ -167,16 +173,17 @@ class Follower:
         async with self._mirror.through(request.cid, block, request.ad.entries, request.source) as mirrored:
             outcome = await self._applier.apply(replace(request, source=mirrored))
             if outcome.kind is AdKind.CONTENT and not outcome.error:
-                mirrored.keep()
+                mirrored.complete()
             return outcome
 
     async def _reach_head(self, publisher: Peer, batch: ScanResult) -> None:
-        """Moves the cursor to the head, unless the announced head is older than what is applied."""
+        """Moves the cursor to the head, unless the announced head is older than the last applied one."""
         was = self._sync_state.cursor(publisher.id)
         cursor = replace(
             was,
             last=batch.head if was.last is None or was.last == was.floor else was.last,
             wanted=None if was.wanted == batch.head else was.wanted,
+            # A frozen indexer applied without entries, and a cut scan did not see everything: the gaps remain.
             has_gaps=was.has_gaps and (not batch.closes_gaps or batch.is_cut or self._is_frozen()),
         )
         if cursor != was:

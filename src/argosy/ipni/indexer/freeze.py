@@ -1,10 +1,11 @@
 """Freezing: the policy that decides when, the gate that makes the freeze exact, and the rows written by it.
 
-The fuller the disk, the sooner the next reading. Within 10 points of the limit each reading is a warning, within 2
-points critical, so that an operator can add space before the indexer freezes.
+The fuller the disk, the sooner the next reading. As the design document asks, readings within 10 points of the
+limit are warnings, and within 2 points critical, so that an operator can add space before the indexer freezes.
 
 At a freeze each provider's `frozen_at` is set to the last advertisement of its publisher's chain that was applied in
-full. A successor resumes there, and so does this indexer when it unfreezes: nothing is lost or read twice.
+full. A successor resumes there, and so does this indexer when it unfreezes: nothing is lost. storetheindex records the
+advertisement before its entries are stored, so a freeze in the middle of one loses the rest.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from argosy.ipni.ports import IndexStore
 UNREADABLE = -1.0
 ALERT_POINTS = 10.0
 CRITICAL_POINTS = 2.0
-CHECK_S_MAX = 3600.0  # per 100 points that are left
+CHECK_S_MAX = 3600.0  # pause at 100 free points; proportionally less when fewer are left
 CHECK_S_MIN = 30.0
 
 Level: TypeAlias = Literal["ok", "alert", "critical", "unreadable"]
@@ -44,18 +45,22 @@ class UsageRead:
 
 @dataclass(frozen=True)
 class Freeze:
+    """Effect: close the gate and write the freeze."""
+
     percent: float
 
 
 @dataclass(frozen=True)
 class ReportUsage:
+    """Effect: log the reading."""
+
     level: Level
     percent: float
 
 
 class Freezer:
-    """Decides when to freeze. A negative limit disables freezing; readings are still reported. The caller that performs
-    the freeze sets `is_frozen`."""
+    """State machine that decides when to freeze. A negative limit disables freezing; readings are still reported. The
+    caller that performs the freeze sets `is_frozen`."""
 
     def __init__(self, limit_percent: float, *, is_frozen: bool = False) -> None:
         self.limit_percent = limit_percent
@@ -67,6 +72,7 @@ class Freezer:
         return self.limit_percent >= 0
 
     def is_over(self, percent: float) -> bool:
+        # An unreadable disk does not freeze the indexer: freezing cannot be undone while it runs.
         return self.is_on and percent != UNREADABLE and percent >= self.limit_percent
 
     def handle(self, event: UsageRead | None, now: float) -> list[Freeze | ReportUsage]:
@@ -98,8 +104,8 @@ class Freezer:
 class FreezeGate:
     """Admits every write; freezing closes the gate and waits until no write is inside.
 
-    So the state written at a freeze is exact: no advertisement is between stored and counted. The usage is checked
-    before each write, because any batch may fill the disk.
+    So the state that a freeze writes is exact: no advertisement is between stored and recorded. The usage is
+    checked before each write, because any batch may fill the disk.
     """
 
     def __init__(self, is_full: Callable[[], bool], on_freeze: Callable[[], Awaitable[None]]) -> None:
@@ -141,7 +147,7 @@ class FreezeGate:
                 return
             self._is_closing = True
             try:
-                await self._empty.wait()
+                await self._empty.wait()  # writes inside finish; new ones wait at `is_open`
                 await self._on_freeze()
                 self.is_frozen = True
             finally:
@@ -171,13 +177,13 @@ def _with_stop(provider: Provider, sync_state: SyncState, at: float) -> Provider
 
 
 def _stop(cursor: ChainCursor) -> Cid | None:
-    """Where a successor resumes. With gaps it must read from the start, because they may be anywhere before the last
-    one."""
+    """Where a successor resumes. With gaps it must read from the start, because they may be anywhere before `last`."""
     return cursor.floor if cursor.has_gaps else cursor.last
 
 
 async def write_unfreeze(store: IndexStore, sync_state: SyncState, provider_table: ProviderTable) -> None:
     """Deletes the states of ads applied while frozen, then writes the rest in one batch; a crash repeats it."""
+    # The order matters: if the cursors moved back first, a crash would leave states that end the scan too early.
     await sync_state.drop_frozen_states()
     cursors = [
         replace(cursor, last=cursor.frozen_at, frozen_at=None, wanted=cursor.wanted or cursor.last)

@@ -1,4 +1,8 @@
-"""State of the ingest: the cursor of each chain, the state of each advertisement, the known providers."""
+"""State of the ingest: the cursor of each publisher's chain, the state of each advertisement, and the known providers.
+
+Memory equals the disk: rows are computed here, stored by the caller in one batch with the data that they describe, and
+only then applied. Had a crash separated the two, a chain would be read twice or an advertisement be lost (IPN-3).
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -21,7 +25,7 @@ from argosy.ipni.settings import IndexerSettings
 T = TypeVar("T")
 
 APPLIED = "applied"
-APPLIED_FROZEN = "frozen"  # without entries, for the indexer was frozen; unfreezing applies it again
+APPLIED_FROZEN = "frozen"  # without entries, because the indexer was frozen; unfreezing applies it again
 
 
 @dataclass(frozen=True)
@@ -31,14 +35,14 @@ class ChainCursor:
     publisher: Peer
     last: Cid | None = None
     wanted: Cid | None = None  # a requested head that is not reached yet: a restart continues to it
-    frozen_at: Cid | None = None  # what `last` was when the indexer froze; unfreezing goes back to it
+    frozen_at: Cid | None = None  # `last` when the indexer froze; unfreezing returns to it
     floor: Cid | None = None  # handed off to this indexer: older advertisements are on the frozen one
     has_gaps: bool = False  # a provider was removed, so ads older than `last` may be applied again
 
 
 @dataclass(frozen=True)
 class AdState:
-    """State of one advertisement, and whose it is."""
+    """State of one advertisement, with its provider and publisher, so that removing a provider finds its own."""
 
     state: str
     provider: str
@@ -77,40 +81,42 @@ def unpack(data: bytes, kind: type[T]) -> T:
     return msgspec.msgpack.decode(data, type=kind)
 
 
-BATCH_ROWS = 2000  # rows changed at a time where many are
+BATCH_ROWS = 2000  # per write, so that a long list does not block finds
 
 Change = dict[bytes, bytes | None]
 
 
 class SyncState:
+    """Cursors in memory, states of advertisements on disk: there are thousands of publishers and millions of ads."""
+
     def __init__(self, store: IndexStore) -> None:
         self._store = store
-        self._courses: dict[str, ChainCursor] = {}
+        self._cursors: dict[str, ChainCursor] = {}
 
     async def load(self) -> None:
         async for key, data in self._store.scan(keys.PUBLISHERS):
-            self._courses[key[len(keys.PUBLISHERS) :].decode()] = unpack(data, ChainCursor)
+            self._cursors[key[len(keys.PUBLISHERS) :].decode()] = unpack(data, ChainCursor)
 
     # -- cursors ------------------------------------------------------------------------------------------------------
 
     def cursors(self) -> Sequence[ChainCursor]:
-        return tuple(self._courses.values())
+        return tuple(self._cursors.values())
 
     def cursor(self, publisher: str) -> ChainCursor:
-        return self._courses.get(publisher) or ChainCursor(Peer(publisher))
+        return self._cursors.get(publisher) or ChainCursor(Peer(publisher))
 
     def knows(self, publisher: str) -> bool:
-        return publisher in self._courses
+        return publisher in self._cursors
 
     def apply(self, cursor: ChainCursor) -> None:
-        self._courses[cursor.publisher.id] = cursor
+        self._cursors[cursor.publisher.id] = cursor
 
     async def store_cursor(self, cursor: ChainCursor, *, is_durable: bool = False) -> None:
         await self._store.write(cursor_row(cursor), is_durable=is_durable)
         self.apply(cursor)
 
     async def set_wanted(self, publisher: Peer, head: Cid | None) -> ChainCursor:
-        """Stores where to read and up to where, before anything is read."""
+        """Stores where to read and up to which head before anything is read, so that a restart continues the sync."""
         was = self.cursor(publisher.id)
         cursor = replace(
             was,
@@ -174,6 +180,7 @@ class SyncState:
     async def plan_removal(self, provider: str, publisher: str) -> tuple[list[ChainCursor], Change]:
         """Cursors and rows that make a removed provider's advertisements applicable again: its publishers' cursors get
         gaps."""
+        # storetheindex keeps the marks, so the chain of a removed provider is never indexed again (decision 29).
         publishers = {publisher} if self.knows(publisher) else set()
         rows: Change = {}
         async for key, data in self._store.scan(keys.MARKS):
@@ -188,6 +195,7 @@ class SyncState:
         return cursors, rows
 
     async def drop_frozen_states(self) -> None:
+        """Makes the advertisements that were applied without entries applicable again."""
         gone: list[bytes] = []
         async for key, data in self._store.scan(keys.MARKS):
             if unpack(data, AdState).state == APPLIED_FROZEN:
@@ -200,7 +208,7 @@ def cursor_row(cursor: ChainCursor) -> Mapping[bytes, bytes | None]:
     return {keys.publisher(cursor.publisher.id): pack(cursor)}
 
 
-ERROR_CHARS_MAX = 500
+ERROR_CHARS_MAX = 500  # of a provider's last error, which every list of providers contains
 
 
 class NoAddress(Invalid):
@@ -212,6 +220,8 @@ class UnknownWhileFrozen(Conflict):
 
 
 class ProviderTable:
+    """The known providers, in memory; every find looks them up."""
+
     def __init__(self, providers: Iterable[Provider] = ()) -> None:
         self._by_id = {provider.id: provider for provider in providers}
 
@@ -255,22 +265,20 @@ class ProviderTable:
         known = self._by_id.get(ad.provider)
         if known is None and is_frozen:
             raise UnknownWhileFrozen(f"provider {ad.provider} is new, and this indexer is frozen")
-        told = tuple(addresses) or ad.addresses
-        if known is None and not told:
+        newest = tuple(addresses) or ad.addresses
+        if known is None and not newest:
             raise NoAddress(f"provider {ad.provider} is new and has no address; advertise one")
         was = known or Provider(ad.provider)
         return replace(
             was,
-            addresses=told or was.addresses,
-            publisher=publisher if publisher.addresses or was.publisher is None else Peer(publisher.id, _places(was)),
+            addresses=newest or was.addresses,
+            publisher=publisher
+            if publisher.addresses or was.publisher is None
+            else Peer(publisher.id, was.publisher.addresses),
             extended=extend(ad, was.extended),
             lag=lag,
             is_inactive=False,
         )
-
-
-def _places(provider: Provider) -> tuple[str, ...]:
-    return () if provider.publisher is None else provider.publisher.addresses
 
 
 def with_applied(provider: Provider, ad: Cid, at: float, *, error: str = "") -> Provider:
@@ -288,10 +296,10 @@ def provider_row(provider: Provider) -> Mapping[bytes, bytes | None]:
 
 
 def extend(ad: Advertisement, was: ExtendedProviders) -> ExtendedProviders:
-    """Every set replaces the previous one, for the chain and all contexts; an empty one clears it.
+    """A set replaces all previous ones, of the chain and of every context; an empty one clears them.
 
-    What the protocol forbids is ignored, so that it does not block the chain: a set on a removal, an override without a
-    context.
+    What the protocol forbids is ignored: a set on a removal, an override without a context. An error would block
+    the chain forever, as it does in storetheindex.
     """
     if ad.extension is None or ad.is_removal:
         return was

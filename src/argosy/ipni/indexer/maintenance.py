@@ -1,4 +1,8 @@
-"""Background maintenance of an indexer: resumes syncs, polls, hides and removes providers, frees space."""
+"""Background maintenance of an indexer: resumes syncs, polls, hides and removes providers, frees space.
+
+Announcements are hints and may be lost, so publishers without contact are polled. A provider whose publisher stays
+silent is hidden from finds, later removed; the contact log decides when.
+"""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, field
@@ -19,7 +23,7 @@ from argosy.ipni.settings import IndexerSettings
 
 @dataclass
 class PollPlan:
-    """What is due: publishers to poll, providers to hide and to remove."""
+    """What is due: publishers to poll, providers to hide and providers to remove."""
 
     polls: list[str] = field(default_factory=list)  # publishers
     deactivations: list[str] = field(default_factory=list)  # providers
@@ -27,7 +31,8 @@ class PollPlan:
 
 
 class ContactLog:
-    """Last contact with, and last poll of, each publisher.
+    """Last contact with, and last poll of, each publisher. It is in memory only: after an outage of its own, an
+    indexer must not treat everyone as silent.
 
     `announcing` are publishers that announce themselves at every start, such as those that start together with this
     indexer. Their address may differ from that of the previous run, so they are not polled before their first
@@ -63,7 +68,7 @@ class ContactLog:
         Publishers without contact for longest come first, so that many errors do not keep silent ones from being
         polled.
         """
-        findings = PollPlan()
+        plan = PollPlan()
         wanted: dict[str, float] = {}
         for provider in providers:
             if provider.publisher is None:
@@ -71,10 +76,10 @@ class ContactLog:
             publisher = provider.publisher.id
             silence_s = now - self._contacted_at.get(publisher, self._started_at)
             if silence_s >= settings.remove_after_s:
-                findings.removals.append(provider.id)
+                plan.removals.append(provider.id)
                 continue
             if silence_s >= settings.deactivate_after_s and not provider.is_inactive:
-                findings.deactivations.append(provider.id)
+                plan.deactivations.append(provider.id)
             is_due = silence_s >= settings.poll_after_s and (
                 publisher not in self._polled_at or now - self._polled_at[publisher] >= settings.poll_retry_s
             )
@@ -82,8 +87,8 @@ class ContactLog:
             is_due = is_due or (publisher not in self._contacted_at and publisher not in self._polled_at)
             if (is_due or provider.last_error) and provider.publisher.addresses and self.may_poll(publisher):
                 wanted[publisher] = self._contact(publisher)
-        findings.polls = nsmallest(polls_max, wanted, key=wanted.__getitem__)
-        return findings
+        plan.polls = nsmallest(polls_max, wanted, key=wanted.__getitem__)
+        return plan
 
     def _contact(self, publisher: str) -> float:
         """Time of the last contact or poll."""
@@ -108,6 +113,8 @@ class SyncPort(Protocol):
 
 
 class IndexerMaintenance:
+    """Runs two loops: `run` for what is due by time, `sweep` for freeing space."""
+
     def __init__(
         self,
         shared: SharedState,
@@ -135,14 +142,15 @@ class IndexerMaintenance:
         self._resumed = 0
 
     def resume(self, limit: int | None = None) -> None:
-        """Resumes chains whose requested head has not been reached, least recently tried first."""
+        """Resumes chains whose requested head has not been reached."""
+        # Rotates through them, so that chains which always fail do not keep the others from being tried.
         contacts = self._syncs.contacts
         cursors = [cursor for cursor in self._sync_state.cursors() if cursor.wanted is not None]
         due = [cursor for cursor in cursors if contacts.may_poll(cursor.publisher.id)]
         first = self._resumed % len(due) if due else 0
-        chosen = (due[first:] + due[:first])[:limit]
-        self._resumed += len(chosen)
-        for cursor in chosen:
+        selected = (due[first:] + due[:first])[:limit]
+        self._resumed += len(selected)
+        for cursor in selected:
             if cursor.publisher.addresses and self._syncs.is_accepted(cursor.publisher.id):
                 self._syncs.poll(cursor.publisher, cursor.wanted)
 
@@ -173,7 +181,7 @@ class IndexerMaintenance:
             await self._clock.sleep(self._settings.sweep_s)
 
     def _polls_max(self) -> int:
-        return max(1, self._settings.workers_max // 2)
+        return max(1, self._settings.workers_max // 2)  # the other half is left to announcements
 
     async def _watch_usage(self) -> None:
         percent = self._usage.percent()
@@ -186,21 +194,21 @@ class IndexerMaintenance:
             if isinstance(effect, Freeze):
                 await self._freeze_if_full()
             else:
-                tell = log.info if effect.level == "ok" else log.warning
-                shown = round(percent, 1)
-                tell("disk usage", level_of_usage=effect.level, percent=shown, freeze_at=freezer.limit_percent)
+                write = log.info if effect.level == "ok" else log.warning
+                usage = round(percent, 1)
+                write("disk usage", level_of_usage=effect.level, percent=usage, freeze_at=freezer.limit_percent)
 
     async def _poll(self) -> None:
         syncs, now = self._syncs, self._clock.now()
         known = [each for each in self._provider_table.all() if each.publisher and syncs.is_accepted(each.publisher.id)]
-        findings = syncs.contacts.plan_polls(known, self._settings, now, polls_max=self._polls_max())
-        for publisher in findings.polls:
+        plan = syncs.contacts.plan_polls(known, self._settings, now, polls_max=self._polls_max())
+        for publisher in plan.polls:
             syncs.contacts.on_poll(publisher, now)
             syncs.poll(_publisher(self._provider_table, publisher))
-        for id in findings.deactivations:
+        for id in plan.deactivations:
             await syncs.set_inactive(self._provider_table.get(id), True)
             log.info("provider deactivated: no contact", provider=id)
-        for id in findings.removals:
+        for id in plan.removals:
             await self._remove(id)
             log.info("provider removed: no contact", provider=id)
 

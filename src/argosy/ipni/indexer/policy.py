@@ -25,6 +25,8 @@ class Rule:
 
 @dataclass
 class PeerPolicy:
+    """The rules in force."""
+
     peers: Rule = field(default_factory=Rule)
     publishing: Rule = field(default_factory=Rule)
     publishing_for: Mapping[str, Rule] = field(default_factory=dict)
@@ -41,7 +43,7 @@ class PeerPolicy:
 
     def may_publish(self, publisher: str, provider: str) -> bool:
         rule = self.publishing_for.get(provider, self.publishing)
-        return publisher == provider or rule.allows(publisher)
+        return publisher == provider or rule.allows(publisher)  # publishing for oneself cannot be forbidden here
 
     def check(self, publisher: str, provider: str | None = None) -> None:
         """Raises Forbidden unless the publisher may publish here, and for the provider."""
@@ -71,13 +73,13 @@ def _rules(settings: IndexerSettings) -> tuple[Rule, Rule, Mapping[str, Rule]]:
 def _rules_for(texts: Iterable[str]) -> dict[str, Rule]:
     """A provider with an allowing rule is closed to all others; one with only `!` rules is open to the rest."""
     named: dict[str, set[str]] = {}
-    barred: dict[str, set[str]] = {}
+    excluded: dict[str, set[str]] = {}
     for text in texts:
         provider, _, publisher = text.partition("=")
         if publisher.startswith("!"):
-            barred.setdefault(provider, set()).add(publisher[1:])
+            excluded.setdefault(provider, set()).add(publisher[1:])
         else:
             named.setdefault(provider, set()).add(publisher)
-    open_rules = {id: Rule(True, frozenset(peers)) for id, peers in barred.items()}
-    closed = {id: Rule(False, frozenset(peers - barred.get(id, set()))) for id, peers in named.items()}
+    open_rules = {id: Rule(True, frozenset(peers)) for id, peers in excluded.items()}
+    closed = {id: Rule(False, frozenset(peers - excluded.get(id, set()))) for id, peers in named.items()}
     return open_rules | closed

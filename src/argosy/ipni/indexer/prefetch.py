@@ -20,10 +20,12 @@ HAMT_STEP = 4096  # multihashes of a HAMT that are stored at a time
 LEFT_MAX = 65_536  # blocks of a HAMT that may wait to be read
 THREAD_BYTES = 128 << 10  # decoding less takes less time than changing threads
 
-Failure = tuple[Exception]
+Failure = tuple[Exception]  # passes the error through the queue, after the batches before it
 
 
 class EntriesPrefetcher:
+    """Reads the entries of one advertisement after another; see `apply_ad.EntriesReader`."""
+
     def __init__(self, *, blocks_max: int) -> None:
         self._blocks_max = blocks_max
 
@@ -38,7 +40,7 @@ class EntriesPrefetcher:
                 yield step
                 if not step.left:
                     return
-        finally:
+        finally:  # also when the consumer stops, at a freeze for one
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
@@ -77,7 +79,7 @@ class _EntriesReader:
                 self._left += [] if block.next is None else [block.next]
             else:
                 self._is_hamt = step.is_hamt = True
-                self._left += reversed(block.children)
+                self._left += reversed(block.children)  # the last is read next: depth first keeps the list short
                 if len(self._left) > LEFT_MAX:
                     raise Invalid(f"more than {LEFT_MAX} blocks of the HAMT are still to be read: publish smaller ones")
             self._fetch_ahead()

@@ -14,7 +14,7 @@ from argosy.ipni.indexer.policy import PeerPolicy
 from argosy.ipni.model import ExtendedPeer, IndexValue, Peer, Provider, ProviderResult
 from argosy.ipni.ports import IndexStore
 
-ORPHANS_MAX = 1000
+ORPHANS_MAX = 1000  # remembered between two rounds of maintenance
 
 
 def results(value: IndexValue, provider: Provider, is_visible: Callable[[str], bool]) -> Iterator[ProviderResult]:
@@ -22,14 +22,14 @@ def results(value: IndexValue, provider: Provider, is_visible: Callable[[str], b
     if not is_visible(provider.id):
         return
     yield ProviderResult(value.context, value.metadata, Peer(provider.id, provider.addresses))
-    for peer in _others(value, provider):
+    for peer in _extended_peers(value, provider):
         metadata = peer.metadata or value.metadata
         is_same = peer.id == provider.id and metadata == value.metadata
         if not is_same and is_visible(peer.id):
             yield ProviderResult(value.context, metadata, Peer(peer.id, peer.addresses))
 
 
-def _others(value: IndexValue, provider: Provider) -> Iterator[ExtendedPeer]:
+def _extended_peers(value: IndexValue, provider: Provider) -> Iterator[ExtendedPeer]:
     within = provider.extended.contexts.get(value.context)
     if within is not None:
         yield from within.peers
@@ -54,11 +54,11 @@ class Resolver:
         digests = [_second_digest(each) for each in second_hashes]
         firsts = await self._store.find_second(digests)
         found = iter(await self._store.find([each for each in firsts if each is not None]))
-        return [() if each is None else tuple(self._encrypted(each, next(found))) for each in firsts]
+        return [() if each is None else tuple(self._encrypt_keys(each, next(found))) for each in firsts]
 
     async def encrypted_metadata(self, value_key_hash: bytes) -> bytes | None:
         value = await self._store.find_value(value_key_hash)
-        if value is None or self._known(value) is None:
+        if value is None or self._provider_of(value) is None:
             return None
         return privacy.encrypt_metadata(value.metadata, privacy.value_key(value.provider, value.context))
 
@@ -67,16 +67,17 @@ class Resolver:
         return self._policy.is_allowed(peer) and not (known is not None and known.is_inactive)
 
     def _results(self, value: IndexValue) -> Iterator[ProviderResult]:
-        provider = self._known(value)
+        provider = self._provider_of(value)
         if provider is not None:
             yield from results(value, provider, self.is_visible)
 
-    def _encrypted(self, multihash: bytes, values: Sequence[IndexValue]) -> Iterator[bytes]:
+    def _encrypt_keys(self, multihash: bytes, values: Sequence[IndexValue]) -> Iterator[bytes]:
         for value in values:
-            if self._known(value) is not None and self.is_visible(value.provider):
+            if self._provider_of(value) is not None and self.is_visible(value.provider):
                 yield privacy.encrypt_value_key(privacy.value_key(value.provider, value.context), multihash)
 
-    def _known(self, value: IndexValue) -> Provider | None:
+    def _provider_of(self, value: IndexValue) -> Provider | None:
+        """The value's provider; None if it is unknown, and then its context is remembered as an orphan."""
         provider = self._provider_table.find(value.provider)
         if provider is None and len(self.orphans) < ORPHANS_MAX:
             self.orphans[value.provider, value.context] = None
@@ -90,11 +91,13 @@ def _second_digest(second_hash: bytes) -> bytes:
     return digest
 
 
+# Samples let others check that a provider really has what it advertises. The beacon selects them, so that the provider
+# cannot prepare for the check.
 SAMPLES_MAX = 10
 BEACON_BYTES_MAX = 32
 
 
-def places(beacon: bytes, count: int) -> list[bytes]:
+def sample_places(beacon: bytes, count: int) -> list[bytes]:
     if len(beacon) > BEACON_BYTES_MAX:
         raise Invalid(f"a beacon has at most {BEACON_BYTES_MAX} bytes, not {len(beacon)}")
     if not 1 <= count <= SAMPLES_MAX:
@@ -103,9 +106,11 @@ def places(beacon: bytes, count: int) -> list[bytes]:
 
 
 async def sample(store: IndexStore, provider: str, context: bytes, *, beacon: bytes, count: int) -> list[bytes]:
-    chosen: dict[bytes, None] = {}
-    for place in places(beacon, count):
+    """The first multihash at or after each place, continuing at the start after the end; fewer if the context is
+    small."""
+    selected: dict[bytes, None] = {}
+    for place in sample_places(beacon, count):
         found = await store.multihashes(provider, context, start=place, limit=1)
         found = found or await store.multihashes(provider, context, start=b"", limit=1)
-        chosen.update(dict.fromkeys(found))
-    return list(chosen)
+        selected.update(dict.fromkeys(found))
+    return list(selected)

@@ -45,7 +45,7 @@ from argosy.ipni.indexer.prefetch import EntriesPrefetcher
 from argosy.ipni.indexer.resolver import Resolver, sample
 from argosy.ipni.indexer.sync_service import SyncRequest, SyncService
 from argosy.ipni.indexer.telemetry import IngestRates
-from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, ProviderResult, StoreStats
+from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, StoreStats
 from argosy.ipni.ports import IndexStore, PublisherSources
 from argosy.ipni.settings import IndexerSettings
 
@@ -60,14 +60,14 @@ async def load_or_create_key(store: IndexStore) -> PrivateKey:
     return key
 
 
-def parse_key(text: str, place: str) -> PrivateKey:
+def parse_key(text: str, source: str) -> PrivateKey:
     try:
         return PrivateKey.from_protobuf(from_base64(text.strip()))
     except Invalid as error:
-        raise Invalid(f"{place} holds no private key in base64: {error}") from None
+        raise Invalid(f"{source} does not contain a private key in base64: {error}") from None
 
 
-AGE_S_MAX = 48 * 3600.0
+AGE_S_MAX = 48 * 3600.0  # of a peer record, as in storetheindex: an old record could be replayed
 
 
 def check_sequence(sequence: int, *, last: int, wall: float) -> None:
@@ -76,7 +76,7 @@ def check_sequence(sequence: int, *, last: int, wall: float) -> None:
     if age_s > AGE_S_MAX:
         raise Invalid(f"the record is {age_s:.0f} s from now: its sequence must be a time within {AGE_S_MAX:.0f} s")
     if sequence <= last:
-        raise Invalid(f"the record's sequence {sequence} is not newer than {last}, which was taken before")
+        raise Invalid(f"the record's sequence {sequence} is not newer than {last}, the last accepted one")
 
 
 log = logs.get("ipni.indexer")
@@ -131,6 +131,10 @@ class IndexerService:
         self._gate = FreezeGate(lambda: self._freezer.is_over(usage.percent()), self._on_freeze)
         self._rates = IngestRates()
         self._resolver = Resolver(store, shared.providers, shared.policy)
+        # `FindApi` goes straight to the resolver: a method that forwards would cost every find a call.
+        self.find = self._resolver.find
+        self.find_encrypted = self._resolver.find_encrypted
+        self.encrypted_metadata = self._resolver.encrypted_metadata
         applier = Applier(shared, self._gate, EntriesPrefetcher(blocks_max=settings.entries_depth_max))
         follower = Follower(shared, applier, self._rates, is_frozen=lambda: self._gate.is_frozen, mirror=mirror)
         self._syncs = SyncService(shared, sources, follower, self._assignments, announcing=announcing)
@@ -242,28 +246,21 @@ class IndexerService:
         mark = await self._sync_state.ad_state(ad)
         return mark is not None and mark.state == APPLIED
 
-    # -- find, public -------------------------------------------------------------------------------------------------
-
-    async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
-        return await self._resolver.find(multihashes)
-
-    async def find_encrypted(self, second_hashes: Sequence[bytes]) -> list[tuple[bytes, ...]]:
-        return await self._resolver.find_encrypted(second_hashes)
-
-    async def encrypted_metadata(self, value_key_hash: bytes) -> bytes | None:
-        return await self._resolver.encrypted_metadata(value_key_hash)
+    # -- find, public; `find` itself is the resolver's ----------------------------------------------------------------
 
     async def sample(self, provider: str, context: bytes, *, beacon: bytes, multihashes_max: int) -> list[bytes]:
         self.provider(provider)
         return await sample(self._store, provider, context, beacon=beacon, count=multihashes_max)
 
     def providers(self) -> Sequence[Provider]:
+        # Also providers of publishers that are not assigned here: a handoff reads them after an operator has unassigned
+        # the publisher (decision 29).
         return [provider for provider in self._provider_table.all() if self._policy.is_allowed(provider.id)]
 
     def provider(self, id: str) -> Provider:
         provider = self._provider_table.get(id)
         if provider.is_inactive or not self._policy.is_allowed(id):
-            raise NotFound(f"provider {id} is not shown here")
+            raise NotFound(f"provider {id} not found")
         return provider
 
     async def stats(self) -> StoreStats:
@@ -299,20 +296,21 @@ class IndexerService:
         self._check_assignable(publisher)
         theirs = await self._providers_of(frozen_url)
         self._check_assignable(publisher)  # again: it may have been assigned, or the indexer frozen, in the meantime
-        taken = plan_handoff(
+        plan = plan_handoff(
             publisher, theirs, known=self._provider_table.find, cursor=self._sync_state.cursor(publisher)
         )
-        if taken is None:
+        if plan is None:
             log.info("nothing to hand off", publisher=publisher, frozen=frozen_id)
             return
-        for provider in taken.providers:
+        for provider in plan.providers:
             self._policy.check(publisher, provider.id)
-        await self._assignments.add(publisher, frozen_id, taken.rows)
-        self._sync_state.apply(taken.cursor)
-        for provider in taken.providers:
+        # One batch with the assignment: a crash leaves the publisher assigned with its resume point, or not at all.
+        await self._assignments.add(publisher, frozen_id, plan.rows)
+        self._sync_state.apply(plan.cursor)
+        for provider in plan.providers:
             self._provider_table.apply(provider)
-        if taken.cursor.publisher.addresses:
-            self._syncs.submit(SyncRequest(taken.cursor.publisher))
+        if plan.cursor.publisher.addresses:
+            self._syncs.submit(SyncRequest(plan.cursor.publisher))
 
     def assignments(self) -> Sequence[Assignment]:
         self._check_assigner()
@@ -342,7 +340,7 @@ class IndexerService:
         if is_blocked:
             self._policy.block(id)
         await self._syncs.stop(publisher)
-        async with self._provider_locks.hold(id):  # no chain applies anything of it meanwhile
+        async with self._provider_locks.hold(id):  # no other publisher's chain applies anything of it meanwhile
             cursors, rows = await self._sync_state.plan_removal(id, publisher)
             await self._store.remove_provider(id, {**rows, keys.provider(id): None, keys.sequence(id): None})
             for cursor in cursors:
@@ -370,7 +368,7 @@ class IndexerService:
     async def mark_processed(self, provider: str, ad: Cid) -> None:
         publisher = self._provider_table.get(provider).publisher
         if publisher is None:
-            raise NotFound(f"provider {provider} has no publisher: it has no chain to be marked")
+            raise NotFound(f"provider {provider} has no publisher and so no chain")
         cursor = replace(self._sync_state.cursor(publisher.id), last=ad)
         rows: Change = {keys.mark(ad): pack(AdState(APPLIED, provider, publisher.id)), **cursor_row(cursor)}
         await self._store.write(rows, is_durable=True)
@@ -381,7 +379,7 @@ class IndexerService:
 
     async def reload(self) -> None:
         if self._reread is None:
-            raise Unavailable("this indexer was started without settings that could be read again")
+            raise Unavailable("this indexer was started without a settings file")
         settings = self._reread()
         self._policy.change(settings)
         self._freezer.limit_percent = settings.freeze_at_percent

@@ -1,4 +1,9 @@
-"""Starts and runs syncs of publishers' chains: many concurrently, one per publisher."""
+"""Starts and runs syncs of publishers' chains: many concurrently, one per publisher.
+
+Announcements pass three filters that cost nothing: policy and assignment, the pause of useless publishers, and repeated
+heads. One sync per publisher at a time keeps the chain's order (IPN-3); a newer request replaces the waiting one,
+because it leads to the same advertisements and more.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -26,7 +31,7 @@ class SyncRequest:
 
     publisher: Peer
     head: Cid | None = None
-    depth: int = 0  # 0: as the settings say, -1: all of it
+    depth: int = 0  # 0: as configured, -1: unlimited
     is_resync: bool = False
     is_manual: bool = False
 
@@ -34,7 +39,7 @@ class SyncRequest:
 class SyncQueue:
     """Runs one sync per publisher at a time; a newer request replaces the waiting one.
 
-    This is not base's KeyedWorkQueue: callers list the running requests (`syncs`), and wait for and stop a single
+    It is not `base.tasks.KeyedWorkQueue`, because callers list the running requests, and wait for and stop one
     publisher.
     """
 
@@ -48,11 +53,11 @@ class SyncQueue:
     def submit(self, request: SyncRequest) -> None:
         publisher = request.publisher.id
         if self._is_closed:
-            raise Unavailable("the indexer is stopping: announce again later")
+            raise Unavailable("the indexer is stopping; announce again later")
         if publisher in self._running:
             self._waiting[publisher] = _newer(self._waiting.get(publisher), request)
         elif len(self._running) >= self._waiting_max:
-            raise Unavailable(f"{self._waiting_max} publishers are waiting already: announce again later")
+            raise Unavailable(f"{self._waiting_max} publishers are waiting already; announce again later")
         else:
             self._start(request)
 
@@ -104,8 +109,8 @@ def _newer(waiting: SyncRequest | None, request: SyncRequest) -> SyncRequest:
     return waiting if waiting is not None and waiting.is_manual and not request.is_manual else request
 
 
-RECENT_MAX = 64  # heads remembered, so that repeated announcements cause no traffic
-PAUSED_MAX = 10_000
+RECENT_MAX = 64  # as in storetheindex: repeats come close together, through several ways
+PAUSED_MAX = 10_000  # publishers; the earliest pause ends first when there are more
 TRIAL_S = 300.0  # after its pause a publisher gets one trial per this interval, until one succeeds
 
 
@@ -157,10 +162,13 @@ class PausedPublishers:
 
 log = logs.get("ipni.indexer")
 
-CANCELLED = "cancelled"  # the indexer stopped, or the provider was removed
+CANCELLED = "cancelled"  # the indexer is stopping, or the provider was removed
 
 
 class SyncService:
+    """Accepts announcements and requests of operators, and runs them with limits on scans and on publishers in
+    processing."""
+
     def __init__(
         self,
         shared: SharedState,
@@ -184,12 +192,12 @@ class SyncService:
         self.contacts = ContactLog(shared.clock.now(), announcing)
         self._recent = RecentHeads()
         self._pauses = PausedPublishers(settings.bad_ads_pause_s)
+        # Reading a chain waits for the network, applying it uses CPU and disk: so they have limits of their own.
         self._scans = asyncio.Semaphore(settings.scans_max)
         self._workers = asyncio.Semaphore(settings.workers_max)
         self._queue = SyncQueue(self._run, waiting_max=settings.waiting_max)
 
-    # -- requests
-    # -------------------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     async def announce(self, announce: Announcement) -> str:
         """Handles an announcement; returns taken, known (the head is applied) or repeated. Raises Forbidden."""
@@ -203,12 +211,13 @@ class SyncService:
         try:
             await self.on_contact(publisher.id)
             cursor = self._sync_state.cursor(publisher.id)
+            # With gaps even a known head leads to advertisements that are to be applied again.
             if cursor.last == announce.head and not cursor.has_gaps:
                 return "known"
             cursor = await self._sync_state.set_wanted(publisher, announce.head)
             self.submit(SyncRequest(cursor.publisher, announce.head))
         except ArgosyError:
-            self._recent.invalidate(announce.head)
+            self._recent.invalidate(announce.head)  # otherwise the repeated announcement would be ignored
             raise
         return "taken"
 
@@ -220,7 +229,7 @@ class SyncService:
             raise Conflict(f"a sync of publisher {publisher} is already running")
         peer = Peer(publisher, (address,)) if address else self._sync_state.cursor(publisher).publisher
         if not peer.addresses:
-            raise Invalid(f"no address of publisher {publisher} is known: give one")
+            raise Invalid(f"no address of publisher {publisher} is known; give one")
         self._pauses.lift(publisher)
         await self._sync_state.set_wanted(peer, None)
         self.submit(SyncRequest(peer, depth=depth, is_resync=is_resync, is_manual=True))
@@ -269,9 +278,9 @@ class SyncService:
                 await self.set_inactive(provider, False)
 
     async def set_inactive(self, provider: Provider, is_inactive: bool) -> None:
-        changed = replace(provider, is_inactive=is_inactive)
-        await self._store.write(provider_row(changed))
-        self._provider_table.apply(changed)
+        updated = replace(provider, is_inactive=is_inactive)
+        await self._store.write(provider_row(updated))
+        self._provider_table.apply(updated)
 
     # -- following ----------------------------------------------------------------------------------------------------
 
@@ -330,7 +339,8 @@ class SyncService:
                 await self._follower.apply(peer, batch, source, status)
 
     async def _on_failure(self, request: SyncRequest, error: ArgosyError) -> None:
-        """Drops a request that can never succeed; the publisher may announce something better."""
+        """Drops a request that can never succeed, such as a head that is not an advertisement; other failures keep
+        it, and maintenance tries again."""
         publisher = request.publisher.id
         if isinstance(error, NoAddress):
             self._pauses.pause(publisher, self._clock.now())

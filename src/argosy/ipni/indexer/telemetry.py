@@ -1,4 +1,8 @@
-"""Metrics of the indexer, and the sync status of each publisher."""
+"""Metrics of the indexer, and the sync status of each publisher.
+
+The status answers whether an advertisement is indexed, and if not, why. Its shape is storetheindex's (`Scan`,
+`Processing`, `Download`, each with its last ten runs, newest first), with the distance to the head added.
+"""
 
 from collections import OrderedDict, deque
 from collections.abc import Mapping
@@ -7,7 +11,7 @@ from datetime import UTC, datetime
 
 from argosy.base.metrics import counter, gauge, histogram
 
-_SYNC_BUCKETS_S = (0.05, 0.25, 1, 5, 30, 120, 600, 3600, 7200)
+_SYNC_BUCKETS_S = (0.05, 0.25, 1, 5, 30, 120, 600, 3600, 7200)  # up to the default of ipni.sync_timeout_s
 
 USAGE_PERCENT = gauge("argosy_ipni_usage_percent", "Usage of the indexer's fullest disk in percent; -1 if unreadable")
 IS_FROZEN = gauge("argosy_ipni_is_frozen", "1 while the indexer is frozen")
@@ -28,12 +32,12 @@ DISK_BYTES = gauge("argosy_ipni_disk_bytes", "Bytes of the index on disk")
 
 
 HISTORY_MAX = 10
-STATUSES_MAX = 10_000  # publishers remembered; the longest unheard of is forgotten first
+STATUSES_MAX = 10_000  # publishers; the one without activity for longest is dropped first
 
 
 @dataclass
 class SyncRun:
-    """One scan, processing or download; `fields` are shown under their own names."""
+    """One scan, processing or download; `fields` appear in the JSON under their own names."""
 
     started_at: float
     fields: dict[str, object] = field(default_factory=dict)
@@ -106,6 +110,8 @@ class PublisherStatus:
 
 
 class PublisherStatuses:
+    """The statuses of the most recently active publishers."""
+
     def __init__(self) -> None:
         self._by_publisher: OrderedDict[str, PublisherStatus] = OrderedDict()
 
@@ -117,8 +123,8 @@ class PublisherStatuses:
         return status
 
     def to_json(self, now: float, publisher: str | None = None) -> Mapping[str, object]:
-        chosen = [publisher] if publisher is not None else list(self._by_publisher)
-        return {id: self._by_publisher[id].to_json(now) for id in chosen if id in self._by_publisher}
+        ids = [publisher] if publisher is not None else list(self._by_publisher)
+        return {id: self._by_publisher[id].to_json(now) for id in ids if id in self._by_publisher}
 
     def distance(self) -> int:
         """Sum over all publishers, as far as known."""
@@ -136,8 +142,8 @@ class IngestRates:
         self._by_provider[provider] = (count + multihashes, spent + seconds, samples + 1)
 
     def drain(self) -> Mapping[str, tuple[int, float, int]]:
-        taken, self._by_provider = self._by_provider, {}
-        return taken
+        rates, self._by_provider = self._by_provider, {}
+        return rates
 
 
 def format_time(at: float) -> str:
