@@ -98,10 +98,10 @@ class IndexerSettings:
         if not self.poll_after_s <= self.deactivate_after_s <= self.remove_after_s:
             yield (
                 f"poll_after_s ({self.poll_after_s}), deactivate_after_s ({self.deactivate_after_s}) and "
-                f"remove_after_s ({self.remove_after_s}) must not fall"
+                f"remove_after_s ({self.remove_after_s}) must be in ascending order"
             )
         if any("=" not in rule.strip("=") for rule in self.publishers_for):
-            yield "publishers_for are written PROVIDER=PUBLISHER or PROVIDER=!PUBLISHER"
+            yield "publishers_for must have the form PROVIDER=PUBLISHER or PROVIDER=!PUBLISHER"
 
 
 @dataclass(frozen=True)

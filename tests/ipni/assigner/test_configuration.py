@@ -91,7 +91,7 @@ def test_spans_are_read_as_the_reference_writes_them(text: object, expected: flo
 
 @pytest.mark.parametrize("text", ["5", "m", "-5s", "5 m", -1, True, None, "1h nonsense", []])
 def test_what_is_no_span_is_refused(text: object) -> None:
-    with pytest.raises(Invalid, match="PollInterval is a span"):
+    with pytest.raises(Invalid, match="PollInterval must be a duration"):
         seconds(text)
 
 
@@ -99,20 +99,20 @@ def test_what_is_no_span_is_refused(text: object) -> None:
     ("document", "words"),
     [
         ([], "should be a table"),
-        ({"Replicas": 2}, "no key 'replicas'"),
-        ({"Assignment": {}, "Extra": 1}, "no key 'extra'"),
+        ({"Replicas": 2}, "unknown key 'replicas'"),
+        ({"Assignment": {}, "Extra": 1}, "unknown key 'extra'"),
         ({"Replication": -1}, "Replication must be at least 1, not -1"),
         ({"Replication": "2"}, "Replication should be a int"),
         ({"Replication": True}, "Replication should be a int"),
         ({"IndexerPool": [{**A, "IngestURL": ""}]}, "no IngestURL"),
         ({"IndexerPool": [{**A, "AdminURL": "ftp://a"}]}, "not the URL"),
-        ({"IndexerPool": [{**A, "Weight": 1}]}, "no key 'weight'"),
+        ({"IndexerPool": [{**A, "Weight": 1}]}, "unknown key 'weight'"),
         ({"IndexerPool": [{**A, "PresetPeers": ["nobody!"]}]}, "nobody!"),
         ({"IndexerPool": [A, {**B, "FindURL": A["IngestURL"]}]}, "http://a:3001 belongs to two indexers"),
         ({"IndexerPool": [A, A]}, "belongs to two indexers"),
         ({"IndexerPool": {"a": A}}, "IndexerPool should be a list"),
         ({"ForwardAnnounceURLs": ["gopher://x"]}, "not the URL"),
-        ({"Policy": {"Deny": True}}, "no key 'deny'"),
+        ({"Policy": {"Deny": True}}, "unknown key 'deny'"),
         ({"ResendHttp": "yes"}, "ResendHttp should be a bool"),
     ],
 )

@@ -56,7 +56,7 @@ async def test_a_file_that_went_wrong_is_reported_and_the_former_one_holds(tmp_p
         await made.reload_if_changed()
         await made.reload_if_changed()
         metrics = made.service.telemetry.metrics
-        assert metrics.value(RELOADS, outcome="refused") == 1
+        assert metrics.value(RELOADS, outcome="rejected") == 1
         with pytest.raises(Invalid, match=r"pool\.json: the pool file is not JSON"):
             await made.reload()
         path.unlink()
@@ -65,7 +65,7 @@ async def test_a_file_that_went_wrong_is_reported_and_the_former_one_holds(tmp_p
         assert set(only.allowed) == {P1}
         write(path, it)
         await made.reload_if_changed()
-        assert metrics.value(RELOADS, outcome="taken") == 1
+        assert metrics.value(RELOADS, outcome="accepted") == 1
         assert made.service.pool_state.urls() == ()
         await made.close()
 

@@ -15,7 +15,7 @@ from argosy.ownership.assigner import IndexerState, Pool, candidates, holders, t
 
 Kind = Literal["twice", "silent", "stuck", "full", "no room", "overloaded", "too many", "done"]
 
-NEARLY_FULL_PERCENT = 80.0  # the indexers' own first warning, ten points before they freeze by default
+NEARLY_FULL_PERCENT = 80.0  # as the indexers' own first warning, ten points below the default limit
 OVERLOAD_FACTOR = 2.0  # times the mean of the active indexers
 OVERLOAD_PUBLISHERS_MIN = 10  # a small pool is uneven by nature
 PUBLISHERS_SHOWN_MAX = 1_000
@@ -35,14 +35,14 @@ def advise(pool_state: PoolState) -> list[Advice]:
     """All advice, most urgent first."""
     pool = pool_state.pool()
     return [
-        *_twice(pool_state),
-        *_silent(pool_state),
-        *_stuck(pool_state, pool),
+        *_duplicates(pool_state),
+        *_unreachable(pool_state),
+        *_stuck_handoffs(pool_state, pool),
         *_nearly_full(pool_state, pool),
-        *_no_room(pool_state, pool),
-        *_overloaded_indexers(pool),
-        *_too_many(pool_state, pool),
-        *_done(pool_state, pool),
+        *_no_spare(pool_state, pool),
+        *_unbalanced(pool),
+        *_extra_holders(pool_state, pool),
+        *_removable(pool_state, pool),
     ]
 
 
@@ -50,26 +50,24 @@ def _active(pool: Pool) -> list[IndexerState]:
     return [state for state in pool if state.is_known and not state.is_frozen]
 
 
-def _twice(pool_state: PoolState) -> Iterator[Advice]:
+def _duplicates(pool_state: PoolState) -> Iterator[Advice]:
     for url, first in pool_state.doubles().items():
-        yield Advice("twice", url, f"this is the same indexer as {first}: remove one of the two from the pool")
+        yield Advice("twice", url, f"same indexer as {first}; remove one of the two from the pool")
 
 
-def _silent(pool_state: PoolState) -> Iterator[Advice]:
+def _unreachable(pool_state: PoolState) -> Iterator[Advice]:
     for url in pool_state.urls():
         if why := pool_state.problem(url):
             is_new = pool_state.report(url) is None
-            meanwhile = "publishers it may hold wait for it" if is_new else "its last report is still counted"
-            yield Advice(
-                "silent", url, f"it does not answer, and {meanwhile}: fix it or remove it from the pool ({why})"
-            )
+            effect = "publishers that it may hold wait for it" if is_new else "its last report is still counted"
+            yield Advice("silent", url, f"unreachable, and {effect}; fix it or remove it from the pool ({why})")
 
 
-def _stuck(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
+def _stuck_handoffs(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     for url, publishers in pool_state.pending_handoffs().items():
         stuck = tuple(p for p in publishers if not candidates(p, pool, pool_state.policy))
         if stuck:
-            text = f"it is frozen and {len(stuck)} of its publishers have no successor: add an indexer"
+            text = f"frozen, and {len(stuck)} of its publishers have no successor; add an indexer"
             yield Advice("stuck", url, text, stuck[:PUBLISHERS_SHOWN_MAX])
 
 
@@ -77,12 +75,12 @@ def _nearly_full(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     for state in _active(pool):
         report = pool_state.report(state.id)
         if report is not None and report.usage_percent >= NEARLY_FULL_PERCENT:
-            text = f"its storage is {report.usage_percent:.0f} % full: enlarge it, or let it freeze and hand off"
+            text = f"its disk is {report.usage_percent:.0f} % full; add space, or let it freeze and hand off"
             yield Advice("full", state.id, text)
 
 
-def _no_room(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
-    """With as many active indexers as replicas, a frozen one's publishers have no successor."""
+def _no_spare(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
+    """With only as many active indexers as replicas, the publishers of one that freezes have no successor."""
     active = _active(pool)
     if pool and len(active) <= pool_state.policy.replication:
         text = (
@@ -91,7 +89,7 @@ def _no_room(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
         yield Advice("no room", "", f"{text}, or a frozen one has no successor")
 
 
-def _overloaded_indexers(pool: Pool) -> Iterator[Advice]:
+def _unbalanced(pool: Pool) -> Iterator[Advice]:
     active = _active(pool)
     if len(active) < 2:
         return
@@ -99,12 +97,12 @@ def _overloaded_indexers(pool: Pool) -> Iterator[Advice]:
     for state in active:
         count = len(state.assigned)
         if count >= OVERLOAD_PUBLISHERS_MIN and count > OVERLOAD_FACTOR * mean:
-            text = f"it has {count} publishers, the mean is {mean:.0f}: freeze it if it cannot keep up"
-            yield Advice("overloaded", state.id, f"{text}; they continue elsewhere, and its content stays findable")
+            text = f"it has {count} publishers and the mean is {mean:.0f}; freeze it if it cannot keep up"
+            yield Advice("overloaded", state.id, f"{text}: they continue elsewhere, and its content stays findable")
 
 
-def _too_many(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
-    """Too many holders, for example after unfreezing: the busiest one is relieved."""
+def _extra_holders(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
+    """Publishers with too many holders, for example after an indexer unfroze; the advice names the most loaded one."""
     loads = {state.id: len(state.assigned) for state in pool}
     spare: dict[str, list[str]] = {}
     for publisher in sorted(set[str]().union(*(state.assigned for state in pool))):
@@ -112,16 +110,16 @@ def _too_many(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
         for url in held[: max(0, len(held) - target_replication(publisher, pool_state.policy, len(pool)))]:
             spare.setdefault(url, []).append(publisher)
     for url, publishers in spare.items():
-        text = f"{len(publishers)} of its publishers have more holders than required: unassign them here"
+        text = f"{len(publishers)} of its publishers have more holders than required; unassign them here"
         yield Advice("too many", url, text, tuple(publishers[:PUBLISHERS_SHOWN_MAX]))
 
 
-def _done(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
+def _removable(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     owed = pool_state.pending_handoffs()
     for state in pool:
         if state.is_frozen and not owed[state.id]:
             yield Advice(
                 "done",
                 state.id,
-                "it is frozen and has no pending handoffs: remove it once its data is no longer needed",
+                "frozen without pending handoffs; remove it once its data is no longer needed",
             )

@@ -29,7 +29,7 @@ T = TypeVar("T")
 INDEXERS_MAX = 1_000
 FORWARDS_MAX = 100
 _OTHER_SECTIONS = {"version", "identity", "bootstrap", "daemon", "logging", "peering"}
-_OF_GOSSIP = {"pubsubtopic", "resendpubsub"}
+_GOSSIP_KEYS = {"pubsubtopic", "resendpubsub"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -60,14 +60,14 @@ class Configuration:
 
     def __post_init__(self) -> None:
         if len(self.entries) > INDEXERS_MAX:
-            raise Invalid(f"the pool has {len(self.entries)} indexers: {INDEXERS_MAX} is the most")
+            raise Invalid(f"the pool has {len(self.entries)} indexers; the maximum is {INDEXERS_MAX}")
         if len(self.forward_urls) > FORWARDS_MAX:
-            raise Invalid(f"announcements are forwarded to {len(self.forward_urls)} URLs: {FORWARDS_MAX} is the most")
+            raise Invalid(f"there are {len(self.forward_urls)} forward URLs; the maximum is {FORWARDS_MAX}")
         owners: dict[str, PoolEntry] = {}
         for entry in self.entries:
             for url in {entry.admin_url, entry.find_url, entry.ingest_url}:
                 if owners.setdefault(url, entry) is not entry:
-                    raise Invalid(f"{url} belongs to two indexers of the pool: every indexer has URLs of its own")
+                    raise Invalid(f"{url} belongs to two indexers of the pool")
         self.policy()
 
     def policy(self) -> PoolPolicy:
@@ -89,7 +89,7 @@ def parse(text: str, defaults: Configuration, *, is_toml: bool = False) -> Confi
     if "assignment" in table:
         _check_known(table, _OTHER_SECTIONS | {"assignment"}, "the pool file")
         table = _fields(table["assignment"], "Assignment")
-    _check_known(table, _OF_GOSSIP | set(_READERS) | {"policy"}, "Assignment")
+    _check_known(table, _GOSSIP_KEYS | set(_READERS) | {"policy"}, "Assignment")
     values = {name: read(table[key]) for key, (name, read) in _READERS.items() if table.get(key) is not None}
     if table.get("policy") is not None:
         values |= _policy(table["policy"])
@@ -104,10 +104,10 @@ def seconds(value: object, key: str = "PollInterval") -> float:
         return 0.0
     if isinstance(value, str) and _DURATION.sub("", value) == "":
         return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION.findall(value))
-    raise Invalid(f"{key} is a span such as '5m0s' or '30s', not {value!r}")
+    raise Invalid(f"{key} must be a duration such as '5m0s' or '30s', not {value!r}")
 
 
-def forwards(urls: Iterable[str]) -> tuple[str, ...]:
+def forward_urls(urls: Iterable[str]) -> tuple[str, ...]:
     """The URLs without duplicates, in order."""
     return tuple(dict.fromkeys(normalize_url(url) for url in urls))
 
@@ -121,7 +121,7 @@ def _fields(node: object, where: str) -> Mapping[str, Any]:
 def _check_known(table: Mapping[str, Any], known: set[str], where: str) -> None:
     unknown = sorted(set(table) - known)
     if unknown:
-        raise Invalid(f"{where} has no key {unknown[0]!r}; it has: {', '.join(sorted(known))}")
+        raise Invalid(f"{where} has an unknown key {unknown[0]!r}; known keys: {', '.join(sorted(known))}")
 
 
 def _expect(value: object, of: type[T], key: str) -> T:
@@ -136,7 +136,7 @@ def _texts(value: object, key: str) -> list[str]:
 
 
 def _count(key: str, value: object) -> int:
-    """Zero means unset, as in storetheindex."""
+    # 0 means unset, as in storetheindex.
     count = _expect(value, int, key)
     if count < 0:
         raise Invalid(f"{key} must be at least 1, not {count}")
@@ -171,7 +171,7 @@ _READERS: Mapping[str, tuple[str, Any]] = {
     "indexerpool": ("entries", lambda v: tuple(_entry(each) for each in _expect(v, list, "IndexerPool"))),
     "replication": ("replication", lambda v: _count("Replication", v)),
     "presetreplication": ("preset_replication", lambda v: _count("PresetReplication", v)),
-    "forwardannounceurls": ("forward_urls", lambda v: forwards(_texts(v, "ForwardAnnounceURLs"))),
+    "forwardannounceurls": ("forward_urls", lambda v: forward_urls(_texts(v, "ForwardAnnounceURLs"))),
     "pollinterval": ("poll_s", seconds),
     "resendhttp": ("is_resending", lambda v: _expect(v, bool, "ResendHttp")),
     "filterips": ("is_filtering", lambda v: _expect(v, bool, "FilterIPs")),

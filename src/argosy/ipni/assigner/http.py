@@ -27,7 +27,7 @@ PUBLISHERS_SHOWN_MAX = 100_000
 
 def pool_rows(pool_state: PoolState) -> list[dict[str, object]]:
     """One row per indexer, in the order of the configuration."""
-    owed = pool_state.pending_handoffs()
+    pending = pool_state.pending_handoffs()
     doubles = pool_state.doubles()
     rows: list[dict[str, object]] = []
     for entry in pool_state.configuration.entries:
@@ -44,7 +44,7 @@ def pool_rows(pool_state: PoolState) -> list[dict[str, object]]:
                 "assigned": 0 if report is None else len(report.assigned),
                 "preferred": 0 if report is None else len(report.preferred),
                 "presets": sorted(entry.presets),
-                "owed": list(owed.get(url, ())),
+                "owed": list(pending.get(url, ())),
                 "problem": pool_state.problem(url),
             }
         )
@@ -73,11 +73,11 @@ def assignment_rows(pool_state: PoolState, short: tuple[str, ...] = ()) -> list[
 def render_page(pool_state: PoolState, short: tuple[str, ...] = ()) -> str:
     """The pool as one HTML page, without scripts."""
     columns = ("admin_url", "id", "state", "usage_percent", "assigned", "owed", "problem")
-    head = "".join(f"<th>{_words(name)}</th>" for name in columns)
+    head = "".join(f"<th>{_column_title(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{_cell(row[name])}</td>" for name in columns) + "</tr>" for row in pool_rows(pool_state)
     )
-    advice = "".join(f"<li>{_line(each)}</li>" for each in advise(pool_state)) or "<li>nothing: all is well</li>"
+    advice = "".join(f"<li>{_advice_html(each)}</li>" for each in advise(pool_state)) or "<li>none</li>"
     waiting = f"<p>{len(short)} announced publishers wait for an indexer.</p>" if short else ""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Assigner</title>'
@@ -96,7 +96,7 @@ def _state(pool_state: PoolState, url: str) -> str:
     return "frozen" if report.is_frozen else "active"
 
 
-def _words(name: str) -> str:
+def _column_title(name: str) -> str:
     return escape(name.replace("_", " "))
 
 
@@ -104,12 +104,12 @@ def _cell(value: object) -> str:
     return escape(str(len(value)) if isinstance(value, list) else str(value))
 
 
-def _line(advice: Advice) -> str:
+def _advice_html(advice: Advice) -> str:
     about = f"{escape(advice.indexer)}: " if advice.indexer else ""
     return f"<b>{escape(advice.kind)}</b> {about}{escape(advice.text)}"
 
 
-ANNOUNCE_BYTES_MAX = 1 << 20  # as indexers have it
+ANNOUNCE_BYTES_MAX = 1 << 20  # as on indexers
 
 Reload = Callable[[], Awaitable[None]]
 
@@ -146,7 +146,7 @@ def assigner_routes(service: AssignerService, *, admin_token: str | None, reload
         await service.poll()
         return json_response({"indexers": pool_rows(service.pool_state)})
 
-    async def read_again(request: Request) -> Response:
+    async def reload_pool(request: Request) -> Response:
         check_admin(request, admin_token)
         await reload()
         return json_response({"indexers": pool_rows(service.pool_state)})
@@ -163,7 +163,7 @@ def assigner_routes(service: AssignerService, *, admin_token: str | None, reload
         Route("/advice", advice),
         Route("/metrics", metrics),
         Route("/poll", poll, methods=["POST"]),
-        Route("/reload", read_again, methods=["POST"]),
+        Route("/reload", reload_pool, methods=["POST"]),
         Route("/", page),
     ]
 

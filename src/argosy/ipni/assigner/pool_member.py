@@ -1,6 +1,7 @@
 """Connections to the indexers of the pool and to forward URLs, each with its own queue and request limit.
 
-So a slow one delays no other: its announcements wait in its queue, its requests at its limit.
+So a slow one delays no other: its announcements wait in its queue, its requests at its limit. The original
+serialises all of them with one lock, so every announcement waits behind the slowest indexer.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ class PoolIndexer(Destination, Protocol):
     async def assign(self, publisher: str) -> None: ...
 
     async def handoff(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
-        """Also returns without error when the frozen indexer no longer has the publisher; then nothing is assigned."""
+        """Returns without error, and assigns nothing, if the frozen indexer no longer has the publisher."""
         ...
 
 
@@ -48,15 +49,15 @@ OpenDestination = Callable[[str], Destination]
 
 
 ANNOUNCES_WAITING_MAX = 10_000  # per destination, one per publisher
-ANNOUNCES_MISSED_MAX = 10_000  # per indexer, until it is back; the oldest are dropped first
+ANNOUNCES_MISSED_MAX = 10_000  # per unreachable indexer; the oldest are dropped first
 ANNOUNCES_AT_ONCE_MAX = 4
 REQUESTS_AT_ONCE_MAX = 16  # per indexer
 BACKOFF = Backoff(first_s=0.2, ceiling_s=2.0, attempts_max=3)
 
 
 class Outbox:
-    """Announcements to one destination, with retries. Up to `missed_max` undelivered ones are stored, the newest of
-    each publisher, until `resend_missed`."""
+    """Announcements to one destination, with retries. Up to `missed_max` undelivered ones, the newest of each
+    publisher, are remembered until `resend_missed`."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class Outbox:
             self._telemetry.record_delivery_failure(self._url, announce.publisher.id, why)
 
     def resend_missed(self) -> None:
-        """Resends missed announcements once the destination answers again: not every publisher repeats them."""
+        """Resends missed announcements after the destination has answered again: not every publisher repeats them."""
         missed, self._missed = self._missed, OrderedDict()
         for publisher, announce in missed.items():
             if publisher not in self.queue:  # a newer one is queued
@@ -122,11 +123,11 @@ class PoolMember:
         self.url = url
         self._indexer = indexer
         self._telemetry = telemetry
-        self._gate = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
+        self._request_limit = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
         self.outbox = Outbox(url, indexer, telemetry, clock=clock, random=random, missed_max=ANNOUNCES_MISSED_MAX)
 
     async def report(self) -> IndexerReport:
-        """Queries the indexer's report and resends what it has missed; a frozen one has no preferred publishers."""
+        """Reads the indexer's report and resends what it has missed; a frozen one has no preferred publishers."""
         status = await self._indexer.status()
         self.outbox.resend_missed()
         assigned = await self._indexer.assignments()
@@ -140,18 +141,18 @@ class PoolMember:
         )
 
     async def assign(self, publisher: str) -> None:
-        async with self._gate:
+        async with self._request_limit:
             await self._indexer.assign(publisher)
 
     async def hand_off(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
-        async with self._gate:
+        async with self._request_limit:
             await self._indexer.handoff(publisher, frozen_id=frozen_id, frozen_url=frozen_url)
 
     async def close(self) -> None:
         await self.outbox.close()
 
     async def _preferred_publishers(self) -> frozenset[str]:
-        """Only a hint: without it the publisher goes to the least loaded indexer."""
+        """Publishers whose data the indexer has already. Only a hint: a failure does not fail the report."""
         try:
             return frozenset(await self._indexer.preferred_publishers())
         except ArgosyError as why:

@@ -5,7 +5,8 @@ because then the report may be older. An indexer is identified by its admin URL,
 peer ids in reports are translated once known.
 
 Three cases count as if an indexer held the publisher, so that no second one is assigned: a request under way, a
-request with unknown outcome, and (in `ownership.assigner`) an indexer without a report.
+request with unknown outcome, and (in `ownership.assigner`) an indexer without a report. Over-assignment is the worse
+error: the data would be ingested twice, and nothing takes it back.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,8 +26,8 @@ from argosy.ownership.assigner import (
 
 @dataclass(frozen=True)
 class IndexerReport:
-    """Report of one indexer. `assigned` maps publishers to the peer id that they were handed off from, or to an
-    empty text."""
+    """Report of one indexer. `assigned` maps each publisher to the peer id of the frozen indexer that handed it
+    off, or to an empty text."""
 
     id: str
     is_frozen: bool = False
@@ -37,7 +38,8 @@ class IndexerReport:
 
 @dataclass(frozen=True)
 class AssignmentStep:
-    """One request to make: `target` is to take the publisher, resuming where `source` stopped, if there is one."""
+    """A request to make: `target` gets the publisher and, with a `source`, resumes where that frozen indexer
+    stopped."""
 
     publisher: str
     target: str
@@ -46,7 +48,8 @@ class AssignmentStep:
 
 @dataclass
 class _IndexerRecord:
-    """One indexer of the pool. `changes` counts changes other than reports, which tells newer from older."""
+    """One indexer of the pool. `changes` counts changes other than reports: a report is older than a change that
+    was made after it was requested."""
 
     entry: PoolEntry
     report: IndexerReport | None = None
@@ -70,7 +73,7 @@ class PoolState:
         self._moot_handoffs: set[tuple[str, str]] = set()
         self.configure(configuration)
 
-    # -- what has happened --------------------------------------------------------------------------------------------
+    # -- events -------------------------------------------------------------------------------------------------------
 
     def configure(self, configuration: Configuration) -> None:
         """Applies a configuration. Records of remaining indexers stay, those of removed ones are dropped."""
@@ -85,25 +88,27 @@ class PoolState:
         self._moot_handoffs = {
             (source, publisher) for source, publisher in self._moot_handoffs if source in self._records
         }
-        self._forget_states()
+        self._invalidate_states()
 
     def change_count(self, url: str) -> int:
         """The change counter; pass it to `on_report`."""
         return self._records[url].changes
 
-    def on_report(self, url: str, report: IndexerReport, asked: int) -> None:
+    def on_report(self, url: str, report: IndexerReport, changes_before: int) -> None:
+        """Applies a report that was requested at the given `change_count`."""
         record = self._records.get(url)
         if record is None:
             return
-        record.lost = {publisher: since for publisher, since in record.lost.items() if since > asked}
-        record.recent = {publisher: since for publisher, since in record.recent.items() if since > asked}
+        record.lost = {publisher: since for publisher, since in record.lost.items() if since > changes_before}
+        record.recent = {publisher: since for publisher, since in record.recent.items() if since > changes_before}
         if record.report is not None and record.recent:
             newer = {publisher: record.report.assigned[publisher] for publisher in record.recent}
             report = replace(report, assigned={**report.assigned, **newer})
         record.report, record.problem, record.is_silent = report, "", False
         if not report.is_frozen:
+            # An indexer that unfroze ingests again: its next freeze is a new handoff.
             self._moot_handoffs = {(source, publisher) for source, publisher in self._moot_handoffs if source != url}
-        self._forget_states()
+        self._invalidate_states()
 
     def on_poll_failure(self, url: str, why: str) -> None:
         """The poll failed; the last report stays valid."""
@@ -145,7 +150,7 @@ class PoolState:
         """Whether a handoff was moot: the publisher must start from the beginning elsewhere."""
         return any(each == publisher for _, each in self._moot_handoffs)
 
-    # -- what follows from it -----------------------------------------------------------------------------------------
+    # -- queries ------------------------------------------------------------------------------------------------------
 
     def pool(self) -> Pool:
         """The pool for `ownership.assigner`; an indexer listed under two URLs counts once."""
@@ -161,7 +166,7 @@ class PoolState:
         left = [target for target in plan.candidates if target not in refused]
         if not left or not (plan.needed if is_announced else sources):
             return None
-        left.sort(key=lambda url: self._records[url].is_silent)  # stable: the order of the plan within each half
+        left.sort(key=lambda url: self._records[url].is_silent)  # stable sort: within each half the plan's order stays
         return AssignmentStep(publisher, left[0], sources[0] if sources else None)
 
     def is_short(self, publisher: str) -> bool:
@@ -220,7 +225,7 @@ class PoolState:
                 doubles[url] = first[record.report.id]
         return doubles
 
-    # -- keeping it cheap: a state is made anew only for the indexer that has changed ----------------------------------
+    # -- cached states: one is rebuilt only when its indexer changes --------------------------------------------------
 
     def _state(self, url: str) -> IndexerState:
         if url not in self._states:
@@ -244,7 +249,7 @@ class PoolState:
             self._pool = None
         return record
 
-    def _forget_states(self) -> None:
+    def _invalidate_states(self) -> None:
         self._urls = {
             record.report.id: url for url, record in reversed(self._records.items()) if record.report is not None
         }

@@ -10,7 +10,7 @@ from pathlib import Path
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Invalid
 from argosy.base.metrics import Metrics
-from argosy.ipni.assigner.configuration import Configuration, PoolEntry, forwards, parse
+from argosy.ipni.assigner.configuration import Configuration, PoolEntry, forward_urls, parse
 from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.formats.peer import parse_peer
 from argosy.ipni.indexer_client import IndexerClient
@@ -20,7 +20,7 @@ POOL_FILE_BYTES_MAX = 16 << 20
 
 
 class Assigner:
-    """The service and its pool file. Call `run` until it is cancelled, then `close`; `reload` on SIGHUP."""
+    """The service and its pool file. `run` it until it is cancelled, then `close` it; `reload` on SIGHUP."""
 
     def __init__(self, settings: AssignerSettings, *, clock: Clock, random: Random, metrics: Metrics) -> None:
         self._settings = settings
@@ -82,7 +82,7 @@ def defaults(settings: AssignerSettings) -> Configuration:
         preset_replication=settings.preset_replication,
         is_open=settings.is_open,
         exceptions=frozenset(parse_peer(peer) for peer in settings.exceptions),
-        forward_urls=forwards(settings.forward_urls),
+        forward_urls=forward_urls(settings.forward_urls),
         poll_s=settings.poll_s,
         is_resending=settings.is_resending,
         is_filtering=settings.is_filtering,
@@ -107,7 +107,7 @@ def _read(path: Path | None, settings: AssignerSettings) -> Configuration:
 
 
 def _stamp(path: Path | None) -> tuple[int, int, int] | None:
-    """Tells one content of a file from another, also if it was replaced within one tick of the clock."""
+    """Identifies a version of the file, even if it was replaced within one tick of the clock (by its inode)."""
     try:
         found = None if path is None else path.stat()
     except OSError:

@@ -12,14 +12,13 @@ announcement, as the design document says: only an announcement names the publis
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from argosy.base.cache import Cache
 from argosy.base.clock import Clock, Random
 from argosy.base.errors import ArgosyError, Forbidden, Unavailable
 from argosy.base.metrics import Metrics
-from argosy.base.tasks import KeyedWorkQueue
+from argosy.base.tasks import KeyedLock, KeyedWorkQueue
 from argosy.ipni.assigner.configuration import Configuration
 from argosy.ipni.assigner.pool_member import OpenDestination, OpenIndexer, Outbox, PoolMember
 from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState
@@ -40,18 +39,10 @@ LATEST_REMEMBERED_MAX = 10_000  # publishers whose newest announcement is rememb
 
 @dataclass
 class _Announced:
-    """An announcement and the indexers that have received it."""
+    """An announcement and the indexers that it was sent to."""
 
     announce: Announcement
-    told: set[str] = field(default_factory=set)
-
-
-@dataclass
-class _Turn:
-    """Whose turn it is with one publisher; kept while anybody holds it or waits for it."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
+    sent_to: set[str] = field(default_factory=set)
 
 
 class AssignerService:
@@ -78,10 +69,10 @@ class AssignerService:
         self._heads: Cache[Cid, bool] = Cache(entries_max=HEADS_REMEMBERED_MAX)
         self._short: OrderedDict[str, _Announced] = OrderedDict()
         self._latest: Cache[str, _Announced] = Cache(entries_max=LATEST_REMEMBERED_MAX)
-        self._turns: dict[str, _Turn] = {}
+        self._publisher_locks: KeyedLock[str] = KeyedLock()  # announcement and handoff of a publisher take turns
         self._polls: dict[str, asyncio.Task[None]] = {}
         self._announce_queue: KeyedWorkQueue[_Announced] = KeyedWorkQueue(
-            self._serve, width=PUBLISHERS_AT_ONCE_MAX, waiting_max=PUBLISHERS_WAITING_MAX
+            self._assign_announced, width=PUBLISHERS_AT_ONCE_MAX, waiting_max=PUBLISHERS_WAITING_MAX
         )
         self._handoff_queue: KeyedWorkQueue[None] = KeyedWorkQueue(
             self._hand_off, width=HANDOFFS_AT_ONCE_MAX, waiting_max=HANDOFFS_WAITING_MAX
@@ -90,7 +81,7 @@ class AssignerService:
         self._poll_wanted = asyncio.Event()
         self._install(configuration)
 
-    # -- life ---------------------------------------------------------------------------------------------------------
+    # -- lifecycle ----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Polls the pool at once, then periodically."""
@@ -115,27 +106,27 @@ class AssignerService:
         """Stops all work; idempotent."""
         await self._announce_queue.close()
         await self._handoff_queue.close()
-        asking = list(self._polls.values())
-        for task in asking:
+        polls = list(self._polls.values())
+        for task in polls:
             task.cancel()
-        await asyncio.gather(*asking, return_exceptions=True)
+        await asyncio.gather(*polls, return_exceptions=True)
         members, self._members = self._members, {}
         forwards, self._forwards = self._forwards, {}
         await _close_all([*members.values(), *forwards.values()])
 
     async def wait_idle(self) -> None:
         """Returns when no announcement, handoff or delivery is under way."""
-        lines: list[KeyedWorkQueue[Announcement] | KeyedWorkQueue[_Announced] | KeyedWorkQueue[None]] = [
+        queues: list[KeyedWorkQueue[Announcement] | KeyedWorkQueue[_Announced] | KeyedWorkQueue[None]] = [
             self._announce_queue,
             self._handoff_queue,
         ]
         while True:
             outboxes = [member.outbox for member in self._members.values()] + list(self._forwards.values())
-            everything = lines + [outbox.queue for outbox in outboxes]
-            if not any(len(line) for line in everything):
+            all_queues = queues + [outbox.queue for outbox in outboxes]
+            if not any(len(queue) for queue in all_queues):
                 return
-            for line in everything:
-                await line.wait_idle()
+            for queue in all_queues:
+                await queue.wait_idle()
 
     def is_ready(self) -> bool:
         """Whether every indexer has been polled once."""
@@ -170,8 +161,8 @@ class AssignerService:
             if url in old_forwards:
                 self._forwards[url] = old_forwards.pop(url)
             else:
-                end = self._open_destination(url)
-                self._forwards[url] = Outbox(url, end, self.telemetry, clock=self._clock, random=self._random)
+                destination = self._open_destination(url)
+                self._forwards[url] = Outbox(url, destination, self.telemetry, clock=self._clock, random=self._random)
         self.pool_state.configure(configuration)
         return [*old_members.values(), *old_forwards.values()]
 
@@ -192,10 +183,11 @@ class AssignerService:
             try:
                 self._announce_queue.put(publisher, announced)
             except Unavailable:
-                self.telemetry.record_announcement("turned away", publisher)
+                self.telemetry.record_announcement("rejected", publisher)
                 raise
+        # Remembered only now: a rejected announcement may be repeated.
         self._heads.put(announce.head, True)
-        self.telemetry.record_announcement("taken", publisher)
+        self.telemetry.record_announcement("accepted", publisher)
         self._latest.put(publisher, announced)
         for forward in self._forwards.values():
             forward.put(announced.announce)
@@ -215,12 +207,12 @@ class AssignerService:
     def _forward_to(self, announced: _Announced, urls: Iterable[str]) -> None:
         for url in urls:
             member = self._members.get(url)
-            if member is not None and url not in announced.told:
-                announced.told.add(url)
+            if member is not None and url not in announced.sent_to:
+                announced.sent_to.add(url)
                 member.outbox.put(announced.announce)
 
-    async def _serve(self, publisher: str, announced: _Announced) -> None:
-        async with self._alone(publisher):
+    async def _assign_announced(self, publisher: str, announced: _Announced) -> None:
+        async with self._publisher_locks.hold(publisher):
             await self._assign(publisher, announced)
             if self._waits_for_unanswered(publisher):
                 await self._poll_all(self.pool_state.uncertain_indexers())
@@ -235,7 +227,7 @@ class AssignerService:
             self._forward_to(announced, [step.target])
 
     def _waits_for_unanswered(self, publisher: str) -> bool:
-        """Whether an indexer is missing and an unanswered one may be it."""
+        """Whether too few indexers hold the publisher, and one without a report may be a holder."""
         is_stuck = self.pool_state.next_step(publisher, is_announced=True) is None
         return is_stuck and self.pool_state.is_short(publisher) and bool(self.pool_state.uncertain_indexers())
 
@@ -250,9 +242,11 @@ class AssignerService:
     # -- requests to indexers -----------------------------------------------------------------------------------------
 
     async def _hand_off(self, publisher: str, _: None) -> None:
-        async with self._alone(publisher):
+        async with self._publisher_locks.hold(publisher):
             async for _step in self._steps(publisher, is_announced=False):
                 pass
+            # The frozen indexer had nothing of the publisher: it starts from the beginning elsewhere, which needs an
+            # announcement, because only that names the publisher's address.
             latest = self._latest.get(publisher) if self.pool_state.has_moot(publisher) else None
             if latest is not None:
                 self._put_short(publisher, latest)
@@ -284,7 +278,7 @@ class AssignerService:
         except ArgosyError as why:
             self.pool_state.on_refusal(step)
             self.telemetry.record_refusal(step, why)
-        except BaseException:
+        except BaseException:  # cancelled: the request may have been sent
             self.pool_state.on_unknown_outcome(step)
             raise
         else:
@@ -316,36 +310,22 @@ class AssignerService:
         self.telemetry.record_moot_handoff(step)
         return False
 
-    @asynccontextmanager
-    async def _alone(self, publisher: str) -> AsyncIterator[None]:
-        """Serialises announcement and handoff of one publisher."""
-        turn = self._turns.setdefault(publisher, _Turn())
-        turn.users += 1
-        try:
-            async with turn.lock:
-                yield
-        finally:
-            turn.users -= 1
-            if not turn.users:
-                del self._turns[publisher]
-
-    # -- questions to indexers ----------------------------------------------------------------------------------------
+    # -- polls --------------------------------------------------------------------------------------------------------
 
     async def poll(self) -> None:
         """Polls every indexer, then queues pending handoffs and short publishers; `wait_idle` waits for those."""
         self._announce_queue.check()
         self._handoff_queue.check()
         await self._poll_all(self.pool_state.urls())
-        for publisher in {
-            publisher: None for owed in self.pool_state.pending_handoffs().values() for publisher in owed
-        }:
-            self._put_owed(publisher)
+        pending = self.pool_state.pending_handoffs().values()
+        for publisher in dict.fromkeys(publisher for publishers in pending for publisher in publishers):
+            self._put_handoff(publisher)
         for publisher, announced in list(self._short.items()):
             self._put_short(publisher, announced)
         self._is_polled.set()
         self.telemetry.record_poll(self.pool_state, len(self._short))
 
-    def _put_owed(self, publisher: str) -> None:
+    def _put_handoff(self, publisher: str) -> None:
         try:
             self._handoff_queue.put(publisher, None)
         except Unavailable:
@@ -365,6 +345,7 @@ class AssignerService:
 
     async def _poll_indexer(self, url: str) -> None:
         """Returns after a poll that began after this call; concurrent callers share it."""
+        # A poll that is under way may have read the state before the caller's change: wait for it, then poll again.
         if under_way := self._polls.get(url):
             await asyncio.wait([under_way])
         if url not in self._polls:
@@ -389,6 +370,6 @@ class AssignerService:
             self.telemetry.record_state(url, is_frozen=report.is_frozen)
 
 
-async def _close_all(ends: Iterable[PoolMember | Outbox]) -> None:
-    for end in ends:
-        await end.close()
+async def _close_all(connections: Iterable[PoolMember | Outbox]) -> None:
+    for each in connections:
+        await each.close()

@@ -6,7 +6,7 @@ from argosy.ipni.assigner.pool_state import AssignmentStep, PoolState
 
 ANNOUNCES = counter(
     "argosy_assigner_announces",
-    "Announcements received, by outcome: taken, repeated, forbidden, turned away",
+    "Announcements received, by outcome: accepted, repeated, forbidden, rejected",
     ("outcome",),
 )
 REQUESTS = counter(
@@ -25,7 +25,7 @@ OWED = gauge("argosy_assigner_handoffs_owed", "Publishers of frozen indexers wit
 WAITING = gauge("argosy_assigner_publishers_waiting", "Announced publishers held by too few indexers")
 POLLS = counter("argosy_assigner_polls", "Polls of the pool")
 RELOADS = counter(
-    "argosy_assigner_reloads", "Changes of the pool's configuration, by outcome: taken, refused", ("outcome",)
+    "argosy_assigner_reloads", "Changes of the pool's configuration, by outcome: accepted, rejected", ("outcome",)
 )
 
 
@@ -51,7 +51,7 @@ class AssignerTelemetry:
 
     def record_unknown_outcome(self, step: AssignmentStep, why: Exception) -> None:
         self._count(step, "lost")
-        self._log.warning("no answer to request", publisher=step.publisher, indexer=step.target, why=str(why))
+        self._log.warning("assignment request timed out", publisher=step.publisher, indexer=step.target, why=str(why))
 
     def record_moot_handoff(self, step: AssignmentStep) -> None:
         self._log.info("nothing to hand off", publisher=step.publisher, frozen=step.source, indexer=step.target)
@@ -67,7 +67,7 @@ class AssignerTelemetry:
         self._log.warning("announcement not delivered", url=url, publisher=publisher, why=str(why))
 
     def record_poll_failure(self, url: str, why: Exception) -> None:
-        self._log.warning("indexer does not answer", indexer=url, why=str(why))
+        self._log.warning("indexer unreachable", indexer=url, why=str(why))
 
     def record_preferred_failure(self, url: str, why: Exception) -> None:
         self._log.info("preferred publishers unknown", indexer=url, why=str(why))
@@ -76,11 +76,11 @@ class AssignerTelemetry:
         self._log.info("indexer frozen" if is_frozen else "indexer active", indexer=url)
 
     def record_reload(self, pool_state: PoolState) -> None:
-        self.metrics.inc(RELOADS, outcome="taken")
+        self.metrics.inc(RELOADS, outcome="accepted")
         self._log.info("pool configured", indexers=len(pool_state.urls()))
 
     def record_reload_failure(self, why: Exception) -> None:
-        self.metrics.inc(RELOADS, outcome="refused")
+        self.metrics.inc(RELOADS, outcome="rejected")
         self._log.error("pool file rejected, keeping the previous configuration", why=str(why))
 
     def record_poll(self, pool_state: PoolState, waiting: int) -> None:

@@ -222,7 +222,7 @@ class IndexerService:
         try:
             outcome = await self._syncs.announce(announce)
         except Forbidden:
-            self._metrics.inc(telemetry.ANNOUNCES, outcome="refused")
+            self._metrics.inc(telemetry.ANNOUNCES, outcome="forbidden")
             raise
         self._metrics.inc(telemetry.ANNOUNCES, outcome=outcome)
 

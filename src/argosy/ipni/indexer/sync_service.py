@@ -200,7 +200,7 @@ class SyncService:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     async def announce(self, announce: Announcement) -> str:
-        """Handles an announcement; returns taken, known (the head is applied) or repeated. Raises Forbidden."""
+        """Handles an announcement; returns accepted, known (the head is applied) or repeated. Raises Forbidden."""
         publisher = announce.publisher
         self._policy.check(publisher.id)
         if self._settings.use_assigner and publisher.id not in self._assignments:
@@ -219,7 +219,7 @@ class SyncService:
         except ArgosyError:
             self._recent.invalidate(announce.head)  # otherwise the repeated announcement would be ignored
             raise
-        return "taken"
+        return "accepted"
 
     async def sync(self, publisher: str, address: str | None, *, depth: int, is_resync: bool) -> None:
         self._policy.check(publisher)

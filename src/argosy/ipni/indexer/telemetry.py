@@ -15,7 +15,9 @@ _SYNC_BUCKETS_S = (0.05, 0.25, 1, 5, 30, 120, 600, 3600, 7200)  # up to the defa
 
 USAGE_PERCENT = gauge("argosy_ipni_usage_percent", "Usage of the indexer's fullest disk in percent; -1 if unreadable")
 IS_FROZEN = gauge("argosy_ipni_is_frozen", "1 while the indexer is frozen")
-ANNOUNCES = counter("argosy_ipni_announces", "Announcements by outcome", ("outcome",))
+ANNOUNCES = counter(
+    "argosy_ipni_announces", "Announcements by outcome: accepted, known, repeated, forbidden", ("outcome",)
+)
 ADS = counter("argosy_ipni_ads", "Applied advertisements by kind", ("kind",))
 ADS_SKIPPED = counter("argosy_ipni_ads_skipped", "Advertisements skipped permanently: malformed, or entries missing")
 MULTIHASHES = counter("argosy_ipni_multihashes", "Stored multihashes")
