@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec import structs
 
-from argosy.search.backends.memory import File, MemorySource, several_branches
+from argosy.search.backends.memory import MemoryFile, MemorySource, several_branches
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.match.limits import Budget
@@ -29,7 +29,7 @@ NEXT: Mapping[str | bytes, bytes] = {**MAIN, "src/ship.go": b"package ship\n\nfu
 def index() -> Index:
     source = several_branches("team/fleet", {"main": MAIN, "next": NEXT})
     contents = source.read(source.entries())
-    files = [File(entry.path, next(contents), entry.branches) for entry in source.entries()]
+    files = [MemoryFile(entry.path, next(contents), entry.branches) for entry in source.entries()]
     repository = structs.replace(source.repository, id=7, flags={"fork": True}, aliases=("armada",))
     return build(MemorySource(repository, files), Policy())
 

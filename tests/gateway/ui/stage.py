@@ -15,7 +15,7 @@ from argosy.base.http import EXCEPTION_HANDLERS, exception_handlers
 from argosy.gateway.ui import WebUi
 from argosy.gateway.zoekt.http import zoekt_routes
 from argosy.search.backends.git_metadata import url_templates
-from argosy.search.backends.memory import File, MemorySource
+from argosy.search.backends.memory import MemoryFile, MemorySource
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Branch, Repository
@@ -83,24 +83,24 @@ def harbour() -> Index:
     )
     both = 0b11
     files = [
-        File(b"README.md", b"# Harbour\n\nA needle in a haystack of ropes.\n", branches=both),
-        File(b"cmd/crane/crane.go", CRANE, branches=both),
-        File(b"src/harbour/berths.py", BERTHS, branches=0b01),
-        File(b"src/harbour/berths.py", BERTHS.replace(b"400", b"300"), branches=0b10),
-        File(b"src/harbour/many.txt", MANY, branches=both),
-        File(b"src/harbour/empty.py", b"", branches=both),
-        File(b"docs/old.txt", b"only here: needle\n", branches=0b10),
+        MemoryFile(b"README.md", b"# Harbour\n\nA needle in a haystack of ropes.\n", branches=both),
+        MemoryFile(b"cmd/crane/crane.go", CRANE, branches=both),
+        MemoryFile(b"src/harbour/berths.py", BERTHS, branches=0b01),
+        MemoryFile(b"src/harbour/berths.py", BERTHS.replace(b"400", b"300"), branches=0b10),
+        MemoryFile(b"src/harbour/many.txt", MANY, branches=both),
+        MemoryFile(b"src/harbour/empty.py", b"", branches=both),
+        MemoryFile(b"docs/old.txt", b"only here: needle\n", branches=0b10),
     ]
     return build(MemorySource(repository, files), Policy())
 
 
 def wild() -> Index:
     files = [
-        File(HOSTILE_NAME, HOSTILE_TEXT),
-        File(b"long.txt", LONG),
-        File(b"logo.png", b"\x89PNG\0\1"),
-        File(b"two\nlines.txt", b"needle\n"),
-        File(b"deep/er/than/that.js", b"const needle = 1;\n"),
+        MemoryFile(HOSTILE_NAME, HOSTILE_TEXT),
+        MemoryFile(b"long.txt", LONG),
+        MemoryFile(b"logo.png", b"\x89PNG\0\1"),
+        MemoryFile(b"two\nlines.txt", b"needle\n"),
+        MemoryFile(b"deep/er/than/that.js", b"const needle = 1;\n"),
     ]
     repository = Repository(
         WILD, branches=(Branch("HEAD", COMMIT),), url="javascript:alert(1)", file_url_template="javascript:x"

@@ -16,7 +16,7 @@ from argosy.ownership.events import Snapshot
 from argosy.ownership.model import Lease, LeaseState, Member, Unit
 from argosy.ownership.view import FleetView
 from argosy.search.backends.git_metadata import url_templates
-from argosy.search.backends.memory import File, MemorySource
+from argosy.search.backends.memory import MemoryFile, MemorySource
 from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.local_node import LocalNode
 from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
@@ -55,12 +55,16 @@ def hello() -> Index:
         rank=7,
         latest_commit_s=1_700_000_000.5,
     )
-    return build(MemorySource(repository, [File(b"greet.go", GREET), File(b"cmd/main.go", MAIN)]), Policy())
+    return build(MemorySource(repository, [MemoryFile(b"greet.go", GREET), MemoryFile(b"cmd/main.go", MAIN)]), Policy())
 
 
 def notes() -> Index:
     """A folder: no commit, no page on the web; a name that is no text, and a file without content."""
-    files = [File(b"today.txt", TODAY), File(b"sub/bad\xff.txt", b"needle \xff\xfe end\n"), File(b"logo.png", b"\0\1")]
+    files = [
+        MemoryFile(b"today.txt", TODAY),
+        MemoryFile(b"sub/bad\xff.txt", b"needle \xff\xfe end\n"),
+        MemoryFile(b"logo.png", b"\0\1"),
+    ]
     return build(MemorySource(Repository(NOTES, branches=(Branch("HEAD"),)), files), Policy())
 
 

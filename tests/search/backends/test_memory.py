@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.search.backends.memory import File, MemorySource, one_branch, several_branches
+from argosy.search.backends.memory import MemoryFile, MemorySource, one_branch, several_branches
 from argosy.search.documents import SkipReason
 from argosy.search.model import Repository
 
@@ -32,4 +32,4 @@ def test_there_are_at_most_64_branches() -> None:
 
 def test_the_same_file_twice_is_refused() -> None:
     with pytest.raises(Invalid, match="given twice"):
-        MemorySource(Repository("r"), [File(b"a", b"1"), File(b"a", b"1")])
+        MemorySource(Repository("r"), [MemoryFile(b"a", b"1"), MemoryFile(b"a", b"1")])

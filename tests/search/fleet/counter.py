@@ -14,7 +14,7 @@ from argosy.app.http_server import http_protocol
 from argosy.base.clock import Clock, SystemClock
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.base.tracing import NO_TRACER, Tracer
-from argosy.search.backends.memory import File, MemorySource
+from argosy.search.backends.memory import MemoryFile, MemorySource
 from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.local_node import LocalNode, SearchableIndexes
 from argosy.search.fleet.model import Phase, RepoStatus, SearchRequest
@@ -44,11 +44,11 @@ def odd() -> Index:
     """Names that are no Unicode, two branches, files without content."""
     repository = Repository("odd \udcff", 7, (Branch("main", "c0ffee"), Branch("dev", "bead")), flags={"fork": True})
     files = [
-        File(b"bad\xff/name\xfe.py", CODE),
-        File(b"both.py", CODE + b"# both\n", branches=3),
-        File(b"dev.py", b"def only_dev(): return 'needle'\n", branches=2),
-        File(b"lib/deep/er.c", b"int needle;\n"),
-        File(b"lib/logo.png", b"\0\1"),
+        MemoryFile(b"bad\xff/name\xfe.py", CODE),
+        MemoryFile(b"both.py", CODE + b"# both\n", branches=3),
+        MemoryFile(b"dev.py", b"def only_dev(): return 'needle'\n", branches=2),
+        MemoryFile(b"lib/deep/er.c", b"int needle;\n"),
+        MemoryFile(b"lib/logo.png", b"\0\1"),
     ]
     return build(MemorySource(repository, files), Policy())
 

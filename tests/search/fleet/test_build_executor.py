@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 import pytest
 
 from argosy.base.errors import Invalid, Unavailable
-from argosy.search.backends.memory import File, MemorySource
+from argosy.search.backends.memory import MemoryFile, MemorySource
 from argosy.search.documents import Content, Entry
 from argosy.search.fleet import build_executor
 from argosy.search.fleet.build_executor import CHUNKS_MAX, BuildExecutor
@@ -30,8 +30,8 @@ async def executor() -> AsyncIterator[BuildExecutor]:
     executor.close()
 
 
-def files(count: int, copies: int = 1000) -> list[File]:
-    return [File(b"log%d.txt" % number, TEXT * copies + b"%d\n" % number) for number in range(count)]
+def files(count: int, copies: int = 1000) -> list[MemoryFile]:
+    return [MemoryFile(b"log%d.txt" % number, TEXT * copies + b"%d\n" % number) for number in range(count)]
 
 
 @pytest.fixture(scope="module")

@@ -37,13 +37,13 @@ from argosy.search.fleet.events import (
     UnitGained,
     UnitLost,
 )
-from argosy.search.fleet.held_repo import Stage
+from argosy.search.fleet.held_repo import JobStage
 from argosy.search.fleet.model import Phase
 from argosy.search.fleet.search_node import phase_of, status_of
 from tests.search.fleet.controller_bench import BUDGET_BYTES, MIB, Bench, heads, of_kind, only, spec, stats
 
 
-def stage(bench: Bench, name: str = "a") -> Stage | None:
+def stage(bench: Bench, name: str = "a") -> JobStage | None:
     job = bench.controller.repos[name].job
     return None if job is None else job.stage
 
@@ -70,12 +70,12 @@ def test_fetches_and_builds_are_bounded_and_the_rest_waits_in_line() -> None:
     bench = Bench(fetches_max=2, builds_max=1)
     orders = [bench.gain(name) for name in "abc"]
     assert [len(of_kind(each, Fetch)) for each in orders] == [1, 1, 0]
-    assert stage(bench, "c") is Stage.WAITING
+    assert stage(bench, "c") is JobStage.WAITING
     effects = bench.tell(SourceFetched(only(orders[0], Fetch).number))
     assert only(effects, Build)
     assert only(effects, Fetch).spec.name == "c"  # the build has left a place
     assert of_kind(bench.tell(SourceFetched(only(orders[1], Fetch).number)), Build) == []
-    assert stage(bench, "b") is Stage.FETCHED
+    assert stage(bench, "b") is JobStage.FETCHED
 
 
 def test_a_first_failure_is_noted_and_refused_and_the_unit_goes() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.search.backends.memory import File, MemorySource
+from argosy.search.backends.memory import MemoryFile, MemorySource
 from argosy.search.fleet.snapshots import Snapshots
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
@@ -17,7 +17,7 @@ RECIPE = "as ever"
 
 
 def index_of(name: str, text: bytes = b"anchor\n") -> Index:
-    return build(MemorySource(Repository(name, branches=NOW), [File(b"a.txt", text)]), Policy())
+    return build(MemorySource(Repository(name, branches=NOW), [MemoryFile(b"a.txt", text)]), Policy())
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from argosy.search.backends.memory import File, MemorySource
+from argosy.search.backends.memory import MemoryFile, MemorySource
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Branch, Repository
@@ -31,5 +31,5 @@ def home_of(package: str) -> Path:
 
 def python_of(name: str, home: Path, folders: tuple[str, ...] = ("",)) -> Index:
     paths = sorted(path for folder in folders for path in (home / folder).rglob("*.py"))
-    files = [File(path.relative_to(home).as_posix().encode(), path.read_bytes()) for path in paths]
+    files = [MemoryFile(path.relative_to(home).as_posix().encode(), path.read_bytes()) for path in paths]
     return build(MemorySource(Repository(name, branches=(Branch("main"),)), files), Policy())

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from argosy.search.backends.memory import File, MemorySource, one_branch, several_branches
+from argosy.search.backends.memory import MemoryFile, MemorySource, one_branch, several_branches
 from argosy.search.documents import Content, Entry, EntryKind, SkipReason
 from argosy.search.index import build as building
 from argosy.search.index.build import build
@@ -61,9 +61,9 @@ def test_a_file_without_content_is_there_by_name_with_the_reason() -> None:
     source = MemorySource(
         Repository("r"),
         [
-            *(File(path.encode(), text) for path, text in files.items()),
-            File(b"link", b"plain.c", kind=EntryKind.SYMLINK),
-            File(b"sub", b"", kind=EntryKind.SUBMODULE),
+            *(MemoryFile(path.encode(), text) for path, text in files.items()),
+            MemoryFile(b"link", b"plain.c", kind=EntryKind.SYMLINK),
+            MemoryFile(b"sub", b"", kind=EntryKind.SUBMODULE),
         ],
     )
     assert skipped(build(source, POLICY)) == {
@@ -86,7 +86,11 @@ def test_what_is_not_indexed_is_not_read() -> None:
             asked.extend(entry.path for entry in entries)
             return super().read(entries)
 
-    files = [File(b"large", b"x" * (3 << 20)), File(b"link", b"x", kind=EntryKind.SYMLINK), File(b"a", b"x")]
+    files = [
+        MemoryFile(b"large", b"x" * (3 << 20)),
+        MemoryFile(b"link", b"x", kind=EntryKind.SYMLINK),
+        MemoryFile(b"a", b"x"),
+    ]
     build(Watched(Repository("r"), files), POLICY)
     assert asked == [b"a"]
 
@@ -96,7 +100,7 @@ def test_a_file_that_has_grown_since_it_was_listed_is_judged_as_it_is() -> None:
         def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
             return (b"x" * (3 << 20) if entry.path == b"huge" else b"y" * 100 for entry in entries)
 
-    index = build(Growing(Repository("r"), [File(b"huge", b""), File(b"grown", b"")]), POLICY)
+    index = build(Growing(Repository("r"), [MemoryFile(b"huge", b""), MemoryFile(b"grown", b"")]), POLICY)
     assert skipped(index) == {"grown": SkipReason.NONE, "huge": SkipReason.TOO_LARGE}
     assert content(index, "grown") == b"y" * 100
 
@@ -192,7 +196,7 @@ def test_an_exception_from_progress_ends_the_build_and_lets_go_of_the_source() -
     def stop(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
-    source = Closing(Repository("r"), [File(b"%d" % n, b"line\n" * 200_000) for n in range(5)])
+    source = Closing(Repository("r"), [MemoryFile(b"%d" % n, b"line\n" * 200_000) for n in range(5)])
     with pytest.raises(KeyboardInterrupt):
         build(source, POLICY, progress=stop)
     assert closed == [True]

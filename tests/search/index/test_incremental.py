@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from argosy.search.backends.memory import File, MemorySource, one_branch, several_branches
+from argosy.search.backends.memory import MemoryFile, MemorySource, one_branch, several_branches
 from argosy.search.documents import Content, Entry, EntryKind, SkipReason
 from argosy.search.index.build import build
 from argosy.search.index.incremental import DELETED_SHARE_MAX
@@ -84,7 +84,7 @@ def test_only_what_changed_is_read() -> None:
     files = tree(30)
     old = renewed(None, files)
     files = {**files, "src/7.c": b"new\n", "src/new.c": b"newer\n"}
-    source = Watched(Repository("r"), [File(path.encode(), text) for path, text in files.items()])
+    source = Watched(Repository("r"), [MemoryFile(path.encode(), text) for path, text in files.items()])
     build(source, POLICY, previous=old)
     assert asked == [b"src/7.c", b"src/new.c"]
 
@@ -126,7 +126,7 @@ def test_rebuilding_reads_nothing_that_is_at_hand() -> None:
             return iter(())
 
     files = tree(100)
-    few = [File(path.encode(), text) for path, text in list(files.items())[:10]]
+    few = [MemoryFile(path.encode(), text) for path, text in list(files.items())[:10]]
     new = build(Unreadable(Repository("r", branches=(Branch("main"),)), few), POLICY, previous=renewed(None, files))
     assert live(new) == {(file.path.decode(), ("main",)): file.content for file in few}
 
@@ -160,7 +160,7 @@ def test_what_could_not_be_read_is_tried_again() -> None:
         def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
             return iter([self.answer for _ in entries])
 
-    source = Flaky(Repository("r", branches=(Branch("main"),)), [File(b"a", b"text")])
+    source = Flaky(Repository("r", branches=(Branch("main"),)), [MemoryFile(b"a", b"text")])
     old = build(source, POLICY)
     assert live(old) == {("a", ("main",)): SkipReason.UNREADABLE}
     source.answer = b"text"
@@ -169,9 +169,9 @@ def test_what_could_not_be_read_is_tried_again() -> None:
 
 def test_a_file_that_becomes_a_link_with_the_same_bytes_is_another_document() -> None:
     repository = Repository("r", branches=(Branch("main"),))
-    files = [File(b"%d" % n, b"some text\n" * 100) for n in range(20)]
-    old = build(MemorySource(repository, [*files, File(b"a", b"target")]), POLICY)
-    source = MemorySource(repository, [*files, File(b"a", b"target", kind=EntryKind.SYMLINK)])
+    files = [MemoryFile(b"%d" % n, b"some text\n" * 100) for n in range(20)]
+    old = build(MemorySource(repository, [*files, MemoryFile(b"a", b"target")]), POLICY)
+    source = MemorySource(repository, [*files, MemoryFile(b"a", b"target", kind=EntryKind.SYMLINK)])
     new = build(source, POLICY, previous=old)
     assert live(new)["a", ("main",)] is SkipReason.SYMLINK
 

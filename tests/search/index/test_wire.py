@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from argosy.base.errors import Invalid
-from argosy.search.backends.memory import File, MemorySource, one_branch
+from argosy.search.backends.memory import MemoryFile, MemorySource, one_branch
 from argosy.search.index.build import build
 from argosy.search.index.index import Index, Part
 from argosy.search.index.reader import documents, outline
@@ -32,14 +32,14 @@ REPOSITORY = Repository(
 def some_index() -> Index:
     """Two parts, with a document that is dead."""
     files = [
-        File(b"long.c", b"int main(void)\n{\n}\n" * 3000, branches=2),
-        File(b"a.py", b"class A:\n    def f(self): pass\n" * 100),
-        File(b"\xff\n", b"\xfe" * 9000, branches=3),
-        File(b"empty", b""),
-        File(b"binary", b"\0"),
+        MemoryFile(b"long.c", b"int main(void)\n{\n}\n" * 3000, branches=2),
+        MemoryFile(b"a.py", b"class A:\n    def f(self): pass\n" * 100),
+        MemoryFile(b"\xff\n", b"\xfe" * 9000, branches=3),
+        MemoryFile(b"empty", b""),
+        MemoryFile(b"binary", b"\0"),
     ]
     first = build(MemorySource(REPOSITORY, files), Policy())
-    more = MemorySource(REPOSITORY, [files[0], *files[2:], File(b"b.py", b"def g(): pass\n", branches=2)])
+    more = MemorySource(REPOSITORY, [files[0], *files[2:], MemoryFile(b"b.py", b"def g(): pass\n", branches=2)])
     return build(more, Policy(), previous=first)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from argosy.search.arrays import U8, U32, freeze
-from argosy.search.backends.memory import File, MemorySource
+from argosy.search.backends.memory import MemoryFile, MemorySource
 from argosy.search.documents import Content
 from argosy.search.index.build import build
 from argosy.search.index.index import Index, Segment
@@ -19,7 +19,9 @@ from argosy.search.skip_policy import Policy
 
 def built(files: Mapping[str | bytes, Content], name: str = "repo", rank: int = 0) -> Index:
     repository = Repository(name, branches=(Branch("main"),), rank=rank)
-    listed = [File(path if isinstance(path, bytes) else path.encode(), content) for path, content in files.items()]
+    listed = [
+        MemoryFile(path if isinstance(path, bytes) else path.encode(), content) for path, content in files.items()
+    ]
     return build(MemorySource(repository, listed), Policy())
 
 

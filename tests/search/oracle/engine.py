@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from argosy.search.backends.memory import File as MemoryFile
-from argosy.search.backends.memory import MemorySource
+from argosy.search.backends.memory import MemoryFile, MemorySource
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.languages import language_of

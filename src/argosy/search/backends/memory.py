@@ -10,7 +10,7 @@ from argosy.search.model import BRANCHES_MAX, Branch, Repository
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class MemoryFile:
     """A file of a repository in memory. A reason as content is what reading the file returns."""
 
     path: bytes
@@ -22,7 +22,7 @@ class File:
 class MemorySource:
     """A Source of the given files."""
 
-    def __init__(self, repository: Repository, files: Iterable[File]) -> None:
+    def __init__(self, repository: Repository, files: Iterable[MemoryFile]) -> None:
         self._repository = repository
         self._contents: dict[tuple[bytes, bytes], Content] = {}
         entries = []
@@ -61,10 +61,10 @@ def several_branches(name: str, branches: Mapping[str, Mapping[str | bytes, Cont
             key = (path if isinstance(path, bytes) else path.encode(), content)
             masks[key] = masks.get(key, 0) | 1 << number
     repository = Repository(name, branches=tuple(Branch(each) for each in branches))
-    return MemorySource(repository, [File(path, content, mask) for (path, content), mask in masks.items()])
+    return MemorySource(repository, [MemoryFile(path, content, mask) for (path, content), mask in masks.items()])
 
 
-def _entry(file: File) -> Entry:
+def _entry(file: MemoryFile) -> Entry:
     content = file.content if isinstance(file.content, bytes) else file.content.name.encode()
     blob_id = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()  # git's object id
     return Entry(file.path, blob_id, len(content), file.branches, file.kind)

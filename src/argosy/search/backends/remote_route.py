@@ -73,7 +73,7 @@ class OriginRoutes:
         """The route to an origin, along redirects that are known already."""
         target = self._targets.get(origin.url)
         if target is not None:
-            return await self._redirected_route(origin, target)
+            return await self._route_to_target(origin, target)
         host = None if self._allow_private else await self._resolve_host(origin)
         if host is not None and host.is_private:
             raise Forbidden(
@@ -93,7 +93,7 @@ class OriginRoutes:
             target = await self._next_target(origin, here)
             if target is None:
                 self._targets.put(origin.url, here)
-                return await self._redirected_route(origin, here)
+                return await self._route_to_target(origin, here)
             here = target
         raise Invalid(f"{origin.url} redirects more than {REDIRECTS_MAX} times; use the address it redirects to")
 
@@ -104,7 +104,7 @@ class OriginRoutes:
         """Drops what is known of the origin's redirects."""
         self._targets.remove(origin.url)
 
-    async def _redirected_route(self, origin: Address, target: Address) -> OriginRoute:
+    async def _route_to_target(self, origin: Address, target: Address) -> OriginRoute:
         """The route to the target of a redirect; its host is checked as it resolves now."""
         host = await self._resolve_host(target)
         # A public origin never leads to a private address. A private one may, where private origins are allowed.
@@ -125,7 +125,7 @@ class OriginRoutes:
 
     async def _next_target(self, origin: Address, here: Address) -> Address | None:
         """Where `here` redirects to; None if it responds itself, even with an error."""
-        route = await self._redirected_route(origin, here)
+        route = await self._route_to_target(origin, here)
         headers = {"user-agent": "git/argosy", "git-protocol": "version=2"}
         if route.secret:
             headers["authorization"] = "Basic " + b64encode(f"{route.user}:{route.secret}".encode()).decode()

@@ -54,7 +54,7 @@ class FramesRoute(Route):
 
     def upgrade(self, connections: set[Any]) -> asyncio.Protocol:
         """The protocol of one connection; in `connections` while open, so that the server can shut it down."""
-        return _Connection(self._handlers, self._gate, self._tracer, connections)
+        return _ServerConnection(self._handlers, self._gate, self._tracer, connections)
 
 
 async def _require_upgrade(_: Request) -> Response:
@@ -64,7 +64,7 @@ async def _require_upgrade(_: Request) -> Response:
     return error_response(Invalid(told))
 
 
-class _Connection(asyncio.Protocol):
+class _ServerConnection(asyncio.Protocol):
     """One client connection."""
 
     def __init__(

@@ -12,7 +12,7 @@ from argosy.search.fleet.model import RepoSpec
 from argosy.search.model import Branch
 
 
-class Stage(Enum):
+class JobStage(Enum):
     """Progress of an index job."""
 
     WAITING = "waiting"  # queued
@@ -30,7 +30,7 @@ class IndexJob:
     number: int
     spec: RepoSpec  # as of the start of the job
     since: float  # queued since
-    stage: Stage = Stage.WAITING
+    stage: JobStage = JobStage.WAITING
     can_restore: bool = False  # tried first; then `sibling`; then the origin
     sibling: str | None = None
     is_full_rebuild: bool = False  # reuses nothing of the loaded index

@@ -48,7 +48,7 @@ from argosy.search.fleet.events import (
     UnitLost,
 )
 from argosy.search.fleet.eviction import MemoryBudget, Traffic
-from argosy.search.fleet.held_repo import HeldRepo, LoadedIndex, Stage, has_other_branch_names, is_same_source
+from argosy.search.fleet.held_repo import HeldRepo, JobStage, LoadedIndex, has_other_branch_names, is_same_source
 from argosy.search.fleet.index_queue import IndexQueue
 from argosy.search.fleet.model import RepoSpec
 from argosy.search.fleet.periodic_scheduler import PeriodicScheduler
@@ -133,6 +133,7 @@ class IndexController:
             self.traffic.add(name)
         repo.unit, repo.spec, repo.claim_latency_s = event.unit, event.spec, event.claim_latency_s
         repo.is_leaving = repo.is_admitted = False
+        # Another slot of this repository may have been held before: its index serves this one at once.
         if repo.loaded is not None:
             self._schedule_checks(repo, now)
             return self._admit(repo)
@@ -144,8 +145,10 @@ class IndexController:
         """The first index of a unit, or the first after a refusal."""
         spec = repo.spec
         if spec is None:
-            return self._give_up_unit(repo, _removed_text(repo.name))
+            return self._give_up_unit(repo, _removal_reason(repo.name))
         size_bytes = spec.footprint_bytes or 0
+        # Refused before the fetch, so that a repository that fits on no node does not occupy one after the other. A
+        # requested reindex tries again, because the repository may have become smaller.
         if size_bytes > self.memory.budget_bytes and not _is_reindex_due(spec):
             return self._fail(repo, self._too_large(size_bytes), now)
         can_restore = self._settings.snapshot_dir is not None and size_bytes >= self._settings.snapshot_min_bytes
@@ -155,7 +158,7 @@ class IndexController:
     def _on_unit_lost(self, name: str) -> list[Effect]:
         repo = self._repos.pop(name, None)
         if repo is None:
-            return [Forget(name)]
+            return [Forget(name)]  # completes the pending `drop`, which waits for this effect
         stop = self._cancel_job(repo)
         self.memory.unload(repo)
         self._cancel_checks(repo)
@@ -169,6 +172,8 @@ class IndexController:
         if repo.is_leaving:
             return []
         requested_at = spec.reindex_requested_at or 0
+        # Compared with the spec before, not with the clock: catalog and node need not agree on the time (decision
+        # 0005).
         if before is not None and requested_at > (before.reindex_requested_at or 0):
             repo.is_full_rebuild = True
         if before is not None and (spec.pushed_at or 0) > (before.pushed_at or 0):
@@ -190,7 +195,7 @@ class IndexController:
         self._cancel_checks(repo)
         effects.append(UnloadIndex(repo.name, is_removed=True))
         if not repo.is_admitted:
-            effects += self._give_up_unit(repo, _removed_text(repo.name))
+            effects += self._give_up_unit(repo, _removal_reason(repo.name))
         return effects
 
     # -- index jobs -------------------------------------------------------------------------------------------------
@@ -214,20 +219,23 @@ class IndexController:
         job, repo.job = repo.job, None
         assert job is not None
         if stats.memory_bytes > self.memory.budget_bytes:
+            # Without this, one repository would evict all others and still not fit.
             repo.is_full_rebuild |= job.is_full_rebuild
             return [DiscardIndex(number), *self._fail(repo, self._too_large(stats.memory_bytes), now, stats)]
-        is_built = job.stage is Stage.BUILDING
+        is_built = job.stage is JobStage.BUILDING
+        # An index that was received or restored may be a commit old, which the origin check below finds out (0019).
         if not is_built and _is_reindex_due(job.spec):
             repo.is_full_rebuild = True  # the copy of another node or the disk may be the index that was complained of
         had_failures = repo.failures > 0 or job.spec.failures > 0
         origin_heads = job.heads if has_other_branch_names(job.heads, stats.branches) else None
         self.memory.load(repo, LoadedIndex(stats, job.spec, now, origin_heads), now)
         repo.failures, repo.reason = 0, ""
+        # In this order: ownership marks the lease ready on Admit, and requests may arrive from that moment.
         effects: list[Effect] = [LoadIndex(number, repo.name), *self._admit(repo)]
         if is_built or had_failures or job.spec.footprint_bytes is None:
             effects.append(_record_indexed(repo.name, stats))
         is_large = stats.memory_bytes >= self._settings.snapshot_min_bytes
-        if self._settings.snapshot_dir is not None and is_large and job.stage is not Stage.RESTORING:
+        if self._settings.snapshot_dir is not None and is_large and job.stage is not JobStage.RESTORING:
             effects.append(Save(repo.name))
         self._schedule_checks(repo, now, may_be_stale=not is_built)
         return effects
@@ -239,9 +247,10 @@ class IndexController:
         job, repo.job = repo.job, None
         assert job is not None
         repo.is_full_rebuild |= job.is_full_rebuild
-        if job.stage not in (Stage.RESTORING, Stage.RECEIVING):
+        # A snapshot and another node's index are shortcuts: if they fail, the origin is still there (decision 0019).
+        if job.stage not in (JobStage.RESTORING, JobStage.RECEIVING):
             return self._fail(repo, reason, now)
-        sibling = job.sibling if job.stage is Stage.RESTORING else None
+        sibling = job.sibling if job.stage is JobStage.RESTORING else None
         self._enqueue(repo, job.since, sibling=sibling)  # tries the next way, at the old position in the queue
         return []
 
@@ -254,6 +263,7 @@ class IndexController:
         if stats is not None:
             record = _record_indexed(repo.name, stats, failure=reason)
         if repo.loaded is None:
+            # The unit is auctioned again: another node may have the memory, the credentials or the network.
             return [record, *self._give_up_unit(repo, reason)]
         self.origin_checks.set(repo.name, now + self._backoff.delay(repo.failures, self._random))
         return [record]
@@ -324,7 +334,7 @@ class IndexController:
             return []
         self.memory.unload(repo)
         effects: list[Effect] = [UnloadIndex(repo.name)]
-        if repo.job is not None and repo.job.stage in (Stage.FETCHED, Stage.BUILDING):
+        if repo.job is not None and repo.job.stage in (JobStage.FETCHED, JobStage.BUILDING):
             effects += self._cancel_job(repo)  # it may reuse a damaged segment
         self._cancel_checks(repo)
         if repo.job is None and repo.spec is not None and not repo.is_leaving:
@@ -348,6 +358,8 @@ class IndexController:
         coming_bytes = sum(each.spec.footprint_bytes or 0 for each in building if each.spec is not None)
         held_bytes = self.memory.held_bytes
         effects: list[Effect] = []
+        # The index is not unloaded here: ownership gives the unit up through `drop`, which first waits for the requests
+        # under way.
         for name in self.memory.excess(self._repos.values(), coming_bytes, self.traffic, now):
             repo = self._repos[name]
             effects += self._cancel_job(repo)
@@ -391,7 +403,7 @@ class IndexController:
         return seconds * self._random.uniform(*JITTER)
 
 
-def _removed_text(name: str) -> str:
+def _removal_reason(name: str) -> str:
     return f"{name!r} was removed from the catalog"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from argosy.ownership.model import PRIMARY
 from argosy.search.fleet.effects import Build, Effect, Fetch, Receive, Restore
-from argosy.search.fleet.held_repo import HeldRepo, IndexJob, Stage
+from argosy.search.fleet.held_repo import HeldRepo, IndexJob, JobStage
 from argosy.search.model import Branch
 
 UNKNOWN_BYTES = 64 << 20  # assumed size of a repository that was never indexed
@@ -28,7 +28,7 @@ class IndexQueue:
         self._builds_max = builds_max
         self._waiting: dict[int, HeldRepo] = {}
         self._under_way: dict[int, HeldRepo] = {}
-        self._stopping: dict[int, Stage] = {}  # cancelled, but not ended yet
+        self._stopping: dict[int, JobStage] = {}  # cancelled, but not ended yet
 
     def add(
         self,
@@ -62,7 +62,7 @@ class IndexQueue:
 
     def on_source_fetched(self, number: int) -> None:
         if (repo := self._under_way.get(number)) is not None:
-            _job_of(repo).stage = Stage.FETCHED
+            _job_of(repo).stage = JobStage.FETCHED
 
     def advance(self) -> Iterator[Effect]:
         """Starts as many jobs as there are slots. Builds first: each frees a fetch slot."""
@@ -75,25 +75,25 @@ class IndexQueue:
 
     @property
     def fetches(self) -> int:
-        return self._count(lambda stage: stage is not Stage.BUILDING)
+        return self._count(lambda stage: stage is not JobStage.BUILDING)
 
     @property
     def builds(self) -> int:
-        return self._count(lambda stage: stage is Stage.BUILDING)
+        return self._count(lambda stage: stage is JobStage.BUILDING)
 
     def building(self) -> list[HeldRepo]:
-        return [each for each in self._under_way.values() if _job_of(each).stage is Stage.BUILDING]
+        return [each for each in self._under_way.values() if _job_of(each).stage is JobStage.BUILDING]
 
     def refresh_bytes(self) -> int:
         """Memory that refreshed indexes may take beside the old ones, if they share little."""
         return sum(repo.memory_bytes for repo in self._under_way.values())
 
     def _start_builds(self) -> Iterator[Effect]:
-        fetched = [each for each in self._under_way.values() if _job_of(each).stage is Stage.FETCHED]
+        fetched = [each for each in self._under_way.values() if _job_of(each).stage is JobStage.FETCHED]
         fetched.sort(key=_order)
         for repo in fetched[: max(0, self._builds_max - self.builds)]:
             job, loaded = _job_of(repo), repo.loaded
-            job.stage = Stage.BUILDING
+            job.stage = JobStage.BUILDING
             # An index of another URL shares nothing worth reusing, and a requested reindex must not reuse anything.
             is_incremental = loaded is not None and loaded.spec.url == job.spec.url and not job.is_full_rebuild
             yield Build(job.number, is_incremental)
@@ -105,18 +105,18 @@ class IndexQueue:
             repo = self._under_way[number] = self._waiting.pop(number)
             job = _job_of(repo)
             if job.can_restore:
-                job.stage = Stage.RESTORING
+                job.stage = JobStage.RESTORING
                 yield Restore(number, job.spec)
             elif job.sibling is not None:
-                job.stage = Stage.RECEIVING
+                job.stage = JobStage.RECEIVING
                 yield Receive(number, job.spec, job.sibling)
             else:
-                job.stage = Stage.FETCHING
+                job.stage = JobStage.FETCHING
                 # The fetch reads the origin as of now, so it covers a pending push and a pending reindex request.
                 job.is_full_rebuild, repo.is_full_rebuild, repo.has_pending_push = repo.is_full_rebuild, False, False
                 yield Fetch(number, job.spec)
 
-    def _count(self, matches: Callable[[Stage], bool]) -> int:
+    def _count(self, matches: Callable[[JobStage], bool]) -> int:
         stages = [_job_of(repo).stage for repo in self._under_way.values()]
         return sum(map(matches, [*stages, *self._stopping.values()]))
 

@@ -300,9 +300,9 @@ class _RequestTracker:
         self.under_way: dict[object, Collection[str]] = {}
         self.waiting: dict[asyncio.Event, str] = {}
 
-    def track(self, names: Collection[str]) -> "_TrackedRequest":
+    def track(self, names: Collection[str]) -> "_RequestScope":
         """A context within which a request about these repositories is under way."""
-        return _TrackedRequest(self, names)
+        return _RequestScope(self, names)
 
     def is_busy(self, name: str) -> bool:
         return any(name in names for names in self.under_way.values())
@@ -322,7 +322,7 @@ class _RequestTracker:
                 idle.set()
 
 
-class _TrackedRequest:
+class _RequestScope:
     def __init__(self, tracker: _RequestTracker, names: Collection[str]) -> None:
         self._tracker = tracker
         self._names = names

@@ -43,7 +43,7 @@ from argosy.search.fleet.effects import (
     VerifyIndex,
 )
 from argosy.search.fleet.events import Event, IndexVerified, PushReceived, SpecChanged, UnitGained, UnitLost
-from argosy.search.fleet.held_repo import HeldRepo, Stage
+from argosy.search.fleet.held_repo import HeldRepo, JobStage
 from argosy.search.fleet.index_controller import IndexController
 from argosy.search.fleet.index_provisioner import IndexProvisioner, reason_of
 from argosy.search.fleet.local_node import LocalNode
@@ -64,12 +64,12 @@ T = TypeVar("T")
 
 _ANSWERING = (LeaseState.READY, LeaseState.DRAINING)
 _PHASES = {
-    Stage.WAITING: Phase.WAITING,
-    Stage.RESTORING: Phase.RECEIVING,
-    Stage.RECEIVING: Phase.RECEIVING,
-    Stage.FETCHING: Phase.FETCHING,
-    Stage.FETCHED: Phase.FETCHING,
-    Stage.BUILDING: Phase.INDEXING,
+    JobStage.WAITING: Phase.WAITING,
+    JobStage.RESTORING: Phase.RECEIVING,
+    JobStage.RECEIVING: Phase.RECEIVING,
+    JobStage.FETCHING: Phase.FETCHING,
+    JobStage.FETCHED: Phase.FETCHING,
+    JobStage.BUILDING: Phase.INDEXING,
 }
 
 
@@ -188,6 +188,7 @@ class SearchNode:
         self._check_open()
         ready: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._warming.setdefault(name, []).append(ready)
+        # Recorded before the first await: a catalog change from now on is compared with the spec posted here.
         spec = self._posted_specs[name] = self._catalog.specs.get(name)
         claim_latency_s = self._claim_latency_s(unit)
         self._telemetry.record_claim(name, claim_latency_s)
@@ -205,7 +206,7 @@ class SearchNode:
         """Returns once the index is unloaded. Requests under way are answered before."""
         if self._is_closed:
             return
-        await self.before_drop(unit.name)
+        await self.before_drop(unit.name)  # a drop must not fail requests that were accepted under the lease
         self._posted_specs.pop(unit.name, None)
         dropped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._dropping.setdefault(unit.name, []).append(dropped)
@@ -373,6 +374,7 @@ class SearchNode:
     def _sibling(self, lease: Lease) -> str | None:
         """The address of another node with a ready index: the primary's rather than a replica's."""
         others = [] if self._leases is None else self._leases.leases()
+        # Successors and units being indexed have nothing to send.
         ready = [
             each
             for each in others
@@ -390,16 +392,16 @@ class SearchNode:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise self._stopped_error()
+            raise self._shutdown_error()
 
-    def _stopped_error(self) -> Unavailable:
+    def _shutdown_error(self) -> Unavailable:
         return Unavailable(f"node {self._node_id!r} has stopped; another node will hold the repository")
 
     def _fail_waiting(self) -> None:
         self._is_closed = True
         for name in list(self._warming):
             for ready in _pop_pending(self._warming, name):
-                ready.set_exception(self._stopped_error())
+                ready.set_exception(self._shutdown_error())
         for name in list(self._dropping):
             for dropped in _pop_pending(self._dropping, name):
                 dropped.set_result(None)
@@ -430,7 +432,7 @@ def status_of(controller: IndexController, repo: HeldRepo, progress: float, wall
         replica=repo.unit.replica,
         reason=repo.reason,
         progress=1.0 if loaded is not None and job is None else progress,
-        is_refreshing=loaded is not None and job is not None and job.stage is not Stage.WAITING,
+        is_refreshing=loaded is not None and job is not None and job.stage is not JobStage.WAITING,
         is_pinned=repo.spec is not None and repo.spec.is_pinned,
         branches=() if stats is None else stats.branches,
         documents=0 if stats is None else stats.documents,
