@@ -23,7 +23,7 @@ from argosy.jobs.ports import SplitStatus
 from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.sdk.router import ShardRouter
 from tests.jobs.rpc.stage import HERE, NOWHERE, Stage
-from tests.jobs.sdk.serving import served
+from tests.jobs.sdk.threaded_server import run_server
 
 HANDLERS = """
 import asyncio
@@ -59,7 +59,7 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with served() as made:
+    with run_server() as made:
         yield made
 
 
@@ -214,7 +214,7 @@ def test_a_node_that_is_not_there_is_one_line(run: Run, monkeypatch: pytest.Monk
 
 
 def test_the_address_and_the_token_are_taken_from_the_settings(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    with served(access=Access(["a-good-secret"])) as guarded:
+    with run_server(access=Access(["a-good-secret"])) as guarded:
         refused = run("job", "list", address=guarded.address)
         assert (refused.exit_code, "missing authorization" in refused.stderr) == (1, True)
         host, _, port = guarded.address.rpartition(":")

@@ -11,14 +11,14 @@ from click.testing import CliRunner, Result
 from argosy.cli.root import cli
 from argosy.jobs.sdk.router import ShardRouter
 from tests.jobs.rpc.stage import Stage
-from tests.jobs.sdk.serving import served
+from tests.jobs.sdk.threaded_server import run_server
 
 Run = Callable[..., Result]
 
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    with served() as made:
+    with run_server() as made:
         yield made
 
 

@@ -92,7 +92,7 @@ def lock_dir(url: str) -> Iterator[None]:
         # flock, because the kernel releases it when the process ends, however it ends.
         handle = os.open(folder / ".alone", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise Invalid(f"cannot use the directory {folder} for jobs: {error.strerror}") from error
+        raise Invalid(f"cannot use directory {folder} for jobs: {error.strerror}") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -209,6 +209,7 @@ class GroupCommitStore:
                 continue
             if not self._closed_groups:
                 self._end_group()
+            # Removed only after the write: `_fail` fails the callers of all groups that are in the queue.
             group, waiting = self._closed_groups[0]
             try:
                 durable = await self._store.write_pipelined(group.changes)
@@ -218,6 +219,7 @@ class GroupCommitStore:
             if self._failure is not None:
                 return
             self._closed_groups.popleft()
+            # The store shows the group now, so reads need it in the overlay no longer.
             self._overlay.on_written(group)
             self._flushing.append((durable, waiting))
             self._written.set()

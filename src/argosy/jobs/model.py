@@ -116,7 +116,7 @@ class NewJob(msgspec.Struct, frozen=True):
     retry: RetryPolicy | None = None
     limits: tuple[Limit, ...] = ()
     metadata: Mapping[str, str] = {}
-    # Not in silo.v1:
+    # Not in silo.v1; its clients get the defaults.
     unique_key: str = ""  # one unfinished or recent job per key …
     unique_for_ms: int = 0  # … for this long from its enqueueing
     after: tuple[str, ...] = ()  # jobs of this tenant that must have succeeded first
@@ -235,7 +235,7 @@ class TaskLease(msgspec.Struct, frozen=True, array_like=True):
     task_group: str
     started_at: int
     expires_at: int
-    lease_ms: int = 0  # the length that the worker was told, by which it sends heartbeats; 0 in old rows
+    lease_ms: int = 0  # the length that the worker got, by which it sends heartbeats; 0 in old rows
 
 
 class SlotRequest(msgspec.Struct, frozen=True, array_like=True):

@@ -28,7 +28,7 @@ class PipelinedKV(OrderedKV, Protocol):
     """An ordered store that distinguishes when a batch is visible to reads and when it is durable."""
 
     async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
-        """Returns when reads see the changes, all of them; what is returned ends when they are durable.
+        """Returns when reads see all of the changes; the result completes when they are durable.
 
         Calls become durable in the order in which they were made. After one that failed, none does.
         """

@@ -4,16 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.jobs.rpc.stage import Stage, staged
+from tests.jobs.rpc.stage import Stage, open_stage
 
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:
-    async with staged() as made:
+    async with open_stage() as made:
         yield made
 
 
 @pytest.fixture
 async def tenanted() -> AsyncIterator[Stage]:
-    async with staged(with_tenants=True) as made:
+    async with open_stage(with_tenants=True) as made:
         yield made

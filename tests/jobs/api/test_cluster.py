@@ -22,7 +22,7 @@ from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.model import Space
 from argosy.ownership.ring import Ring
 from argosy.throttle.limits.backends.memory import MemoryLimiter
-from tests.jobs.rpc.stage import HOST, PATIENCE_S, Client, refused, told
+from tests.jobs.rpc.stage import HOST, PATIENCE_S, Client, code_and_details, rejection
 
 SETTINGS = JobsSettings(shards=8, with_tenants=True, handoff_wait_s=0.0, quiesce_s=0.0)
 TENANTS = [f"tenant-{at}" for at in range(30)]
@@ -147,7 +147,7 @@ async def test_a_shard_is_split_over_the_wire() -> None:
         await served(client, owner.shard_id)
         point = f"{int(owner.range_end, 16) // 2:016x}"
         bad = client("RequestSplit", shard_id=owner.shard_id, split_point="f" * 16)
-        assert told(await refused(bad))[0] == "INVALID_ARGUMENT"
+        assert code_and_details(await rejection(bad))[0] == "INVALID_ARGUMENT"
         children = await client("RequestSplit", shard_id=owner.shard_id, split_point=point)
         async with asyncio.timeout(PATIENCE_S):
             while (info := await client("GetClusterInfo")).num_shards != 9:

@@ -16,13 +16,13 @@ from argosy.base.metrics import Metrics
 from argosy.jobs.api import argosy_jobs_pb2
 from argosy.jobs.backends.memory import MemoryDisk
 from argosy.jobs.group_commit import GroupCommitStore
-from argosy.jobs.model import LeasedRefresh, LeasedTask
 from argosy.jobs.ports import (
     ClusterMember,
     ClusterTopology,
     RowReader,
     ShardCalls,
     ShardInfo,
+    ShardLeases,
     ShardStats,
     SortedRun,
     SplitStatus,
@@ -43,13 +43,6 @@ NOWHERE = str(UUID(int=4))
 OTHER_NODE = ("node-2", "127.0.0.1:9")
 
 _MODULES = {"silo.v1.Silo": pb, "argosy.jobs.v1.Jobs": argosy_jobs_pb2}
-
-
-@dataclass(frozen=True)
-class PolledTasks:
-    shard_id: str
-    tasks: list[LeasedTask]
-    refreshes: list[LeasedRefresh]
 
 
 class Node:
@@ -117,16 +110,16 @@ class Node:
 
     async def lease(
         self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0
-    ) -> Sequence[PolledTasks]:
+    ) -> Sequence[ShardLeases]:
         """Waits at its first shard only, which is enough for one who listens."""
-        found: list[PolledTasks] = []
+        found: list[ShardLeases] = []
         left = tasks_max
         for shard_id, shard in reversed(self.local()):
             waits_s = wait_s if shard_id == HERE and not found else 0.0
             tasks, refreshes = await shard.lease(task_group, worker, left, wait_s=waits_s) if left else ([], [])
             left -= len(tasks)
             if tasks or refreshes:
-                found.append(PolledTasks(shard_id, tasks, refreshes))
+                found.append(ShardLeases(shard_id, tasks, refreshes))
         return found
 
     async def split(self, shard_id: str, point: str) -> SplitStatus:
@@ -169,7 +162,7 @@ class Client:
         self._module: Any = _MODULES[service]
         self._metadata = tuple((metadata or {}).items())
 
-    def saying(self, **metadata: str) -> "Client":
+    def with_metadata(self, **metadata: str) -> "Client":
         return Client(self.channel, self._service, metadata)
 
     def of(self, service: str) -> "Client":
@@ -186,7 +179,7 @@ class Client:
         return await call(sent, timeout=timeout, metadata=self._metadata)
 
 
-async def refused(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
+async def rejection(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
     """The error that a call ends with."""
     try:
         answer = await call
@@ -195,7 +188,7 @@ async def refused(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
     raise AssertionError(f"it was answered: {answer}")
 
 
-def told(error: grpc.aio.AioRpcError) -> tuple[str, str]:
+def code_and_details(error: grpc.aio.AioRpcError) -> tuple[str, str]:
     return error.code().name, error.details() or ""
 
 
@@ -208,7 +201,7 @@ class Stage:
 
 
 @asynccontextmanager
-async def staged(**options: Any) -> AsyncIterator[Stage]:
+async def open_stage(**options: Any) -> AsyncIterator[Stage]:
     """A node behind a server; the options are those of `serve`, and `channel` for the client's credentials."""
     node, metrics = Node(), Metrics()
     channel_credentials = options.pop("channel", None)

@@ -24,7 +24,7 @@ from argosy.jobs.rpc.server import (
 )
 from argosy.jobs.rpc.status import Code, call_error
 from argosy.jobs.silo import silo_pb2 as pb
-from tests.jobs.rpc.stage import HERE, HOST, PATIENCE_S, Client, Stage, refused, staged, told
+from tests.jobs.rpc.stage import HERE, HOST, PATIENCE_S, Client, Stage, code_and_details, open_stage, rejection
 from tests.servers.authority import Authority
 
 TOKEN, KEY = "token-of-all", "key-of-tenant-0"
@@ -32,23 +32,26 @@ TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 async def test_without_its_token_nothing_is_answered() -> None:
-    async with staged(access=Access([TOKEN])) as stage:
+    async with open_stage(access=Access([TOKEN])) as stage:
         client = stage.client
-        assert told(await refused(client("GetClusterInfo"))) == ("UNAUTHENTICATED", "missing authorization header")
-        wrong = client.saying(authorization="Bearer nonsense")
-        assert told(await refused(wrong("GetClusterInfo"))) == ("UNAUTHENTICATED", "invalid auth token")
-        right = client.saying(authorization=f"Bearer {TOKEN}")
+        assert code_and_details(await rejection(client("GetClusterInfo"))) == (
+            "UNAUTHENTICATED",
+            "missing authorization header",
+        )
+        wrong = client.with_metadata(authorization="Bearer nonsense")
+        assert code_and_details(await rejection(wrong("GetClusterInfo"))) == ("UNAUTHENTICATED", "invalid auth token")
+        right = client.with_metadata(authorization=f"Bearer {TOKEN}")
         assert (await right("GetClusterInfo")).num_shards == 3
         jobs = client.of("argosy.jobs.v1.Jobs")
-        assert told(await refused(jobs("FindJobs")))[0] == "UNAUTHENTICATED"
+        assert code_and_details(await rejection(jobs("FindJobs")))[0] == "UNAUTHENTICATED"
 
 
 async def test_a_tenants_key_opens_its_tenant_only() -> None:
-    async with staged(access=Access([TOKEN], {KEY: "tenant-0"}), with_tenants=True) as stage:
-        own = stage.client.saying(authorization=f"Bearer {KEY}")
+    async with open_stage(access=Access([TOKEN], {KEY: "tenant-0"}), with_tenants=True) as stage:
+        own = stage.client.with_metadata(authorization=f"Bearer {KEY}")
         job = {"shard": HERE, "task_group": "g", "id": "job"}
         assert (await own("Enqueue", tenant="tenant-0", **job)).id == "job"
-        assert told(await refused(own("Enqueue", tenant="customer-123", **job)))[0] == "PERMISSION_DENIED"
+        assert code_and_details(await rejection(own("Enqueue", tenant="customer-123", **job)))[0] == "PERMISSION_DENIED"
         for method, fields in (
             ("LeaseTasks", {"worker_id": "w", "task_group": "g", "max_tasks": 1}),
             ("LeaseTask", {"shard": HERE, "id": "job", "worker_id": "w", "tenant": "tenant-0"}),
@@ -64,17 +67,17 @@ async def test_a_tenants_key_opens_its_tenant_only() -> None:
             ("ForceReleaseShard", {"shard": HERE}),
             ("RequestSplit", {"shard_id": HERE}),
         ):
-            assert told(await refused(own(method, **fields)))[0] == "PERMISSION_DENIED", method
-        everybody = stage.client.saying(authorization=f"Bearer {TOKEN}")
+            assert code_and_details(await rejection(own(method, **fields)))[0] == "PERMISSION_DENIED", method
+        everybody = stage.client.with_metadata(authorization=f"Bearer {TOKEN}")
         await everybody("Enqueue", tenant="customer-123", **job)
         query = {"shard": HERE, "sql": "SELECT tenant FROM jobs"}
         assert (await everybody("Query", **query)).row_count == 2
         assert (await own("Query", **query)).row_count == 1
-        assert told(await refused(own("Query", tenant="customer-123", **query)))[0] == "PERMISSION_DENIED"
+        assert code_and_details(await rejection(own("Query", tenant="customer-123", **query)))[0] == "PERMISSION_DENIED"
 
 
 async def test_health_and_reflection_need_no_token() -> None:
-    async with staged(access=Access([TOKEN])) as stage:
+    async with open_stage(access=Access([TOKEN])) as stage:
         check = stage.client.channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             health_pb2.HealthCheckRequest.SerializeToString,
@@ -109,13 +112,13 @@ async def test_fields_of_a_later_protocol_are_left_aside(stage: Stage) -> None:
 
 @pytest.mark.parametrize("message", [b"\xff\xff\xff", b"\x0a\x05ab", b"\x0a\x02\xff\xfe"])
 async def test_a_message_that_cannot_be_read(stage: Stage, message: bytes) -> None:
-    code, text = told(await refused(stage.client("Enqueue", message)))
+    code, text = code_and_details(await rejection(stage.client("Enqueue", message)))
     assert (code, "Enqueue" in text) == ("INVALID_ARGUMENT", True)
 
 
 async def test_a_message_over_the_cap_is_refused_by_the_server(stage: Stage) -> None:
     over = stage.client("Enqueue", bytes(MESSAGE_BYTES_MAX + 1), timeout=60)
-    assert told(await refused(over))[0] == "RESOURCE_EXHAUSTED"
+    assert code_and_details(await rejection(over))[0] == "RESOURCE_EXHAUSTED"
     assert (await stage.client("GetClusterInfo")).num_shards == 3
 
 
@@ -127,8 +130,8 @@ async def test_a_method_that_nobody_offers(stage: Stage) -> None:
 
 
 async def test_the_trace_of_a_call_goes_with_the_job(stage: Stage) -> None:
-    await stage.client.saying(traceparent=TRACE)("Enqueue", shard=HERE, task_group="g", id="traced")
-    await stage.client.saying(traceparent="nonsense")("Enqueue", shard=HERE, task_group="g", id="not")
+    await stage.client.with_metadata(traceparent=TRACE)("Enqueue", shard=HERE, task_group="g", id="traced")
+    await stage.client.with_metadata(traceparent="nonsense")("Enqueue", shard=HERE, task_group="g", id="not")
     shard = stage.node.shards[HERE]
     assert (await shard.get("-", "traced")).job.trace == TRACE
     assert (await shard.get("-", "not")).job.trace == ""
@@ -136,7 +139,7 @@ async def test_the_trace_of_a_call_goes_with_the_job(stage: Stage) -> None:
 
 async def test_calls_are_counted_by_how_they_ended(stage: Stage) -> None:
     await stage.client("GetClusterInfo")
-    await refused(stage.client("GetJob", shard=HERE, id="never"))
+    await rejection(stage.client("GetJob", shard=HERE, id="never"))
     labels = {"service": "silo.v1.Silo"}
     assert stage.metrics.value(REQUESTS, method="GetClusterInfo", status="OK", **labels) == 1
     assert stage.metrics.value(REQUESTS, method="GetJob", status="NOT_FOUND", **labels) == 1
@@ -148,7 +151,7 @@ async def test_a_call_ends_at_its_callers_deadline(stage: Stage) -> None:
     answer = await poll("LeaseTasks", worker_id="w", task_group="g", wait_ms=30_000, timeout=0.5)
     assert not answer.tasks, "the poll ends before the deadline, so that the answer arrives"
     profile = stage.client("CpuProfile", duration_seconds=30, timeout=0.2)
-    assert told(await refused(profile))[0] == "DEADLINE_EXCEEDED"
+    assert code_and_details(await rejection(profile))[0] == "DEADLINE_EXCEEDED"
 
 
 async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
@@ -159,9 +162,9 @@ async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
     metrics = Metrics()
     server = await RpcServer.start(services, f"{HOST}:0", interceptor=CallInterceptor(Access(), metrics, SystemClock()))
     async with grpc.aio.insecure_channel(f"{HOST}:{server.port}") as channel:
-        error = await refused(channel.unary_unary("/test.Service/Fail")(b"", timeout=PATIENCE_S))
+        error = await rejection(channel.unary_unary("/test.Service/Fail")(b"", timeout=PATIENCE_S))
     await server.stop()
-    assert told(error) == ("INTERNAL", "internal error; see the broker's log")
+    assert code_and_details(error) == ("INTERNAL", "internal error; see the broker's log")
     assert metrics.value(REQUESTS, service="test.Service", method="Fail", status="INTERNAL") == 1
 
 
@@ -200,10 +203,10 @@ async def test_over_tls_a_client_knows_whom_it_speaks_to() -> None:
     chain, key = authority.signed()
     options = {"credentials": server_credentials(chain=chain, key=key)}
     trusting = grpc.ssl_channel_credentials(authority.pem)
-    async with staged(**options, channel=trusting) as stage:
+    async with open_stage(**options, channel=trusting) as stage:
         assert (await stage.client("GetClusterInfo")).num_shards == 3
-    async with staged(**options, channel=grpc.ssl_channel_credentials(stranger.pem)) as stage:
-        assert told(await refused(stage.client("GetClusterInfo", timeout=5)))[0] == "UNAVAILABLE"
+    async with open_stage(**options, channel=grpc.ssl_channel_credentials(stranger.pem)) as stage:
+        assert code_and_details(await rejection(stage.client("GetClusterInfo", timeout=5)))[0] == "UNAVAILABLE"
 
 
 async def test_over_mutual_tls_a_client_without_a_certificate_is_not_let_in() -> None:
@@ -212,10 +215,10 @@ async def test_over_mutual_tls_a_client_without_a_certificate_is_not_let_in() ->
     own_chain, own_key = authority.signed()
     options = {"credentials": server_credentials(chain=chain, key=key, client_ca=authority.pem)}
     known = grpc.ssl_channel_credentials(authority.pem, own_key, own_chain)
-    async with staged(**options, channel=known) as stage:
+    async with open_stage(**options, channel=known) as stage:
         assert (await stage.client("GetClusterInfo")).num_shards == 3
-    async with staged(**options, channel=grpc.ssl_channel_credentials(authority.pem)) as stage:
-        assert told(await refused(stage.client("GetClusterInfo", timeout=5)))[0] == "UNAVAILABLE"
+    async with open_stage(**options, channel=grpc.ssl_channel_credentials(authority.pem)) as stage:
+        assert code_and_details(await rejection(stage.client("GetClusterInfo", timeout=5)))[0] == "UNAVAILABLE"
 
 
 async def test_many_calls_at_once(stage: Stage) -> None:

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from argosy.jobs import JobsClient
-from tests.jobs.rpc.stage import Stage, staged
+from tests.jobs.rpc.stage import Stage, open_stage
 
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:
-    async with staged() as made:
+    async with open_stage() as made:
         yield made
 
 

@@ -8,11 +8,11 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.jobs import BlockingClient, JobStatus, NotDone, new_job
-from tests.jobs.sdk.serving import served
+from tests.jobs.sdk.threaded_server import run_server
 
 
 def test_threads_put_jobs_and_look_at_them() -> None:
-    with served() as stage, BlockingClient.connect(stage.address) as client, ThreadPoolExecutor(8) as pool:
+    with run_server() as stage, BlockingClient.connect(stage.address) as client, ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda at: client.enqueue("mail", at, id=f"j-{at}"), range(50)))
         assert ids == [f"j-{at}" for at in range(50)]
         assert client.get("j-7").payload == 7

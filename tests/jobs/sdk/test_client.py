@@ -15,8 +15,8 @@ from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.rpc.server import REQUESTS, server_credentials
 from argosy.jobs.sdk.links import GrpcLinks, channel_credentials
 from argosy.jobs.sdk.router import ShardRouter, SharedRouting
-from tests.jobs.rpc.stage import ACQUIRING, HERE, Stage, staged
-from tests.jobs.sdk.serving import until
+from tests.jobs.rpc.stage import ACQUIRING, HERE, Stage, open_stage
+from tests.jobs.sdk.threaded_server import wait_until
 from tests.throttle.limits.test_tls import Authority
 
 QUICK = Backoff(first_s=0.01, ceiling_s=0.02, attempts_max=4)
@@ -174,7 +174,7 @@ async def test_schedules_are_put_listed_and_deleted(client: JobsClient) -> None:
 
 
 async def test_a_shard_that_moved_is_followed_by_its_hint() -> None:
-    async with staged() as old, staged() as new, JobsClient.connect(old.address) as client:
+    async with open_stage() as old, open_stage() as new, JobsClient.connect(old.address) as client:
         await client.shards()
         old.node.failures[HERE] = NotOwner("it left", hint=new.address, node="node-2")
         handle = await client.enqueue(GROUP, id="moved")
@@ -198,7 +198,7 @@ async def test_what_is_away_for_a_moment_is_asked_again(stage: Stage) -> None:
     async with quick_client(stage.address) as client:
         stage.node.failures[HERE] = ACQUIRING
         enqueued = asyncio.ensure_future(client.enqueue(GROUP))
-        await until(lambda: calls_of(stage, "EnqueueBatch") > 0)
+        await wait_until(lambda: calls_of(stage, "EnqueueBatch") > 0)
         del stage.node.failures[HERE]
         assert (await (await enqueued).info()).status == JobStatus.SCHEDULED
 
@@ -236,7 +236,7 @@ async def test_one_seed_that_answers_is_enough(stage: Stage) -> None:
 
 async def test_tenants_and_tokens() -> None:
     access = Access([SECRET], {"key-of-tenant-0": "tenant-0"})
-    async with staged(with_tenants=True, access=access) as stage:
+    async with open_stage(with_tenants=True, access=access) as stage:
         async with JobsClient.connect(stage.address, tenant="tenant-0", token="wrong-secret") as stranger:
             with pytest.raises(Unauthorized):
                 await stranger.enqueue(GROUP)
@@ -290,7 +290,7 @@ async def test_over_mutual_tls_both_sides_know_each_other() -> None:
     own_chain, own_key = authority.signed()
     server = server_credentials(chain=chain, key=key, client_ca=authority.pem)
     known = channel_credentials(ca=authority.pem, cert=own_chain, key=own_key)
-    async with staged(credentials=server, channel=known) as stage:
+    async with open_stage(credentials=server, channel=known) as stage:
         async with JobsClient.connect(stage.address, credentials=known) as client:
             assert (await client.enqueue(GROUP, id="j")).id == "j"
         async with quick_client(stage.address) as stranger:

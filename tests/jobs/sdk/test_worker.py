@@ -14,8 +14,8 @@ from argosy.jobs import JobCancelled, JobFailed, JobsClient, TaskContext, Worker
 from argosy.jobs.model import FloatingLimit, JobStatus, RetryPolicy
 from argosy.jobs.rpc.call_context import Access
 from argosy.jobs.sdk import worker as worker_module
-from tests.jobs.rpc.stage import HERE, Stage, staged
-from tests.jobs.sdk.serving import PATIENCE_S, until
+from tests.jobs.rpc.stage import HERE, Stage, open_stage
+from tests.jobs.sdk.threaded_server import PATIENCE_S, wait_until
 
 GROUP = "mail"
 POLL_S = 0.2
@@ -212,7 +212,7 @@ async def test_a_cancelled_job_tells_an_ordinary_handler(client: JobsClient) -> 
 
     async with running(worker):
         handle = await client.enqueue(GROUP)
-        await until(started.is_set)
+        await wait_until(started.is_set)
         await handle.cancel()
         with pytest.raises(JobCancelled):
             await handle.result(PATIENCE_S)
@@ -261,7 +261,7 @@ async def test_a_lost_lease_ends_the_handler_and_nothing_is_reported(stage: Stag
         await started.wait()
         shard.heartbeat = no_lease  # type: ignore[method-assign, assignment]
         await ended.wait()
-        await until(lambda: not worker.tasks)
+        await wait_until(lambda: not worker.tasks)
         assert (await handle.info()).status == JobStatus.RUNNING  # as far as the broker knows
 
 
@@ -275,14 +275,14 @@ async def test_an_outcome_is_told_again_while_the_shard_is_away(stage: Stage, cl
 
     async with running(worker):
         handle = await client.enqueue(GROUP)
-        await until(lambda: HERE in stage.node.failures)
+        await wait_until(lambda: HERE in stage.node.failures)
         del stage.node.failures[HERE]
         assert await handle.result(PATIENCE_S) == "told"
 
 
 async def test_a_task_whose_shard_moved_is_reported_to_its_new_node() -> None:
     """Both servers stand before the same shards, as nodes before and after a move do."""
-    async with staged() as old, staged() as new, JobsClient.connect(old.address) as client:
+    async with open_stage() as old, open_stage() as new, JobsClient.connect(old.address) as client:
         new.node.shards = old.node.shards
         worker = worker_of(client)
 
@@ -334,7 +334,7 @@ async def test_a_task_that_does_not_end_in_time_is_released(client: JobsClient, 
     worker.handler(GROUP)(endless if is_async else stuck)
     task = asyncio.ensure_future(worker.run())
     handle = await client.enqueue(GROUP)  # it has no retry, and needs none
-    await until(started.is_set)
+    await wait_until(started.is_set)
     worker.stop()
     await task
     never.set()
@@ -345,7 +345,7 @@ async def test_a_task_that_does_not_end_in_time_is_released(client: JobsClient, 
 
 async def test_a_token_that_is_not_taken_ends_the_worker() -> None:
     async with (
-        staged(access=Access(["a-good-secret"])) as stage,
+        open_stage(access=Access(["a-good-secret"])) as stage,
         JobsClient.connect(stage.address, token="a-bad-secret") as client,
     ):
         worker = worker_of(client)
@@ -356,7 +356,7 @@ async def test_a_token_that_is_not_taken_ends_the_worker() -> None:
 
 async def test_a_worker_waits_for_a_node_that_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "MAP_S", 0.05)
-    async with staged() as stage, JobsClient.connect("127.0.0.1:9") as client:
+    async with open_stage() as stage, JobsClient.connect("127.0.0.1:9") as client:
         worker = worker_of(client)
         worker.handler(GROUP)(lambda payload: payload)
         async with running(worker), JobsClient.connect(stage.address) as other:
@@ -381,10 +381,10 @@ async def test_a_floating_limit_is_refreshed_by_the_workers_refresher(stage: Sta
     limit = FloatingLimit("api", 1, 1_000, {"account": "7"})
     async with running(worker):
         await client.enqueue(GROUP, limits=(limit,))
-        await until(lambda: worker.tasks == 1)
+        await wait_until(lambda: worker.tasks == 1)
         stage.node.now += 2_000
         await client.enqueue(GROUP, limits=(limit,))  # waits, which is what makes a refresh worth while
-        await until(lambda: worker.tasks == 2)
+        await wait_until(lambda: worker.tasks == 2)
         may_end.set()
     assert asked[0] == ("api", 1, {"account": "7"})
 

@@ -16,9 +16,9 @@ from tests.jobs.rpc.stage import (
     SPLITTING,
     Client,
     Stage,
-    refused,
-    staged,
-    told,
+    code_and_details,
+    open_stage,
+    rejection,
 )
 
 GROUP = "mail"
@@ -113,11 +113,11 @@ async def test_a_job_can_be_expedited_leased_by_name_and_deleted(stage: Stage) -
     await client("ExpediteJob", shard=HERE, id="job")
     answer = await client("LeaseTask", shard=HERE, id="job", worker_id="w")
     assert answer.task.job_id == "job"
-    code, _ = told(await refused(client("DeleteJob", shard=HERE, id="job")))
+    code, _ = code_and_details(await rejection(client("DeleteJob", shard=HERE, id="job")))
     assert code == "FAILED_PRECONDITION"
     await end(client, answer.task, success=pb.SerializedBytes())
     await client("DeleteJob", shard=HERE, id="job")
-    assert told(await refused(client("GetJob", shard=HERE, id="job"))) == ("NOT_FOUND", "job not found")
+    assert code_and_details(await rejection(client("GetJob", shard=HERE, id="job"))) == ("NOT_FOUND", "job not found")
 
 
 async def test_deleting_what_is_not_there_is_no_error(stage: Stage) -> None:
@@ -146,14 +146,14 @@ async def test_a_floating_limit_is_refreshed_by_a_worker(stage: Stage) -> None:
     [task], [refresh] = answer.tasks, answer.refresh_tasks
     assert (refresh.queue_key, refresh.current_max_concurrency, refresh.shard) == ("f", 1, HERE)
     assert not refresh.HasField("tenant_id")
-    code, text = told(await refused(client("ReportRefreshOutcome", shard=HERE, task_id=refresh.id)))
+    code, text = code_and_details(await rejection(client("ReportRefreshOutcome", shard=HERE, task_id=refresh.id)))
     assert (code, "outcome" in text) == ("INVALID_ARGUMENT", True)
     success = pb.RefreshSuccess(new_max_concurrency=2)
     await client("ReportRefreshOutcome", shard=HERE, task_id=refresh.id, success=success)
     [second] = await leased(client)
     assert {task.job_id, second.job_id} == {"one", "two"}
     gone = client("ReportRefreshOutcome", shard=HERE, task_id=refresh.id, failure=pb.RefreshFailure(code="X"))
-    assert told(await refused(gone)) == ("NOT_FOUND", "lease not found")
+    assert code_and_details(await rejection(gone)) == ("NOT_FOUND", "lease not found")
 
 
 async def test_slots_can_be_dropped_in_an_emergency(stage: Stage) -> None:
@@ -189,62 +189,65 @@ async def test_an_import_that_touches_a_running_job_fails_whole(stage: Stage) ->
     await put(stage.client, "busy")
     await leased(stage.client)
     jobs = [pb.ImportJobRequest(shard=HERE, id=id, task_group=GROUP) for id in ("fresh", "busy")]
-    code, text = told(await refused(stage.client("ImportJobs", jobs=jobs)))
+    code, text = code_and_details(await rejection(stage.client("ImportJobs", jobs=jobs)))
     assert (code, "busy" in text) == ("FAILED_PRECONDITION", True)
-    assert told(await refused(stage.client("GetJob", shard=HERE, id="fresh")))[0] == "NOT_FOUND"
+    assert code_and_details(await rejection(stage.client("GetJob", shard=HERE, id="fresh")))[0] == "NOT_FOUND"
 
 
 # -- codes and texts --------------------------------------------------------------------------------------------------
 
 
 async def test_a_shard_id_that_is_no_uuid(stage: Stage) -> None:
-    code, text = told(await refused(stage.client("GetJob", shard="seven", id="x")))
+    code, text = code_and_details(await rejection(stage.client("GetJob", shard="seven", id="x")))
     assert (code, text.startswith("invalid shard ID: ")) == ("INVALID_ARGUMENT", True)
 
 
 async def test_a_shard_of_another_node_comes_with_its_owner(stage: Stage) -> None:
-    error = await refused(stage.client("Enqueue", shard=ELSEWHERE, task_group=GROUP))
-    assert told(error) == ("NOT_FOUND", "shard not found")
+    error = await rejection(stage.client("Enqueue", shard=ELSEWHERE, task_group=GROUP))
+    assert code_and_details(error) == ("NOT_FOUND", "shard not found")
     trailing = dict(error.trailing_metadata())
     assert trailing["x-silo-shard-owner-addr"] == OTHER_NODE[1]
     assert trailing["x-silo-shard-owner-node"] == OTHER_NODE[0]
 
 
 async def test_a_shard_that_nobody_knows_comes_without(stage: Stage) -> None:
-    error = await refused(stage.client("LeaseTasks", shard=NOWHERE, worker_id="w", max_tasks=1, task_group=GROUP))
-    assert told(error) == ("NOT_FOUND", "shard not found")
+    error = await rejection(stage.client("LeaseTasks", shard=NOWHERE, worker_id="w", max_tasks=1, task_group=GROUP))
+    assert code_and_details(error) == ("NOT_FOUND", "shard not found")
     assert "x-silo-shard-owner-addr" not in dict(error.trailing_metadata())
 
 
 @pytest.mark.parametrize("failure", [ACQUIRING, SPLITTING])
 async def test_a_shard_on_its_way_is_unavailable(stage: Stage, failure: Exception) -> None:
     stage.node.failures[HERE] = ACQUIRING if failure is ACQUIRING else SPLITTING
-    assert told(await refused(stage.client("GetJob", shard=HERE, id="x"))) == ("UNAVAILABLE", str(failure))
+    assert code_and_details(await rejection(stage.client("GetJob", shard=HERE, id="x"))) == (
+        "UNAVAILABLE",
+        str(failure),
+    )
 
 
 async def test_tenants_are_demanded_where_they_are_on(tenanted: Stage) -> None:
     client = tenanted.client
-    assert told(await refused(put(client))) == ("INVALID_ARGUMENT", "tenant id required")
-    assert told(await refused(put(client, tenant="t" * 65))) == ("INVALID_ARGUMENT", "invalid tenant id")
-    assert told(await refused(put(client, tenant="-"))) == ("INVALID_ARGUMENT", "invalid tenant id")
+    assert code_and_details(await rejection(put(client))) == ("INVALID_ARGUMENT", "tenant id required")
+    assert code_and_details(await rejection(put(client, tenant="t" * 65))) == ("INVALID_ARGUMENT", "invalid tenant id")
+    assert code_and_details(await rejection(put(client, tenant="-"))) == ("INVALID_ARGUMENT", "invalid tenant id")
     assert await put(client, tenant="tenant-0") == "job"
     [task] = await leased(client)
     assert task.tenant_id == "tenant-0"
-    code, text = told(await refused(end(client, task, success=pb.SerializedBytes())))
+    code, text = code_and_details(await rejection(end(client, task, success=pb.SerializedBytes())))
     assert code == "INVALID_ARGUMENT"
     assert text.startswith("tenant_id is required for worker operations")
     beat = client("Heartbeat", shard=HERE, worker_id="w", task_id=task.id)
-    assert told(await refused(beat))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(beat))[0] == "INVALID_ARGUMENT"
     await end(client, task, success=pb.SerializedBytes(), tenant_id="tenant-0")
 
 
 async def test_tenants_are_refused_where_they_are_off(stage: Stage) -> None:
-    code, text = told(await refused(put(stage.client, tenant="tenant-0")))
+    code, text = code_and_details(await rejection(put(stage.client, tenant="tenant-0")))
     assert (code, text.startswith("tenant must not be provided")) == ("FAILED_PRECONDITION", True)
 
 
 async def test_a_tenant_of_another_shard_is_told_to_look_again(tenanted: Stage) -> None:
-    code, text = told(await refused(put(tenanted.client, tenant="tenant-0", shard=ALSO_HERE)))
+    code, text = code_and_details(await rejection(put(tenanted.client, tenant="tenant-0", shard=ALSO_HERE)))
     assert code == "FAILED_PRECONDITION"
     assert text.startswith(f"tenant 'tenant-0' is not within shard {ALSO_HERE} range [8000000000000000, c000")
     assert text.endswith("; refresh topology and retry")
@@ -253,58 +256,61 @@ async def test_a_tenant_of_another_shard_is_told_to_look_again(tenanted: Stage) 
 async def test_a_tenant_does_not_see_anothers_job(tenanted: Stage) -> None:
     await put(tenanted.client, tenant="tenant-0")
     get = tenanted.client("GetJob", shard=HERE, id="job", tenant="customer-123")
-    assert told(await refused(get)) == ("NOT_FOUND", "job not found")
+    assert code_and_details(await rejection(get)) == ("NOT_FOUND", "job not found")
 
 
 @pytest.mark.parametrize("method", ["GetJob", "GetJobResult", "CancelJob", "RestartJob", "ExpediteJob"])
 async def test_a_job_that_is_not_there(stage: Stage, method: str) -> None:
-    assert told(await refused(stage.client(method, shard=HERE, id="never"))) == ("NOT_FOUND", "job not found")
+    assert code_and_details(await rejection(stage.client(method, shard=HERE, id="never"))) == (
+        "NOT_FOUND",
+        "job not found",
+    )
 
 
 async def test_a_lease_that_is_not_there(stage: Stage) -> None:
     report = stage.client("ReportOutcome", shard=HERE, task_id="gone", success=pb.SerializedBytes())
     beat = stage.client("Heartbeat", shard=HERE, worker_id="w", task_id="gone")
-    assert told(await refused(report)) == ("NOT_FOUND", "lease not found")
-    assert told(await refused(beat)) == ("NOT_FOUND", "lease not found")
+    assert code_and_details(await rejection(report)) == ("NOT_FOUND", "lease not found")
+    assert code_and_details(await rejection(beat)) == ("NOT_FOUND", "lease not found")
 
 
 async def test_a_heartbeat_of_another_worker(stage: Stage) -> None:
     await put(stage.client)
     [task] = await leased(stage.client)
     beat = stage.client("Heartbeat", shard=HERE, worker_id="thief", task_id=task.id)
-    assert told(await refused(beat)) == ("FAILED_PRECONDITION", "lease owner mismatch")
+    assert code_and_details(await rejection(beat)) == ("FAILED_PRECONDITION", "lease owner mismatch")
 
 
 async def test_cancelling_twice_and_cancelling_what_is_done(stage: Stage) -> None:
     await put(stage.client)
     await stage.client("CancelJob", shard=HERE, id="job")
     cancel = stage.client("CancelJob", shard=HERE, id="job")
-    assert told(await refused(cancel)) == ("FAILED_PRECONDITION", "job is already cancelled")
+    assert code_and_details(await rejection(cancel)) == ("FAILED_PRECONDITION", "job is already cancelled")
     await put(stage.client, "done")
     [task] = await leased(stage.client)
     await end(stage.client, task, success=pb.SerializedBytes())
     cancel = stage.client("CancelJob", shard=HERE, id="done")
-    assert told(await refused(cancel)) == ("FAILED_PRECONDITION", "job is already in terminal state")
+    assert code_and_details(await rejection(cancel)) == ("FAILED_PRECONDITION", "job is already in terminal state")
 
 
 async def test_the_result_of_a_job_that_is_not_done(stage: Stage) -> None:
     await put(stage.client)
-    code, text = told(await refused(stage.client("GetJobResult", shard=HERE, id="job")))
+    code, text = code_and_details(await rejection(stage.client("GetJobResult", shard=HERE, id="job")))
     assert (code, text.startswith("job is not complete: ")) == ("FAILED_PRECONDITION", True)
 
 
 async def test_what_cannot_be_restarted_expedited_or_leased(stage: Stage) -> None:
     await put(stage.client)
     for method in ("RestartJob", "ExpediteJob"):
-        assert told(await refused(stage.client(method, shard=HERE, id="job")))[0] == "FAILED_PRECONDITION"
+        assert code_and_details(await rejection(stage.client(method, shard=HERE, id="job")))[0] == "FAILED_PRECONDITION"
     await leased(stage.client)
     lease = stage.client("LeaseTask", shard=HERE, id="job", worker_id="w")
-    assert told(await refused(lease))[0] == "FAILED_PRECONDITION"
+    assert code_and_details(await rejection(lease))[0] == "FAILED_PRECONDITION"
 
 
 async def test_an_id_that_is_taken(stage: Stage) -> None:
     await put(stage.client)
-    code, text = told(await refused(put(stage.client)))
+    code, text = code_and_details(await rejection(put(stage.client)))
     assert (code, "job" in text) == ("ALREADY_EXISTS", True)
 
 
@@ -323,7 +329,7 @@ async def test_an_id_that_is_taken(stage: Stage) -> None:
     ],
 )
 async def test_what_no_job_may_be(stage: Stage, fields: dict[str, Any]) -> None:
-    code, text = told(await refused(put(stage.client, **fields)))
+    code, text = code_and_details(await rejection(put(stage.client, **fields)))
     assert (code, bool(text)) == ("INVALID_ARGUMENT", True)
 
 
@@ -332,7 +338,7 @@ async def test_a_payload_over_the_cap_is_refused_and_the_largest_is_not(stage: S
     large.payload.msgpack = bytes(16 << 20)
     assert (await stage.client("Enqueue", large)).id == "large"
     large.id, large.payload.msgpack = "larger", bytes((16 << 20) + 1)
-    assert told(await refused(stage.client("Enqueue", large)))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(stage.client("Enqueue", large)))[0] == "INVALID_ARGUMENT"
 
 
 async def test_a_payload_is_opaque(stage: Stage) -> None:
@@ -344,13 +350,13 @@ async def test_a_payload_is_opaque(stage: Stage) -> None:
 async def test_an_outcome_is_required(stage: Stage) -> None:
     await put(stage.client)
     [task] = await leased(stage.client)
-    assert told(await refused(end(stage.client, task)))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(end(stage.client, task)))[0] == "INVALID_ARGUMENT"
 
 
 @pytest.mark.parametrize("worker", ["", "w" * 257])
 async def test_a_worker_has_a_name(stage: Stage, worker: str) -> None:
     lease = stage.client("LeaseTasks", worker_id=worker, max_tasks=1, task_group=GROUP)
-    assert told(await refused(lease))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(lease))[0] == "INVALID_ARGUMENT"
 
 
 # -- operators --------------------------------------------------------------------------------------------------------
@@ -376,11 +382,11 @@ async def test_a_split_is_asked_for_and_followed(stage: Stage) -> None:
     status = await stage.client("GetSplitStatus", shard_id=HERE)
     assert (status.in_progress, status.initiator_node_id, status.requested_at_ms) == (True, "node-1", NOW)
     bad = stage.client("RequestSplit", shard_id=HERE, split_point="middle")
-    assert told(await refused(bad))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(bad))[0] == "INVALID_ARGUMENT"
     away = stage.client("RequestSplit", shard_id=ELSEWHERE, split_point="4" + "0" * 15)
-    assert told(await refused(away))[0] == "FAILED_PRECONDITION"
+    assert code_and_details(await rejection(away))[0] == "FAILED_PRECONDITION"
     unknown = stage.client("RequestSplit", shard_id=NOWHERE, split_point="4" + "0" * 15)
-    assert told(await refused(unknown))[0] == "NOT_FOUND"
+    assert code_and_details(await rejection(unknown))[0] == "NOT_FOUND"
 
 
 async def test_stores_are_flushed_compacted_and_measured(stage: Stage) -> None:
@@ -390,20 +396,20 @@ async def test_stores_are_flushed_compacted_and_measured(stage: Stage) -> None:
     info = await stage.client("GetShardStorageInfo", shard=HERE)
     assert (info.l0_sst_count, info.sorted_run_count, info.total_sorted_run_size) == (2, 2, 700)
     assert (await stage.client("ForceReleaseShard", shard=HERE)).released
-    assert told(await refused(stage.client("FlushShard", shard=ELSEWHERE)))[0] == "NOT_FOUND"
+    assert code_and_details(await rejection(stage.client("FlushShard", shard=ELSEWHERE)))[0] == "NOT_FOUND"
 
 
 async def test_there_is_only_the_default_ring(stage: Stage) -> None:
     answer = await stage.client("ConfigureShard", shard=HERE)
     assert (answer.previous_ring, answer.current_ring) == ("", "")
-    code, text = told(await refused(stage.client("ConfigureShard", shard=HERE, placement_ring="gpu")))
+    code, text = code_and_details(await rejection(stage.client("ConfigureShard", shard=HERE, placement_ring="gpu")))
     assert (code, "gpu" in text) == ("FAILED_PRECONDITION", True)
-    assert told(await refused(stage.client("ConfigureShard", shard=NOWHERE)))[0] == "NOT_FOUND"
+    assert code_and_details(await rejection(stage.client("ConfigureShard", shard=NOWHERE)))[0] == "NOT_FOUND"
 
 
 async def test_shards_are_reset_in_development_only(stage: Stage) -> None:
-    assert told(await refused(stage.client("ResetShards")))[0] == "PERMISSION_DENIED"
-    async with staged(is_dev=True) as dev:
+    assert code_and_details(await rejection(stage.client("ResetShards")))[0] == "PERMISSION_DENIED"
+    async with open_stage(is_dev=True) as dev:
         assert (await dev.client("ResetShards")).shards_reset == 2
 
 
@@ -417,6 +423,6 @@ async def test_the_process_can_be_looked_at(stage: Stage) -> None:
     assert dump.task_count > 0
     assert "/silo.v1.Silo/DumpTasks" in dump.dump
     assert "WakeTimer.wait" in dump.dump, "what a task awaits is told as well"
-    code, text = told(await refused(stage.client("HeapProfile")))
+    code, text = code_and_details(await rejection(stage.client("HeapProfile")))
     assert (code, "PYTHONTRACEMALLOC" in text) == ("FAILED_PRECONDITION", True)
-    assert told(await refused(stage.client("CpuProfile", duration_seconds=61)))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(stage.client("CpuProfile", duration_seconds=61)))[0] == "INVALID_ARGUMENT"

@@ -10,7 +10,7 @@ import xxhash
 
 from argosy.base.errors import NotOwner
 from argosy.jobs.silo import silo_pb2 as pb
-from tests.jobs.rpc.stage import HERE, PATIENCE_S, SPLITTING, Stage, staged
+from tests.jobs.rpc.stage import HERE, PATIENCE_S, SPLITTING, Stage, open_stage
 
 TRIES_MAX = 8
 
@@ -119,7 +119,7 @@ async def test_jobs_of_many_tenants_are_enqueued_run_and_read(tenanted: Stage) -
 
 
 async def test_a_redirect_is_followed_to_the_new_owner() -> None:
-    async with staged() as old, staged() as new:
+    async with open_stage() as old, open_stage() as new:
         old.node.failures[HERE] = NotOwner("moved", hint=new.address, node="node-2")
 
         async def act(client: ExistingClient) -> None:

@@ -16,7 +16,7 @@ from argosy.jobs.silo.calls import ArrowEncoder
 from argosy.jobs.silo.diagnostics import ProcessDiagnostics
 from argosy.jobs.sql.engine import SqlEngine
 from argosy.jobs.sql.tables import SqlLimits, SqlResult
-from tests.jobs.rpc.stage import ELSEWHERE, HERE, HOST, PATIENCE_S, Node, Stage, refused, staged, told
+from tests.jobs.rpc.stage import ELSEWHERE, HERE, HOST, PATIENCE_S, Node, Stage, code_and_details, open_stage, rejection
 
 
 async def put(stage: Stage, id: str, **fields: Any) -> None:
@@ -71,7 +71,7 @@ async def test_parameters_of_every_kind(stage: Stage) -> None:
 )
 async def test_a_wrong_statement(stage: Stage, sql: str, parameters: list[pb.QueryParameter]) -> None:
     call = stage.client("Query", shard=HERE, sql=sql, parameters=parameters)
-    assert told(await refused(call))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(call))[0] == "INVALID_ARGUMENT"
 
 
 async def test_a_tenant_of_the_request_restricts_the_rows(tenanted: Stage) -> None:
@@ -85,17 +85,19 @@ async def test_a_tenant_of_the_request_restricts_the_rows(tenanted: Stage) -> No
 
 async def test_a_shard_that_is_elsewhere(stage: Stage) -> None:
     call = stage.client("Query", shard=ELSEWHERE, sql="SELECT 1")
-    assert told(await refused(call)) == ("NOT_FOUND", "shard not found")
+    assert code_and_details(await rejection(call)) == ("NOT_FOUND", "shard not found")
 
 
 async def test_bounds_have_their_codes() -> None:
-    async with staged(sql_limits=SqlLimits(statement_s=0.05, result_rows=1)) as stage:
+    async with open_stage(sql_limits=SqlLimits(statement_s=0.05, result_rows=1)) as stage:
         for id in ("one", "two", "three"):
             await put(stage, id)
         too_much = stage.client("Query", shard=HERE, sql="SELECT id FROM jobs")
-        assert told(await refused(too_much))[0] == "RESOURCE_EXHAUSTED"
+        assert code_and_details(await rejection(too_much))[0] == "RESOURCE_EXHAUSTED"
         endless = "SELECT count(*) FROM " + ", ".join(f"jobs j{at}" for at in range(30))
-        assert told(await refused(stage.client("Query", shard=HERE, sql=endless)))[0] == "DEADLINE_EXCEEDED"
+        assert (
+            code_and_details(await rejection(stage.client("Query", shard=HERE, sql=endless)))[0] == "DEADLINE_EXCEEDED"
+        )
 
 
 class Spelled:

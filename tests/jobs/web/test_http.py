@@ -18,7 +18,7 @@ from argosy.jobs.sdk.local_links import LocalLink, LocalLinks
 from argosy.jobs.sdk.router import ShardRouter
 from argosy.jobs.web import http
 from argosy.jobs.web.http import jobs_routes
-from tests.jobs.rpc.stage import HERE, Node, staged
+from tests.jobs.rpc.stage import HERE, Node, open_stage
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
@@ -260,7 +260,7 @@ async def test_tokens_and_tenants_are_those_of_the_caller() -> None:
 
 
 async def test_what_another_node_has_is_asked_there() -> None:
-    async with web() as (asking, node), staged() as other:
+    async with web() as (asking, node), open_stage() as other:
         node.failures[HERE] = NotOwner("it left", hint=other.address)
         assert (await asking.post("/v1/jobs", json={"task_group": "mail", "id": "there"})).status_code == 201
         assert [view.job.id for view in await other.node.shards[HERE].find("-")] == ["there"]

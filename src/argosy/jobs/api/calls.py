@@ -48,6 +48,8 @@ class ApiCalls:
             ids = iter(await shard.enqueue(good) if good else ())
             return [job if isinstance(job, ArgosyError) else _to_enqueue_result(next(ids)) for job in new]
 
+        # Located here and not by the client: its map may be old, and a job that lands on the right node anyway is
+        # enqueued.
         answers = await self._by_shard(request.jobs, locate, enqueue)
         return pb.EnqueueBatchResponse(
             results=[
@@ -67,6 +69,7 @@ class ApiCalls:
         if context.remaining_s is not None:
             wait_s = max(0.0, min(wait_s, context.remaining_s - ANSWER_S))
         answer = pb.LeaseTasksResponse()
+        # A named shard is for tests and tools; workers poll all shards of a node with one call.
         if request.HasField("shard"):
             leased = await self._tenancy.shard(request.shard).lease(group, worker, wanted, wait_s=wait_s)
             _add(answer, request.shard, *leased)
@@ -140,6 +143,7 @@ class ApiCalls:
             ids = [view.job.id for view in await shard.find(tenant, is_dead=True, limit=_limit(request.limit))]
 
         async def requeue(id: str) -> None:
+            # Checked first, because a restart would also accept a job that was cancelled on purpose.
             _check_dead(await shard.get(tenant, id))
             await shard.restart(tenant, id)
 
@@ -205,6 +209,7 @@ async def gather_bounded(call: Callable[[T], Awaitable[R]], items: Sequence[T]) 
     for start in range(0, len(items), CONCURRENT_MAX):
         calls = (call(item) for item in items[start : start + CONCURRENT_MAX])
         for answer in await asyncio.gather(*calls, return_exceptions=True):
+            # A bug fails the whole call: its other items may be in any state, and the log has the cause.
             if isinstance(answer, BaseException) and not isinstance(answer, ArgosyError):
                 raise answer
             answers.append(answer)

@@ -40,7 +40,7 @@ KEY_VARIABLES = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKE
 REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT", "AWS_ENDPOINT_URL")
 # Where a machine's role gets its credentials. SlateDB's builder does not read the environment, so these are passed on
-# by name. Without any of them the instance's metadata service is asked.
+# by name. Without any of them the instance's metadata service is used.
 ROLE_VARIABLES = (
     "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI",
@@ -191,15 +191,17 @@ class S3Bucket:
     def _translate(self, error: Exception, what: str) -> ArgosyError:
         """The error by what the operator can do. The client's text is not shown whole: it has the server's answer."""
         text = str(error)
-        status, code, asked = _STATUS.search(text), _CODE.search(text), _REQUEST_URL.search(text)
+        status, code, request_url = _STATUS.search(text), _CODE.search(text), _REQUEST_URL.search(text)
         answer = f"{status[1]} {code[1] if code else ''}".strip() if status else ""
-        if asked and _origin(asked[1]) != _origin(self.url):
-            service = "the token service" if asked[1] == "REDACTED" else asked[1]  # that URL holds the token
+        if request_url and _origin(request_url[1]) != _origin(self.url):
+            service = (
+                "the token service" if request_url[1] == "REDACTED" else request_url[1]
+            )  # that URL holds the token
             return Unavailable(
                 f"no credentials for s3://{self.name}: {service} answered {answer or 'nothing'}; set s3_access_key_id "
                 "and s3_secret_access_key, or the AWS_… variables, or give this machine a role"
             )
-        if status is None and asked:
+        if status is None and request_url:
             return Unavailable(f"S3 at {self.url} is not reachable: check s3_endpoint and the network")
         if status is None:
             detail = _QUOTED.sub('"…"', text.partition("\n")[0])[:DETAIL_CHARS_MAX]

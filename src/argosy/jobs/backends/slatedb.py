@@ -195,11 +195,13 @@ class SlateKV:
         return native
 
     async def _until_durable(self, number: int) -> None:
+        # The lock makes the callers of one flush share it: those that come while it runs find, once they have the lock,
+        # that a later flush has covered them, or start the next one for all.
         async with self._flushing:
             if self._durable >= number:
                 return
             self._check_writable()
-            covers = self._written
+            covers = self._written  # everything that was written before the flush starts
             await self._within(self._settings.durable_s_max, self._flush())
             self._durable = covers
 

@@ -64,7 +64,7 @@ class BatchCopier:
                 self._blocks = _BlockCopier(module)
                 self._blocks.replace()
             else:
-                _log.warning("slatedb copies slowly", version=found, fits=FITS_VERSION, missing=missing)
+                _log.warning("slatedb fast copy disabled", version=found, fits=FITS_VERSION, missing=missing)
         return self.is_fast
 
     def fill(self, batch: WriteBatch, changes: Iterable[tuple[bytes, bytes | None]]) -> None:

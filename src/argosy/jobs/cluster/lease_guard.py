@@ -5,7 +5,7 @@ cannot renew stops serving before another one can hold the lease (OWN-4). The gu
 outside the shard's range: a client with an old shard map must not enqueue into the wrong shard after a split.
 
 Writes need no second check, because the store fences an old writer: what it stages never becomes durable. A read has
-nothing that fences it, and SlateDB tells an old writer only up to a second later; so a read counts only if this node
+nothing that fences it, and SlateDB notices an old writer only up to a second later; so a read counts only if this node
 still holds the lease when it ends.
 """
 
@@ -53,6 +53,7 @@ class LeaseGuard:
         for tenant in tenants:
             check_tenant_name(tenant)
             if not self._range.has(tenant):
+                # The end of the text is what clients of silo.v1 recognize as an old map (`STALE_MAP` in the SDK).
                 raise Conflict(
                     f"tenant '{tenant}' is not within shard {self._shard_id} range {self._range}; "
                     "refresh topology and retry"
@@ -74,6 +75,7 @@ def _one_tenant(tenant: str, *_: object, **__: object) -> Iterable[str]:
 
 
 def _tenants_of_jobs(jobs: Sequence[NewJob]) -> Iterable[str]:
+    # Each tenant once: a batch is mostly of one, and a hash costs more than a dict.
     return dict.fromkeys([job.tenant for job in jobs])
 
 
@@ -92,10 +94,13 @@ def _guard(call: Call[P, R], tenants: Callable[..., Iterable[str]], *, is_read: 
     @wraps(call)
     async def run(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         guard = self.guard
+        # Before the call only: a write that is admitted and then loses the lease is stopped by the store's fencing.
         guard.admit(tenants(*args, **kwargs))
         try:
+            # By name, so that a subclass's method is called (`ShardService` coalesces and waits).
             result: R = await getattr(self.shard, name)(*args, **kwargs)
         except Fenced as why:
+            # The caller gets NotOwner instead of Fenced, because that is what it should act on: find the new owner.
             raise guard.report_fenced() from why
         if is_read:
             guard.check_lease()

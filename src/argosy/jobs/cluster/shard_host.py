@@ -39,12 +39,12 @@ class OpenShard:
     calls: GuardedShard
     progress: CleanupProgress  # of the cleaning after a split
     opened_at: float
-    beside: list["asyncio.Task[None]"] = field(default_factory=list)
+    tasks: list["asyncio.Task[None]"] = field(default_factory=list)
 
     async def close(self) -> None:
         """Rejects further calls; staged changes become durable or fail, and their callers get the result."""
         this = asyncio.current_task()
-        others = [task for task in self.beside if task is not this]
+        others = [task for task in self.tasks if task is not this]
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
@@ -100,8 +100,9 @@ class ShardHost:
         spec = await self._spec(shard_id)
         opened = await self._open_shard(spec, lease)
         self.open[shard_id] = opened
+        # Two ways to learn that the store is lost: a call gets Fenced, or the shard's own work fails.
         opened.guard.on_fenced = lambda: self._on_lost(opened, Fenced(f"another node has opened shard {shard_id}"))
-        opened.beside = [asyncio.ensure_future(self._watch(opened)), asyncio.ensure_future(self._clean(opened))]
+        opened.tasks = [asyncio.ensure_future(self._watch(opened)), asyncio.ensure_future(self._clean(opened))]
         self._telemetry.record_open(shard_id, lease.epoch, self._clock.now() - began, count=len(self.open))
         self._notify()
         return 0
@@ -164,6 +165,7 @@ class ShardHost:
         """
         if (discard := self._discards.get(unit.name)) is not None:
             await asyncio.wait([discard])
+        # `may_serve` asks ownership at every read: is this node's lease valid by the local clock?
         opening = asyncio.ensure_future(self._store.shard(unit.name, may_serve=lambda: self._holds(unit)))
         try:
             return await asyncio.shield(opening)

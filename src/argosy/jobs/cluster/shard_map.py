@@ -68,7 +68,7 @@ def check_point(point: str) -> None:
 
 
 def equal_ranges(count: int) -> list[HashRange]:
-    """The whole space in `count` equal parts. Clients of silo.v1 may compute the same boundaries."""
+    """The whole space in `count` equal parts, with silo's rounding: its clients may compute the same boundaries."""
     bounds = ["", *(f"{number * HASH_SPACE // count:016x}" for number in range(1, count)), ""]
     return [HashRange(start, end) for start, end in pairwise(bounds)]
 
@@ -114,6 +114,7 @@ class ShardMap(msgspec.Struct, frozen=True):
         return frozenset(spec.id for spec in self.shards)
 
     def of_tenant(self, tenant: str) -> ShardSpec:
+        # Hashes are compared as text: 16 digits each, so the order is that of the numbers, and "" sorts first.
         at = bisect_right(self.shards, hash_of(tenant), key=lambda spec: spec.range.start)
         spec = self.shards[at - 1]
         assert spec.range.has(tenant), (tenant, spec)  # `validate` has checked that there are no gaps

@@ -112,6 +112,7 @@ class Splitter:
         shards.check_capacity()
         split_request = SplitRequest(point or spec.range.middle(), self._host.now_ms(), self._node)
         spec.range.split(split_request.point)
+        # From here until the request is stored, a second request must not pass the check above.
         self._requested.add(shard_id)
         try:
             self._maps.adopt(
@@ -120,7 +121,7 @@ class Splitter:
         finally:
             self._requested.discard(shard_id)
         opened = self._open_shard(shard_id)
-        if opened is None:
+        if opened is None:  # the shard has moved meanwhile: its new holder finds the request in the map
             return _pending_split(shard_id, split_request)
         split = self._track(shard_id, split_request)
         self._start(shard_id, self._run(split, opened))

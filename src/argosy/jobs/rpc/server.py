@@ -229,7 +229,7 @@ def _add_reflection(server: Any, names: Sequence[str]) -> None:
 
 
 def server_credentials(*, chain: bytes, key: bytes, client_ca: bytes | None = None) -> grpc.ServerCredentials:
-    """PEM texts. With `client_ca`, whoever shows no certificate of that authority is not let in."""
+    """From PEM texts. With `client_ca`, clients need a certificate of that authority."""
     return grpc.ssl_server_credentials(
         [(key, chain)], root_certificates=client_ca, require_client_auth=client_ca is not None
     )

@@ -291,7 +291,7 @@ class JobsClient:
         return [read_job(job) for job in (await self._call_for_tenant(tenant, FIND, request)).jobs]
 
     async def cancel(self, id: str, *, tenant: str | None = None) -> None:
-        """Cancels a waiting job at once and asks a running one to stop."""
+        """Cancels a waiting job at once; a running one is cancelled by its worker, after the next heartbeat."""
         await self._control(CANCEL, silo.CancelJobRequest, id, tenant)
 
     async def restart(self, id: str, *, tenant: str | None = None) -> None:

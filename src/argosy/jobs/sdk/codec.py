@@ -73,7 +73,7 @@ class JobInfo:
     next_start_at_ms: int  # 0 unless it is scheduled
     attempt: int
     is_dead: bool  # failed with no retries left: `requeue` schedules it again
-    cancelled_at_ms: int  # not 0: it was asked to stop
+    cancelled_at_ms: int  # not 0: it was cancelled, and may still be stopping
     metadata: Mapping[str, str]
     payload_bytes: bytes
     progress_bytes: bytes

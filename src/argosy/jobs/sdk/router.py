@@ -121,6 +121,7 @@ class ShardRouter:
 
     async def refresh(self) -> RoutingTable:
         """A newer map; concurrent callers share one read."""
+        # After a failure many callers come here at the same time. Those that waited for the lock find a new table.
         before = self.shared.table
         async with self.shared.reading:
             if self.shared.table is not None and self.shared.table is not before:
@@ -130,6 +131,7 @@ class ShardRouter:
     async def read(self) -> RoutingTable:
         """The map from the first node that answers this caller."""
         shared, failure = self.shared, Unavailable("no known node of the cluster")
+        # Members first: the seeds may have been replaced long ago, but serve if all known members are gone.
         members = [member.address for member in shared.table.members] if shared.table else []
         for address in dict.fromkeys([*members, *shared.seeds]):
             try:
@@ -183,7 +185,7 @@ class ShardRouter:
         """Sends each node its items; items with a retryable error are sent again.
 
         One call a node and not one a shard: a gRPC call costs the server 0.3 to 0.5 ms, more than a job. Each attempt
-        locates the items anew, because a shard may have moved or have been split since.
+        locates the items again, because a shard may have moved or have been split since.
         """
         answers: list[R | ArgosyError] = [Unavailable("not sent")] * len(items)
         waiting, failures, hints = list(range(len(items))), 0, 0
@@ -240,6 +242,7 @@ class ShardRouter:
         return error.hint != shard.address
 
     async def _pause(self, failures: int, error: BaseException | None) -> None:
+        # With jitter: the clients of a crashed node would otherwise return in step.
         wait_s = self._backoff.delay(failures, self.random)
         if isinstance(error, Throttled):
             wait_s = max(wait_s, min(error.retry_after_s, self._backoff.ceiling_s))

@@ -53,6 +53,7 @@ class TaskLeases:
             answered = 0
             for address in addresses:
                 left_s = max(0.0, ends - clock.now())
+                # One node after the other, not all at the same time: a poll that is cancelled may have leased tasks.
                 slice_s = left_s if len(addresses) == 1 else min(SLICE_S, left_s)
                 try:
                     response = await self.lease(address, group, tasks_max, wait_s=slice_s)

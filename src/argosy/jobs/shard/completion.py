@@ -33,6 +33,7 @@ from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 
 def end(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState) -> None:
     """Writes the final state and what follows from it."""
+    # Every way to end a job comes through here, so none of them can forget the key, the expiry or the dependents.
     assert state.status.is_final, f"{state.status.name} is not final"
     txn.put_state(job.tenant, job.id, was, state)
     schedule_expiry(txn, job, state)
@@ -42,7 +43,10 @@ def end(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState) ->
 
 
 def fail(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState, code: str) -> None:
-    """Fails a job that was never run; an attempt without duration records the reason."""
+    """Fails a job that was never run; an attempt without duration records the reason.
+
+    Clients read the error code of a failed job from its last attempt, so there has to be one.
+    """
     txn.put_attempt(
         job.tenant,
         job.id,
@@ -53,6 +57,7 @@ def fail(txn: ShardTxn, job: Job, was: StatusIndexKey | None, state: JobState, c
 
 def schedule_expiry(txn: ShardTxn, job: Job, state: JobState) -> None:
     when = expiry_at(job, state.changed_at, txn.options.retention_ms)
+    # The index is ordered by time: the tick finds what has expired without reading jobs.
     if when:
         txn.batch.put(keys.key(keys.EXPIRY, when, job.tenant, job.id), b"")
         txn.queues.expiry_at = when if txn.queues.expiry_at is None else min(when, txn.queues.expiry_at)
@@ -86,6 +91,8 @@ def dequeue(txn: ShardTxn, job: Job, state: JobState, queued: QueuedTask | None)
 
     Returns whether there was anything to remove.
     """
+    # A scheduled job waits in exactly one place: for its dependencies, in the task queue, or parked at a limit. The
+    # slots that it has taken on its way through the chain are released in each case (JOB-3).
     cancel_dependencies(txn, job, state)
     if queued is not None:
         task = queued.task
@@ -212,6 +219,7 @@ async def settle_dependents_of(core: Core, ended: JobKey) -> None:
     if row is None and await core.store.get(keys.key(keys.LIVE, tenant, before)) is not None:
         core.queues.ended.pop(ended, None)  # it was restarted: the dependents wait on
         return
+    # One transaction per dependent: each reads rows, and a failed dependent may itself have thousands of dependents.
     for job in list(core.queues.waiters.get(ended, ())):
         await _settle_dependent(core, (tenant, job), before, has_succeeded=has_succeeded)
     if ended not in core.queues.waiters:

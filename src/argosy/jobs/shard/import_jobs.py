@@ -11,8 +11,8 @@ from argosy.jobs.shard.completion import cancel_expiry, dequeue, end
 from argosy.jobs.shard.core import READS_MAX, Core
 from argosy.jobs.shard.enqueue import ENQUEUE_MAX, job_of, put_index
 from argosy.jobs.shard.job_reader import ATTEMPTS_SHOWN_MAX, StoredJob, attempts, read, too_many_changes
+from argosy.jobs.shard.lease_tasks import ERROR_CODE_CHARS_MAX
 from argosy.jobs.shard.limit_chain import begin
-from argosy.jobs.shard.report import ERROR_CODE_CHARS_MAX
 from argosy.jobs.shard.rows import index_value
 from argosy.jobs.shard.txn import ShardTxn
 from argosy.jobs.shard.validation import TIME_MS_MAX, check_job, check_number, check_text

@@ -40,7 +40,7 @@ async def read(core: Core, tenant: str, job: str) -> StoredJob | None:
     row, live, done = await core.store.get_many(
         [keys.key(kind, tenant, job) for kind in (keys.JOB, keys.LIVE, keys.DONE)]
     )
-    # Both kinds are read because only the state tells which one it is; a job has exactly one of them.
+    # Both kinds are read because the id does not show which one exists; a job has exactly one of them.
     state_row = live if live is not None else done
     if row is None or state_row is None:
         return None

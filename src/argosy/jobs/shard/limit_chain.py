@@ -5,8 +5,8 @@ is assigned at the start of the chain and identifies the holder of every slot. N
 
 Waiting for a limit is a task or a request with rows of its own, not a property of the attempt's task. So a worker never
 leases a task that then turns out not to be allowed, a job that waits costs nothing until a slot is free, and a job
-passes each limit anew on every attempt, as silo does it. JOB-3 (holders ≤ max at every instant) holds because a slot is
-taken in the same transaction that queues what comes next, and released in the one that ends the attempt.
+passes each limit again on every attempt, as silo does it. JOB-3 (holders ≤ max at every instant) holds because a slot
+is taken in the same transaction that queues what comes next, and released in the one that ends the attempt.
 
 A job keeps the slots it has while it waits for the next limit. Two jobs that name the same limits in opposite orders
 can therefore block each other until one is cancelled; clients list limits in one order, as with locks.
@@ -58,6 +58,8 @@ def begin(txn: ShardTxn, job: Job, state: JobState) -> None:
 
 def advance(txn: ShardTxn, request: SlotRequest) -> None:
     """Advances until a limit makes the job wait; queues or parks it there."""
+    # In the client's order, which clients rely on: a rate limit first is counted for jobs that then wait for a slot, a
+    # rate limit last only for jobs that have all their slots.
     while request.rest:
         limit = request.rest[0]
         if isinstance(limit, RateLimit):
@@ -117,6 +119,7 @@ def grant(txn: ShardTxn) -> None:
     while slots.to_grant and granted < GRANTS_MAX:
         slot = next(iter(slots.to_grant))
         request = slots.first(slot)
+        # Only the first is examined: a later one must not overtake it, even if its own maximum would admit it.
         if request is None or slots.count(slot) >= _max_concurrency(txn, slot, request.rest[0]):
             del slots.to_grant[slot]
             continue
@@ -131,6 +134,7 @@ def refresh_if_wanted(txn: ShardTxn, slot: Slot, task_group: str) -> None:
     When the refresh becomes due no job may wait any more; leasing it checks again.
     """
     state = txn.queues.floating[slot]
+    # One refresh at a time, and none for a limit at which no job waits: workers would be asked without need.
     if state.is_refreshing or not txn.queues.slots.is_wanted(slot):
         return
     due_at = max(txn.now, state.refreshed_at + state.refresh_interval_ms, state.not_before)

@@ -53,11 +53,14 @@ async def check_rates(core: Core) -> int:
         return 0
     try:
         answers = await _check_limits(core, checks)
+        # After the limiter's answer, which may take long; the checks in hand cannot start meanwhile, but jobs may be
+        # cancelled, which takes their check out of the hand.
         knowns = [await read(core, queued.task.tenant, _check(queued).job) for queued in checks]
         with core.begin_txn() as txn:
             for queued, answer, known in zip(checks, answers, knowns, strict=True):
                 _apply_decisions(txn, queued, answer, known)
     finally:
+        # Those that were not applied, after an error of the store for example: they are still due.
         for task_id in taken:
             core.queues.checks.requeue(task_id)
     await core.commit(txn)
@@ -92,6 +95,8 @@ def _apply_decisions(txn: ShardTxn, queued: QueuedTask, answer: RateLimitRespons
 
 def _check_again(txn: ShardTxn, queued: QueuedTask, known: StoredJob, answer: RateLimitResponse) -> None:
     task, retry = _check(queued), limit_of(queued).retry
+    # An unreachable limiter is asked again after the first backoff, without growth: it is not the job's rate that is
+    # exceeded, and one call checks a hundred jobs.
     if answer.error:
         start_at = txn.now + max(1, retry.initial_backoff_ms)
     elif txn.now < answer.reset_time < txn.now + retry.max_backoff_ms:

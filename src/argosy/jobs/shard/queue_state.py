@@ -93,6 +93,7 @@ class SlotQueue:
 
     def first(self) -> SlotRequest | None:
         while self._heap:
+            # An entry without its request was removed; one with another start belongs to an earlier request of the job.
             start_at, _, job, attempt = self._heap[0]
             request = self.requests.get((job, attempt))
             if request is not None and request.start_at == start_at:
@@ -117,7 +118,7 @@ class LimitSlots:
         self.holders.setdefault(slot, {})[task_id] = now
 
     def release(self, slot: Slot, task_id: str) -> bool:
-        """Returns whether the task held the slot, which is granted anew at the end of the transaction."""
+        """Returns whether the task held the slot, which is then granted at the end of the transaction."""
         holders = self.holders.get(slot, {})
         if holders.pop(task_id, None) is None:
             return False

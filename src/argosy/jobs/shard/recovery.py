@@ -61,7 +61,7 @@ async def _load_tasks(core: Core) -> None:
     async for _, value in _rows(core, keys.TASK):
         queued = decode_task(value)
         task = queued.task
-        if type(task) is not RunAttempt:
+        if type(task) is not RunAttempt:  # `type` and not isinstance: this runs once for each of a million tasks
             queues.delay_queue_of(queued).push(queued.start_at, task.id, queued)
             continue
         queue = groups.get(queued.task_group)
@@ -105,7 +105,7 @@ async def _load_leases(core: Core) -> None:
     for chunk in _chunks(leases):
         rows = iter(await core.store.get_many([key for lease in chunk for key in _keys_of(lease)]))
         for lease in chunk:
-            # The longer of both: the worker sends heartbeats by the length that it was told.
+            # The longer of both: the worker sends heartbeats by the length that it got.
             running = RunningLease(lease, now + max(core.options.lease_ms, lease.lease_ms))
             if not isinstance(lease.task, RefreshLimit):
                 job_row, state_row = next(rows), next(rows)

@@ -27,8 +27,6 @@ from argosy.jobs.shard.import_jobs import import_jobs as import_all
 from argosy.jobs.shard.job_control import delete_expired, drop_claims
 from argosy.jobs.shard.lease_tasks import Leased
 from argosy.jobs.shard.recovery import load
-from argosy.jobs.shard.report import expire
-from argosy.jobs.shard.report import report as report_outcomes
 from argosy.throttle.limits.ports import RateLimiter
 
 WAITERS_MAX = 10_000  # workers that wait at a time; each is a future and an entry in a queue
@@ -47,7 +45,7 @@ class Shard(Core):
     lease = lease_tasks.lease
     lease_job = lease_tasks.lease_job
     heartbeat = lease_tasks.heartbeat
-    report = report_outcomes
+    report = lease_tasks.report
     report_refresh = limit_checks.report_refresh
     get = job_reader.get
     find = job_reader.find
@@ -73,7 +71,7 @@ class Shard(Core):
         limiter must not delay the expiry of task leases.
         """
         with self.begin_txn() as txn:  # also grants slots that an earlier transaction left over
-            expire(txn, self.random)
+            lease_tasks.expire(txn, self.random)
             limit_checks.queue_due(txn)
         await self.commit(txn)
         await settle_dependents(self)
@@ -154,6 +152,7 @@ class ShardService(Shard):
         loop = asyncio.get_running_loop()
         until = loop.time() + wait_s
         while True:
+            # A wake-up is a hint only: another worker may have been faster, and then this one waits on.
             leased = await super().lease(task_group, worker, tasks_max)
             if any(leased) or loop.time() >= until:
                 return leased
@@ -220,6 +219,7 @@ class ShardService(Shard):
             self._ticks.wake()
             self._checks.wake()
             return
+        # Only groups that changed and have waiters: a shard may have thousands of groups.
         fresh = self.queues.tasks.fresh
         for group in fresh.keys() & self._waiters.keys():
             self._wake_due(group, max(1, fresh[group]))

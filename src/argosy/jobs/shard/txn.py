@@ -48,7 +48,7 @@ class ChangeTracker:
                 self._leave(job, changed)
 
     def touch(self, tenant: str, job: str) -> None:
-        if self._readers:  # mostly nobody reads, and then a write costs one test
+        if self._readers:  # mostly there is no reader, and then a write costs one test
             for changed in self._readers.get((tenant, job), ()):
                 changed.add((tenant, job))
 

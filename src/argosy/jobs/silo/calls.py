@@ -36,8 +36,8 @@ class JobCalls:
         tenant = self._tenancy.tenant(context, request.tenant)
         shard = self._tenancy.shard(request.shard, tenant)
         [answer] = await shard.enqueue([codec.from_enqueue(request, tenant, context.trace)])
-        # silo answers INTERNAL to a duplicate id. ALREADY_EXISTS lets a client tell it from a failure, and retrying an
-        # enqueue with its own id is safe.
+        # silo answers INTERNAL to a duplicate id. With ALREADY_EXISTS a client can distinguish it from a failure, and
+        # retrying an enqueue with its own id is safe.
         if isinstance(answer, Conflict):
             raise CallError(Code.ALREADY_EXISTS, str(answer))
         if isinstance(answer, ArgosyError):

@@ -124,6 +124,8 @@ class SqlEngine:
                 scanned_max=self._limits.scanned_rows,
                 pause=statement.pause,
             )
+            # A database per statement: statements see one moment of each table, and a tenant's rows are never in a
+            # database that another tenant's statement reads.
             for table in sorted(tables):
                 async for chunk in loader.load(table):
                     await statement.insert(table, chunk)
@@ -162,6 +164,7 @@ class _Statement:
         self._base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.result_bytes, 1 << 20))
         self._base.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, EXPRESSION_DEPTH_MAX)
         self._base.setlimit(sqlite3.SQLITE_LIMIT_COMPOUND_SELECT, COMPOUND_SELECTS_MAX)
+        # No ATTACH: it would open files of the node.
         self._base.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         for name, arguments, function in FUNCTIONS:
             self._base.create_function(name, arguments, function, deterministic=True)
@@ -219,6 +222,7 @@ class _Statement:
     def _prepare(self) -> None:
         self._base.set_authorizer(self._authorize)
         try:
+            # EXPLAIN compiles the statement without running it; the authorizer sees every table, column and function.
             self._base.execute(f"EXPLAIN {self._sql}", self._parameters)
         finally:
             self._base.set_authorizer(None)

@@ -41,7 +41,7 @@ NO_PUSHDOWN = Pushdown()
 @dataclass(frozen=True)
 class _Token:
     kind: str
-    text: str  # words in lower case; what is quoted without its quotes
+    text: str  # words in lower case; quoted text without its quotes
 
 
 def extract_pushdown(sql: str, parameters: Mapping[str, Value]) -> Pushdown:

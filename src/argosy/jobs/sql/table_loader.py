@@ -103,7 +103,7 @@ class TableLoader:
                 raise StatementTooLarge(
                     f"the statement reads more than {self._scanned_max} rows; select by tenant, id, status or metadata"
                 )
-            if self._left % CHUNK == 0:
+            if self._left % CHUNK == 0:  # every 3 ms of reading
                 await self._pause()
             yield pair
 
@@ -126,7 +126,7 @@ class TableLoader:
         """Tenant and id of every job that may match."""
         pushdown, tenant = self._pushdown, self._tenant
         if tenant is not None and pushdown.id is not None:
-            yield tenant, pushdown.id
+            yield tenant, pushdown.id  # at most one job: no scan at all
             return
         status = _STATUSES.get(pushdown.status or "")
         start, end = self._under(keys.JOB)

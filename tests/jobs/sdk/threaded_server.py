@@ -1,4 +1,4 @@
-"""A node and its server in a thread of their own, for programs that have no event loop; and patience."""
+"""A node and its server in a thread, for programs without an event loop; and `wait_until`."""
 
 import asyncio
 import threading
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.jobs.rpc.stage import Stage, staged
+from tests.jobs.rpc.stage import Stage, open_stage
 
 PATIENCE_S = 30.0
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def wait_until(is_so: Callable[[], bool]) -> None:
     """Waits, while others run, for something to become true."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -21,9 +21,9 @@ async def until(is_so: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def served(**options: Any) -> Iterator[Stage]:
-    """The options are those of `staged`."""
-    loop, stage = asyncio.new_event_loop(), staged(**options)
+def run_server(**options: Any) -> Iterator[Stage]:
+    """The options are those of `open_stage`."""
+    loop, stage = asyncio.new_event_loop(), open_stage(**options)
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.silo import silo_pb2
-from tests.jobs.rpc.stage import ELSEWHERE, HERE, NOW, OTHER_NODE, Client, Stage, refused, told
+from tests.jobs.rpc.stage import ELSEWHERE, HERE, NOW, OTHER_NODE, Client, Stage, code_and_details, rejection
 
 GROUP = "mail"
 ELSEWHERE_TENANT = "away-9"  # its hash begins with e
@@ -106,7 +106,7 @@ async def test_a_job_has_all_that_was_asked_for(stage: Stage) -> None:
 
 
 async def test_the_trace_of_the_call_is_that_of_its_jobs(stage: Stage) -> None:
-    traced = stage.client.saying(traceparent=TRACE).of("argosy.jobs.v1.Jobs")
+    traced = stage.client.with_metadata(traceparent=TRACE).of("argosy.jobs.v1.Jobs")
     await traced("EnqueueBatch", jobs=[pb.NewJob(task_group=GROUP, id="job")])
     assert (await api(stage)("GetJob", id="job")).trace == TRACE
 
@@ -126,7 +126,7 @@ async def test_a_poll_at_one_shard(stage: Stage) -> None:
     [task] = await lease(stage, shard=HERE)
     assert (task.task.shard, task.task.attempt_number) == (HERE, 1)
     away = lease(stage, shard=ELSEWHERE)
-    assert told(await refused(away)) == ("NOT_FOUND", "shard not found")
+    assert code_and_details(await rejection(away)) == ("NOT_FOUND", "shard not found")
 
 
 async def test_a_poll_without_a_deadline(stage: Stage) -> None:
@@ -178,7 +178,7 @@ async def test_jobs_are_found_page_by_page(stage: Stage) -> None:
     assert sorted(seen) == ["j0", "j1", "j2", "j3", "j4", "other"]
     assert not (await api(stage)("FindJobs", status=silo_pb2.JOB_STATUS_RUNNING)).jobs
     odd = pb.FindJobsRequest.FromString(bytes([0x10, 77]))
-    assert told(await refused(api(stage)("FindJobs", odd)))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(api(stage)("FindJobs", odd)))[0] == "INVALID_ARGUMENT"
 
 
 async def test_dead_letters_are_seen_and_requeued(stage: Stage) -> None:
@@ -208,14 +208,14 @@ async def test_schedules_are_put_listed_and_deleted(stage: Stage) -> None:
     await api(stage)("PutSchedule", schedule=schedule)
     assert [each.is_paused for each in (await api(stage)("ListSchedules")).schedules] == [True]
     await api(stage)("DeleteSchedule", name="hourly")
-    assert told(await refused(api(stage)("DeleteSchedule", name="hourly")))[0] == "NOT_FOUND"
+    assert code_and_details(await rejection(api(stage)("DeleteSchedule", name="hourly")))[0] == "NOT_FOUND"
     bad = pb.Schedule(name="bad", cron="sometimes", job=job)
-    assert told(await refused(api(stage)("PutSchedule", schedule=bad)))[0] == "INVALID_ARGUMENT"
+    assert code_and_details(await rejection(api(stage)("PutSchedule", schedule=bad)))[0] == "INVALID_ARGUMENT"
 
 
 async def test_a_client_of_another_nodes_tenant_is_sent_there(tenanted: Stage) -> None:
-    error = await refused(api(tenanted)("GetJob", tenant=ELSEWHERE_TENANT, id="x"))
-    assert told(error) == ("NOT_FOUND", "shard not found")
+    error = await rejection(api(tenanted)("GetJob", tenant=ELSEWHERE_TENANT, id="x"))
+    assert code_and_details(error) == ("NOT_FOUND", "shard not found")
     assert dict(error.trailing_metadata())["x-silo-shard-owner-addr"] == OTHER_NODE[1]
 
 
@@ -231,5 +231,5 @@ async def test_a_client_of_another_nodes_tenant_is_sent_there(tenanted: Stage) -
     ],
 )
 async def test_calls_are_bounded(stage: Stage, method: str, fields: dict[str, Any]) -> None:
-    error = await refused(api(stage)(method, **fields))
+    error = await rejection(api(stage)(method, **fields))
     assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
