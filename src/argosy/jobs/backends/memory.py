@@ -63,7 +63,7 @@ class DiskKV:
         self._seen = seen
         self._may_serve = may_serve
         self._failure: ArgosyError | None = None
-        self._under_way: dict[asyncio.Task[None], None] = {}
+        self._in_progress: dict[asyncio.Task[None], None] = {}
         self._last: asyncio.Task[None] | None = None
 
     async def get(self, key: bytes) -> bytes | None:
@@ -89,13 +89,13 @@ class DiskKV:
         batch = _batch(changes)
         await self._seen.write(batch)
         self._last = asyncio.ensure_future(self._until_durable(batch, self._last))
-        self._under_way[self._last] = None
+        self._in_progress[self._last] = None
         self._last.add_done_callback(self._on_written)
         return self._last
 
     async def close(self) -> None:
-        if self._under_way:
-            await asyncio.gather(*self._under_way, return_exceptions=True)
+        if self._in_progress:
+            await asyncio.gather(*self._in_progress, return_exceptions=True)
         await self._seen.close()
 
     def check_readable(self) -> None:
@@ -114,7 +114,7 @@ class DiskKV:
     async def _until_durable(self, batch: Batch, before: "asyncio.Task[None] | None") -> None:
         await self._disk.delay()
         if before is not None:
-            await asyncio.wait([before])  # durable in order, whatever the delays
+            await asyncio.wait([before])  # durable in the order of writes, whatever the delays: SlateDB's log does so
         self._check_open()
         try:
             await self._disk.commit(self, batch)
@@ -123,7 +123,7 @@ class DiskKV:
             raise
 
     def _on_written(self, task: "asyncio.Task[None]") -> None:
-        self._under_way.pop(task, None)
+        self._in_progress.pop(task, None)
         with suppress(asyncio.CancelledError):
             task.exception()  # retrieved: the failure is raised to every later caller
 

@@ -170,6 +170,7 @@ class JobsNode:
             await self._clock.sleep(RECONCILE_S)
             held = {lease.unit.name for lease in self.ownership.leases()}
             try:
+                # A lease on an unknown shard means that a split was committed: read the map now, not in two seconds.
                 if not held <= self._maps.current.ids():
                     await self._maps.refresh()
             except (Invalid, Unavailable) as why:  # Invalid: written by a later release, or damaged

@@ -69,7 +69,7 @@ async def commit_split(
 async def _abort_split(left: Seal, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
     for _ in range(TRIES_MAX):
         if shards.by_id(left.shard).aborted_splits > left.aborted_splits:
-            return shards
+            return shards  # an earlier attempt to open the shard has aborted it
         changed = shards.with_split_aborted(left.shard)
         if await try_add(changed, maps):
             return changed

@@ -87,7 +87,7 @@ class Splitter:
         self._check = check  # raises unless this node holds the shard
         self._release = release
         self._splits: dict[str, Split] = {}
-        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._in_progress: dict[str, asyncio.Task[None]] = {}
         self._requested: set[str] = set()  # shards whose split request is being stored
 
     def status(self, shard_id: str) -> Split | None:
@@ -102,7 +102,7 @@ class Splitter:
 
         Conflict if the shard is not served here or is being split.
         """
-        if shard_id in self._under_way or shard_id in self._requested:
+        if shard_id in self._in_progress or shard_id in self._requested:
             raise Conflict(f"shard {shard_id} is being split already; query its status")
         shards = self._maps.current
         spec = shards.by_id(shard_id)
@@ -132,21 +132,21 @@ class Splitter:
         for shard_id in list(self._host.open):
             opened = self._open_shard(shard_id)
             is_settled = opened is not None and self._clock.now() - opened.opened_at >= SETTLE_S
-            is_at_work = shard_id in self._under_way or shard_id in self._requested
+            is_at_work = shard_id in self._in_progress or shard_id in self._requested
             if is_settled and not is_at_work and self._find_request(shard_id) is not None:
                 self._start(shard_id, self._resume(shard_id))
 
     async def close(self) -> None:
         """Cancels splits in progress; the next holder of the shard aborts them and starts again."""
-        tasks = list(self._under_way.values())
+        tasks = list(self._in_progress.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _start(self, shard_id: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)
-        self._under_way[shard_id] = task
-        task.add_done_callback(lambda _: self._under_way.pop(shard_id, None))
+        self._in_progress[shard_id] = task
+        task.add_done_callback(lambda _: self._in_progress.pop(shard_id, None))
 
     async def _resume(self, shard_id: str) -> None:
         try:

@@ -70,6 +70,7 @@ class Access:
         if authorization is None:
             raise Unauthorized("missing authorization header")
         given = authorization.encode(errors="replace")
+        # All are compared, also after a match: the time must not show which secret fits, or how much of one.
         found = [caller for expected, caller in self._callers if hmac.compare_digest(given, expected)]
         if not found:
             raise Unauthorized("invalid auth token")

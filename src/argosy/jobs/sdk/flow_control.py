@@ -24,17 +24,17 @@ class Batcher(Generic[T, R]):
     def __init__(self, flush: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]]) -> None:
         self._flush = flush
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
-        self._room = asyncio.Semaphore(WAITING_MAX)
-        self._under_way = 0
+        self._capacity = asyncio.Semaphore(WAITING_MAX)
+        self._flushes = 0
         self._tasks: set[asyncio.Task[None]] = set()  # referenced, so that running tasks are not garbage-collected
 
     async def add(self, item: T) -> R:
         """The answer to this item; an error answer is raised."""
-        async with self._room:
+        async with self._capacity:
             answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
             self._waiting.append((item, answer))
-            if self._under_way < FLUSHES_MAX:
-                self._under_way += 1
+            if self._flushes < FLUSHES_MAX:
+                self._flushes += 1
                 task = asyncio.ensure_future(self._run())
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -47,7 +47,7 @@ class Batcher(Generic[T, R]):
                 await self._flush_some()
         finally:
             # No await since the queue was found empty: an item that arrives now starts another run.
-            self._under_way -= 1
+            self._flushes -= 1
 
     async def _flush_some(self) -> None:
         taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), ITEMS_MAX))]

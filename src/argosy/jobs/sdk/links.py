@@ -67,7 +67,8 @@ class NodeLinks(Protocol):
 _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.keepalive_time_ms", 20_000),  # so that a long poll detects a node that is cut off
+    # A waiting poll sends nothing, so without pings it would not notice that its node is cut off.
+    ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # A node that returns is found quickly; gRPC's own back-off grows to two minutes.
     ("grpc.initial_reconnect_backoff_ms", 100),

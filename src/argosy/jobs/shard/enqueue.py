@@ -61,6 +61,7 @@ async def _enqueue_some(core: Core, some: list[tuple[int, NewJob]], answers: lis
             for at, new in some:
                 # Past the bounds, the remaining jobs are read again: other calls run between two transactions.
                 is_full = txn.batch.size_bytes >= TXN_BYTES_MAX or len(txn.batch) >= TXN_ROWS_MAX
+                # A job whose related rows changed while they were read is left for the next round.
                 if not is_full and not changed.intersection(mentioned_jobs(new)):
                     answers[at], is_new = put(txn, new, related)
                     is_all_new = is_all_new and is_new
@@ -105,6 +106,7 @@ def put(txn: ShardTxn, new: NewJob, related: RelatedJobs, *, schedule: str = "")
     """Enqueues one job; returns its id or an error, and whether the job is new."""
     if new.id and (new.tenant, new.id) in related.taken:
         return Conflict(f"job {new.id} already exists"), False
+    # Memory has all claims, so a unique key needs no read, and two jobs of one call see each other's.
     if new.unique_key and (held := _job_with_key(txn, new)) is not None:
         return held, False
     missing = [before for before in new.after if (new.tenant, before) not in related.statuses]

@@ -29,7 +29,7 @@ class GroupQueue:
         self._later: list[tuple[int, str]] = []  # tenants by the start of their first task; may be too early
 
     def push(self, tenant: str, entry: Entry) -> None:
-        heap = self.heaps.setdefault(tenant, [])
+        heap = self.heaps.setdefault(tenant, [])  # a heap per tenant: a pop costs the logarithm of its own jobs only
         heappush(heap, entry)
         if heap[0] is entry and tenant not in self._is_ready:
             heappush(self._later, (entry[0], tenant))
@@ -73,6 +73,7 @@ class GroupQueue:
         heapify(self._later)
 
     def _promote(self, now: int, gone: set[tuple[str, int]]) -> None:
+        # `_later` may name a tenant several times or too early; the tenant's own heap decides.
         while self._later and self._later[0][0] <= now:
             tenant = heappop(self._later)[1]
             heap = self.heaps.get(tenant)

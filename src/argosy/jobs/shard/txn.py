@@ -83,6 +83,7 @@ class ShardTxn:
     def put_state(self, tenant: str, job: str, was: StatusIndexKey | None, state: JobState) -> None:
         """Writes the state row and its index entry; `was` is the previous index key."""
         is_final = state.status.is_final
+        # Two kinds of row, so that recovery scans unfinished jobs only; a job that ends or restarts changes its kind.
         self.batch.put(keys.key(keys.DONE if is_final else keys.LIVE, tenant, job), encode(state))
         # The index is ordered by the latest change, so its entry moves with nearly every state.
         index_key = (state.status, status_at(state))

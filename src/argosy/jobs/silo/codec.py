@@ -78,6 +78,7 @@ def from_limit(limit: pb.Limit) -> Limit:
 def _from_rate_limit(rate: pb.GubernatorRateLimit) -> RateLimit:
     if rate.algorithm not in ALGORITHMS:
         raise Invalid(f"a rate limit's algorithm is 0 (token bucket) or 1 (leaky bucket); got {rate.algorithm}")
+    # A limit without a policy waits by the defaults; proto3's zeros would mean no wait between checks.
     retry = RateLimitRetry()
     if rate.HasField("retry_policy"):
         policy = rate.retry_policy

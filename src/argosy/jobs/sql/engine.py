@@ -96,7 +96,7 @@ class SqlEngine:
     def __init__(self, clock: Clock, limits: SqlLimits | None = None) -> None:
         self._clock = clock
         self._limits = limits or SqlLimits()
-        self._under_way: Counter[str] = Counter()
+        self._running: Counter[str] = Counter()
 
     async def query(
         self, shard_id: str, rows: RowReader, sql: str, parameters: Mapping[str, Value], *, tenant: str | None
@@ -133,16 +133,16 @@ class SqlEngine:
 
     @contextmanager
     def _limit_concurrency(self, shard_id: str) -> Iterator[None]:
-        if self._under_way[shard_id] >= self._limits.concurrent:
+        if self._running[shard_id] >= self._limits.concurrent:
             raise Throttled(
                 f"too many statements: {self._limits.concurrent} are running on this shard; retry",
                 retry_after_s=RETRY_AFTER_S,
             )
-        self._under_way[shard_id] += 1
+        self._running[shard_id] += 1
         try:
             yield
         finally:
-            self._under_way[shard_id] -= 1
+            self._running[shard_id] -= 1
 
 
 class _Statement:

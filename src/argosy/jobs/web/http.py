@@ -154,6 +154,7 @@ async def _lease(request: Request, client: JobsClient) -> Response:
     body = bodies.read(await _body(request), bodies.LeaseBody)
     if not (1 <= body.max_tasks <= bodies.TASKS_MAX and 0 <= body.wait_s <= bodies.WAIT_S_MAX):
         raise Invalid(f"max_tasks must be 1 to {bodies.TASKS_MAX} and wait_s 0 to {bodies.WAIT_S_MAX:g}")
+    # Refreshes that are leased along with the tasks are not returned: their leases expire, and an SDK worker gets them.
     leases = TaskLeases(client.router, body.worker)
     response = await leases.lease_anywhere(body.task_group, body.max_tasks, wait_s=body.wait_s)
     return json_response({"tasks": [bodies.task_to_json(task) for task in response.tasks]})
