@@ -237,7 +237,7 @@ class TerminalDisplay(LogDisplay):
         return row
 
     def _keep_tail(self, name: str, columns: int) -> str:
-        """The end of a long name, which tells repositories apart."""
+        """The end of a long name, which distinguishes repositories."""
         name = _one_line(name)
         if cell_len(name) <= columns:
             return name

@@ -41,7 +41,7 @@ def json_response(body: object, status: int = 200, headers: Mapping[str, str] | 
 
 
 def error_response(error: ArgosyError) -> Response:
-    """The error as JSON, with headers that tell a client where (owner) or when (retry-after) to retry."""
+    """The error as JSON, with headers for where (x-argosy-owner) or when (retry-after) to retry."""
     headers: dict[str, str] = {}
     if isinstance(error, NotOwner) and error.hint is not None:
         headers["x-argosy-owner"] = error.hint

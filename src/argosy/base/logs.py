@@ -117,7 +117,7 @@ def configure(
 ) -> None:
     """Sends this process's logs to `handler` or `stream` (stderr unless given); a second call replaces the first.
 
-    Other libraries' warnings take the same form, so that everything the process says can be read by one reader.
+    Other libraries' warnings take the same form, so that one parser can read everything that the process logs.
     """
     if level not in LEVELS:
         raise Invalid(f"the log level is one of {', '.join(LEVELS)}; got {level!r}")
@@ -146,7 +146,7 @@ class _Handler(logging.StreamHandler[TextIO]):
 
     def emit(self, record: logging.LogRecord) -> None:
         if self._is_stderr:
-            self.stream = sys.stderr  # while bars are drawn something stands in for it that writes above them
+            self.stream = sys.stderr  # while bars are drawn, rich replaces it with a stream that writes above them
         super().emit(record)
 
 
@@ -194,7 +194,7 @@ def _free(key: str) -> str:
 
 
 def _redact_value(key: str, value: object, depth: int = 0) -> Any:
-    """`value` as something JSON can say, with its secrets masked."""
+    """`value` as JSON types, with its secrets masked."""
     if is_secret_name(key):
         return MASK
     match value:
@@ -214,7 +214,7 @@ def _redact_value(key: str, value: object, depth: int = 0) -> Any:
 def _repr(value: object) -> str:
     try:
         return repr(value)
-    except Exception:  # a log line must not fail for the sake of the thing it describes
+    except Exception:  # a log line must not fail because of the object it describes
         return f"<{type(value).__name__} without a repr>"
 
 
@@ -230,6 +230,6 @@ def _one_line(text: str) -> str:
 
 
 def _json(value: object) -> str:
-    """One line of JSON; escaped to plain ASCII if it holds anything that could break a line or steer a terminal."""
+    """One line of JSON; escaped to ASCII if it contains anything that could break a line or control a terminal."""
     text = json.dumps(value, ensure_ascii=False)
     return text if text.isprintable() else json.dumps(value)

@@ -71,7 +71,7 @@ def histogram(
 
 def _declare(metric: Metric) -> Metric:
     assert _NAME.fullmatch(metric.name), f"a metric's name is argosy_ and then a-z, 0-9, _; got {metric.name!r}"
-    assert metric.help, f"{metric.name}: say what it measures"
+    assert metric.help, f"{metric.name}: a metric needs a help text"
     for label in metric.labels:
         assert _LABEL.fullmatch(label), f"{metric.name}: a label's name is a-z, 0-9, _; got {label!r}"
         assert label not in _LABELS_TAKEN, f"{metric.name}: no label may be named {label!r}"
@@ -105,7 +105,7 @@ class Metrics:
         self.observer(metric, **labels)(value)
 
     def adder(self, metric: Metric, /, **labels: object) -> Callable[[float], None]:
-        """Adds to this series, which is shown from now on; a counter is given nothing below zero."""
+        """Adds to this series, which is exposed from now on; the caller never lowers a counter."""
         if metric.kind == "histogram":
             raise Invalid(f"{metric.name} is a histogram and cannot be increased")
         add: Callable[[float], None] = self._child(metric, labels).inc
@@ -124,7 +124,7 @@ class Metrics:
         return observe
 
     def value(self, metric: Metric, /, **labels: object) -> float:
-        """The figure now, 0 if it was never touched; for a histogram, how many values it has observed."""
+        """The current value, 0 if it was never changed; of a histogram, the number of observed values."""
         wanted = dict(zip(metric.labels, _values(metric, labels), strict=True))
         sample_name = metric.name + {"counter": "_total", "gauge": "", "histogram": "_count"}[metric.kind]
         family = self._families.get(metric.name)
@@ -132,7 +132,7 @@ class Metrics:
         return next((s.value for s in samples if s.name == sample_name and s.labels == wanted), 0.0)
 
     def remove(self, metric: Metric, /, **labels: object) -> None:
-        """Forgets one series, such as that of a unit which has gone; removing it again does nothing."""
+        """Removes one series, such as that of a unit that was removed; idempotent."""
         values = _values(metric, labels)
         if self._children.get(metric.name, {}).pop(values, None) is None:
             return

@@ -1,11 +1,11 @@
-"""Tracing: where the time of one request went, for those who turn it on.
+"""Tracing: how long each part of a request takes, if the operator has configured a collector.
 
-Code that is worth a span takes a `Tracer` as a constructor argument. `NO_TRACER` is what it gets unless the operator
-has named a collector: it keeps nothing and shares one span among all, so that code need not ask whether anybody
-listens. An exception that leaves a span is recorded on it and goes on rising.
+Code that is worth a span takes a `Tracer` as a constructor argument. Without a collector that is `NO_TRACER`, which
+records nothing and has one shared span, so that the code need not check whether tracing is on. An exception that leaves
+a span is recorded on it and propagates.
 
-A trace goes on elsewhere (in another process, or in a task that was not started here) through what it is `carried` by:
-the headers of the W3C's trace context.
+A trace continues in another process, or in a task that was started elsewhere, through the headers of the W3C trace
+context: `inject` writes them and `extract` reads them.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Attribute: TypeAlias = str | bool | int | float
 
 
 class Span(Protocol):
-    """One piece of work under way."""
+    """One piece of work in progress."""
 
     def set(self, key: str, value: Attribute) -> None: ...
 

@@ -1,11 +1,11 @@
 """Tuple keys: tuples as bytes that sort as the tuples do, so an ordered store can be scanned by any leading items.
 
-The layout is that of the FoundationDB tuple layer, which is long proven: one type code, then the value in an encoding
+The layout is that of the FoundationDB tuple layer: one type code, then the value in an encoding
 that needs no length up front. Between types the order is None < bytes < str < tuple < int < float < False < True;
-within a type it is Python's own. The rule kept here is that every tuple has exactly one encoding: `unpack` refuses any
+within a type it is Python's own. The invariant is that every tuple has exactly one encoding: `unpack` rejects any
 bytes that `pack` would not have written, so two different keys can never mean the same thing.
 
-Floats: NaN equals nothing, not even itself, so it could be stored and never found; it is refused. -0.0 equals 0.0, so
+Floats: NaN equals nothing, not even itself, so it could be stored and never found; it is rejected. -0.0 equals 0.0, so
 it is stored as 0.0. With those two settled the order is total.
 """
 
@@ -33,7 +33,7 @@ def pack(items: tuple[Item, ...]) -> bytes:
     """The key for `items`; keys compare as the tuples do."""
     out = bytearray()
     for item in items:
-        # Nearly all items are texts and numbers, and keys are made by the hundred thousand: no way through all cases.
+        # Nearly all items are texts and numbers, and keys are built by the hundred thousand, so these skip the match.
         if type(item) is str:
             _encode_text(_STR, _utf8(item), out)
         elif type(item) is int:
@@ -59,7 +59,7 @@ def unpack(key: bytes) -> tuple[Item, ...]:
 def prefix_range(items: tuple[Item, ...]) -> tuple[bytes, bytes]:
     """The half-open range of all keys whose tuples begin with `items` and are longer; the key of `items` is outside."""
     prefix = pack(items)
-    # An end at 0xFF also shuts out keys that share the bytes but not the items: "a\0" packs to "a", its end, then 0xFF.
+    # An end at 0xFF also excludes keys that share the bytes but not the items: "a\0" packs to "a", its end, then 0xFF.
     return prefix + b"\x00", prefix + b"\xff"
 
 
@@ -117,7 +117,7 @@ def _encode_int(number: int, out: bytearray) -> None:
 def _float_bytes(number: float) -> bytes:
     if math.isnan(number):
         raise Invalid("NaN cannot be part of a key: it equals nothing, so it could never be found")
-    # Adding 0.0 turns -0.0 into 0.0 and leaves all else alone.
+    # Adding 0.0 turns -0.0 into 0.0 and changes nothing else.
     raw = _DOUBLE.pack(number + 0.0)
     # IEEE doubles sort as their bits once the sign is flipped, and negative ones are flipped whole.
     return bytes(b ^ 0xFF for b in raw) if raw[0] & 0x80 else bytes((raw[0] ^ 0x80,)) + raw[1:]

@@ -49,7 +49,7 @@ EXIT_FAILURE, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 def exit_code_of(error: ArgosyError | click.ClickException) -> int:
-    # Scripts tell a mistake in their own arguments (2) from a failure that a retry may cure (1).
+    # Scripts can distinguish a mistake in their arguments (2) from a failure that a retry may cure (1).
     return EXIT_USAGE if isinstance(error, Invalid | click.UsageError) else EXIT_FAILURE
 
 

@@ -72,8 +72,8 @@ class WindowReader:
         """A snapshot of the active window; the first call also reads the store's time."""
         config = self._config
         if self._seed is None:
-            # The window follows from the store's clock, which only a reply tells; seed 0 has no rows, so this read is
-            # cheap.
+            # The window follows from the store's clock, which only a reply contains. Seed 0 has no rows, so this
+            # read is cheap.
             self._seed = self._seed_at(self._pull(0)[1])
         rows, now_ms = self._pull(self._seed)
         if self._seed_at(now_ms) != self._seed:  # the window has rotated since the last call

@@ -4,8 +4,9 @@ Every instance must compute the same, in any process and release, so the result 
 window's seed and the configuration. There are three ways:
 
 * Slices of 32 bits of one wide hash, one slice per level: the levels are independent, as the tuning formula assumes.
-* With a secret, the same from a keyed hash (BLAKE2b): without the secret nobody can choose an id that collides with a
-  victim's. Murmur and similar hashes have collisions that hold for every seed, so a secret seed would not be enough.
+* With a secret, the same from a keyed hash (BLAKE2b): a client that does not know the secret cannot choose an id that
+  collides with a victim's. Murmur and similar hashes have collisions that hold for every seed, so a secret seed would
+  not be enough.
 * Double hashing, `(a + i * b) mod 2^32 mod M`, bit for bit as in the Go original. Clients that share buckets on two
   levels share nearly all others, so it exists for comparison and compatibility only.
 """

@@ -68,17 +68,19 @@ def test_exempt_paths_are_a_list_of_paths(exempt: list[str]) -> None:
 
 @pytest.mark.parametrize("maker", [by_address, by_api_key, by_header, by_path, first_of, all_of])
 def test_an_extractor_that_was_not_made_is_refused_before_the_first_request(maker: Any) -> None:
-    with pytest.raises(Invalid, match=rf"call it, client_of={maker.__name__}\("):
+    with pytest.raises(Invalid, match=rf"call it: client_of={maker.__name__}\("):
         RequestRules(maker, None, ())
 
 
 def test_a_name_is_no_extractor() -> None:
     anything: Any = "x-client"
-    with pytest.raises(Invalid, match="client_of is a function from a call to a client's id, not 'x-client'"):
+    with pytest.raises(
+        Invalid, match="client_of must be a function from a request to the id of its client, not 'x-client'"
+    ):
         RequestRules(anything, None, ())
 
 
 def test_an_id_that_is_a_number_is_told() -> None:
     number: Any = 7
-    with pytest.raises(Invalid, match="a client id is text or bytes, not 7: fix the function client_of"):
+    with pytest.raises(Invalid, match="a client id is text or bytes, not 7; fix the function client_of"):
         classify(RequestRules(lambda _: number, None, ()))

@@ -1,7 +1,7 @@
-"""Spans to OpenTelemetry: the tracer for those who run a collector.
+"""The tracer that sends spans to an OpenTelemetry collector.
 
-The packages are the optional extra `tracing` and slow to load, so they are imported when a tracer is made, not before.
-What leaves the process is redacted as logs are: attributes, and the messages and tracebacks of exceptions.
+Its packages are the optional extra `tracing` and slow to load, so they are imported when a tracer is created.
+Attributes, and the messages and tracebacks of exceptions, are redacted as in logs.
 """
 
 import traceback

@@ -35,7 +35,7 @@ def start_child(
 ) -> subprocess.Popen[bytes]:
     """Starts a process that the kernel ends when this one is gone, even if it was killed outright (on Linux).
 
-    To be called from the main thread: the kernel goes by the thread that started the process.
+    Must be called from the main thread: the kernel ends the child when the thread that started it ends.
     """
     return subprocess.Popen(
         command,
@@ -83,7 +83,7 @@ class Server(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """The store's address as settings spell it."""
+        """The URL of the server, as in the settings."""
 
     @abstractmethod
     def _command(self) -> list[str]: ...
@@ -112,7 +112,7 @@ class Server(ABC):
         shutil.rmtree(self.home, ignore_errors=True)
 
     def kill(self) -> None:
-        """Ends the server as a crash would; `start` brings it back with what it had written."""
+        """Kills the server, as a crash would; `start` restarts it with what it had written."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -123,7 +123,7 @@ class Server(ABC):
     def pause(self) -> None:
         """Suspends the server: connections stay open without responses."""
         self._send(signal.SIGSTOP)
-        os.waitid(os.P_PID, self.pid, os.WSTOPPED)  # its last thread may go on answering for a moment
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)  # its last thread may still send a response
 
     def resume(self) -> None:
         self._send(signal.SIGCONT)
@@ -140,7 +140,7 @@ class Server(ABC):
 
     def _end(self, how: signal.Signals) -> None:
         if self._process is not None:
-            self._send(signal.SIGCONT)  # a paused process would not hear
+            self._send(signal.SIGCONT)  # a paused process would not receive the next signal
             self._send(how)
             self._process.wait()
             self._process = None
@@ -151,7 +151,7 @@ class Server(ABC):
         while not self._answers():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 log = (self.home / "log").read_text(errors="replace")
-                raise Unavailable(f"{self.NAME} did not start; its log says:\n{log[-2000:]}")
+                raise Unavailable(f"{self.NAME} did not start; its log ends:\n{log[-2000:]}")
             Event().wait(POLL_S)
 
 
@@ -237,7 +237,7 @@ def program(package: str, pattern: str) -> Path:
     """A program that comes only in a wheel, such as etcdctl."""
     found = find_in_wheel(package, pattern)
     if found is None:
-        raise Invalid(f"the program in the wheel {package!r} is not installed: run `make setup`, or pip install it")
+        raise Invalid(f"wheel {package!r} is not installed; run `make setup`, or pip install it")
     return found
 
 

@@ -26,6 +26,9 @@ from argosy.throttle.middleware.extractors import (
 from argosy.throttle.model import COST_MAX, ClientId, Outcome
 
 ANONYMOUS = "anonymous"
+SWITCHING_PROTOCOLS = 101
+TRY_AGAIN_LATER = 1013  # the close code of a websocket that corresponds to 503
+OUTCOME = "argosy.throttle.outcome"  # in an ASGI scope: the outcome that the application has reported
 
 _MAKERS: tuple[object, ...] = (by_address, by_api_key, by_header, by_path, first_of, all_of)
 
@@ -57,10 +60,10 @@ class RequestRules:
         if cost == 0:
             return None
         if not cost > 0:
-            raise Invalid(f"the cost of a request must be 0 or more, not {cost}: fix the function cost_of")
+            raise Invalid(f"the cost of a request must be 0 or more, not {cost}; fix the function cost_of")
         client = self._client_of(call) or ANONYMOUS
         if not isinstance(client, str | bytes):
-            raise Invalid(f"a client id is text or bytes, not {client!r:.100}: fix the function client_of")
+            raise Invalid(f"a client id is text or bytes, not {client!r:.100}; fix the function client_of")
         # The cost may depend on what a client sends, so a cost above the maximum is no error.
         return AdmissionRequest(shorten_id(client), min(cost, COST_MAX))
 
@@ -72,25 +75,20 @@ class RequestRules:
 
 
 def _check_extractor(client_of: Extractor) -> Extractor:
-    """A mistake that is easily made, and would otherwise be an error of every request."""
+    """Detects `client_of=by_address` without a call, which would otherwise be an error of every request."""
     if client_of in _MAKERS:
         name = client_of.__name__
-        raise Invalid(f"{name} makes an extractor and is none itself: call it, client_of={name}(…)")
+        raise Invalid(f"{name} returns an extractor and is none itself; call it: client_of={name}(…)")
     if not callable(client_of):
-        raise Invalid(f"client_of is a function from a call to a client's id, not {client_of!r:.100}")
+        raise Invalid(f"client_of must be a function from a request to the id of its client, not {client_of!r:.100}")
     return client_of
 
 
 def _check_path(path: str) -> str:
     trimmed = path.rstrip("/")
     if not trimmed.startswith("/"):
-        raise Invalid(f"an exempt path is a path such as /health, not {path!r}; leave the throttle out to exempt all")
+        raise Invalid(f"invalid exempt path {path!r}: expected one such as /health")
     return trimmed
-
-
-SWITCHING_PROTOCOLS = 101
-TRY_AGAIN_LATER = 1013  # the close code of a websocket that corresponds to 503
-OUTCOME = "argosy.throttle.outcome"  # in an ASGI scope: the outcome that the application has reported
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ class OutcomeRules:
         if wrong:
             raise Invalid(f"failure_statuses must be statuses from 200 to 599, not {wrong}")
         for kind in self.failure_exceptions:
-            # A cancellation is no Exception and says nothing about the resource.
+            # A cancellation is no Exception, and no statement about the resource.
             if not (isinstance(kind, type) and issubclass(kind, Exception)):
                 raise Invalid(f"failure_exceptions must be subclasses of Exception, not {kind!r}")
 
@@ -152,7 +150,7 @@ class OutcomeTracker:
         self._status = status
 
     def on_end(self) -> None:
-        self.is_over = not self._is_cut_short  # a response that nobody received is no success
+        self.is_over = not self._is_cut_short  # a response that the client did not receive is no success
 
     def on_disconnect(self) -> None:
         """The client disconnected before the end."""

@@ -148,12 +148,12 @@ class _TrackedBody:
     """An iterated response, tracked until its last part or until the server closes it."""
 
     def __init__(
-        self, parts: Iterable[bytes], tracker: OutcomeTracker, tell: Callable[[BaseException | None], None]
+        self, parts: Iterable[bytes], tracker: OutcomeTracker, report: Callable[[BaseException | None], None]
     ) -> None:
         self._parts = parts
         self._next: Iterator[bytes] | None = None
         self._tracker = tracker
-        self._report = tell
+        self._report = report
 
     def __iter__(self) -> Iterator[bytes]:
         return self

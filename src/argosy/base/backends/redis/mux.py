@@ -70,8 +70,8 @@ class RedisMux:
         call_timeout_s: float = CALL_TIMEOUT_S,
         encoding: str | None = None,
     ) -> None:
-        """`on_connect` is awaited on each new connection before anything else is sent. `permissions` tells an operator
-        what the user of the URL must be allowed. With an `encoding` replies are text."""
+        """`on_connect` is awaited on each new connection before anything else is sent. `permissions` lists, for
+        an error message, what the user of the URL must be allowed to do. With an `encoding` replies are text."""
         self._url = url
         self._clock = clock
         self._random = random
@@ -224,7 +224,7 @@ class RedisMux:
 
     @property
     def can_find_primary(self) -> bool:
-        """Whether there is somebody to ask where the primary is now."""
+        """Whether the address of the current primary can be looked up."""
         return self._moved_to is not None or self._url.topology is RedisTopology.SENTINEL
 
     def leave(self, connection: RedisConnection, error: ReplyError) -> None:
@@ -263,7 +263,7 @@ class RedisMux:
     async def _connect(self) -> RedisConnection:
         if self._url.topology is RedisTopology.SENTINEL:
             return await self._connect_to(await self._lookup_primary())
-        # A node that MOVED named may be gone by now, so it is tried once; the next attempt begins with the URL again.
+        # The node that MOVED named may be gone by now, so it is tried once; the next attempt uses the URL again.
         moved_to, self._moved_to = self._moved_to, None
         hosts = (moved_to,) if moved_to is not None else self._url.hosts
         # Any of the hosts may be down; only the failure of the last one is reported.
@@ -334,13 +334,13 @@ class RedisMux:
             raise named
 
 
-def redirect_target(error: ReplyError, asked: Address) -> Address:
+def redirect_target(error: ReplyError, origin: Address) -> Address:
     """Of `MOVED 3999 10.0.0.2:6381` or ASK; a node that does not know its own name leaves the host out."""
     host, _, port = str(error).split()[2].rpartition(":")
-    return host or asked[0], int(port)
+    return host or origin[0], int(port)
 
 
 def _retrieve(future: "asyncio.Future[Any]") -> None:
-    """The failure of an attempt that has no waiter left is not worth a log line."""
+    """Marks the failure of an attempt without waiters as retrieved, so that asyncio does not log it."""
     if not future.cancelled():
         future.exception()

@@ -160,7 +160,7 @@ class RedisRoutes:
             raise self.unavailable(error) from error
         slots: list[Address | None] = [None] * SLOTS
         for first, last, (host, port, *_), *_ in reply:
-            # A node that does not know its own name leaves it out, or says ?; it is the one that was asked.
+            # A node that does not know its own name omits it or returns ?; it is the one that was called.
             text = host.decode() if isinstance(host, bytes) else host
             address = (connection.address[0] if text in (None, "", "?") else text, int(port))
             slots[first : last + 1] = [address] * (last + 1 - first)

@@ -1,8 +1,8 @@
--- What both scripts on a row begin with. `rows.py` does the same arithmetic, and the contract suite holds the two equal.
+-- The beginning of both scripts on a row. `rows.py` does the same arithmetic, and a contract suite compares the two.
 --
 -- KEYS[1] is the row. ARGV: decay per ms, ttl in ms, furthest time ahead in ms, fingerprint, instance, batch number, and
 -- then three words for each bucket: column, value, time in ms.
--- Numbers are returned as text: as Lua numbers they would be cut to integers, and `tostring` writes 14 digits only.
+-- Numbers are returned as text: as Lua numbers they would be truncated to integers, and `tostring` writes only 14 digits.
 
 local ROW = KEYS[1]
 local DECAY, TTL_MS, AHEAD_MS = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
@@ -16,15 +16,15 @@ local LATEST_MS = math.floor(NOW_US / 1000) + AHEAD_MS
 local function int(number) return string.format('%.0f', number) end
 local function exact(number) return string.format('%.17g', number) end
 
-local function decayed(value, from_ms, to_ms)
+local function decay(value, from_ms, to_ms)
   if to_ms > from_ms then return value * math.exp(-DECAY * (to_ms - from_ms)) end
   return value
 end
 
-local function clamped(value)
+local function clamp(value)
   if value >= 1 then return 1 end
   if value > 0 then return value end
-  return 0                                      -- below zero, and no number at all
+  return 0                                      -- below zero, or NaN
 end
 
 local fields = {'~b', '~v', '~c', WRITER}
@@ -38,9 +38,9 @@ local born = tonumber(stored[1] or NOW_US)
 local version = tonumber(stored[2] or 0)
 if stored[3] and stored[3] ~= FINGERPRINT then return redis.error_reply('FINGERPRINT differs') end
 
--- Calls `change(value, time, stored value, stored time)` for each bucket, writes what it returns, and answers with the
--- row's birth and version, whether the batch was a duplicate, and each bucket as it is now.
-local function written(is_duplicate, change)
+-- Calls `change(value, time, stored value, stored time)` for each bucket, writes its result, and returns the row's time of
+-- creation and version, whether the batch was a duplicate, and the new state of each bucket.
+local function apply(is_duplicate, change)
   local writes, answer = {}, {}
   for n = 0, BUCKETS - 1 do
     local prob, at_ms = tonumber(stored[5 + 2 * n] or 0) or 0, tonumber(stored[6 + 2 * n] or 0) or 0
@@ -48,7 +48,7 @@ local function written(is_duplicate, change)
       local value = tonumber(ARGV[FIRST + 1 + 3 * n]) or 0
       local value_ms = math.min(tonumber(ARGV[FIRST + 2 + 3 * n]) or 0, LATEST_MS)
       prob, at_ms = change(value, value_ms, prob, at_ms)
-      prob = clamped(prob)
+      prob = clamp(prob)
       writes[#writes + 1] = fields[5 + 2 * n]
       writes[#writes + 1] = exact(prob)
       writes[#writes + 1] = fields[6 + 2 * n]

@@ -6,15 +6,15 @@
 --       2 algorithm  3 flags  4 hits  5 limit  6 duration  7 burst (0 is the limit)  8 created_at (0 is now)
 --       9 10 11 begin, end and length in ms of the calendar interval; all '' if the duration names none
 --
--- Answers {'ok', status, remaining, base, basis, step}: the reset time is base + (limit - basis) * step, which the caller
--- reckons, because the product may not fit in a double. Or {'no interval'}: the duration should name a calendar interval.
--- Or {'now', ms}: nothing was done; the calendar interval given is not the one around this server's time.
+-- Returns {'ok', status, remaining, base, basis, step}: the reset time is base + (limit - basis) * step, which the caller
+-- computes, because the product may not fit in a double. Or {'no interval'}: the duration should name a calendar interval.
+-- Or {'now', ms}: nothing was done, because the calendar interval is not the one around this server's time.
 --
--- Numbers are doubles here. Requests are bounded so that every sum is exact.
+-- Lua numbers are doubles. Requests are bounded so that every sum is exact.
 
 local GREGORIAN, RESET, DRAIN = 4, 8, 32
 local REMAINING_MAX = 2 ^ 53
-local KEPT_MS = 60000           -- a bucket outlives its end by this, so that a clock handed in may lag behind the server's
+local RETAIN_MS = 60000         -- after the end of a bucket, so that a clock passed in ARGV may be behind the server's
 
 local algorithm, flags = tonumber(ARGV[2]), tonumber(ARGV[3])
 local hits, limit, duration = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -38,8 +38,8 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
--- A double cut to an int64 as amd64 does it: what does not fit is the smallest one.
-local function truncated(number)
+-- A double as an int64, as amd64 converts it: what does not fit becomes the smallest integer.
+local function truncate(number)
   if not (number >= -2 ^ 63 and number < 2 ^ 63) then return -2 ^ 63 end
   if number < 0 then return math.ceil(number) end
   return math.floor(number)
@@ -54,22 +54,22 @@ local function answer(status, remaining, base, basis, step)
   return {'ok', status, whole(remaining), whole(base), whole(basis), whole(step)}
 end
 
-local function keep(line, expire)
+local function store(line, expire)
   local left = expire - now
   if left < 0 then left = 0 end
-  redis.call('SET', KEYS[1], line, 'PX', whole(left + KEPT_MS))
+  redis.call('SET', KEYS[1], line, 'PX', whole(left + RETAIN_MS))
 end
 
-local function keep_token(b)
-  keep(string.format('T %.0f %.0f %.0f %.0f %.0f %d', b.limit, b.duration, b.remaining, b.created, b.expire, b.status),
+local function store_token(b)
+  store(string.format('T %.0f %.0f %.0f %.0f %.0f %d', b.limit, b.duration, b.remaining, b.created, b.expire, b.status),
     b.expire)
 end
 
-local function keep_leaky(b)
-  keep(string.format('L %.0f %.17g %.0f %.0f', b.burst, b.remaining, b.updated, b.expire), b.expire)
+local function store_leaky(b)
+  store(string.format('L %.0f %.17g %.0f %.0f', b.burst, b.remaining, b.updated, b.expire), b.expire)
 end
 
-local function held()
+local function load_bucket()
   local line = redis.call('GET', KEYS[1])
   if not line then return nil end
   local kind, numbers = string.sub(line, 1, 1), {}
@@ -85,7 +85,7 @@ local function held()
   return b
 end
 
--- When a token bucket's window ends that began at `since`; nil if the duration should name an interval and does not.
+-- The end of a token bucket's window that began at `since`; nil if the duration should name an interval and does not.
 local function window_end(since)
   if not is_calendar then return since + duration end
   return ends
@@ -99,14 +99,14 @@ local function new_token()
   end
   local status, remaining = 0, limit - hits
   if hits > limit then status, remaining = 1, limit end
-  keep_token({limit = limit, duration = duration, remaining = remaining, created = created, expire = expire, status = 0})
+  store_token({limit = limit, duration = duration, remaining = remaining, created = created, expire = expire, status = 0})
   return answer(status, remaining, expire, 0, 0)
 end
 
 local function take_tokens(b, left)
   local status, remaining = b.status, left
   if hits == 0 then
-    -- only asked
+    -- a request that only reads
   elseif left == 0 and hits > 0 then
     b.status, status = 1, 1
   elseif hits == b.remaining then
@@ -118,7 +118,7 @@ local function take_tokens(b, left)
     b.remaining = math.min(b.remaining - hits, REMAINING_MAX)
     remaining = b.remaining
   end
-  keep_token(b)
+  store_token(b)
   return answer(status, remaining, b.expire, 0, 0)
 end
 
@@ -131,7 +131,7 @@ local function on_token(b)
   if b.duration ~= duration then
     local expire = window_end(b.created)
     if not expire then
-      keep_token(b)
+      store_token(b)
       return {'no interval'}
     end
     if expire <= created then
@@ -154,12 +154,12 @@ local function new_leaky()
   end
   local status, remaining = 0, burst - hits
   if hits > burst then status, remaining = 1, 0 end
-  keep_leaky({burst = burst, remaining = remaining, updated = created, expire = created + span})
-  return answer(status, remaining, created, remaining, truncated(duration / limit))
+  store_leaky({burst = burst, remaining = remaining, updated = created, expire = created + span})
+  return answer(status, remaining, created, remaining, truncate(duration / limit))
 end
 
 local function pour(b, step)
-  local room = truncated(b.remaining)
+  local room = truncate(b.remaining)
   local status, basis = 0, room
   if hits > room then
     status = 1
@@ -170,23 +170,23 @@ local function pour(b, step)
     elseif hits ~= 0 then
       b.remaining = b.remaining - hits
     end
-    room = truncated(b.remaining)
+    room = truncate(b.remaining)
     basis = room
   end
-  keep_leaky(b)
+  store_leaky(b)
   return answer(status, room, created, basis, step)
 end
 
 local function on_leaky(b)
   if has(RESET) then b.remaining = burst end
   if b.burst ~= burst then
-    if burst > truncated(b.remaining) then b.remaining = burst end
+    if burst > truncate(b.remaining) then b.remaining = burst end
     b.burst = burst
   end
   local rated, span = duration, duration
   if is_calendar then
     if not ends then
-      keep_leaky(b)
+      store_leaky(b)
       return {'no interval'}
     end
     rated, span = length, ends - now
@@ -194,15 +194,15 @@ local function on_leaky(b)
   local rate = rated / limit
   if hits ~= 0 then b.expire = created + span end
   local leak = (created - b.updated) / rate
-  if truncated(leak) > 0 then
+  if truncate(leak) > 0 then
     b.remaining = b.remaining + leak
     b.updated = created
   end
-  if truncated(b.remaining) > burst then b.remaining = burst end
-  return pour(b, truncated(rate))
+  if truncate(b.remaining) > burst then b.remaining = burst end
+  return pour(b, truncate(rate))
 end
 
-local b = held()
+local b = load_bucket()
 if algorithm == 0 then
   if b and has(RESET) then
     redis.call('DEL', KEYS[1])
