@@ -220,7 +220,8 @@ def compile_missing(dispatchers: list[Any], done: Callable[[str], None]) -> None
     """Compiles the kernels that are not cached, those that no other process compiles first; reports each to `done`."""
     from argosy.search.kernels import compiler  # loads numba
 
-    # Two passes: first the kernels that nobody is compiling, then, waiting, those that another process had locked.
+    # Two passes: first the kernels that no other process is compiling, then, waiting, those that another process had
+    # locked.
     left = dispatchers
     for waits in (False, True):
         busy = []

@@ -12,7 +12,7 @@ from argosy.search.index.build import build
 from argosy.search.index.index import BLOCK_BYTES, SEGMENT_BLOCKS_MAX, SEGMENT_TEXT_BYTES, Index, Trait
 from argosy.search.index.reader import content, documents, outline
 from argosy.search.index.sections import verify
-from argosy.search.index.validation import faults
+from argosy.search.index.wire import faults
 from argosy.search.model import Repository
 from argosy.search.skip_policy import Policy
 

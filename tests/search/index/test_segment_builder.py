@@ -9,7 +9,7 @@ from argosy.search.documents import Category, Definition, SkipReason
 from argosy.search.index.index import SEGMENT_BLOCKS_MAX, SEGMENT_TEXT_BYTES, Trait
 from argosy.search.index.sections import SECTIONS, sections
 from argosy.search.index.segment_builder import Document, SegmentBuilder, build_segment
-from argosy.search.index.validation import faults
+from argosy.search.index.wire import faults
 from argosy.search.symbols import KINDS
 from tests.search.index.postings_reader import contents, paths
 

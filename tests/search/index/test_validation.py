@@ -9,7 +9,7 @@ import pytest
 from argosy.search.documents import Definition
 from argosy.search.index.index import Segment
 from argosy.search.index.segment_builder import Document, build_segment
-from argosy.search.index.validation import faults
+from argosy.search.index.wire import faults
 
 
 @pytest.fixture(scope="module")

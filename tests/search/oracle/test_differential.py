@@ -1,4 +1,4 @@
-"""Evaluation equals a naive scan: for every leaf and every combination, on repositories full of coincidences."""
+"""QueryMatches equals a naive scan: for every leaf and every combination, on repositories full of coincidences."""
 
 from collections.abc import Callable, Iterable
 from random import Random

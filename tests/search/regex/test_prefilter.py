@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from argosy.search.regex import Literal, Pattern, Prefilter, parse_regex, prefilter, prefilter_of_text
 from argosy.search.regex.byte_runs import RUN_BYTES_MAX, RUNS_MAX
 from argosy.search.regex.charsets import ByteSets
-from argosy.search.regex.strings import CLAUSES_MAX, STRINGS_MAX
+from argosy.search.regex.prefilter import CLAUSES_MAX, STRINGS_MAX
 from tests.search.regex import patterns
 
 ODD = (b"\xe2\x84\xaa", b"\xc5\xbf")  # the Kelvin sign, the long s

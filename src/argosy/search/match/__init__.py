@@ -1,4 +1,9 @@
-"""From a query and an index to an answer."""
+"""Runs a query on indexes.
+
+Reading order: `search` (reduces the query per repository, creates tasks), `tasks` with `literal_query` (the fast path)
+and `evaluate` (any other query), `matchers` and `regex_matcher` (how an atom is found), `rank`, `top_k`, `collector`
+and `file_matches` (from matches to a result).
+"""
 
 from argosy.search.match.collector import Collector
 from argosy.search.match.limits import Budget

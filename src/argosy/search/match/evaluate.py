@@ -1,6 +1,6 @@
 """Evaluates a query on one segment: which documents satisfy it, and where they match.
 
-Evaluation passes over the tree twice. The first pass determines candidate documents from the document table, the file
+QueryMatches passes over the tree twice. The first pass determines candidate documents from the document table, the file
 names and the postings. The second pass reads text, in batches with the best documents first: each node filters the
 remaining documents, cheapest child first, and text atoms return their spans. Batches are small enough that a limit is
 noticed within milliseconds.
@@ -21,7 +21,7 @@ from argosy.search.match.atoms import Atoms
 from argosy.search.match.limits import Budget
 from argosy.search.match.matchers import AtomMatcher
 from argosy.search.match.sites import AtomSite, ContentSite, NameSite, SymbolSite
-from argosy.search.match.spans import NOTHING, Evaluation, Mask, Spans
+from argosy.search.match.spans import NOTHING, Mask, QueryMatches, Spans
 from argosy.search.model import Repository
 from argosy.search.query.simplify import branch_mask
 from argosy.search.query.tree import (
@@ -82,7 +82,7 @@ class SegmentSearch:
                 site.narrow(mask)
         return np.flatnonzero(mask).astype(np.uint32)
 
-    def batches(self, documents: U32) -> Iterator[tuple[U32, Evaluation]]:
+    def batches(self, documents: U32) -> Iterator[tuple[U32, QueryMatches]]:
         """The documents of each batch and their matches, until all are done or the budget is spent.
 
         If it is spent inside a batch, the batch has only some of its matching documents, and no others.
@@ -203,7 +203,7 @@ class SegmentSearch:
 
     # Second pass: the text.
 
-    def _count_only(self, mask: Mask) -> Evaluation | None:
+    def _count_only(self, mask: Mask) -> QueryMatches | None:
         """The number of matches of a single atom, if the query only counts and there is a fast way."""
         if not self._counts_only or not isinstance(self._query, Substring | Regexp):
             return None
@@ -213,12 +213,12 @@ class SegmentSearch:
         tally = matcher.tally(self._segment, sites[0].candidates, mask)
         if tally is None:
             return None
-        in_names = Evaluation(np.zeros_like(mask))
+        in_names = QueryMatches(np.zeros_like(mask))
         if len(sites) > 1:
-            in_names = Evaluation((spans := sites[1].find(mask & ~tally[0], self._budget)).mask(len(mask)), (spans,))
-        return Evaluation(tally[0] | in_names.mask, (), tally[1] + sum(len(spans) for spans in in_names.spans))
+            in_names = QueryMatches((spans := sites[1].find(mask & ~tally[0], self._budget)).mask(len(mask)), (spans,))
+        return QueryMatches(tally[0] | in_names.mask, (), tally[1] + sum(len(spans) for spans in in_names.spans))
 
-    def _exact(self, node: Query, mask: Mask) -> Evaluation:
+    def _exact(self, node: Query, mask: Mask) -> QueryMatches:
         match node:
             case And(children):
                 return self._exact_all(children, mask)
@@ -227,19 +227,19 @@ class SegmentSearch:
             case Not(child):
                 ruled_out = self._exact(child, mask).mask
                 if self._budget.limit_hit is not None:  # the child may be incomplete, so its negation is unknown
-                    return Evaluation(np.zeros_like(mask))
-                return Evaluation(mask & ~ruled_out)
+                    return QueryMatches(np.zeros_like(mask))
+                return QueryMatches(mask & ~ruled_out)
             case Boost(child, factor):
                 found = self._exact(child, mask)
-                return Evaluation(found.mask, tuple(replace(s, boost=s.boost * factor) for s in found.spans))
+                return QueryMatches(found.mask, tuple(replace(s, boost=s.boost * factor) for s in found.spans))
             case Type(_, child):
                 return self._exact(child, mask)
             case Substring() | Regexp() | Symbol():
                 return self._exact_text(node, mask)
             case _:
-                return Evaluation(mask & self._metadata_mask(node))
+                return QueryMatches(mask & self._metadata_mask(node))
 
-    def _exact_all(self, children: Sequence[Query], mask: Mask) -> Evaluation:
+    def _exact_all(self, children: Sequence[Query], mask: Mask) -> QueryMatches:
         spans: list[Spans] = []
         # Cheapest first: each child filters the documents that the next one has to read.
         for child in sorted(children, key=self._cost):
@@ -247,24 +247,24 @@ class SegmentSearch:
             mask = found.mask
             spans.extend(found.spans)
             if not mask.any():
-                return Evaluation(mask)
-        return Evaluation(mask, tuple(spans))
+                return QueryMatches(mask)
+        return QueryMatches(mask, tuple(spans))
 
-    def _exact_any(self, children: Sequence[Query], mask: Mask) -> Evaluation:
+    def _exact_any(self, children: Sequence[Query], mask: Mask) -> QueryMatches:
         union = np.zeros_like(mask)
         spans: list[Spans] = []
         for child in children:
             found = self._exact(child, mask)
             union |= found.mask
             spans.extend(each.within(found.mask) for each in found.spans)
-        return Evaluation(union, tuple(spans))
+        return QueryMatches(union, tuple(spans))
 
-    def _exact_text(self, node: Substring | Regexp | Symbol, mask: Mask) -> Evaluation:
+    def _exact_text(self, node: Substring | Regexp | Symbol, mask: Mask) -> QueryMatches:
         """Searches the content first; a name counts only if the content has no match."""
         union = np.zeros_like(mask)
         spans: list[Spans] = []
         if self._budget.is_spent():
-            return Evaluation(union)
+            return QueryMatches(union)
         matcher = self._matcher(node)
         for site in self._sites_of(node):
             wanted = None if site.possible is None else mask & ~union & site.possible
@@ -278,7 +278,7 @@ class SegmentSearch:
         if matcher is not None and matcher.can_be_empty:
             for site in self._sites_of(node):
                 union |= site.admits(mask & ~union, self._budget)
-        return Evaluation(union, tuple(spans))
+        return QueryMatches(union, tuple(spans))
 
     def _matcher(self, node: Substring | Regexp | Symbol) -> AtomMatcher | None:
         return self._atoms.matcher(node.name if isinstance(node, Symbol) else node)

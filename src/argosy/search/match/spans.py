@@ -44,7 +44,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evaluation:
+class QueryMatches:
     """The documents that satisfy a node, and the spans of its atoms, which can be in other documents too."""
 
     mask: Mask
@@ -109,7 +109,7 @@ class Hits:
         return len(self.content.starts) + len(self.names.starts) + alone
 
 
-def hits_of(found: Evaluation, *, names_only: bool) -> Hits:
+def hits_of(found: QueryMatches, *, names_only: bool) -> Hits:
     """The hits of a batch. Where the content matches, matches in the name are dropped."""
     size = len(found.mask)
     spans = [each.within(found.mask) for each in found.spans]

@@ -207,7 +207,7 @@ class _Decoder:
                 return Boost(self.node(child, depth + 1), factor)
             case [str(), *_]:
                 return self._leaf(plain)
-        raise _malformed(plain)
+        raise _malformed_node(plain)
 
     def _leaf(self, plain: Sequence[object]) -> Query:
         """A leaf that few queries have."""
@@ -234,7 +234,7 @@ class _Decoder:
                 return RepoIds(_ids(ids))
             case ["branches-repos", *pairs]:
                 return BranchesRepos(tuple([_branch_repos(pair) for pair in pairs]))
-        raise _malformed(plain)
+        raise _malformed_node(plain)
 
     def _check_cost(self, pattern: str) -> str:
         """The pattern, if RE2 compiles it together with those before it within the bound that the parser has.
@@ -251,7 +251,7 @@ def _branch_repos(plain: object) -> tuple[str, frozenset[int]]:
     match plain:
         case [str() | bytes() as name, list() as ids]:
             return _text(name), _ids(ids)
-    raise _malformed(plain)
+    raise _malformed_node(plain)
 
 
 def _text(plain: str | bytes) -> str:
@@ -267,10 +267,10 @@ def _ids(plain: list[object]) -> frozenset[int]:
 
 
 def _reject(plain: object) -> NoReturn:
-    raise _malformed(plain)
+    raise _malformed_node(plain)
 
 
-def _malformed(plain: object) -> Invalid:
+def _malformed_node(plain: object) -> Invalid:
     """The error shows the tag alone: what is below it may be large, and nested deeper than repr() can follow."""
     match plain:
         case [str() as tag, *_]:

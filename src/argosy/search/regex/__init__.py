@@ -2,8 +2,7 @@
 
 from argosy.search.regex.analysis import as_literal, can_span_lines, has_upper_case
 from argosy.search.regex.engine import Pattern, RegexError
-from argosy.search.regex.prefilter import Prefilter, prefilter, prefilter_of_text
-from argosy.search.regex.strings import Literal
+from argosy.search.regex.prefilter import Literal, Prefilter, prefilter, prefilter_of_text
 from argosy.search.regex.syntax import parse_regex
 
 __all__ = [

@@ -39,9 +39,12 @@ from argosy.search.symbols.lexical_rules import (
 )
 
 _NEWLINE, _SPACE, _TAB, _BACKSLASH = ord("\n"), ord(" "), ord("\t"), ord("\\")
-_CHARACTER_BYTES_MAX = 12  # '\U0001F600' is the longest character literal
+# An apostrophe further from its partner is none of a character literal: '\U0001F600' is the longest one.
+_CHARACTER_BYTES_MAX = 12
 _TEMPLATE_DEPTH_MAX = 16
-_LOOKAHEAD_BYTES_MAX = 2_000  # how far to search for the end of a regular expression or an attribute
+# How far to search for the end of a regular expression or an attribute. Without a bound, a minified file in which each
+# slash begins such a search takes quadratic time.
+_LOOKAHEAD_BYTES_MAX = 2_000
 _DELIMITER_BYTES_MAX = 16  # of a raw string in C++
 
 
@@ -52,7 +55,8 @@ def _set_of(members: bytes) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 
 _IS_WORD = _set_of(bytes([*range(48, 58), *range(65, 91), 95, 36, *range(97, 123), *range(128, 256)]))
-# The characters that can precede a regular expression; after anything else a slash is a division.
+# Whether a slash begins a regular expression or divides depends on the grammar of JavaScript. The preceding character
+# decides nearly always: an operator or an opening bracket precedes a value, anything else ends one.
 _BEFORE_REGEX = _set_of(b"(,=:[!&|?{};+-*%<>~^")
 _BEFORE_COMMENT = _set_of(b" \t\n\r;(){}[],&|")
 
@@ -118,8 +122,7 @@ def _slash(out: U8, at: int, flags: int) -> int:
 
 @helper
 def _may_be_regex(out: U8, at: int) -> bool:
-    """Whether a value can begin here. After a word, only if the word is one like `return`: those end in n, f, e or
-    d."""
+    """Whether a value can begin here. After a word, only if it is `return` or `case`; a few letters identify them."""
     here = at - 1
     while here >= 0 and (out[here] == _SPACE or out[here] == _TAB or out[here] == _NEWLINE):
         here -= 1
@@ -179,7 +182,7 @@ def _plain_string(out: U8, at: int, flags: int) -> int:
             _wipe(out, at + 1, here)
             return here + 1
         if byte == _NEWLINE and not flags & RUNS_ON:
-            return here  # not a string: leave the line unchanged
+            return here  # an unmatched quote, such as an apostrophe in text: the line stays as it is
         if byte == _BACKSLASH and not flags & DOUBLED:
             is_paren = here + 1 < out.size and out[here + 1] == ord("(")
             here = _past_bracket(out, here + 1, ord("("), ord(")")) if flags & SLASH_PAREN and is_paren else here + 2

@@ -20,7 +20,7 @@ from argosy.search.symbols.scopes import find_parents, find_scopes
 from argosy.search.symbols.whitespace import SqueezedText, squeeze
 
 CONTENT_BYTES_MAX = 8 << 20  # four times the default limit for indexing; a larger file gets no symbols
-DEFINITIONS_MAX = 100_000  # per file, without macros; the rest is dropped
+DEFINITIONS_MAX = 100_000  # per file, without macros; the rest is dropped, because each is a Python object in the build
 NAME_BYTES_MAX = 1_000  # a longer match is not a name
 
 WINDOW_BYTES = 16 << 10  # the size of one search window, at most doubled to reach a line end
@@ -102,8 +102,10 @@ def _matches(grammar: Grammar, text: bytes) -> list[_Match]:
             name = text[start:position]
             if len(name) <= NAME_BYTES_MAX and name not in reserved:
                 matches.append((start, position, group, name, owner))
+            # The search resumes after the name, so that `int a, b;` defines both. But text before a body belongs to
+            # this definition.
             if text[last - 1] == _BRACE:
-                position = last  # text before a body belongs to this definition
+                position = last
             break
         if start < 0:
             position = max(last, position + 1)

@@ -88,6 +88,8 @@ def _may_own(kind: Kinds) -> bool:
     return not kinds or bool(kinds - _BRACELESS)
 
 
+# Patterns are Latin-1, so a byte above 0x7F is part of a name: it belongs to a letter of UTF-8, as all code but
+# comments and strings has it.
 WORD = rb"[A-Za-z_\x80-\xff][\w\x80-\xff]*"
 
 

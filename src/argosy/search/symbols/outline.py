@@ -50,10 +50,14 @@ BASES = 4096  # blank from a colon in a header to the brace: the base classes
 
 _NEWLINE, _SPACE = ord("\n"), ord(" ")
 DEPTH_MAX = 200  # nested scopes; deeper ones are treated as bodies
-ANGLE_BYTES_MAX = 1000  # of one list of type arguments
-WASTE_MAX = 8  # bound for scanning unclosed brackets, in multiples of the text length
+# `<` is a comparison or begins type arguments, which only a grammar tells. A list is never so long, and after a
+# comparison a semicolon or a brace comes before any `>`.
+ANGLE_BYTES_MAX = 1000
+# Bound for scanning unclosed brackets, in multiples of the text length: a file of nothing but `(` would otherwise take
+# quadratic time. Beyond it, brackets are no longer matched.
+WASTE_MAX = 8
 SCOPE_BYTES = 8  # the smallest scope is `enum{A}`
-_IFS_MAX = 32  # conditionals inside conditionals
+_IFS_MAX = 32  # nested preprocessor conditionals; deeper ones are not balanced
 _RECEIVER_AT_MAX = len("func  ")
 _TYPEDEF_MARK = ord("$")
 

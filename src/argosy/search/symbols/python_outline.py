@@ -9,7 +9,7 @@ import numpy as np
 from argosy.search.arrays import I32, U8
 from argosy.search.kernels.compiler import helper, kernel
 
-DEPTH_MAX = 100  # nested indentation levels
+DEPTH_MAX = 100  # nested indentation levels, the limit of CPython's tokenizer
 TAB_COLUMNS = 8  # as Python counts
 
 _NEWLINE, _SPACE, _TAB = ord("\n"), ord(" "), ord("\t")
@@ -18,7 +18,11 @@ _COLUMN, _FUNCTION = 0, 1
 
 @helper
 def _is_word_at(out: U8, at: int, end: int, first: int, second: int, length: int) -> bool:
-    """Whether a word of this length that begins with these bytes follows, and then a blank."""
+    """Whether a word of this length that begins with these bytes follows, and then a blank.
+
+    Two letters and the length identify `def`, `async` and `class`. They also match `del`, which does no harm: no line
+    below it is indented more, so its scope ends at once.
+    """
     if at + length >= end or out[at] != first or out[at + 1] != second:
         return False
     return bool(out[at + length] == _SPACE or out[at + length] == _TAB)

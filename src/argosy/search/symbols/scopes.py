@@ -17,7 +17,7 @@ from argosy.search.symbols.lexical_rules import BLOCK, HASH_FACTOR, HASH_START, 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 DEPTH_MAX = 500  # nested braces and parentheses; deeper ones are not distinguished
-SCOPE_BYTES = 2  # `{}`
+SCOPE_BYTES = 2  # the smallest scope is `{}`; it bounds the number of scopes of a text
 
 _PAREN, _BRACE, _TYPE = 0, 1, 2
 
@@ -26,7 +26,8 @@ _IS_WORD = np.zeros(256, np.bool_)
 _IS_WORD[[*range(48, 58), *range(65, 91), 95, 36, *range(97, 123), *range(128, 256)]] = True
 _IS_BLANK = np.zeros(256, np.bool_)
 _IS_BLANK[np.frombuffer(b" \t\r\n", np.uint8)] = True
-# A line that ends or begins with these continues the statement.
+# JavaScript ends statements at line ends by rules that need a parser. Approximation: a line that ends or begins with
+# one of these characters continues the statement.
 _GOES_ON_AFTER = np.zeros(256, np.bool_)
 _GOES_ON_AFTER[np.frombuffer(b"=,&|+:?>(<", np.uint8)] = True
 _GOES_ON_WITH = np.zeros(256, np.bool_)

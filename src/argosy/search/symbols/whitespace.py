@@ -12,7 +12,7 @@ import numpy as np
 from argosy.search.arrays import I32, U8
 from argosy.search.kernels.compiler import helper, kernel
 
-MACRO_BYTES = len("#define A\n")  # the shortest macro
+MACRO_BYTES = len("#define A\n")  # the shortest macro; it bounds their number in a text
 
 _NEWLINE, _SPACE, _TAB, _RETURN = ord("\n"), ord(" "), ord("\t"), ord("\r")
 _IS_BLANK = np.zeros(256, np.bool_)
