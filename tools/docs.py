@@ -30,7 +30,7 @@ from argosy.ownership.backends import etcd_records, redis_records
 from argosy.registry import memory
 from argosy.registry.backends import redis_keys as registry_keys
 from argosy.registry.backends.redis_memory import measure
-from argosy.registry.sample_data import RUNS_PER_CANARY
+from argosy.registry.memory import RUNS_PER_CANARY
 from argosy.registry.table import Column, Table
 from argosy.registry.tables import TABLES
 from argosy.throttle.backends import redis_keys as throttle_keys

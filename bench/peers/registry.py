@@ -20,8 +20,8 @@ from argosy.base.backends.servers import Valkey
 from argosy.bench.harness import Run, Values
 from argosy.bench.registry import time_writes
 from argosy.registry.canaries import decode_run
+from argosy.registry.memory import sample_writes
 from argosy.registry.rows import ControlTask
-from argosy.registry.sample_data import representative
 from argosy.registry.transaction import Append, CountUp, Upsert, Write
 
 BATCH = 500  # commands in one pipeline
@@ -38,7 +38,7 @@ def hash_per_row_bytes(server: Valkey, runs: int) -> Values:
     """The sample data set as a hash for each row and a set for each table, without other indexes."""
     commands = [
         command
-        for number, write in enumerate(representative(int(time.time() * 1000), runs_per_canary=runs))
+        for number, write in enumerate(sample_writes(int(time.time() * 1000), runs_per_canary=runs))
         for command in _commands(number, write)
     ]
     before = _used_bytes(server)

@@ -51,11 +51,11 @@ class Stage:
     async def open(self) -> LoadingStore:
         if self._url == "memory://" and self._opened:
             return self._opened[0]
-        store = await self.opened_anew()
+        store = await self.reopen()
         self._opened.append(store)
         return store
 
-    async def opened_anew(self) -> LoadingStore:
+    async def reopen(self) -> LoadingStore:
         """A client that its opener closes."""
         store: Any = await open_registry(
             self._url, clock=self._clock, random=system_random(), namespace=self._namespace
@@ -96,17 +96,17 @@ async def store(stage: Stage) -> LoadingStore:
 
 
 @transaction
-def asked(*questions: Read) -> TransactionBody[tuple[Any, ...]]:
+def reads_of(*questions: Read) -> TransactionBody[tuple[Any, ...]]:
     return (yield from read_many(*questions))
 
 
 @transaction
-def written(*writes: Write) -> TransactionBody[CommitResult]:
+def commit_of(*writes: Write) -> TransactionBody[CommitResult]:
     return (yield from commit(*writes))
 
 
 async def answer(store: RegistryStore, question: Read) -> Any:
-    return (await store.run(asked(question)))[0]
+    return (await store.run(reads_of(question)))[0]
 
 
 async def race(stores: Sequence[RegistryStore], programs: Sequence[Transaction[T]]) -> list[T | BaseException]:

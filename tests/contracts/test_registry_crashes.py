@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from argosy.base.errors import Unavailable
-from argosy.registry import admin_sessions, aliases, canaries, changes, jobs, leases, limits, tasks
+from argosy.registry import aliases, canaries, changes, jobs, leadership, limits, sessions, tasks
 from argosy.registry.rows import ControlJobState, RunStatus, TaskStatus
 from argosy.registry.transaction import Transaction, TransactionBody
 from tests.contracts.registry_stage import LoadingStore, Stage
@@ -58,10 +58,10 @@ OPERATIONS: dict[str, Callable[[], Transaction[Any]]] = {
     "flip": lambda: aliases.flip("docs", ["docs-2"]),
     "remove a canary with its runs": lambda: canaries.remove("c"),
     "overflow": lambda: changes.push("hook", b"abcde", 12),
-    "lead": lambda: leases.acquire("reshard", "pod", ttl_ms=1000),
+    "lead": lambda: leadership.acquire("reshard", "pod", ttl_ms=1000),
     "fail to log in": lambda: limits.login_failed("::1"),
     "end a task": lambda: tasks.set_status("t", TaskStatus.SUCCEEDED),
-    "log in": lambda: admin_sessions.insert("s", csrf_token="c", admin_key_hash="a" * 64, ttl_ms=60_000),
+    "log in": lambda: sessions.insert_admin("s", csrf_token="c", admin_key_hash="a" * 64, ttl_ms=60_000),
 }
 
 
@@ -114,7 +114,7 @@ async def test_a_server_killed_while_it_writes_has_all_it_acknowledged_and_nothi
     server.kill()
     await asyncio.gather(*writers)
     server.start()
-    again = await stage.opened_anew()
+    again = await stage.reopen()
     try:
         stored = {job.job_id: job async for job in every_job(again)}
         assert set(acknowledged) <= stored.keys()

@@ -12,7 +12,7 @@ from argosy.registry import canaries, changes, jobs, limits, tasks
 from argosy.registry.rows import ControlJobState, LivePod, RunStatus
 from argosy.registry.tables import LIVE_PODS, TABLES
 from argosy.registry.transaction import Get, Notify, Put, ReadCounter, Upsert
-from tests.contracts.registry_stage import BACKENDS, LoadingStore, Stage, answer, url_of, written
+from tests.contracts.registry_stage import BACKENDS, LoadingStore, Stage, answer, commit_of, url_of
 from tests.contracts.test_registry_rows import empty, full
 from tests.servers.valkey import Valkey
 
@@ -24,8 +24,8 @@ PAIRS = [(source, target) for source in BACKENDS for target in BACKENDS]
 async def fill(store: LoadingStore) -> None:
     """Strange rows in every table, logs that have dropped entries, counters with and without an end."""
     for table in TABLES:
-        await store.run(written(Put(table, full(table)), Put(table, empty(table))))
-        await store.run(written(Upsert(table, full(table))))
+        await store.run(commit_of(Put(table, full(table)), Put(table, empty(table))))
+        await store.run(commit_of(Upsert(table, full(table))))
     await store.run(canaries.create("c1", "n", index_uid="i", interval_s=1, query={}, assertions=[]))
     for n in range(5):
         await store.run(canaries.append_run("c1", RunStatus.PASS, n, keep=3))
@@ -34,7 +34,7 @@ async def fill(store: LoadingStore) -> None:
         await store.run(tasks.next_uid())
         await store.run(limits.hit_search_ui("::1"))
     await store.run(changes.pop("emptied", 9))
-    await store.run(written(*(Upsert(LIVE_PODS, LivePod(f"p{n}", n)) for n in range(600)), Notify("x", "y")))
+    await store.run(commit_of(*(Upsert(LIVE_PODS, LivePod(f"p{n}", n)) for n in range(600)), Notify("x", "y")))
 
 
 async def dumped(store: LoadingStore) -> list[Item]:
@@ -94,7 +94,7 @@ async def test_a_loaded_registry_goes_on_as_the_old_one_would(
 
 
 async def test_only_an_empty_registry_is_loaded(store: LoadingStore) -> None:
-    await store.run(written(Put(LIVE_PODS, LivePod("p", 1))))
+    await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1))))
     items = await dumped(store)
     with pytest.raises(Conflict, match="empty"):
         await store.load(each(items))

@@ -2,13 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 
-from argosy.registry import admin_sessions, idempotency, jobs, leases, limits, pods, scoped_keys, sessions
+from argosy.registry import idempotency, jobs, leadership, limits, scoped_keys, sessions
 from argosy.registry.idempotency import IdempotencyVerdict
 from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import AdminSession, ClientSession
 from argosy.registry.tables import ADMIN_SESSIONS, SESSIONS
 from argosy.registry.transaction import CountRows, Find, Get, Put
-from tests.contracts.registry_stage import answer, written
+from tests.contracts.registry_stage import answer, commit_of
 from tests.contracts.stage import eventually
 
 SHORT_MS = 200
@@ -35,7 +35,7 @@ async def short_session(store: RegistryStore, name: str = "s") -> ClientSession:
     )
 
 
-async def test_a_session_ends_and_may_begin_anew(store: RegistryStore) -> None:
+async def test_a_session_ends_and_may_be_created_again(store: RegistryStore) -> None:
     await short_session(store)
     assert (await short_session(store)).version == 2
     await is_none(lambda: store.run(sessions.read("s")))
@@ -57,20 +57,20 @@ async def test_a_use_prolongs_a_session(store: RegistryStore) -> None:
 async def test_a_row_that_is_over_when_it_is_written_is_no_row(store: RegistryStore) -> None:
     """Defect R11: no time left was an error of the server."""
     session = ClientSession("s", None, None, {}, 0, 1)
-    await store.run(written(Put(SESSIONS, session)))
+    await store.run(commit_of(Put(SESSIONS, session)))
     assert await answer(store, Get(SESSIONS, ("s",))) is None
     assert await answer(store, CountRows(SESSIONS, "all")) == 0
-    assert (await store.run(written(Put(SESSIONS, session)))).versions == (1,)
+    assert (await store.run(commit_of(Put(SESSIONS, session)))).versions == (1,)
 
 
 async def test_a_revoked_session_ends_when_it_would_have(store: RegistryStore) -> None:
     """Defect R18: revoking gave a session its full lifetime again."""
-    await store.run(admin_sessions.insert("s", csrf_token="t", admin_key_hash="k", ttl_ms=SHORT_MS))
-    assert await store.run(admin_sessions.revoke("s"))
-    assert await store.run(admin_sessions.read("s")) is None
+    await store.run(sessions.insert_admin("s", csrf_token="t", admin_key_hash="k", ttl_ms=SHORT_MS))
+    assert await store.run(sessions.revoke_admin("s"))
+    assert await store.run(sessions.read_admin("s")) is None
     await is_none(lambda: answer(store, Get(ADMIN_SESSIONS, ("s",))))
     assert await answer(store, Find(ADMIN_SESSIONS, "key", ("k",))) == []
-    assert (await store.run(admin_sessions.insert("s", csrf_token="t", admin_key_hash="k"))).version == 1
+    assert (await store.run(sessions.insert_admin("s", csrf_token="t", admin_key_hash="k"))).version == 1
 
 
 async def test_a_key_of_a_request_ends(store: RegistryStore) -> None:
@@ -84,14 +84,14 @@ async def test_a_key_of_a_request_ends(store: RegistryStore) -> None:
 
 
 async def test_a_lease_ends_by_the_stores_clock_and_its_fence_stays(store: RegistryStore) -> None:
-    assert await store.run(leases.acquire("ilm", "a", SHORT_MS)) is not None
+    assert await store.run(leadership.acquire("ilm", "a", SHORT_MS)) is not None
 
     async def taken() -> object:
-        return await store.run(leases.acquire("ilm", "b", SHORT_MS))
+        return await store.run(leadership.acquire("ilm", "b", SHORT_MS))
 
     lease = await eventually(taken, is_so=lambda found: found is not None)
     assert getattr(lease, "fence", None) == 2
-    assert not await store.run(leases.renew("ilm", "a", 1))
+    assert not await store.run(leadership.renew("ilm", "a", 1))
 
 
 async def test_a_claim_ends_and_another_worker_goes_on(store: RegistryStore) -> None:
@@ -108,9 +108,9 @@ async def test_a_claim_ends_and_another_worker_goes_on(store: RegistryStore) -> 
     assert await store.run(jobs.complete("j", "w2", 2))
 
 
-async def test_the_word_of_a_gateway_ends_and_so_does_its_life(store: RegistryStore) -> None:
+async def test_reports_and_heartbeats_of_a_gateway_expire(store: RegistryStore) -> None:
     await store.run(scoped_keys.rotate("docs", "k1", expected_generation=0))
-    await store.run(pods.heartbeat("p"))
+    await store.run(scoped_keys.heartbeat_pod("p"))
     await store.run(scoped_keys.observe("p", "docs", 1, SHORT_MS))
 
     async def waiting() -> bool:
@@ -119,7 +119,7 @@ async def test_the_word_of_a_gateway_ends_and_so_does_its_life(store: RegistrySt
     await eventually(waiting)
 
     async def nobody() -> bool:
-        return await store.run(pods.live(SHORT_MS)) == []
+        return await store.run(scoped_keys.live_pods(SHORT_MS)) == []
 
     await eventually(nobody)
     assert not (await store.run(scoped_keys.gate("docs", SHORT_MS))).is_open
@@ -138,7 +138,7 @@ async def test_a_window_of_hits_ends(store: RegistryStore) -> None:
     await eventually(allowed)
 
 
-async def test_an_event_is_forgotten(store: RegistryStore) -> None:
+async def test_an_event_expires(store: RegistryStore) -> None:
     assert await store.run(limits.is_first_seen("docs", "e", SHORT_MS))
 
     async def is_first() -> bool:
@@ -152,7 +152,7 @@ async def test_what_is_over_does_not_stand_in_the_way_of_a_list(store: RegistryS
     clock = 1 << 44
     over = [AdminSession(f"over{n}", "t", "k", 1, n + 1) for n in range(30)]
     alive = [AdminSession(f"alive{n}", "t", "k", 1, clock + n) for n in range(3)]
-    await store.run(written(*(Put(ADMIN_SESSIONS, row) for row in (*over, *alive))))
+    await store.run(commit_of(*(Put(ADMIN_SESSIONS, row) for row in (*over, *alive))))
     found = await answer(store, Find(ADMIN_SESSIONS, "key", ("k",), limit=2))
     assert [row.session_id for row in found] == ["alive0", "alive1"]
     found = await answer(store, Find(ADMIN_SESSIONS, "all", limit=2, is_newest_first=True))

@@ -12,9 +12,8 @@ from argosy.registry import (
     changes,
     idempotency,
     jobs,
-    leases,
+    leadership,
     limits,
-    operations,
     scoped_keys,
     settings_versions,
     tasks,
@@ -24,7 +23,7 @@ from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import ControlJobState, LivePod
 from argosy.registry.tables import LIVE_PODS
 from argosy.registry.transaction import Put, TransactionBody, Upsert, commit, get, transaction
-from tests.contracts.registry_stage import RACERS, Stage, errors, race, results, url_of, written
+from tests.contracts.registry_stage import RACERS, Stage, commit_of, errors, race, results, url_of
 from tests.servers.valkey import Valkey
 
 CLIENTS = 4
@@ -81,11 +80,11 @@ async def test_of_many_requests_with_one_key_one_is_new(stage: Stage) -> None:
 
 async def test_a_scope_has_one_leader(stage: Stage) -> None:
     stores = await clients(stage)
-    outcomes = await race(stores, [leases.acquire("ilm", f"n{n}") for n in range(RACERS)])
+    outcomes = await race(stores, [leadership.acquire("ilm", f"n{n}") for n in range(RACERS)])
     [lease] = [lease for lease in results(outcomes) if lease is not None]
     assert errors(outcomes) == []
     assert lease.fence == 1
-    assert await stores[2].run(leases.leader("ilm")) == lease
+    assert await stores[2].run(leadership.leader("ilm")) == lease
 
 
 async def test_tasks_get_numbers_of_their_own(stage: Stage) -> None:
@@ -99,7 +98,7 @@ async def test_tasks_get_numbers_of_their_own(stage: Stage) -> None:
     assert (len(results(again)), set(errors(again))) == (1, {Conflict})
 
 
-async def test_nodes_that_answer_at_once_are_all_noted(stage: Stage) -> None:
+async def test_nodes_that_answer_at_once_are_all_recorded(stage: Stage) -> None:
     stores = await clients(stage)
     await stores[0].run(tasks.insert("t", 1))
     outcomes = await race(stores, [tasks.set_node_task("t", f"n{n}", str(n)) for n in range(20)])
@@ -154,7 +153,7 @@ async def test_an_address_is_in_the_catalog_once(stage: Stage) -> None:
 
 async def test_a_scope_has_one_operation(stage: Stage) -> None:
     stores = await clients(stage)
-    starts = [operations.start(f"op{n}", "reshard", "docs", phase="copy", fence=1) for n in range(RACERS)]
+    starts = [leadership.start_operation(f"op{n}", "reshard", "docs", phase="copy", fence=1) for n in range(RACERS)]
     outcomes = await race(stores, starts)
     assert (len(results(outcomes)), set(errors(outcomes))) == (1, {Conflict})
 
@@ -167,17 +166,17 @@ async def test_a_key_is_rotated_once(stage: Stage) -> None:
     assert await stores[0].run(scoped_keys.read("docs")) == key
 
 
-async def test_a_row_that_moved_between_two_looks_is_a_lost_race(registry_valkey: Valkey, tmp_path: Path) -> None:
+async def test_a_row_that_moved_between_two_reads_is_a_lost_race(registry_valkey: Valkey, tmp_path: Path) -> None:
     """On a store whose programs race: what was decided on the first look must still be true when it is written."""
     stage = Stage("valkey", url_of("valkey", tmp_path, registry_valkey))
     store = await stage.open()
-    await store.run(written(Put(LIVE_PODS, LivePod("p", 1))))
+    await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1))))
     looks: list[int] = []
 
     def rival() -> None:
         async def write() -> None:
-            other = await stage.opened_anew()
-            await other.run(written(Upsert(LIVE_PODS, LivePod("p", 2))))
+            other = await stage.reopen()
+            await other.run(commit_of(Upsert(LIVE_PODS, LivePod("p", 2))))
             await other.close()
 
         asyncio.run(write())

@@ -49,7 +49,7 @@ from argosy.registry.transaction import (
     get,
     transaction,
 )
-from tests.contracts.registry_stage import Stage, answer, asked, written
+from tests.contracts.registry_stage import Stage, answer, commit_of, reads_of
 
 FUTURE_MS = 1 << 44  # rows that expire then outlive the test
 STRANGE = "_index:%3A \x00\x7f{a}*?\"'\\ ünïcode 𝄞\n"
@@ -100,13 +100,13 @@ def empty(table: Table[Any]) -> Any:
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 async def test_every_value_of_every_column_comes_back(store: RegistryStore, table: Table[Any]) -> None:
     for row in (full(table), empty(table)):
-        done = await store.run(written(Put(table, row)))
+        done = await store.run(commit_of(Put(table, row)))
         assert done.versions == (1,)
         stored = await answer(store, Get(table, table.key_of(row)))
         assert stored == replace(row, version=1)
         for item in fields(row):
             assert type(getattr(stored, item.name)) in (type(getattr(row, item.name)), int), item.name
-        await store.run(written(Delete(table, stored)))
+        await store.run(commit_of(Delete(table, stored)))
         assert await answer(store, Get(table, table.key_of(row))) is None
 
 
@@ -114,41 +114,41 @@ async def test_every_value_of_every_column_comes_back(store: RegistryStore, tabl
 async def test_a_row_loses_what_its_next_version_lacks(store: RegistryStore, table: Table[Any]) -> None:
     """A later-branch defect: values given as none stayed."""
     row = full(table, **dict.fromkeys(table.key, "k"))
-    await store.run(written(Put(table, row)))
-    await store.run(written(Put(table, replace(empty(table), version=1))))
+    await store.run(commit_of(Put(table, row)))
+    await store.run(commit_of(Put(table, replace(empty(table), version=1))))
     assert await answer(store, Get(table, table.key_of(row))) == replace(empty(table), version=2)
-    await store.run(written(Upsert(table, row)))
+    await store.run(commit_of(Upsert(table, row)))
     assert await answer(store, Get(table, table.key_of(row))) == replace(row, version=3)
 
 
 async def test_versions_are_counted_and_compared(store: RegistryStore) -> None:
     pod = LivePod("p", 1)
-    assert (await store.run(written(Put(LIVE_PODS, pod)))).versions == (1,)
+    assert (await store.run(commit_of(Put(LIVE_PODS, pod)))).versions == (1,)
     for version in (0, 2):
         with pytest.raises(Conflict):
-            await store.run(written(Put(LIVE_PODS, replace(pod, version=version))))
+            await store.run(commit_of(Put(LIVE_PODS, replace(pod, version=version))))
         with pytest.raises(Conflict):
-            await store.run(written(Delete(LIVE_PODS, replace(pod, version=version))))
-    assert (await store.run(written(Upsert(LIVE_PODS, pod)))).versions == (2,)
+            await store.run(commit_of(Delete(LIVE_PODS, replace(pod, version=version))))
+    assert (await store.run(commit_of(Upsert(LIVE_PODS, pod)))).versions == (2,)
     with pytest.raises(Conflict):
-        await store.run(written(Delete(LIVE_PODS, LivePod("unknown", 1, 1))))
-    await store.run(written(Delete(LIVE_PODS, replace(pod, version=2))))
-    assert (await store.run(written(Upsert(LIVE_PODS, pod)))).versions == (1,)
+        await store.run(commit_of(Delete(LIVE_PODS, LivePod("unknown", 1, 1))))
+    await store.run(commit_of(Delete(LIVE_PODS, replace(pod, version=2))))
+    assert (await store.run(commit_of(Upsert(LIVE_PODS, pod)))).versions == (1,)
 
 
 async def test_writes_take_effect_together_or_not_at_all(store: RegistryStore) -> None:
     """Defect R3: a row and its index were two calls."""
-    await store.run(written(Put(LIVE_PODS, LivePod("taken", 1))))
+    await store.run(commit_of(Put(LIVE_PODS, LivePod("taken", 1))))
     revision = await store.revision()
     with pytest.raises(Conflict):
-        await store.run(written(Put(LIVE_PODS, LivePod("new", 1)), Put(LIVE_PODS, LivePod("taken", 2))))
+        await store.run(commit_of(Put(LIVE_PODS, LivePod("new", 1)), Put(LIVE_PODS, LivePod("taken", 2))))
     with pytest.raises(Invalid):
-        await store.run(written(Put(LIVE_PODS, LivePod("new", 1)), Put(LIVE_PODS, LivePod("wrong", "x"))))  # type: ignore[arg-type]
+        await store.run(commit_of(Put(LIVE_PODS, LivePod("new", 1)), Put(LIVE_PODS, LivePod("wrong", "x"))))  # type: ignore[arg-type]
     assert await answer(store, Find(LIVE_PODS, "all")) == [LivePod("taken", 1, 1)]
     assert await store.revision() == revision
 
 
-async def test_what_a_program_raises_reaches_its_caller_and_nothing_is_written(store: RegistryStore) -> None:
+async def test_what_a_body_raises_reaches_its_caller_and_nothing_is_written(store: RegistryStore) -> None:
     @transaction
     def doubtful() -> TransactionBody[None]:
         yield from get(LIVE_PODS, "p")
@@ -159,9 +159,9 @@ async def test_what_a_program_raises_reaches_its_caller_and_nothing_is_written(s
     assert await answer(store, CountRows(LIVE_PODS, "all")) == 0
 
 
-async def test_a_program_that_loses_a_race_runs_again(stage: Stage) -> None:
+async def test_a_transaction_that_loses_a_race_runs_again(stage: Stage) -> None:
     stores = [await stage.open() for _ in range(4)]
-    await stores[0].run(written(Put(CDC_CURSORS, CdcCursor("s", "i", 0, 0))))
+    await stores[0].run(commit_of(Put(CDC_CURSORS, CdcCursor("s", "i", 0, 0))))
 
     @transaction
     def add_one() -> TransactionBody[None]:
@@ -173,22 +173,22 @@ async def test_a_program_that_loses_a_race_runs_again(stage: Stage) -> None:
     assert await answer(stores[0], Get(CDC_CURSORS, ("s", "i"))) == CdcCursor("s", "i", 100, 0, 101)
 
 
-async def test_a_value_that_is_one_rows_alone_is_refused_to_another(store: RegistryStore) -> None:
+async def test_a_value_that_is_one_rows_alone_is_rejected_for_another(store: RegistryStore) -> None:
     first, second = (Canary(f"c{n}", "name", "docs", 1, {}, (), True, n) for n in range(2))
-    await store.run(written(Put(CANARIES, first)))
+    await store.run(commit_of(Put(CANARIES, first)))
     for write in (Put(CANARIES, second), Upsert(CANARIES, second)):
         with pytest.raises(Conflict):
-            await store.run(written(write))
-    await store.run(written(Put(CANARIES, replace(first, name="other", version=1)), Put(CANARIES, second)))
+            await store.run(commit_of(write))
+    await store.run(commit_of(Put(CANARIES, replace(first, name="other", version=1)), Put(CANARIES, second)))
     assert await answer(store, Find(CANARIES, "name", ("name",))) == [replace(second, version=1)]
     assert await answer(store, Find(CANARIES, "name", ("unknown",))) == []
-    await store.run(written(Delete(CANARIES, replace(second, version=1))))
-    await store.run(written(Put(CANARIES, replace(second, canary_id="c9"))))
+    await store.run(commit_of(Delete(CANARIES, replace(second, version=1))))
+    await store.run(commit_of(Put(CANARIES, replace(second, canary_id="c9"))))
 
 
-async def test_a_unique_value_of_none_is_nobodys(store: RegistryStore) -> None:
+async def test_a_unique_value_of_none_is_unconstrained(store: RegistryStore) -> None:
     jobs = [ControlJob(f"j{n}", "t", {}, ControlJobState.QUEUED, n, n) for n in range(3)]
-    await store.run(written(*(Put(JOBS, job) for job in jobs)))
+    await store.run(commit_of(*(Put(JOBS, job) for job in jobs)))
     assert await answer(store, Find(JOBS, "dedupe", (None,))) == []
     assert await answer(store, CountRows(JOBS, "dedupe", (None,))) == 0
 
@@ -203,7 +203,7 @@ async def found(store: RegistryStore, *args: Any, **how: Any) -> list[str]:
 
 async def test_rows_are_found_in_order_and_within_bounds(store: RegistryStore) -> None:
     uids = {"a": 5, "b": 3, "c": 3, "d": -7, "e": 1 << 52}
-    await store.run(written(*(Put(TASKS, task(name, uid)) for name, uid in uids.items())))
+    await store.run(commit_of(*(Put(TASKS, task(name, uid)) for name, uid in uids.items())))
     assert await found(store, "all") == ["d", "b", "c", "a", "e"]
     assert await found(store, "all", is_newest_first=True) == ["e", "a", "c", "b", "d"]
     assert await found(store, "all", after=3) == ["a", "e"]
@@ -217,15 +217,15 @@ async def test_rows_are_found_in_order_and_within_bounds(store: RegistryStore) -
 
 
 async def test_an_index_follows_its_rows(store: RegistryStore) -> None:
-    await store.run(written(*(Put(TASKS, task(f"t{n}", n, index_uid="docs" if n % 2 else None)) for n in range(6))))
+    await store.run(commit_of(*(Put(TASKS, task(f"t{n}", n, index_uid="docs" if n % 2 else None)) for n in range(6))))
     assert await found(store, "index", ("docs",)) == ["t1", "t3", "t5"]
-    await store.run(written(Put(TASKS, replace(task("t3", 3, TaskStatus.FAILED, "logs"), version=1))))
+    await store.run(commit_of(Put(TASKS, replace(task("t3", 3, TaskStatus.FAILED, "logs"), version=1))))
     assert await found(store, "index", ("docs",)) == ["t1", "t5"]
     assert await found(store, "index", ("logs",)) == ["t3"]
     assert await found(store, "status", (TaskStatus.FAILED,)) == ["t3"]
     assert await answer(store, CountRows(TASKS, "status", (TaskStatus.ENQUEUED,))) == 5
     assert await found(store, "index", (None,)) == []
-    await store.run(written(Delete(TASKS, task_at("t3", 2))))
+    await store.run(commit_of(Delete(TASKS, task_at("t3", 2))))
     assert await found(store, "index", ("logs",)) == []
     assert await answer(store, CountRows(TASKS, "all")) == 5
 
@@ -236,7 +236,7 @@ def task_at(name: str, version: int) -> ControlTask:
 
 async def test_a_row_without_an_order_is_not_in_that_index(store: RegistryStore) -> None:
     job = ControlJob("j", "t", {}, ControlJobState.QUEUED, 1, 1)
-    await store.run(written(Put(JOBS, job)))
+    await store.run(commit_of(Put(JOBS, job)))
     assert await answer(store, Find(JOBS, "finished", (ControlJobState.QUEUED,))) == []
     assert await answer(store, CountRows(JOBS, "finished", (ControlJobState.QUEUED,))) == 0
     assert len(await answer(store, Find(JOBS, "state", (ControlJobState.QUEUED,)))) == 1
@@ -245,7 +245,7 @@ async def test_a_row_without_an_order_is_not_in_that_index(store: RegistryStore)
 async def test_families_are_apart(store: RegistryStore) -> None:
     names = ["a", "a:b", "a\x00b", "_index", "ä"]
     cursors = [CdcCursor(sink, index, 1, 1) for sink in names for index in names]
-    await store.run(written(*(Put(CDC_CURSORS, cursor) for cursor in cursors)))
+    await store.run(commit_of(*(Put(CDC_CURSORS, cursor) for cursor in cursors)))
     for sink in names:
         rows = await answer(store, Find(CDC_CURSORS, "family", (sink,)))
         assert [(row.sink_name, row.index_uid) for row in rows] == [
@@ -257,7 +257,7 @@ async def test_names_that_look_like_the_stores_own_are_just_names(store: Registr
     """Defect R24: an alias called `_index` collided with the index."""
     names = ["_index", "_index:all", "a:b", "a%3Ab", "%", "*", "{x}", " ", "a\x00b", "ünïcode", "x" * 1024]
     for n, name in enumerate(names):
-        await store.run(written(Put(ALIASES, IndexAlias(name, AliasKind.SINGLE, name, (), n))))
+        await store.run(commit_of(Put(ALIASES, IndexAlias(name, AliasKind.SINGLE, name, (), n))))
     assert [alias.name for alias in await answer(store, Find(ALIASES, "all"))] == names
     for name in names:
         alias = await answer(store, Get(ALIASES, (name,)))
@@ -268,7 +268,7 @@ async def test_many_rows_are_listed_in_pages(store: RegistryStore) -> None:
     """Defect R5: everything was loaded, then cut."""
     for start in range(0, 2500, 500):
         batch = (Put(TASKS, task(f"t{n:04}", n)) for n in range(start, start + 500))
-        await store.run(written(*batch))
+        await store.run(commit_of(*batch))
     seen: list[str] = []
     after: int | None = None
     while page := await found(store, "all", after=after, limit=1000, is_newest_first=True):
@@ -280,10 +280,10 @@ async def test_many_rows_are_listed_in_pages(store: RegistryStore) -> None:
         await found(store, "all", limit=1001)
 
 
-async def test_questions_asked_together_are_answered_together(store: RegistryStore) -> None:
-    await store.run(written(Put(LIVE_PODS, LivePod("p", 1))))
+async def test_reads_yielded_together_are_answered_together(store: RegistryStore) -> None:
+    await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1))))
     pod, clock, pods, number, again = await store.run(
-        asked(Get(LIVE_PODS, ("p",)), Now(), Find(LIVE_PODS, "all"), CountRows(LIVE_PODS, "all"), Now())
+        reads_of(Get(LIVE_PODS, ("p",)), Now(), Find(LIVE_PODS, "all"), CountRows(LIVE_PODS, "all"), Now())
     )
     assert (pods, number) == ([pod], 1)
     assert 0 <= again - clock < 1000
@@ -310,16 +310,16 @@ WRONG = [
 
 
 @pytest.mark.parametrize("write", WRONG, ids=range(len(WRONG)))
-async def test_what_cannot_be_read_back_is_refused(store: RegistryStore, write: Put) -> None:
+async def test_what_cannot_be_read_back_is_rejected(store: RegistryStore, write: Put) -> None:
     with pytest.raises(Invalid):
-        await store.run(written(write))
+        await store.run(commit_of(write))
     assert await answer(store, CountRows(write.table, "all")) == 0
 
 
 async def test_two_clients_see_one_store(stage: Stage) -> None:
     first, second = await stage.open(), await stage.open()
     session = ClientSession("s", None, None, {"docs": 2}, 0, FUTURE_MS)
-    await first.run(written(Put(SESSIONS, session)))
+    await first.run(commit_of(Put(SESSIONS, session)))
     assert await answer(second, Get(SESSIONS, ("s",))) == replace(session, version=1)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from argosy.base.errors import ArgosyError
-from argosy.registry import leases, limits
+from argosy.registry import leadership, limits
 from argosy.registry.transaction import Now
 from tests.contracts import registry_moves as moves
 from tests.contracts.registry_moves import HOUR_MS, Move, timeless
@@ -189,9 +189,9 @@ async def test_a_row_is_over_at_the_millisecond_it_names(name: str, tmp_path: Pa
         clock.ms += 99
         assert not await store.run(limits.is_first_seen("docs", "e", 100))
         clock.ms += 1
-    assert await store.run(leases.acquire("s", "a", 100))
+    assert await store.run(leadership.acquire("s", "a", 100))
     clock.ms += 99
-    assert await store.run(leases.acquire("s", "b", 100)) is None
+    assert await store.run(leadership.acquire("s", "b", 100)) is None
     clock.ms += 1
-    assert await store.run(leases.acquire("s", "b", 100))
+    assert await store.run(leadership.acquire("s", "b", 100))
     await stage.close()

@@ -9,12 +9,12 @@ from typing import TypeVar, cast
 import pytest
 
 from argosy.base.errors import Gone
-from argosy.registry import admin_sessions, aliases
+from argosy.registry import aliases, sessions
 from argosy.registry.ports import Change, RegistryStore
 from argosy.registry.rows import LivePod, NodeSettingsVersion
 from argosy.registry.tables import LIVE_PODS, NODE_SETTINGS_VERSION, REVOKED_CHANNEL
 from argosy.registry.transaction import Delete, Notify, Put, Upsert
-from tests.contracts.registry_stage import Stage, written
+from tests.contracts.registry_stage import Stage, commit_of
 from tests.contracts.stage import PATIENCE_S, eventually
 
 T = TypeVar("T")
@@ -34,12 +34,12 @@ async def first(stream: AsyncIterator[T], number: int) -> list[T]:
     raise AssertionError(f"the stream ended after {taken}")
 
 
-async def test_a_watcher_is_told_every_change_in_order(store: RegistryStore) -> None:
+async def test_a_watcher_gets_every_change_in_order(store: RegistryStore) -> None:
     start = await store.revision()
     pod, strange = LivePod("p", 1), NodeSettingsVersion("a:b", "_x\x00", 1, 1)
-    await store.run(written(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, strange)))
-    await store.run(written(Upsert(LIVE_PODS, pod)))
-    await store.run(written(Delete(LIVE_PODS, replace(pod, version=2))))
+    await store.run(commit_of(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, strange)))
+    await store.run(commit_of(Upsert(LIVE_PODS, pod)))
+    await store.run(commit_of(Delete(LIVE_PODS, replace(pod, version=2))))
     changes = await first(store.watch(start), 4)
     assert [(change.table, change.key, change.is_deleted) for change in changes] == [
         ("live_pods", ("p",), False),
@@ -56,7 +56,7 @@ async def test_a_watcher_is_told_every_change_in_order(store: RegistryStore) -> 
 async def test_changes_of_the_named_tables_carry_their_row(store: RegistryStore) -> None:
     start = await store.revision()
     pod, strange = LivePod("p", 1), NodeSettingsVersion("a:b", "_x\x00", 1, 1)
-    await store.run(written(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, strange)))
+    await store.run(commit_of(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, strange)))
     changes = await first(store.watch(start, rows_of=[LIVE_PODS]), 2)
     assert [change.row for change in changes] == [replace(pod, version=1), None]
     assert [change.row for change in await first(store.watch(start), 2)] == [None, None]
@@ -65,12 +65,12 @@ async def test_changes_of_the_named_tables_carry_their_row(store: RegistryStore)
 async def test_a_change_carries_the_row_as_it_is_at_delivery(store: RegistryStore) -> None:
     start = await store.revision()
     pod = LivePod("p", 1)
-    await store.run(written(Put(LIVE_PODS, pod)))
+    await store.run(commit_of(Put(LIVE_PODS, pod)))
     later = replace(pod, seen_at=2, version=1)
-    await store.run(written(Put(LIVE_PODS, later)))
+    await store.run(commit_of(Put(LIVE_PODS, later)))
     changes = await first(store.watch(start, rows_of=[LIVE_PODS]), 2)
     assert [change.row for change in changes] == [replace(later, version=2)] * 2
-    await store.run(written(Delete(LIVE_PODS, replace(later, version=2))))
+    await store.run(commit_of(Delete(LIVE_PODS, replace(later, version=2))))
     changes = await first(store.watch(start, rows_of=[LIVE_PODS]), 3)
     assert [(change.is_deleted, change.row) for change in changes] == [(False, None), (False, None), (True, None)]
 
@@ -91,31 +91,31 @@ async def test_a_watcher_waits_for_what_another_client_writes(stage: Stage) -> N
 
 
 async def test_a_commit_says_at_which_revision_it_is(store: RegistryStore) -> None:
-    done = await store.run(written(Put(LIVE_PODS, LivePod("p", 1)), Put(LIVE_PODS, LivePod("q", 1))))
+    done = await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1)), Put(LIVE_PODS, LivePod("q", 1))))
     assert done.revision == await store.revision()
-    later = await store.run(written(Put(LIVE_PODS, LivePod("r", 1))))
+    later = await store.run(commit_of(Put(LIVE_PODS, LivePod("r", 1))))
     [change] = await first(store.watch(done.revision), 1)
     assert change == Change(later.revision, "live_pods", ("r",), False)
 
 
-async def test_a_watcher_that_fell_behind_is_told_to_list_again(store: RegistryStore) -> None:
-    start = (await store.run(written(Upsert(LIVE_PODS, LivePod("p0", 0))))).revision
+async def test_a_watcher_that_fell_behind_gets_gone(store: RegistryStore) -> None:
+    start = (await store.run(commit_of(Upsert(LIVE_PODS, LivePod("p0", 0))))).revision
     for number in range(0, HISTORY_MAX + BATCH, BATCH):
-        await store.run(written(*(Upsert(LIVE_PODS, LivePod(f"p{n}", number)) for n in range(BATCH))))
+        await store.run(commit_of(*(Upsert(LIVE_PODS, LivePod(f"p{n}", number)) for n in range(BATCH))))
     with pytest.raises(Gone):
         await first(store.watch(start), 1)
     now = await store.revision()
-    await store.run(written(Upsert(LIVE_PODS, LivePod("p0", 1))))
+    await store.run(commit_of(Upsert(LIVE_PODS, LivePod("p0", 1))))
     assert len(await first(store.watch(now), 1)) == 1
 
 
-async def test_a_revision_that_never_was_is_refused(store: RegistryStore) -> None:
-    await store.run(written(Put(LIVE_PODS, LivePod("p", 1))))
+async def test_a_revision_of_another_history_is_rejected(store: RegistryStore) -> None:
+    await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1))))
     with pytest.raises(Gone):
         await first(store.watch(await store.revision() + 1_000_000), 1)
 
 
-async def test_whoever_listens_hears_what_is_told(stage: Stage) -> None:
+async def test_listeners_get_notifications(stage: Stage) -> None:
     store = await stage.open()
     heard: list[str] = []
 
@@ -126,13 +126,13 @@ async def test_whoever_listens_hears_what_is_told(stage: Stage) -> None:
     listening = asyncio.create_task(listen())
 
     async def is_listening() -> bool:
-        await store.run(written(Notify(REVOKED_CHANNEL, "hello")))
+        await store.run(commit_of(Notify(REVOKED_CHANNEL, "hello")))
         return "hello" in heard
 
     await eventually(is_listening)
-    await store.run(admin_sessions.insert("s", csrf_token="t", admin_key_hash="k"))
-    await store.run(written(Notify("elsewhere", "not for us")))
-    assert await store.run(admin_sessions.revoke("s"))
+    await store.run(sessions.insert_admin("s", csrf_token="t", admin_key_hash="k"))
+    await store.run(commit_of(Notify("elsewhere", "not for us")))
+    assert await store.run(sessions.revoke_admin("s"))
 
     async def has_heard() -> bool:
         return heard[-1] == "s"

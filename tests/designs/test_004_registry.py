@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import ArgosyError, Conflict, Invalid
 from argosy.registry import (
-    admin_sessions,
     aliases,
     canaries,
     catalog,
@@ -25,7 +24,7 @@ from argosy.registry import (
     crud,
     idempotency,
     jobs,
-    leases,
+    leadership,
     limits,
     open_registry,
     policies,
@@ -33,10 +32,9 @@ from argosy.registry import (
     sessions,
     settings_versions,
     tasks,
-    tenants,
 )
 from argosy.registry.backends.redis import RedisRegistry
-from argosy.registry.backends.redis_keys import Keys
+from argosy.registry.backends.redis_keys import RegistryKeys
 from argosy.registry.backends.sqlite import SqliteStore
 from argosy.registry.ports import RegistryStore
 from argosy.registry.rows import ControlJobState, LivePod, RolloverPolicy, RunStatus
@@ -44,7 +42,7 @@ from argosy.registry.tables import LIVE_PODS, ROLLOVER_POLICIES, SEARCH_UI_CONFI
 from argosy.registry.transaction import Get, Put, Transaction, TransactionBody, Upsert, commit, get, now, transaction
 from tests.contracts import registry_moves as moves
 from tests.contracts.registry_moves import timeless
-from tests.contracts.registry_stage import answer, written
+from tests.contracts.registry_stage import answer, commit_of
 from tests.contracts.test_registry_rows import full
 from tests.registry.interpreter import Interpreter
 from tests.servers.valkey import Valkey
@@ -104,7 +102,7 @@ async def test_every_table_is_there_and_opening_twice_does_no_harm(tmp_path: Pat
     """ "rusqlite-backed store initializing every table idempotently" """
     url = f"sqlite:///{tmp_path}/registry.db"
     first = await opened(url)
-    await first.run(written(*(Put(table, full(table)) for table in TABLES)))
+    await first.run(commit_of(*(Put(table, full(table)) for table in TABLES)))
     second = await opened(url)
     await second.close()
     third = await opened(url)
@@ -132,7 +130,7 @@ async def test_both_stores_answer_the_same(tmp_path: Path, server: Valkey, raw: 
         aliases.flip("docs", ["docs-2"], expected_version=1),
         jobs.enqueue("j", "import", {"n": 1}),
         jobs.claim("w"),
-        leases.acquire("ilm", "w"),
+        leadership.acquire("ilm", "w"),
         idempotency.begin("k", b"b" * 32),
         idempotency.begin("k", b"c" * 32),
     ]
@@ -206,7 +204,7 @@ def without_order(answer: object) -> object:
 async def test_nothing_is_lost_when_a_pod_restarts(url: str) -> None:
     """ "Integration test for pod restart simulation" """
     before = await opened(url)
-    await before.run(written(*(Upsert(table, full(table)) for table in TABLES)))
+    await before.run(commit_of(*(Upsert(table, full(table)) for table in TABLES)))
     await before.run(tasks.next_uid())
     await before.run(changes.push("hook", b"event"))
     await before.run(jobs.enqueue("j", "t", {}))
@@ -239,7 +237,7 @@ async def test_lists_come_from_indexes_and_nothing_is_scanned(served: RegistrySt
     await served.run(tasks.page(limit=10))
     await served.run(tasks.prune(1 << 50))
     await served.run(jobs.prune(1 << 50))
-    await served.run(admin_sessions.prune())
+    await served.run(sessions.prune_admins())
     async for _ in served.dump():
         pass
     used = {name.removeprefix("cmdstat_").partition("|")[0] for name in raw.info("commandstats")}
@@ -271,7 +269,7 @@ async def test_a_feature_that_nobody_thought_of_needs_no_new_backend(url: str) -
         return pod
 
     store = await opened(url)
-    await store.run(written(Put(LIVE_PODS, LivePod("a", 1))))
+    await store.run(commit_of(Put(LIVE_PODS, LivePod("a", 1))))
     assert await store.run(rename("a", "b")) == LivePod("a", 1, 1)
     assert await store.run(rename("a", "b")) is None
     await store.close()
@@ -289,14 +287,14 @@ async def keyspace(store: RegistryStore) -> None:
         sessions.upsert("s1", last_write_task_id=None, last_write_at=None, pinned_groups={}, min_settings_version=0),
         idempotency.begin("k1", b"b" * 32),
         jobs.enqueue("j1", "t", {}),
-        leases.acquire("ilm", "n1"),
+        leadership.acquire("ilm", "n1"),
         canaries.create("c1", "name", index_uid="i1", interval_s=60, query={}, assertions=[]),
         canaries.append_run("c1", RunStatus.PASS, 1),
         changes.advance("sink1", "i1", expected_seq=0, new_seq=1),
-        tenants.put(tenants.hash_of("key"), "acme"),
+        policies.put_tenant(policies.hash_api_key("key"), "acme"),
         policies.put_rollover(RolloverPolicy("p1", "w", "r", "x-{n}", {}, {}, {}, True)),
         policies.put_search_ui("i1", {}),
-        admin_sessions.insert("s1", csrf_token="t", admin_key_hash="h"),
+        sessions.insert_admin("s1", csrf_token="t", admin_key_hash="h"),
         catalog.add("r1", "https://example.org/r.git"),
         limits.hit_search_ui("10.0.0.1"),
         limits.hit_admin_login("10.0.0.1"),
@@ -341,7 +339,7 @@ async def test_every_line_of_the_keyspace_has_its_key(served: RegistryStore, raw
     """ "Every table in the task store maps to a Redis hash + _index secondary set for O(cardinality) list queries
     without SCAN." Small tables lie in one hash, which is its own index; see the ruling on each in the keys page."""
     await keyspace(served)
-    prefix = Keys(NAMESPACE).prefix
+    prefix = RegistryKeys(NAMESPACE).prefix
     found = [(line, key, raw.type(prefix + key), raw.pttl(prefix + key) > 0) for line, key, _, _ in KEYSPACE]
     assert found == KEYSPACE
 
@@ -349,13 +347,13 @@ async def test_every_line_of_the_keyspace_has_its_key(served: RegistryStore, raw
 async def test_no_raw_api_key_is_in_the_store(served: RegistryStore, raw: redis.Redis) -> None:
     """ "miroir:tenant_map:{api_key}", ruled: the hash of the key, never the key."""
     await keyspace(served)
-    assert list(raw.hgetall(Keys(NAMESPACE).prefix + "tenant_map")) == [tenants.hash_of("key").encode()]
+    assert list(raw.hgetall(RegistryKeys(NAMESPACE).prefix + "tenant_map")) == [policies.hash_api_key("key").encode()]
 
 
 async def test_sessions_end_by_themselves(served: RegistryStore, raw: redis.Redis) -> None:
     """ "Sessions: TTL-bound, naturally expires" """
     await keyspace(served)
-    left_ms = raw.pttl(Keys(NAMESPACE).prefix + "sessions:s1")
+    left_ms = raw.pttl(RegistryKeys(NAMESPACE).prefix + "sessions:s1")
     assert 0 < left_ms <= sessions.TTL_MS
 
 
@@ -388,8 +386,8 @@ async def test_small_tables_are_listed_whole(url: str) -> None:
         await store.run(policies.put_rollover(RolloverPolicy(f"p{n}", "w", "r", "x", {}, {}, {}, True)))
         await store.run(policies.put_search_ui(f"i{n}", {"n": n}))
     for n in range(100):
-        await store.run(tenants.put(tenants.hash_of(str(n)), "acme", n))
+        await store.run(policies.put_tenant(policies.hash_api_key(str(n)), "acme", n))
     assert len(await store.run(crud.every(ROLLOVER_POLICIES))) == 20
     assert len(await store.run(crud.every(SEARCH_UI_CONFIG))) == 20
-    assert {tenant.group_id for tenant in await store.run(tenants.everything())} == set(range(100))
+    assert {tenant.group_id for tenant in await store.run(policies.list_tenants())} == set(range(100))
     await store.close()

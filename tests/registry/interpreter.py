@@ -58,7 +58,7 @@ class State:
     logs: dict[str, Log] = field(default_factory=dict)
     counters: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # value, and when it ends
     changes: list[Change] = field(default_factory=list)
-    told: list[tuple[str, str]] = field(default_factory=list)
+    notifications: list[tuple[str, str]] = field(default_factory=list)
 
 
 Cells = dict[tuple[str, tuple[str, ...]], tuple[Table[Any], int]]
@@ -82,8 +82,8 @@ class Interpreter:
         self.runs = 0
 
     @property
-    def told(self) -> list[tuple[str, str]]:
-        return self.state.told
+    def notifications(self) -> list[tuple[str, str]]:
+        return self.state.notifications
 
     @property
     def revision(self) -> int:
@@ -241,7 +241,7 @@ class Interpreter:
             case DropCounter(counter):
                 self.state.counters.pop(counter, None)
             case Notify(channel, message):
-                self.state.told.append((channel, message))
+                self.state.notifications.append((channel, message))
         return done
 
     def _check_version(self, table: Table[Any], row: Any) -> None:

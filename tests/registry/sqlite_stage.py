@@ -91,13 +91,13 @@ START_MS = int(START_S * 1000)
 
 
 @transaction
-def asked(*questions: Read) -> TransactionBody[Any]:
+def reads_of(*questions: Read) -> TransactionBody[Any]:
     answers = yield from read_many(*questions)
     return answers[0] if len(answers) == 1 else answers
 
 
 @transaction
-def committed(*writes: Write) -> TransactionBody[Any]:
+def commit_of(*writes: Write) -> TransactionBody[Any]:
     return (yield from commit(*writes))
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry import admin_sessions as sessions
+from argosy.registry import sessions
 from argosy.registry.rows import AdminSession
 from argosy.registry.tables import REVOKED_CHANNEL
 from argosy.registry.transaction import Transaction
@@ -11,40 +11,40 @@ from tests.registry.interpreter import START_MS, Interpreter
 
 
 def insert(session_id: str, key: str = "key-1", **given: object) -> Transaction[AdminSession]:
-    return sessions.insert(session_id, csrf_token="t", admin_key_hash=key, **given)  # type: ignore[arg-type]
+    return sessions.insert_admin(session_id, csrf_token="t", admin_key_hash=key, **given)  # type: ignore[arg-type]
 
 
-def test_a_session_is_valid_until_it_is_over() -> None:
+def test_a_session_is_valid_until_it_expires() -> None:
     store = Interpreter()
     made = store.run(insert("s", user_agent="browser " * 100, source_ip="::1"))
     assert (made.created_at, made.expires_at) == (START_MS, START_MS + 3_600_000)
     assert made.user_agent is not None
     assert len(made.user_agent) == sessions.USER_AGENT_CHARS_MAX
     store.pass_time(3_599_999)
-    assert store.run(sessions.read("s")) == made
+    assert store.run(sessions.read_admin("s")) == made
     store.pass_time(1)
-    assert store.run(sessions.read("s")) is None
-    assert store.run(sessions.read("unknown")) is None
-    assert not store.run(sessions.revoke("s"))
+    assert store.run(sessions.read_admin("s")) is None
+    assert store.run(sessions.read_admin("unknown")) is None
+    assert not store.run(sessions.revoke_admin("s"))
 
 
-def test_revoking_keeps_the_end_and_tells_everyone() -> None:
+def test_revoking_keeps_the_expiry_and_notifies_everyone() -> None:
     """Defect R18: a revoked session lived on for its full lifetime."""
     store = Interpreter()
     made = store.run(insert("s", ttl_ms=5000))
     store.pass_time(1000)
-    assert store.run(sessions.revoke("s"))
-    assert store.run(sessions.read("s")) is None
+    assert store.run(sessions.revoke_admin("s"))
+    assert store.run(sessions.read_admin("s")) is None
     assert store.state.rows["admin_sessions"]["s",].expires_at == made.expires_at
-    assert store.told == [(REVOKED_CHANNEL, "s")]
-    assert not store.run(sessions.revoke("s"))
-    assert len(store.told) == 1
+    assert store.notifications == [(REVOKED_CHANNEL, "s")]
+    assert not store.run(sessions.revoke_admin("s"))
+    assert len(store.notifications) == 1
 
 
 def test_an_id_is_taken_once_even_by_a_revoked_session() -> None:
     store = Interpreter()
     store.run(insert("s"))
-    store.run(sessions.revoke("s"))
+    store.run(sessions.revoke_admin("s"))
     with pytest.raises(Conflict):
         store.run(insert("s"))
 
@@ -55,14 +55,14 @@ def test_all_sessions_of_a_key_end_when_the_key_does(monkeypatch: pytest.MonkeyP
     for n in range(3):
         store.run(insert(f"s{n}"))
     store.run(insert("other", "key-2"))
-    assert [store.run(sessions.revoke_all("key-1")) for _ in range(3)] == [2, 1, 0]
-    assert [told for _, told in store.told] == ["s0", "s1", "s2"]
-    assert store.run(sessions.read("other")) is not None
-    assert [store.run(sessions.prune()) for _ in range(3)] == [2, 1, 0]
+    assert [store.run(sessions.revoke_admins("key-1")) for _ in range(3)] == [2, 1, 0]
+    assert [told for _, told in store.notifications] == ["s0", "s1", "s2"]
+    assert store.run(sessions.read_admin("other")) is not None
+    assert [store.run(sessions.prune_admins()) for _ in range(3)] == [2, 1, 0]
     assert set(store.state.rows["admin_sessions"]) == {("other",)}
 
 
-def test_bad_input_is_refused() -> None:
+def test_bad_input_is_rejected() -> None:
     store = Interpreter()
     with pytest.raises(Invalid, match="csrf"):
         store.run(insert("s", ""))

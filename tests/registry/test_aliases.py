@@ -4,7 +4,7 @@ import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
 from argosy.registry import aliases
-from argosy.registry.aliases import AliasState, Resolved
+from argosy.registry.aliases import AliasState, ResolvedAlias
 from argosy.registry.rows import AliasKind
 from tests.registry.interpreter import START_MS, Interpreter
 
@@ -12,7 +12,7 @@ from tests.registry.interpreter import START_MS, Interpreter
 def test_a_name_stands_for_an_index_and_moves_to_another() -> None:
     store = Interpreter()
     made = store.run(aliases.create("docs", ["docs-1"]))
-    assert store.run(aliases.resolve("docs")) == Resolved(("docs-1",), 1, is_writable=True)
+    assert store.run(aliases.resolve("docs")) == ResolvedAlias(("docs-1",), 1, is_writable=True)
     store.pass_time(3)
     flipped = store.run(aliases.flip("docs", ["docs-2"], expected_version=made.version))
     assert (flipped.current_uid, flipped.version) == ("docs-2", 2)
@@ -27,13 +27,13 @@ def test_a_name_is_taken_once() -> None:
         store.run(aliases.create("docs", ["docs-9"]))
 
 
-def test_of_two_flips_from_one_version_the_second_is_refused() -> None:
+def test_of_two_flips_from_one_version_the_second_is_rejected() -> None:
     store = Interpreter()
     store.run(aliases.create("docs", ["a"]))
     store.meanwhile(aliases.flip("docs", ["b"], expected_version=1))
     with pytest.raises(Conflict, match="at version 2, not 1"):
         store.run(aliases.flip("docs", ["c"], expected_version=1))
-    assert store.run(aliases.resolve("docs")) == Resolved(("b",), 2, is_writable=True)
+    assert store.run(aliases.resolve("docs")) == ResolvedAlias(("b",), 2, is_writable=True)
 
 
 def test_flips_without_a_version_follow_one_another() -> None:
@@ -56,7 +56,7 @@ def test_ten_states_are_remembered() -> None:
 def test_a_multi_alias_is_read_only_and_keeps_its_kind() -> None:
     store = Interpreter()
     store.run(aliases.create("all", ["a", "b"], AliasKind.MULTI))
-    assert store.run(aliases.resolve("all")) == Resolved(("a", "b"), 1, is_writable=False)
+    assert store.run(aliases.resolve("all")) == ResolvedAlias(("a", "b"), 1, is_writable=False)
     with pytest.raises(Conflict, match="is multi"):
         store.run(aliases.flip("all", ["c"]))
     flipped = store.run(aliases.flip("all", ["b", "c"], kind=AliasKind.MULTI))

@@ -82,7 +82,7 @@ def test_runs_go_with_their_canary() -> None:
     "given",
     [{"interval_s": 0}, {"assertions": [{"value": 1}]}, {"assertions": [{"type": "x"}] * 65}, {"interval_s": 10**9}],
 )
-def test_bad_input_is_refused(given: dict[str, object]) -> None:
+def test_bad_input_is_rejected(given: dict[str, object]) -> None:
     with pytest.raises(Invalid):
         Interpreter().run(create("c1", "name", **given))
     with pytest.raises(Invalid, match="200 characters"):

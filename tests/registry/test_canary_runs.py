@@ -33,7 +33,7 @@ def test_runs_come_back_newest_first(store: Interpreter) -> None:
     assert len(store.run(canaries.newest_runs("c1", 1))) == 1
 
 
-def test_only_the_newest_are_kept(store: Interpreter) -> None:
+def test_only_the_newest_are_retained(store: Interpreter) -> None:
     """Defect R15: runs were never trimmed."""
     for n in range(105):
         store.run(canaries.append_run("c1", PASS, n))
@@ -63,7 +63,7 @@ def test_a_natural_run_takes_a_few_bytes() -> None:
     assert max(len(canaries.encode_run(run)) for run in natural) <= RUN_BYTES_NATURAL
 
 
-def test_bad_input_is_refused(store: Interpreter) -> None:
+def test_bad_input_is_rejected(store: Interpreter) -> None:
     for latency, failed in ((-1, None), (1, {"x": "y" * 20_000}), (1, {"x": object()})):
         with pytest.raises(Invalid):
             store.run(canaries.append_run("c1", FAIL, latency, failed=failed))

@@ -22,7 +22,7 @@ def test_a_repository_is_in_the_catalog_once() -> None:
         store.run(catalog.add("b", URL))
 
 
-def test_of_two_who_add_one_address_at_once_one_is_refused() -> None:
+def test_of_two_concurrent_additions_of_one_url_one_is_rejected() -> None:
     store = Interpreter()
     store.meanwhile(catalog.add("a", URL))
     with pytest.raises(Conflict):
@@ -30,7 +30,7 @@ def test_of_two_who_add_one_address_at_once_one_is_refused() -> None:
     assert [repo.repo_id for repo in store.run(catalog.everything())] == ["a"]
 
 
-def test_a_wish_changes_at_the_version_that_was_read() -> None:
+def test_an_update_requires_the_version_that_was_read() -> None:
     store = Interpreter()
     made = store.run(catalog.add("a", URL))
     changed = store.run(catalog.update(replace(made, replicas=2, url=URL + "2")))
@@ -42,7 +42,7 @@ def test_a_wish_changes_at_the_version_that_was_read() -> None:
         store.run(catalog.update(replace(made, version=0)))
 
 
-def test_an_indexing_is_noted_without_undoing_a_wish() -> None:
+def test_recording_an_indexing_keeps_the_configuration() -> None:
     store = Interpreter()
     made = store.run(catalog.add("a", URL))
     store.pass_time(7)
@@ -68,7 +68,7 @@ def test_failures_are_counted_until_an_indexing_succeeds() -> None:
     assert (noted.failures, noted.last_error, noted.last_failed_at) == (0, None, None)
 
 
-def test_a_repository_is_pinned_and_asked_to_be_indexed_anew() -> None:
+def test_a_repository_is_pinned_and_a_reindex_requested() -> None:
     store = Interpreter()
     store.run(catalog.add("a", URL))
     assert store.run(catalog.pin("a", True)).is_pinned
@@ -80,7 +80,7 @@ def test_a_repository_is_pinned_and_asked_to_be_indexed_anew() -> None:
         store.run(catalog.pin("b", True))
 
 
-def test_a_wish_is_taken_back() -> None:
+def test_a_repository_is_removed() -> None:
     store = Interpreter()
     store.run(catalog.add("a", URL))
     with pytest.raises(Conflict):
@@ -93,16 +93,16 @@ def test_a_wish_is_taken_back() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"replicas": 9}, {"replicas": -1}, {"max_bids": 0}, {"branches": ("",)}, {"branches": ("b",) * 65}]
 )
-def test_bad_input_is_refused(wrong: dict[str, object]) -> None:
+def test_bad_input_is_rejected(wrong: dict[str, object]) -> None:
     with pytest.raises(Invalid):
         Interpreter().run(catalog.add("a", URL, **wrong))  # type: ignore[arg-type]
-    with pytest.raises(Invalid, match="address"):
+    with pytest.raises(Invalid, match="url"):
         Interpreter().run(catalog.add("a", ""))
 
 
 @pytest.mark.parametrize("name", ["esc\x1b[31m", "two\nlines", ".", "a/../b", "/a", "a/", "a//b"])
-def test_a_name_that_cannot_stand_in_an_address_or_on_a_terminal_is_refused(name: str) -> None:
-    with pytest.raises(Invalid, match="give it a name of printable signs"):
+def test_a_name_that_is_invalid_in_a_url_or_on_a_terminal_is_rejected(name: str) -> None:
+    with pytest.raises(Invalid, match="use printable characters"):
         Interpreter().run(catalog.add(name, URL))
 
 

@@ -19,7 +19,7 @@ def test_a_cursor_moves_forward_from_where_it_stands() -> None:
     """Defect R16: a cursor could go back, and the list of cursors was empty."""
     store = Interpreter()
     assert store.run(changes.advance("hook", "docs", expected_seq=0, new_seq=5)).last_event_seq == 5
-    with pytest.raises(Conflict, match="stands at 5, not 0"):
+    with pytest.raises(Conflict, match="is at 5, not 0"):
         store.run(changes.advance("hook", "docs", expected_seq=0, new_seq=9))
     with pytest.raises(Invalid, match="forward"):
         store.run(changes.advance("hook", "docs", expected_seq=5, new_seq=5))
@@ -29,10 +29,10 @@ def test_a_cursor_moves_forward_from_where_it_stands() -> None:
     assert [(c.index_uid, c.last_event_seq) for c in store.run(changes.cursors("hook"))] == [("docs", 7), ("logs", 1)]
 
 
-def test_of_two_who_move_a_cursor_at_once_one_is_refused() -> None:
+def test_of_two_concurrent_advances_one_is_rejected() -> None:
     store = Interpreter()
     store.meanwhile(changes.advance("hook", "docs", expected_seq=0, new_seq=3))
-    with pytest.raises(Conflict, match="stands at 3"):
+    with pytest.raises(Conflict, match="is at 3"):
         store.run(changes.advance("hook", "docs", expected_seq=0, new_seq=8))
 
 
@@ -51,7 +51,7 @@ def test_overflow_drops_the_oldest_and_counts_bytes_exactly() -> None:
     assert store.run(changes.overflow("other")) == OverflowStats(0, 0, 0)
 
 
-def test_an_event_that_cannot_fit_is_refused_before_it_drops_others() -> None:
+def test_an_event_that_cannot_fit_is_rejected_before_it_drops_others() -> None:
     store = Interpreter()
     store.run(changes.push("hook", b"kept", max_bytes=10))
     with pytest.raises(Invalid, match="1 to 10 bytes"):

@@ -40,7 +40,7 @@ def test_a_row_is_deleted_at_the_version_that_was_read() -> None:
     assert not store.run(crud.delete(SEARCH_UI_CONFIG, "docs"))
 
 
-def test_a_value_that_is_one_rows_alone_is_refused_to_another() -> None:
+def test_a_value_that_is_one_rows_alone_is_rejected_for_another() -> None:
     store = Interpreter()
     canary = Canary("c1", "front page", "docs", 60, {}, (), True, 0)
     put_row = store.run(crud.put(CANARIES, canary))
@@ -49,7 +49,7 @@ def test_a_value_that_is_one_rows_alone_is_refused_to_another() -> None:
     assert store.run(crud.put(CANARIES, put_row)).version == 2
 
 
-def test_a_value_taken_meanwhile_is_refused() -> None:
+def test_a_value_taken_meanwhile_is_rejected() -> None:
     store = Interpreter()
     store.meanwhile(crud.put(CANARIES, Canary("c1", "front page", "docs", 60, {}, (), True, 0)))
     with pytest.raises(Conflict):

@@ -20,7 +20,7 @@ def test_a_key_goes_from_new_to_pending_to_replay() -> None:
     assert store.run(idempotency.begin("k", OTHER)) == BeginResult(IdempotencyVerdict.MISMATCH)
 
 
-def test_of_two_who_take_a_key_at_once_one_is_new() -> None:
+def test_of_two_concurrent_begins_one_is_new() -> None:
     """Defect R17: the check and the record were two steps, so both missed."""
     store = Interpreter()
     store.meanwhile(idempotency.begin("k", BODY))
@@ -46,7 +46,7 @@ def test_a_key_lives_a_day() -> None:
     assert store.run(idempotency.begin("k", BODY)).verdict is IdempotencyVerdict.NEW
 
 
-def test_only_a_pending_key_is_finished_or_given_back() -> None:
+def test_only_a_pending_key_is_finished_or_abandoned() -> None:
     store = Interpreter()
     assert not store.run(idempotency.finish("k", "t"))
     assert not store.run(idempotency.abandon("k"))
@@ -59,13 +59,13 @@ def test_only_a_pending_key_is_finished_or_given_back() -> None:
     assert store.run(idempotency.begin("k", OTHER)) == BeginResult(IdempotencyVerdict.REPLAY, "t")
 
 
-def test_bad_input_is_refused() -> None:
+def test_bad_input_is_rejected() -> None:
     store = Interpreter()
     with pytest.raises(Invalid, match="sha-256"):
         store.run(idempotency.begin("k", b"short"))
     with pytest.raises(Invalid, match="255 characters"):
         store.run(idempotency.begin("k" * 256, BODY))
-    with pytest.raises(Invalid, match="id of its task"):
+    with pytest.raises(Invalid, match="id of the task"):
         store.run(idempotency.finish("k", ""))
     with pytest.raises(Invalid, match="life"):
         store.run(idempotency.begin("k", BODY, ttl_ms=-1))

@@ -115,7 +115,7 @@ def test_a_failed_attempt_waits_and_is_tried_again_until_attempts_are_out() -> N
     assert not store.run(jobs.fail("j", "w1", 9, "x"))
 
 
-def test_a_job_out_of_attempts_is_failed_and_passed_over() -> None:
+def test_a_job_out_of_attempts_is_failed_and_skipped() -> None:
     store = Interpreter()
     queue(store, "bad", max_attempts=1)
     claimed(store)
@@ -161,7 +161,7 @@ def test_ids_and_dedupe_keys_of_living_jobs_are_taken_once() -> None:
     assert store.run(jobs.count(ControlJobState.QUEUED)) == 1
 
 
-def test_a_canceled_job_refuses_its_worker() -> None:
+def test_a_canceled_job_rejects_its_worker() -> None:
     store = Interpreter()
     queue(store, "j")
     fence = claimed(store).fence
@@ -181,7 +181,7 @@ def test_a_job_is_split_once_and_its_parts_keep_their_order() -> None:
     assert [part.job_id for part in parts] == [f"big.{n}" for n in range(12)]
     assert store.run(jobs.list_jobs(parent="big")) == parts
     assert [claimed(store).chunk_index for _ in range(12)] == list(range(12))
-    with pytest.raises(Conflict, match="split already, into 12"):
+    with pytest.raises(Conflict, match="already split into 12"):
         store.run(jobs.split("big", "w1", fence, [{}]))
     with pytest.raises(Conflict, match="not claimed"):
         store.run(jobs.split("big", "w2", fence, [{}]))
@@ -240,7 +240,7 @@ def test_all_jobs_are_listed_not_only_the_queue() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"priority": 1001}, {"max_attempts": 0}, {"max_attempts": 101}, {"not_before": -1}])
-def test_bad_input_is_refused(wrong: dict[str, object]) -> None:
+def test_bad_input_is_rejected(wrong: dict[str, object]) -> None:
     store = Interpreter()
     with pytest.raises(Invalid):
         queue(store, "j", **wrong)

@@ -39,7 +39,7 @@ def test_the_fifth_failure_locks_and_each_further_one_doubles_up_to_a_day() -> N
     assert limits.lock_ms(10**6) == 24 * 60 * MINUTE
 
 
-def test_a_locked_address_is_told_for_how_long_and_not_counted() -> None:
+def test_a_locked_address_gets_the_remaining_time_and_is_not_counted() -> None:
     store = Interpreter()
     for _ in range(5):
         store.run(limits.login_failed("ip"))
@@ -51,16 +51,16 @@ def test_a_locked_address_is_told_for_how_long_and_not_counted() -> None:
     assert store.run(limits.hit_admin_login("ip")) == RateDecision(True, 1, 0)
 
 
-def test_failures_outlive_their_lock_but_not_for_ever() -> None:
+def test_failures_outlive_their_lock_but_expire() -> None:
     """Later-branch defects: doubling began anew after a lock, and a counter below the threshold had no end."""
     store = Interpreter()
     for _ in range(5):
         store.run(limits.login_failed("ip"))
     store.pass_time(11 * MINUTE)
     assert store.run(limits.login_failed("ip")) == 20 * MINUTE
-    store.pass_time(20 * MINUTE + limits.FAILURES_KEPT_MS)
+    store.pass_time(20 * MINUTE + limits.FAILURES_TTL_MS)
     assert store.run(limits.login_failed("ip")) == 0
-    store.pass_time(limits.FAILURES_KEPT_MS)
+    store.pass_time(limits.FAILURES_TTL_MS)
     assert [store.run(limits.login_failed("ip")) for _ in range(5)] == [0, 0, 0, 0, 10 * MINUTE]
 
 
@@ -81,7 +81,7 @@ def test_failures_at_once_are_all_counted() -> None:
     assert store.run(limits.login_failed("ip")) == 10 * MINUTE
 
 
-def test_an_event_counts_once_within_a_day_however_often_it_is_told() -> None:
+def test_an_event_counts_once_within_a_day_however_often_it_is_reported() -> None:
     """A later-branch defect: telling it again set its end anew, so it never ended."""
     store = Interpreter()
     assert store.run(limits.is_first_seen("docs", "e1"))
@@ -93,7 +93,7 @@ def test_an_event_counts_once_within_a_day_however_often_it_is_told() -> None:
     assert not store.run(limits.is_first_seen("docs", "e1"))
 
 
-def test_bad_input_is_refused() -> None:
+def test_bad_input_is_rejected() -> None:
     store = Interpreter()
     for program in (
         limits.hit_search_ui("", limit=1),

@@ -11,21 +11,20 @@ from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Unavailable
 from argosy.registry import memory
 from argosy.registry.backends import redis_memory
-from argosy.registry.backends.redis_memory import AROUND, keys_of, measure
-from argosy.registry.memory import ESTIMATES, MemoryReport, TableMemory, advice, as_json, as_rows
-from argosy.registry.sample_data import representative
+from argosy.registry.backends.redis_memory import OVERHEAD, keys_of, measure
+from argosy.registry.memory import ESTIMATES, MemoryReport, TableMemory, advice, sample_writes, to_json, to_rows
 from tests.servers.valkey import Valkey
 
 TABLES = (TableMemory("tasks", 1000, 340_000), TableMemory("canary_runs", 1000, 20_000))
-ACCOUNTING = MemoryReport("Valkey 9", 100, TABLES, 500_000, 0)
+REPORT = MemoryReport("Valkey 9", 100, TABLES, 500_000, 0)
 
 
 # -- the accounting -------------------------------------------------------------------------------------------
 
 
 def test_what_belongs_to_no_table_is_the_rest() -> None:
-    assert ACCOUNTING.around_bytes == 140_000
-    assert sum(row[3] for row in as_rows(ACCOUNTING)[:-1]) == 500_000  # type: ignore[misc]
+    assert REPORT.overhead_bytes == 140_000
+    assert sum(row[3] for row in to_rows(REPORT)[:-1]) == 500_000  # type: ignore[misc]
 
 
 def test_the_documents_estimate_stands_beside_what_was_measured() -> None:
@@ -33,7 +32,7 @@ def test_the_documents_estimate_stands_beside_what_was_measured() -> None:
     assert TABLES[0].estimated_bytes == 1000 * 500 + 1000 * 50
 
 
-def test_the_documents_own_lines_add_up_to_more_than_it_says() -> None:
+def test_the_documents_own_lines_add_up_to_more_than_its_total() -> None:
     """ "Total: ~2.8 MB": its lines are 3.35 MB, with 1000 runs of each canary."""
     rows = {
         "tasks": 1000,
@@ -59,30 +58,30 @@ def test_the_documents_own_lines_add_up_to_more_than_it_says() -> None:
 
 
 def test_a_row_above_its_ceiling_is_not_ok() -> None:
-    assert ACCOUNTING.is_within_budget
-    heavy = replace(ACCOUNTING, tables=(TableMemory("tasks", 1000, 351_000),))
+    assert REPORT.is_within_budget
+    heavy = replace(REPORT, tables=(TableMemory("tasks", 1000, 351_000),))
     assert not heavy.is_within_budget
-    assert as_rows(heavy)[0][-1] is False
+    assert to_rows(heavy)[0][-1] is False
 
 
 def test_a_total_above_its_budget_is_not_ok() -> None:
-    assert not replace(ACCOUNTING, total_bytes=1_000_001).is_within_budget
-    assert replace(ACCOUNTING, total_bytes=1_000_001, runs=1000).is_within_budget
+    assert not replace(REPORT, total_bytes=1_000_001).is_within_budget
+    assert replace(REPORT, total_bytes=1_000_001, runs=1000).is_within_budget
 
 
 def test_the_advice_is_to_be_woken_at_four_fifths_of_the_limit() -> None:
     """ "Alert: When memory exceeds 80% of maxmemory"."""
-    told = advice(replace(ACCOUNTING, maxmemory_bytes=200_000_000))
+    told = advice(replace(REPORT, maxmemory_bytes=200_000_000))
     assert "alert when used_memory passes 160 MB, 80% of maxmemory" in told
     assert "takes 0.2%" in told
 
 
 def test_without_a_limit_the_advice_is_to_set_one() -> None:
-    assert "no maxmemory is set: set one of 100 MB or more with the policy noeviction" in advice(ACCOUNTING)
+    assert "no maxmemory is set: set one of 100 MB or more with the policy noeviction" in advice(REPORT)
 
 
-def test_machines_are_told_the_same() -> None:
-    told = as_json(ACCOUNTING)
+def test_the_json_has_the_same_figures() -> None:
+    told = to_json(REPORT)
     assert (told["total_bytes"], told["budget_bytes"], told["ok"]) == (500_000, 1_000_000, True)
     assert told["tables"][0] == {  # type: ignore[index]
         "table": "tasks",
@@ -124,7 +123,7 @@ def _once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_memory, "ROUNDS", 1)
 
 
-def test_the_representative_registry_is_within_its_budget(found_by_runs: dict[int, MemoryReport]) -> None:
+def test_the_sample_data_set_is_within_its_budget(found_by_runs: dict[int, MemoryReport]) -> None:
     """ "Redis memory accounting validated against representative load"."""
     for runs, budget in memory.TOTAL_MAX_BYTES.items():
         found = found_by_runs[runs]
@@ -160,9 +159,7 @@ async def test_a_measurement_that_fails_removes_what_it_loaded(
 
 
 @pytest.mark.usefixtures("_once")
-async def test_the_keys_are_known_without_looking_for_them(
-    server: Valkey, client: Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_keys_follow_from_the_writes(server: Valkey, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every key on the server is known by its table, and SCAN and KEYS are never sent."""
     seen: list[set[bytes]] = []
     original = redis_memory._tables
@@ -182,6 +179,6 @@ async def test_the_keys_are_known_without_looking_for_them(
 
 
 def test_every_row_of_the_load_is_counted() -> None:
-    keys, counts = keys_of("m12345", representative(1_700_000_000_000, runs_per_canary=7))
+    keys, counts = keys_of("m12345", sample_writes(1_700_000_000_000, runs_per_canary=7))
     assert (counts["tasks"], counts["canary_runs"], counts["ratelimit"]) == (1000, 70, 1000)
-    assert keys.keys() - {AROUND} == counts.keys()
+    assert keys.keys() - {OVERHEAD} == counts.keys()

@@ -22,7 +22,7 @@ from argosy.registry.migrations import (
 from argosy.registry.table import Table, TableIndex, TableLayout
 from argosy.registry.tables import JOBS, NODE_SETTINGS_VERSION, TABLES
 from argosy.registry.transaction import Find, Get, Put
-from tests.registry.sqlite_stage import asked, committed, opened
+from tests.registry.sqlite_stage import commit_of, opened, reads_of
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ TO_NEW = Migration(
 async def with_an_old_ship(path: Path) -> None:
     """A store of version 0."""
     async with opened(path, tables=[OLD], version=0, migrations=()) as store:
-        await store.run(committed(Put(OLD, OldShip("argo", 50))))
+        await store.run(commit_of(Put(OLD, OldShip("argo", 50))))
 
 
 def stored(path: Path, sql: str) -> list[Any]:
@@ -78,7 +78,7 @@ async def test_rows_written_before_a_column_existed_take_its_default(tmp_path: P
     await with_an_old_ship(tmp_path / "r.db")
     for _ in range(2):  # the second time there is nothing left to do
         async with opened(tmp_path / "r.db", tables=[NEW], version=1, migrations=[TO_NEW]) as store:
-            found, by_flag = await store.run(asked(Get(NEW, ("argo",)), Find(NEW, "flag", ("it's ours",))))
+            found, by_flag = await store.run(reads_of(Get(NEW, ("argo",)), Find(NEW, "flag", ("it's ours",))))
             assert found == Ship("argo", 50, version=1)
             assert by_flag == [found]
     assert stored(tmp_path / "r.db", "SELECT value FROM _meta WHERE name = 'schema_version'") == [(1,)]
@@ -91,10 +91,10 @@ async def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path)
         async with opened(tmp_path / "r.db", tables=[NEW], version=1, migrations=[broken]):
             pass
     async with opened(tmp_path / "r.db", tables=[OLD], version=0, migrations=()) as store:
-        assert await store.run(asked(Get(OLD, ("argo",)))) == OldShip("argo", 50, version=1)
+        assert await store.run(reads_of(Get(OLD, ("argo",)))) == OldShip("argo", 50, version=1)
 
 
-async def test_a_store_of_a_newer_argosy_is_refused(tmp_path: Path) -> None:
+async def test_a_store_of_a_newer_argosy_is_rejected(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db", version=7):
         pass
     with pytest.raises(Conflict, match="has schema version 7 and this argosy knows 1: use the argosy that wrote it"):
@@ -102,14 +102,14 @@ async def test_a_store_of_a_newer_argosy_is_refused(tmp_path: Path) -> None:
             pass
 
 
-async def test_an_old_store_waits_for_the_operator_if_asked_to(tmp_path: Path) -> None:
+async def test_an_old_store_waits_for_the_operator_unless_it_may_migrate(tmp_path: Path) -> None:
     await with_an_old_ship(tmp_path / "r.db")
     with pytest.raises(Conflict, match="run `argosy registry migrate` first"):
         async with opened(tmp_path / "r.db", tables=[NEW], version=1, migrations=[TO_NEW], may_migrate=False):
             pass
 
 
-async def test_a_store_too_old_for_every_migration_is_refused(tmp_path: Path) -> None:
+async def test_a_store_too_old_for_every_migration_is_rejected(tmp_path: Path) -> None:
     await with_an_old_ship(tmp_path / "r.db")
     later = Migration(2, "the first one was retired", ())
     with pytest.raises(Invalid, match="no way from there to 2: export it"):
@@ -117,14 +117,14 @@ async def test_a_store_too_old_for_every_migration_is_refused(tmp_path: Path) ->
             pass
 
 
-async def test_a_forgotten_migration_is_noticed_when_the_store_is_opened(tmp_path: Path) -> None:
+async def test_a_missing_migration_is_noticed_when_the_store_is_opened(tmp_path: Path) -> None:
     await with_an_old_ship(tmp_path / "r.db")
     with pytest.raises(Invalid, match=r"ships lacks the column 'port'.*a migration is missing"):
         async with opened(tmp_path / "r.db", tables=[NEW], version=0, migrations=()):
             pass
 
 
-async def test_a_half_imported_store_is_refused(tmp_path: Path) -> None:
+async def test_a_half_imported_store_is_rejected(tmp_path: Path) -> None:
     async def breaks_off() -> Any:
         yield "ships", {"name": "argo", "tonnage": 50, "version": 3}
         raise ConnectionError("the export ended early")
@@ -188,5 +188,5 @@ async def test_every_index_of_every_table_answers(tmp_path: Path) -> None:
                 bounds = {"after": 1, "until": 2} if index.order else {}
                 for is_newest_first in (False, True):
                     question = Find(table, index.name, values, is_newest_first=is_newest_first, **bounds)  # type: ignore[arg-type]
-                    assert await store.run(asked(question)) == []
+                    assert await store.run(reads_of(question)) == []
     assert len(create(TABLES)) > len(TABLES)

@@ -14,7 +14,7 @@ from tests.architecture.tree import ROOT
 PAGE = (ROOT / "docs" / "registry.md").read_text()
 
 
-async def test_the_program_opens_a_registry_and_claims_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_example_opens_a_registry_and_claims_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     [program] = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.registry.backends.redis import RedisRegistry
-from argosy.registry.sample_data import representative
+from argosy.registry.memory import sample_writes
 from argosy.registry.transaction import Commit, Transaction, Write
 from tests.servers.valkey import Valkey
 
@@ -50,11 +50,11 @@ async def used(admin: Redis) -> int:
 
 
 @pytest.mark.parametrize("runs", TOTAL_CEILINGS)
-async def test_the_representative_registry_is_within_its_budget(server: Valkey, runs: int) -> None:
+async def test_the_sample_data_set_is_within_its_budget(server: Valkey, runs: int) -> None:
     """ "Redis memory accounting validated against representative load" """
     admin: Redis = Redis.from_url(server.url, single_connection_client=True)
     seconds, _ = await admin.time()
-    writes = list(representative(seconds * 1000, runs_per_canary=runs))
+    writes = list(sample_writes(seconds * 1000, runs_per_canary=runs))
     await fill(server.url, writes)  # once for nothing, so that scripts and buffers are not counted
     await admin.flushall()
     before = await used(admin)

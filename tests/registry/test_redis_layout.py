@@ -15,13 +15,14 @@ from argosy.registry.backends.redis import RedisRegistry
 from argosy.registry.backends.redis_codec import TableCodec, field_names
 from argosy.registry.backends.redis_keys import (
     KEY_DOCS,
-    Keys,
+    RegistryKeys,
+    escape_key_part,
     key_of,
     member_of,
-    spelled,
     value_key_of,
     value_member_of,
 )
+from argosy.registry.memory import sample_writes
 from argosy.registry.rows import (
     AliasKind,
     ClientSession,
@@ -32,7 +33,6 @@ from argosy.registry.rows import (
     ScopedKeyObserved,
     TaskStatus,
 )
-from argosy.registry.sample_data import representative
 from argosy.registry.table import TableLayout
 from argosy.registry.tables import (
     ALIASES,
@@ -58,7 +58,7 @@ from argosy.registry.transaction import (
     Upsert,
     Write,
 )
-from tests.contracts.registry_stage import answer, written
+from tests.contracts.registry_stage import answer, commit_of
 from tests.servers.valkey import Valkey
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def test_members_sort_as_keys_do() -> None:
 
 
 def test_names_that_would_be_ambiguous_are_spelled_out() -> None:
-    assert [spelled(part) for part in ("_index", "a:b", "100%", "a_b", "plain")] == [
+    assert [escape_key_part(part) for part in ("_index", "a:b", "100%", "a_b", "plain")] == [
         "%5Findex",
         "a%3Ab",
         "100%25",
@@ -151,7 +151,7 @@ def test_names_that_would_be_ambiguous_are_spelled_out() -> None:
 @pytest.mark.parametrize("name", ["", "_meta", "tasks:x", "tasks", "ratelimit:adminlogin:backoff:x", "x" * 2000])
 def test_logs_and_counters_stay_clear_of_the_tables(name: str) -> None:
     with pytest.raises(Invalid, match="a log, counter or channel"):
-        Keys("argosy").log(name)
+        RegistryKeys("argosy").log(name)
 
 
 def test_field_names_of_stored_rows_do_not_change_unnoticed() -> None:
@@ -176,9 +176,9 @@ def test_field_names_of_stored_rows_do_not_change_unnoticed() -> None:
 # -- encodings --------------------------------------------------------------------------------------------------------
 
 
-async def test_the_representative_registry_is_all_listpacks(store: RedisRegistry, admin: Redis) -> None:
+async def test_the_sample_data_set_is_all_listpacks(store: RedisRegistry, admin: Redis) -> None:
     """Facts §5.2: one value above 64 bytes makes the hash a hash table, at 300 to 400 bytes more per row."""
-    await load(store, list(representative(await now_ms(admin))))
+    await load(store, list(sample_writes(await now_ms(admin))))
     rows = {f"{TAG}{table.name}:".encode() for table in TABLES if table.layout is TableLayout.ROW}
     others = []
     async for key in admin.scan_iter():
@@ -191,17 +191,17 @@ async def test_the_representative_registry_is_all_listpacks(store: RedisRegistry
 
 async def test_long_columns_lie_apart_and_the_row_stays_a_listpack(store: RedisRegistry, admin: Redis) -> None:
     long = "no such node: " * 20
-    await store.run(written(Put(TASKS, task(1, error=long, node_tasks={f"n{i}": "1" for i in range(100)}))))
+    await store.run(commit_of(Put(TASKS, task(1, error=long, node_tasks={f"n{i}": "1" for i in range(100)}))))
     assert await admin.object("encoding", f"{TAG}tasks:t00001") == b"listpack"
     row = await answer(store, Get(TASKS, ("t00001",)))
     assert (row.error, len(row.node_tasks)) == (long, 100)
-    await store.run(written(Put(TASKS, replace(row, error="short", node_tasks={}))))
+    await store.run(commit_of(Put(TASKS, replace(row, error="short", node_tasks={}))))
     assert await admin.exists(f"{TAG}tasks:t00001:_long") == 0
     assert (await answer(store, Get(TASKS, ("t00001",)))).error == "short"
 
 
 async def test_a_row_does_not_repeat_its_key_and_has_a_field_per_column(store: RedisRegistry, admin: Redis) -> None:
-    await store.run(written(Put(TASKS, task(1))))
+    await store.run(commit_of(Put(TASKS, task(1))))
     assert await admin.hgetall(f"{TAG}tasks:t00001") == {
         b"v": b"1",
         b"t": b"1",
@@ -214,13 +214,13 @@ async def test_a_row_does_not_repeat_its_key_and_has_a_field_per_column(store: R
 
 async def test_maps_of_texts_keep_what_is_no_text(store: RedisRegistry) -> None:
     odd = {"a": "\0x", "b": "5", "c": "", "d": 5, "e": None, "f": ["x"]}
-    await store.run(written(Put(TASKS, task(1, node_tasks=odd))))
+    await store.run(commit_of(Put(TASKS, task(1, node_tasks=odd))))
     assert (await answer(store, Get(TASKS, ("t00001",)))).node_tasks == odd
 
 
 async def test_values_keep_uuids_as_sixteen_bytes(store: RedisRegistry, admin: Redis) -> None:
     entry = IdempotencyEntry(UUID, b"\xff" * 32, IdempotencyState.DONE, UUID, await now_ms(admin) + 60_000)
-    await store.run(written(Put(IDEMPOTENCY_CACHE, entry)))
+    await store.run(commit_of(Put(IDEMPOTENCY_CACHE, entry)))
     assert await answer(store, Get(IDEMPOTENCY_CACHE, (UUID,))) == replace(entry, version=1)
     (key,) = [key async for key in admin.scan_iter() if b"idempotency_cache:\xfe" in key]
     assert len(await admin.get(key)) < 32 + 16 + 12
@@ -276,11 +276,13 @@ async def test_equal_orders_are_never_parted(store: RedisRegistry) -> None:
 # -- rows that end ----------------------------------------------------------------------------------------------------
 
 
-async def test_entries_of_expired_rows_are_dropped_by_whoever_finds_them(store: RedisRegistry, admin: Redis) -> None:
+async def test_entries_of_expired_rows_are_dropped_by_the_read_that_finds_them(
+    store: RedisRegistry, admin: Redis
+) -> None:
     now = await now_ms(admin)
     for n in range(5):
         row = observed(f"pod{n}", at=n, expires_at=now + (150 if n % 2 else 60_000))
-        await store.run(written(Put(SCOPED_KEYS_OBSERVED, row)))
+        await store.run(commit_of(Put(SCOPED_KEYS_OBSERVED, row)))
     index = f"{TAG}search_ui_scoped_key_observed:_index"
     assert await admin.zcard(index) == 5
 
@@ -294,9 +296,9 @@ async def test_entries_of_expired_rows_are_dropped_by_whoever_finds_them(store: 
 
 async def test_a_row_that_came_back_after_it_expired_is_found_once(store: RedisRegistry, admin: Redis) -> None:
     now = await now_ms(admin)
-    await store.run(written(Put(SCOPED_KEYS_OBSERVED, observed("pod", at=1, expires_at=now + 100))))
+    await store.run(commit_of(Put(SCOPED_KEYS_OBSERVED, observed("pod", at=1, expires_at=now + 100))))
     await eventually(lambda: _is_gone(store))
-    await store.run(written(Put(SCOPED_KEYS_OBSERVED, observed("pod", at=900, expires_at=now + 60_000))))
+    await store.run(commit_of(Put(SCOPED_KEYS_OBSERVED, observed("pod", at=900, expires_at=now + 60_000))))
     found = await answer(store, Find(SCOPED_KEYS_OBSERVED, "all"))
     assert [(row.observed_at, row.version) for row in found] == [(900, 1)]
     assert len([item async for item in store.dump()]) == 1
@@ -310,7 +312,7 @@ async def test_indexes_of_rows_that_expire_do_not_grow_for_ever(store: RedisRegi
     """Sessions come and go, and nobody lists them."""
     for n in range(600):
         soon = await now_ms(admin) + 5
-        await store.run(written(Put(SESSIONS, ClientSession(f"s{n}", None, None, {}, 0, soon))))
+        await store.run(commit_of(Put(SESSIONS, ClientSession(f"s{n}", None, None, {}, 0, soon))))
     index = f"{TAG}sessions:_index"
     chunks = [int(number) for number in await admin.zrange(f"{index}:_chunks", 0, -1)]
     entries = await admin.zcard(index) + sum([await admin.zcard(f"{index}:_{number}") for number in chunks])
@@ -324,7 +326,7 @@ async def test_indexes_of_rows_that_expire_do_not_grow_for_ever(store: RedisRegi
 
 async def test_a_counter_has_its_end_from_its_first_hit_on(store: RedisRegistry, admin: Redis) -> None:
     """Defect R19: a crash between INCR and EXPIRE left a counter for good."""
-    await store.run(written(CountUp("ratelimit:searchui:a", 60_000)))
+    await store.run(commit_of(CountUp("ratelimit:searchui:a", 60_000)))
     assert 0 < await admin.pttl(f"{TAG}ratelimit:searchui:a") <= 60_000
 
 
@@ -334,7 +336,7 @@ async def test_a_counter_has_its_end_from_its_first_hit_on(store: RedisRegistry,
 async def whole_life(store: RedisRegistry, admin: Redis) -> None:
     """Something of every kind, every question, and an export."""
     now = await now_ms(admin)
-    await load(store, [*representative(now), Append("cdc:overflow:sink", b"x"), CountUp("task_uid")])
+    await load(store, [*sample_writes(now), Append("cdc:overflow:sink", b"x"), CountUp("task_uid")])
     for table in TABLES:
         for index in table.indexes:
             values = tuple("x" for _ in index.by)
@@ -342,13 +344,13 @@ async def whole_life(store: RedisRegistry, admin: Redis) -> None:
                 await answer(store, Find(table, index.name, values, limit=3))
                 await answer(store, CountRows(table, index.name, values))
     await store.run(jobs.claim("w", lease_ms=1000))
-    await store.run(written(Put(ALIASES, IndexAlias("a", AliasKind.SINGLE, None, ("error " * 30,), 1))))
+    await store.run(commit_of(Put(ALIASES, IndexAlias("a", AliasKind.SINGLE, None, ("error " * 30,), 1))))
     assert len([item async for item in store.dump()]) > 2000
     async for _ in store.watch(await store.revision() - 1):
         break
 
 
-async def test_no_command_looks_through_all_keys(store: RedisRegistry, admin: Redis, server: Valkey) -> None:
+async def test_no_command_scans_all_keys(store: RedisRegistry, admin: Redis, server: Valkey) -> None:
     """ "`miroir:tasks:_index` pattern for list endpoints (no SCAN)" """
     seen: set[str] = set()
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -385,8 +387,8 @@ async def test_every_key_is_declared_and_shares_one_hash_tag(store: RedisRegistr
 
 @pytest.mark.parametrize("name", ["ratelimit:searchui:::1", "ratelimit:adminlogin:x", "ratelimit:z", "\x01a", "\x03"])
 async def test_counters_are_listed_under_their_own_names(store: RedisRegistry, name: str) -> None:
-    await store.run(written(CountUp(name, 60_000)))
+    await store.run(commit_of(CountUp(name, 60_000)))
     items = [values["name"] async for kind, values in store.dump() if kind == "counter"]
     assert items == [name]
-    await store.run(written(DropCounter(name)))
+    await store.run(commit_of(DropCounter(name)))
     assert [kind async for kind, _ in store.dump() if kind == "counter"] == []

@@ -15,8 +15,8 @@ from argosy.base.errors import Conflict, Gone, Invalid, Unavailable
 from argosy.registry import jobs
 from argosy.registry.backends import redis as redis_backend
 from argosy.registry.backends.redis import RedisRegistry
-from argosy.registry.backends.redis_keys import Keys
-from argosy.registry.backends.redis_schema import Step
+from argosy.registry.backends.redis_keys import RegistryKeys
+from argosy.registry.backends.redis_schema import RedisMigration
 from argosy.registry.ports import Change
 from argosy.registry.rows import AliasKind, IndexAlias, Tenant
 from argosy.registry.tables import ALIASES, TENANT_MAP
@@ -33,7 +33,7 @@ from argosy.registry.transaction import (
     get,
     transaction,
 )
-from tests.contracts.registry_stage import answer, written
+from tests.contracts.registry_stage import answer, commit_of
 from tests.servers.valkey import Valkey, free_port
 
 PATIENCE_S = 20.0
@@ -93,13 +93,13 @@ async def persistently(call: Callable[[], Awaitable[Any]]) -> Any:
 # -- trouble on the way -----------------------------------------------------------------------------------------------
 
 
-async def test_a_server_that_is_away_is_unavailable_at_once_and_its_password_is_not_shown(opened: Open) -> None:
+async def test_an_unreachable_server_is_unavailable_at_once_and_its_password_is_not_shown(opened: Open) -> None:
     with pytest.raises(Unavailable, match=r"unreachable: .*; check that it is running") as refused:
         await opened(f"redis://user:secret@127.0.0.1:{free_port()}/0")
     assert "secret" not in str(refused.value)
 
 
-async def test_a_wrong_password_is_said_to_be_wrong_and_not_shown(opened: Open) -> None:
+async def test_a_wrong_password_is_reported_and_not_shown(opened: Open) -> None:
     with Valkey(options=("--requirepass", "right")) as server:
         for url, complaint in (
             (f"redis://:wrong@127.0.0.1:{server.port}", "rejected the login; check the user and the password"),
@@ -109,10 +109,10 @@ async def test_a_wrong_password_is_said_to_be_wrong_and_not_shown(opened: Open) 
                 await opened(url)
             assert "wrong" not in str(refused.value)
         store = await opened(f"redis://:right@127.0.0.1:{server.port}")
-        assert (await store.run(written(Put(ALIASES, ALIAS)))).versions == (1,)
+        assert (await store.run(commit_of(Put(ALIASES, ALIAS)))).versions == (1,)
 
 
-async def test_a_password_where_none_is_wanted_is_refused_and_not_shown(opened: Open, server: Valkey) -> None:
+async def test_a_needless_password_is_rejected_and_not_shown(opened: Open, server: Valkey) -> None:
     with pytest.raises(Unavailable, match="rejected the login") as refused:
         await opened(f"redis://:secret@127.0.0.1:{server.port}")
     assert "secret" not in str(refused.value)
@@ -123,7 +123,7 @@ async def test_a_lost_reply_is_unavailable_and_the_commit_is_whole(opened: Open,
     store, other = await opened(server.url), await opened(server.url)
     names = [client["id"] for client in await admin.client_list() if client["name"] == "argosy-registry"]
     writes = [Put(ALIASES, replace(ALIAS, name=f"a{n}")) for n in range(200)]
-    pending = asyncio.ensure_future(store.run(written(*writes, CountUp("task_uid"), Append("cdc:overflow:s", b"x"))))
+    pending = asyncio.ensure_future(store.run(commit_of(*writes, CountUp("task_uid"), Append("cdc:overflow:s", b"x"))))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     for name in names:
@@ -144,14 +144,14 @@ async def test_a_server_that_stands_still_is_given_up_in_time(
     wire._timeout_s = 0.05
     server.pause()
     with pytest.raises(Unavailable, match="no answer within"):
-        await store.run(written(Put(ALIASES, ALIAS)))
+        await store.run(commit_of(Put(ALIASES, ALIAS)))
     server.resume()
-    assert (await persistently(lambda: store.run(written(Upsert(ALIASES, ALIAS))))).versions in ((1,), (2,))
+    assert (await persistently(lambda: store.run(commit_of(Upsert(ALIASES, ALIAS))))).versions in ((1,), (2,))
 
 
-async def test_scripts_that_the_server_forgot_are_given_to_it_again(opened: Open, server: Valkey, admin: Redis) -> None:
+async def test_scripts_that_the_server_has_lost_are_sent_again(opened: Open, server: Valkey, admin: Redis) -> None:
     store = await opened(server.url)
-    await store.run(written(Put(ALIASES, ALIAS)))
+    await store.run(commit_of(Put(ALIASES, ALIAS)))
     await admin.script_flush()
     assert (await store.run(flip("docs", "docs-2"))).current_uid == "docs-1"
     assert (await answer(store, Get(ALIASES, ("docs",)))).current_uid == "docs-2"
@@ -164,7 +164,7 @@ async def test_when_maxmemory_is_reached_nothing_is_written_and_pruning_works(
     opened: Open, server: Valkey, admin: Redis
 ) -> None:
     store = await opened(server.url)
-    await store.run(written(*(Put(ALIASES, replace(ALIAS, name=f"a{n}")) for n in range(50))))
+    await store.run(commit_of(*(Put(ALIASES, replace(ALIAS, name=f"a{n}")) for n in range(50))))
     before = sorted([repr(item) async for item in store.dump()])
     revision = await store.revision()
     await admin.config_set("maxmemory-policy", "noeviction")
@@ -173,16 +173,16 @@ async def test_when_maxmemory_is_reached_nothing_is_written_and_pruning_works(
     refused = (Put(ALIASES, ALIAS), Put(ALIASES, moved), CountUp("task_uid"), Append("cdc:overflow:s", b"x"))
     for write in refused:
         with pytest.raises(Unavailable, match="is out of memory, nothing was written; raise its maxmemory"):
-            await store.run(written(write))
+            await store.run(commit_of(write))
         with pytest.raises(Unavailable, match="maxmemory"):
-            await store.run(written(Delete(ALIASES, replace(ALIAS, name="a1", version=1)), write))
+            await store.run(commit_of(Delete(ALIASES, replace(ALIAS, name="a1", version=1)), write))
     assert sorted([repr(item) async for item in store.dump()]) == before
     assert await store.revision() == revision
-    await store.run(written(*(Delete(ALIASES, replace(ALIAS, name=f"a{n}", version=1)) for n in range(50))))
+    await store.run(commit_of(*(Delete(ALIASES, replace(ALIAS, name=f"a{n}", version=1)) for n in range(50))))
     assert [item async for item in store.dump()] == []
 
 
-async def test_a_read_only_replica_is_refused_with_advice(opened: Open, server: Valkey) -> None:
+async def test_a_read_only_replica_is_rejected_with_advice(opened: Open, server: Valkey) -> None:
     advice = "is a replica, nothing was written; set the URL to the primary"
     with (
         Valkey(options=("--replicaof", "127.0.0.1", str(server.port))) as replica,
@@ -191,37 +191,37 @@ async def test_a_read_only_replica_is_refused_with_advice(opened: Open, server: 
         await opened(replica.url)
 
 
-async def test_a_primary_that_became_a_replica_is_refused_until_it_is_one_again(
+async def test_a_primary_that_became_a_replica_is_rejected_until_it_is_one_again(
     opened: Open, server: Valkey, admin: Redis
 ) -> None:
     store = await opened(server.url)
-    await store.run(written(Put(ALIASES, ALIAS)))
+    await store.run(commit_of(Put(ALIASES, ALIAS)))
     await admin.replicaof("127.0.0.1", str(free_port()))
     with pytest.raises(Unavailable, match="set the URL to the primary"):
-        await store.run(written(Upsert(ALIASES, ALIAS)))
+        await store.run(commit_of(Upsert(ALIASES, ALIAS)))
     await admin.replicaof("NO", "ONE")
-    assert (await persistently(lambda: store.run(written(Upsert(ALIASES, ALIAS))))).versions == (2,)
+    assert (await persistently(lambda: store.run(commit_of(Upsert(ALIASES, ALIAS))))).versions == (2,)
 
 
 async def test_a_name_used_for_a_log_cannot_be_a_counter(opened: Open, server: Valkey) -> None:
     store = await opened(server.url)
-    await store.run(written(Append("mine", b"x")))
+    await store.run(commit_of(Append("mine", b"x")))
     with pytest.raises(Invalid, match="already used for something else"):
-        await store.run(written(Put(ALIASES, ALIAS), CountUp("mine")))
+        await store.run(commit_of(Put(ALIASES, ALIAS), CountUp("mine")))
     assert await answer(store, Get(ALIASES, ("docs",))) is None
 
 
-async def test_a_program_that_always_loses_gives_up(
+async def test_a_transaction_that_always_loses_fails(
     opened: Open, server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_backend, "ATTEMPTS_MAX", 3)
     store, rival = await opened(server.url), await opened(server.url)
-    await store.run(written(Put(ALIASES, ALIAS)))
+    await store.run(commit_of(Put(ALIASES, ALIAS)))
     asks = store.read_many
 
     async def slipped_in(questions: Any) -> Any:
         answers = await asks(questions)
-        await rival.run(written(Upsert(ALIASES, ALIAS)))
+        await rival.run(commit_of(Upsert(ALIASES, ALIAS)))
         return answers
 
     monkeypatch.setattr(store, "read_many", slipped_in)
@@ -250,11 +250,11 @@ async def _dumped(store: RedisRegistry) -> list[str]:
     return sorted([repr(item) async for item in store.dump()])
 
 
-async def test_a_server_without_memory_begins_anew_and_watchers_are_told(opened: Open, server: Valkey) -> None:
+async def test_a_server_without_persistence_starts_empty_and_watchers_get_gone(opened: Open, server: Valkey) -> None:
     store = await opened(server.url)
-    done = await store.run(written(Put(ALIASES, ALIAS)))
+    done = await store.run(commit_of(Put(ALIASES, ALIAS)))
     server.restart()
-    again = await persistently(lambda: store.run(written(Upsert(ALIASES, ALIAS))))
+    again = await persistently(lambda: store.run(commit_of(Upsert(ALIASES, ALIAS))))
     assert again.versions == (1,)
     assert again.revision > done.revision
     with pytest.raises(Gone):
@@ -262,39 +262,39 @@ async def test_a_server_without_memory_begins_anew_and_watchers_are_told(opened:
 
 
 @durable
-async def test_a_watcher_across_a_restart_is_told_to_list_again(opened: Open, server: Valkey) -> None:
+async def test_a_watcher_across_a_restart_gets_gone(opened: Open, server: Valkey) -> None:
     """The server may have lost the last second, so nothing that was told before is certain."""
     store = await opened(server.url)
     start = await store.revision()
-    await store.run(written(Put(ALIASES, ALIAS)))
+    await store.run(commit_of(Put(ALIASES, ALIAS)))
     changes = aiter(store.watch(start))
     assert (await anext(changes)).key == ("docs",)
     waiting = asyncio.ensure_future(anext(changes))  # type: ignore[arg-type]
     server.restart()
-    await persistently(lambda: store.run(written(Upsert(ALIASES, ALIAS))))
+    await persistently(lambda: store.run(commit_of(Upsert(ALIASES, ALIAS))))
     with pytest.raises(Gone):
         async with asyncio.timeout(PATIENCE_S):
             await waiting
 
 
-async def test_a_watcher_of_an_emptied_server_is_told(opened: Open, server: Valkey, admin: Redis) -> None:
+async def test_a_watcher_of_a_flushed_server_gets_gone(opened: Open, server: Valkey, admin: Redis) -> None:
     store = await opened(server.url)
-    done = await store.run(written(Put(ALIASES, ALIAS)))
+    done = await store.run(commit_of(Put(ALIASES, ALIAS)))
     waiting = asyncio.ensure_future(anext(aiter(store.watch(done.revision))))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     await admin.flushall()
-    await store.run(written(Put(ALIASES, ALIAS)))
+    await store.run(commit_of(Put(ALIASES, ALIAS)))
     with pytest.raises(Gone):
         async with asyncio.timeout(PATIENCE_S):
             await waiting
 
 
-async def test_a_watcher_that_fell_behind_is_told_to_list_again(opened: Open, server: Valkey) -> None:
+async def test_a_watcher_that_fell_behind_gets_gone(opened: Open, server: Valkey) -> None:
     store = await opened(server.url)
     start = await store.revision()
     rows = [Upsert(TENANT_MAP, Tenant(f"{n:064}", "t", None)) for n in range(500)]
     for _ in range(4):
-        await store.run(written(*rows))
+        await store.run(commit_of(*rows))
     with pytest.raises(Gone):
         await anext(aiter(store.watch(start)))
     with pytest.raises(Gone):
@@ -317,28 +317,26 @@ async def _told_until_heard(store: RedisRegistry, waiting: "asyncio.Future[str]"
     async with asyncio.timeout(PATIENCE_S):
         while not waiting.done():
             try:
-                await store.run(written(Notify("admin_session:revoked", message)))
+                await store.run(commit_of(Notify("admin_session:revoked", message)))
             except Unavailable:
                 continue
     return await waiting
 
 
-async def test_a_listener_that_does_not_listen_is_told_that_it_fell_behind(
-    opened: Open, server: Valkey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_slow_listener_gets_gone(opened: Open, server: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_connection, "MESSAGES_MAX", 5)
     store = await opened(server.url)
     messages = aiter(store.listen("noise"))
     waiting = asyncio.ensure_future(anext(messages))  # type: ignore[arg-type]
     async with asyncio.timeout(PATIENCE_S):
         while not waiting.done():
-            await store.run(written(Notify("noise", "x")))
-    await store.run(written(*(Notify("noise", str(n)) for n in range(50))))
+            await store.run(commit_of(Notify("noise", "x")))
+    await store.run(commit_of(*(Notify("noise", str(n)) for n in range(50))))
 
     async def listen_on() -> None:
         async with asyncio.timeout(PATIENCE_S):
             async for _ in messages:
-                await store.run(written(*(Notify("noise", str(n)) for n in range(50))))
+                await store.run(commit_of(*(Notify("noise", str(n)) for n in range(50))))
 
     with pytest.raises(Gone, match="behind"):
         await listen_on()
@@ -369,12 +367,12 @@ async def test_a_registry_of_a_newer_argosy_is_left_alone(opened: Open, server: 
 async def test_an_older_registry_is_migrated_step_by_step_by_one(opened: Open, server: Valkey, admin: Redis) -> None:
     done: list[int] = []
 
-    def step(number: int) -> Step:
-        async def run(wire: RedisConnection, keys: Keys) -> None:
+    def step(number: int) -> RedisMigration:
+        async def run(wire: RedisConnection, keys: RegistryKeys) -> None:
             assert await wire.send("EXISTS", keys.migrating)
             done.append(number)
 
-        return Step(number, "for the test", run)
+        return RedisMigration(number, "for the test", run)
 
     await opened(server.url)
     await opened(server.url, version=3, steps=(step(2), step(3)))
@@ -397,7 +395,7 @@ async def test_many_who_come_first_at_once_agree(opened: Open, server: Valkey, a
 
 async def test_a_half_imported_registry_is_not_opened(opened: Open, server: Valkey) -> None:
     store, empty = await opened(server.url), await opened(server.url, namespace="other")
-    await store.run(written(Put(ALIASES, ALIAS)))
+    await store.run(commit_of(Put(ALIASES, ALIAS)))
 
     async def broken_off() -> AsyncIterator[tuple[str, dict[str, Any]]]:
         async for item in store.dump():
@@ -412,8 +410,8 @@ async def test_a_half_imported_registry_is_not_opened(opened: Open, server: Valk
 
 async def test_an_import_needs_an_empty_registry_and_keeps_everything(opened: Open, server: Valkey) -> None:
     store, empty = await opened(server.url), await opened(server.url, namespace="other")
-    await store.run(written(Put(ALIASES, ALIAS), CountUp("task_uid"), Append("cdc:overflow:s", b"ab", keep=1)))
-    await store.run(written(Upsert(ALIASES, ALIAS), Append("cdc:overflow:s", b"cd", keep=1), CountUp("r:x", 60_000)))
+    await store.run(commit_of(Put(ALIASES, ALIAS), CountUp("task_uid"), Append("cdc:overflow:s", b"ab", keep=1)))
+    await store.run(commit_of(Upsert(ALIASES, ALIAS), Append("cdc:overflow:s", b"cd", keep=1), CountUp("r:x", 60_000)))
     assert await empty.load(store.dump()) == 4
     assert await _dumped(empty) == await _dumped(store)
     with pytest.raises(Conflict, match="an import needs an empty registry"):

@@ -3,7 +3,7 @@
 import pytest
 
 from argosy.base.errors import Conflict, Invalid, NotFound
-from argosy.registry import pods, scoped_keys
+from argosy.registry import scoped_keys
 from argosy.registry.rows import ScopedKey
 from argosy.registry.scoped_keys import RevocationCheck
 from tests.registry.interpreter import START_MS, Interpreter
@@ -14,7 +14,7 @@ def rotated(store: Interpreter, *pod_ids: str) -> None:
     store.run(scoped_keys.rotate("docs", "k1", expected_generation=0))
     store.run(scoped_keys.rotate("docs", "k2", expected_generation=1))
     for pod in pod_ids:
-        store.run(pods.heartbeat(pod))
+        store.run(scoped_keys.heartbeat_pod(pod))
 
 
 def test_rotations_count_generations() -> None:
@@ -29,7 +29,7 @@ def test_rotations_count_generations() -> None:
     assert [key.index_uid for key in store.run(scoped_keys.everything())] == ["docs"]
 
 
-def test_of_two_rotations_at_once_one_is_refused() -> None:
+def test_of_two_rotations_at_once_one_is_rejected() -> None:
     store = Interpreter()
     store.meanwhile(scoped_keys.rotate("docs", "k1", expected_generation=0))
     with pytest.raises(Conflict):
@@ -52,25 +52,25 @@ def test_the_gate_waits_for_every_live_gateway() -> None:
         store.run(scoped_keys.revoke_previous("docs", 2))
 
 
-def test_a_dead_gateway_blocks_nothing_and_a_silent_word_is_no_word() -> None:
+def test_a_crashed_gateway_blocks_nothing_and_an_expired_report_does_not_count() -> None:
     store = Interpreter()
     rotated(store, "dead", "p1")
     store.run(scoped_keys.observe("p1", "docs", 2))
     assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ("dead",))
-    store.pass_time(pods.WINDOW_MS)
-    store.run(pods.heartbeat("p1"))
+    store.pass_time(scoped_keys.WINDOW_MS)
+    store.run(scoped_keys.heartbeat_pod("p1"))
     assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ("p1",)), "what it said has expired"
     store.run(scoped_keys.observe("p1", "docs", 2))
     assert store.run(scoped_keys.gate("docs")).is_open
 
 
-def test_nobody_alive_opens_nothing() -> None:
+def test_without_live_gateways_nothing_is_revoked() -> None:
     store = Interpreter()
     rotated(store)
     assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ())
 
 
-def test_bad_input_is_refused() -> None:
+def test_bad_input_is_rejected() -> None:
     store = Interpreter()
     with pytest.raises(Invalid):
         store.run(scoped_keys.rotate("docs", "", expected_generation=0))

@@ -28,7 +28,7 @@ def test_what_is_none_is_none_afterwards() -> None:
     assert store.run(sessions.read("s")) == stored
 
 
-def test_a_session_that_is_over_is_none_and_may_begin_anew() -> None:
+def test_a_session_that_has_expired_is_invisible_and_may_be_created_again() -> None:
     store = Interpreter()
     store.run(upsert("s", ttl_ms=1000))
     store.pass_time(999)
@@ -54,7 +54,7 @@ def test_a_pin_belongs_to_one_index() -> None:
     assert cleared.pinned_groups == {"logs": 1, "wiki": 3}
 
 
-def test_the_session_used_longest_ago_makes_way() -> None:
+def test_the_least_recently_used_session_is_evicted() -> None:
     store = Interpreter()
     for name in "abc":
         store.run(upsert(name, sessions_max=3))
@@ -66,14 +66,14 @@ def test_the_session_used_longest_ago_makes_way() -> None:
     assert store.run(sessions.count()) == 3
 
 
-def test_a_session_ends_when_it_is_told_to() -> None:
+def test_a_session_can_be_ended() -> None:
     store = Interpreter()
     store.run(upsert("s"))
     assert store.run(sessions.end("s"))
     assert store.run(sessions.read("s")) is None
 
 
-def test_bounds_are_kept() -> None:
+def test_bounds_are_checked() -> None:
     store = Interpreter()
     with pytest.raises(Invalid, match="life"):
         store.run(upsert("s", ttl_ms=0))

@@ -24,7 +24,7 @@ def test_gateways_that_share_a_registry_cannot_share_an_embedded_one(url: str) -
     assert load(url="redis://cache:6379/0", is_shared="true").is_shared
 
 
-def test_a_url_without_a_scheme_is_refused() -> None:
+def test_a_url_without_a_scheme_is_rejected() -> None:
     with pytest.raises(Invalid, match="url must have the form"):
         load(url="registry.db")
 

@@ -29,7 +29,7 @@ def test_a_first_version_of_nothing_is_stored() -> None:
     assert store.run(versions.nodes_of("docs")) == {"n1": 0}
 
 
-def test_one_question_gives_all_nodes_of_an_index_without_the_fleet() -> None:
+def test_one_read_returns_all_nodes_of_an_index_without_the_fleet() -> None:
     store = Interpreter()
     for node in ("n1", "n2"):
         store.run(versions.advance("docs", node, 4))
@@ -52,10 +52,10 @@ def test_a_dropped_index_and_a_removed_node_leave_nothing() -> None:
         store.run(versions.bump(index))
         for node in ("n1", "n2"):
             store.run(versions.advance(index, node, 1))
-    assert (store.run(versions.forget_node("n1")), store.run(versions.forget_node("n1"))) == (2, 0)
+    assert (store.run(versions.delete_node("n1")), store.run(versions.delete_node("n1"))) == (2, 0)
     assert store.run(versions.nodes_of("docs")) == {"n2": 1}
     assert store.run(versions.indexes()) == {"docs": 1, "logs": 1}
-    assert (store.run(versions.forget_index("docs")), store.run(versions.forget_index("docs"))) == (2, 0)
+    assert (store.run(versions.delete_index("docs")), store.run(versions.delete_index("docs"))) == (2, 0)
     assert (store.run(versions.current("docs")), store.run(versions.current("logs"))) == (0, 1)
     assert store.run(versions.read("docs", "n2")) is None
 

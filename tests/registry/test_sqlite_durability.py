@@ -13,7 +13,7 @@ from argosy.base.clock import SystemClock
 from argosy.base.errors import Unavailable
 from argosy.registry.backends.sqlite import SqliteStore
 from argosy.registry.transaction import Append, CountRows, Find, Get, Put, ReadLog, Upsert
-from tests.registry.sqlite_stage import BALLS, Ball, asked, committed, opened
+from tests.registry.sqlite_stage import BALLS, Ball, commit_of, opened, reads_of
 
 ANSWERED_BEFORE_THE_KILL = 300
 
@@ -23,13 +23,13 @@ import asyncio, os, sys
 from argosy.base.clock import SystemClock
 from argosy.registry.backends.sqlite import SqliteStore
 from argosy.registry.transaction import Append, Put
-from tests.registry.sqlite_stage import BALLS, TABLES, Ball, committed
+from tests.registry.sqlite_stage import BALLS, TABLES, Ball, commit_of
 
 async def write(store, name):
     for number in range(100_000):
         label = f"{name}-{number}"
         pair = (Put(BALLS, Ball(label, owner=label)), Put(BALLS, Ball(label + "-twin", owner=label)))
-        await store.run(committed(*pair, Append("log", label.encode())))
+        await store.run(commit_of(*pair, Append("log", label.encode())))
         os.write(1, (label + "\\n").encode())
 
 async def main():
@@ -65,7 +65,7 @@ async def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path: Path, tu
         assert set(acknowledged) <= names
         whole = {name for name in names if not name.endswith("-twin")}
         assert names == whole | {f"{name}-twin" for name in whole}
-        log = await store.run(asked(ReadLog("log", 1_000_000)))
+        log = await store.run(reads_of(ReadLog("log", 1_000_000)))
         assert {entry.decode() for entry in log.entries} == whole
         assert await store.revision() == len(names)
 
@@ -74,7 +74,7 @@ def _pages_max(count: int) -> Any:
     return lambda session: session.cursor.execute(f"PRAGMA max_page_count = {count}").fetchone()
 
 
-async def test_a_full_disk_refuses_whole_commits_and_keeps_what_it_has(tmp_path: Path) -> None:
+async def test_a_full_disk_rejects_whole_commits_and_keeps_what_it_has(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db") as store:
         await store._writer.submit(_pages_max(60))
         kept: list[str] = []
@@ -82,27 +82,27 @@ async def test_a_full_disk_refuses_whole_commits_and_keeps_what_it_has(tmp_path:
         for number in range(60):
             pair = (Put(BALLS, Ball(f"{number}", owner="x" * 2000)), Append("log", b"y" * 2000))
             try:
-                await store.run(committed(*pair))
+                await store.run(commit_of(*pair))
                 kept.append(f"{number}")
             except Unavailable as error:
                 refusals.append(str(error))
         assert refusals
-        assert all("its disk is full: make room, then retry" in refusal for refusal in refusals)
-        count, log = await store.run(asked(CountRows(BALLS, "all"), ReadLog("log", 1)))
+        assert all("its disk is full: free some space, then retry" in refusal for refusal in refusals)
+        count, log = await store.run(reads_of(CountRows(BALLS, "all"), ReadLog("log", 1)))
         assert (count, log.length) == (len(kept), len(kept))
         await store._writer.submit(_pages_max(10_000))
-        await store.run(committed(Put(BALLS, Ball("room again"))))
+        await store.run(commit_of(Put(BALLS, Ball("room again"))))
     async with opened(tmp_path / "r.db") as store:
         assert await store.check() == []
-        assert {ball.name for ball in await store.run(asked(Find(BALLS, "all")))} == {*kept, "room again"}
+        assert {ball.name for ball in await store.run(reads_of(Find(BALLS, "all")))} == {*kept, "room again"}
         assert await store.revision() == len(kept) + 1
 
 
-async def test_everybody_in_a_batch_that_fails_is_told_so(tmp_path: Path) -> None:
+async def test_all_calls_of_a_batch_that_fails_fail(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db") as store:
         await store._writer.submit(_pages_max(40))
-        writes = (store.run(committed(Upsert(BALLS, Ball(f"{n}", owner="x" * 3000)))) for n in range(100))
+        writes = (store.run(commit_of(Upsert(BALLS, Ball(f"{n}", owner="x" * 3000)))) for n in range(100))
         answers = await asyncio.gather(*writes, return_exceptions=True)
         assert {type(answer) for answer in answers} == {Unavailable}
-        assert await store.run(asked(Get(BALLS, ("0",)))) is None
+        assert await store.run(reads_of(Get(BALLS, ("0",)))) is None
         assert await store.revision() == 0

@@ -18,46 +18,46 @@ from argosy.registry.transaction import (
     ReadLog,
     TakeOldest,
 )
-from tests.registry.sqlite_stage import BALLS, Ball, StillClock, asked, committed, opened
+from tests.registry.sqlite_stage import BALLS, Ball, StillClock, commit_of, opened, reads_of
 
 
 async def test_a_log_is_read_newest_first() -> None:
     async with opened() as store:
-        await store.run(committed(*(Append("log", payload) for payload in (b"a", b"bb", b"ccc"))))
-        assert await store.run(asked(ReadLog("log", 2))) == LogState((b"ccc", b"bb"), 3, 6, 0)
-        assert await store.run(asked(ReadLog("other", 2))) == LogState((), 0, 0, 0)
+        await store.run(commit_of(*(Append("log", payload) for payload in (b"a", b"bb", b"ccc"))))
+        assert await store.run(reads_of(ReadLog("log", 2))) == LogState((b"ccc", b"bb"), 3, 6, 0)
+        assert await store.run(reads_of(ReadLog("other", 2))) == LogState((), 0, 0, 0)
 
 
 async def test_a_full_log_drops_its_oldest_and_counts_them() -> None:
     async with opened() as store:
         for payload in (b"a", b"bb", b"ccc"):
-            await store.run(committed(Append("few", payload, keep=2), Append("small", payload, keep_bytes=4)))
-        few, small = await store.run(asked(ReadLog("few", 9), ReadLog("small", 9)))
+            await store.run(commit_of(Append("few", payload, keep=2), Append("small", payload, keep_bytes=4)))
+        few, small = await store.run(reads_of(ReadLog("few", 9), ReadLog("small", 9)))
     assert few == LogState((b"ccc", b"bb"), 2, 5, 1)
     assert small == LogState((b"ccc",), 1, 3, 2)
 
 
 async def test_an_entry_larger_than_the_log_goes_itself() -> None:
     async with opened() as store:
-        await store.run(committed(Append("log", b"ab", keep_bytes=3)))
-        await store.run(committed(Append("log", b"abcd", keep_bytes=3)))
-        assert await store.run(asked(ReadLog("log", 9))) == LogState((), 0, 0, 2)
+        await store.run(commit_of(Append("log", b"ab", keep_bytes=3)))
+        await store.run(commit_of(Append("log", b"abcd", keep_bytes=3)))
+        assert await store.run(reads_of(ReadLog("log", 9))) == LogState((), 0, 0, 2)
 
 
 async def test_what_is_taken_from_a_log_is_gone_and_not_dropped() -> None:
     async with opened() as store:
-        await store.run(committed(*(Append("log", payload) for payload in (b"a", b"bb", b"ccc"))))
-        assert (await store.run(committed(TakeOldest("log", 2), TakeOldest("none", 2)))).taken == ((b"a", b"bb"), ())
-        assert await store.run(asked(ReadLog("log", 9))) == LogState((b"ccc",), 1, 3, 0)
-        assert (await store.run(committed(TakeOldest("log", 2)))).taken == ((b"ccc",),)
-        await store.run(committed(Append("log", b"d")))
-        assert await store.run(asked(ReadLog("log", 9))) == LogState((b"d",), 1, 1, 0)
+        await store.run(commit_of(*(Append("log", payload) for payload in (b"a", b"bb", b"ccc"))))
+        assert (await store.run(commit_of(TakeOldest("log", 2), TakeOldest("none", 2)))).taken == ((b"a", b"bb"), ())
+        assert await store.run(reads_of(ReadLog("log", 9))) == LogState((b"ccc",), 1, 3, 0)
+        assert (await store.run(commit_of(TakeOldest("log", 2)))).taken == ((b"ccc",),)
+        await store.run(commit_of(Append("log", b"d")))
+        assert await store.run(reads_of(ReadLog("log", 9))) == LogState((b"d",), 1, 1, 0)
 
 
-async def test_a_dropped_log_begins_anew() -> None:
+async def test_a_dropped_log_starts_again() -> None:
     async with opened() as store:
-        await store.run(committed(Append("log", b"a", keep=0), DropLog("log"), DropLog("none")))
-        assert await store.run(asked(ReadLog("log", 9))) == LogState((), 0, 0, 0)
+        await store.run(commit_of(Append("log", b"a", keep=0), DropLog("log"), DropLog("none")))
+        assert await store.run(reads_of(ReadLog("log", 9))) == LogState((), 0, 0, 0)
 
 
 MAYBE = st.none() | st.integers(0, 9)
@@ -78,7 +78,7 @@ async def test_length_and_bytes_are_exact_whatever_happens(steps: list[Any]) -> 
         for step in steps:
             if step[0] == "take":
                 taken, kept = kept[: step[1]], kept[step[1] :]
-                assert (await store.run(committed(TakeOldest("log", step[1])))).taken == (tuple(taken),)
+                assert (await store.run(commit_of(TakeOldest("log", step[1])))).taken == (tuple(taken),)
                 continue
             _, payload, keep, keep_bytes = step
             kept.append(payload)
@@ -86,34 +86,34 @@ async def test_length_and_bytes_are_exact_whatever_happens(steps: list[Any]) -> 
                 999 if keep_bytes is None else keep_bytes
             ):
                 kept, dropped = kept[1:], dropped + 1
-            await store.run(committed(Append("log", payload, keep, keep_bytes)))
-        state = await store.run(asked(ReadLog("log", 99)))
+            await store.run(commit_of(Append("log", payload, keep, keep_bytes)))
+        state = await store.run(reads_of(ReadLog("log", 99)))
     assert state == LogState(tuple(reversed(kept)), len(kept), sum(map(len, kept)), dropped)
 
 
 async def test_a_counter_lives_as_long_as_it_was_first_given() -> None:
     clock = StillClock()
     async with opened(clock=clock) as store:
-        assert (await store.run(committed(CountUp("hits", 100), CountUp("ever")))).counts == ((1, 100), (1, 0))
+        assert (await store.run(commit_of(CountUp("hits", 100), CountUp("ever")))).counts == ((1, 100), (1, 0))
         clock.pass_ms(40)
-        assert (await store.run(committed(CountUp("hits", 100), CountUp("ever", 100)))).counts == ((2, 60), (2, 0))
-        assert await store.run(asked(ReadCounter("hits"), ReadCounter("ever"))) == ((2, 60), (2, 0))
+        assert (await store.run(commit_of(CountUp("hits", 100), CountUp("ever", 100)))).counts == ((2, 60), (2, 0))
+        assert await store.run(reads_of(ReadCounter("hits"), ReadCounter("ever"))) == ((2, 60), (2, 0))
         clock.pass_ms(60)
-        assert await store.run(asked(ReadCounter("hits"), ReadCounter("none"))) == ((0, 0), (0, 0))
-        assert (await store.run(committed(CountUp("hits", 50)))).counts == ((1, 50),)
+        assert await store.run(reads_of(ReadCounter("hits"), ReadCounter("none"))) == ((0, 0), (0, 0))
+        assert (await store.run(commit_of(CountUp("hits", 50)))).counts == ((1, 50),)
 
 
-async def test_a_dropped_counter_begins_anew() -> None:
+async def test_a_dropped_counter_starts_again() -> None:
     async with opened() as store:
-        await store.run(committed(CountUp("hits"), CountUp("hits"), DropCounter("hits"), DropCounter("none")))
-        assert await store.run(asked(ReadCounter("hits"))) == (0, 0)
+        await store.run(commit_of(CountUp("hits"), CountUp("hits"), DropCounter("hits"), DropCounter("none")))
+        assert await store.run(reads_of(ReadCounter("hits"))) == (0, 0)
 
 
-async def test_logs_and_counters_are_part_of_the_commit_that_is_refused() -> None:
+async def test_logs_and_counters_are_part_of_the_commit_that_is_rejected() -> None:
     async with opened() as store:
         with pytest.raises(Conflict):
-            await store.run(committed(Append("log", b"a"), CountUp("hits"), Put(BALLS, Ball("a", version=1))))
-        assert await store.run(asked(ReadLog("log", 1), ReadCounter("hits"))) == (LogState((), 0, 0, 0), (0, 0))
+            await store.run(commit_of(Append("log", b"a"), CountUp("hits"), Put(BALLS, Ball("a", version=1))))
+        assert await store.run(reads_of(ReadLog("log", 1), ReadCounter("hits"))) == (LogState((), 0, 0, 0), (0, 0))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ async def test_logs_and_counters_are_part_of_the_commit_that_is_refused() -> Non
     [Append("log", "text"), Append("log", b"x" * ((16 << 20) + 1)), TakeOldest("log", -1), CountUp("hits", 0)],  # type: ignore[arg-type]
     ids=["text", "large", "negative", "no time"],
 )
-async def test_what_a_log_or_counter_cannot_do_is_refused(write: Any) -> None:
+async def test_what_a_log_or_counter_cannot_do_is_rejected(write: Any) -> None:
     async with opened() as store:
         with pytest.raises(Invalid):
-            await store.run(committed(Append("log", b"a"), write))
-        assert await store.run(asked(ReadLog("log", 9))) == LogState((), 0, 0, 0)
+            await store.run(commit_of(Append("log", b"a"), write))
+        assert await store.run(reads_of(ReadLog("log", 9))) == LogState((), 0, 0, 0)

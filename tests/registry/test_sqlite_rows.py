@@ -18,9 +18,9 @@ from tests.registry.sqlite_stage import (
     Colour,
     StillClock,
     Ticket,
-    asked,
-    committed,
+    commit_of,
     opened,
+    reads_of,
 )
 
 FULL = Ball("a", Colour.BLUE, 7, "o", "b", True, b"\0\xff", ("x", ""), {"k": [1, None, {"z": 0.5}]}, 9)
@@ -28,9 +28,9 @@ FULL = Ball("a", Colour.BLUE, 7, "o", "b", True, b"\0\xff", ("x", ""), {"k": [1,
 
 async def test_every_kind_of_value_comes_back_as_it_was() -> None:
     async with opened() as store:
-        done = await store.run(committed(Put(BALLS, FULL), Put(BALLS, Ball("plain"))))
+        done = await store.run(commit_of(Put(BALLS, FULL), Put(BALLS, Ball("plain"))))
         assert done.versions == (1, 1)
-        found, plain = await store.run(asked(Get(BALLS, ("a",)), Get(BALLS, ("plain",))))
+        found, plain = await store.run(reads_of(Get(BALLS, ("a",)), Get(BALLS, ("plain",))))
     assert found == replace(FULL, version=1)
     assert plain == Ball("plain", version=1)
     assert found.colour is Colour.BLUE
@@ -39,87 +39,87 @@ async def test_every_kind_of_value_comes_back_as_it_was() -> None:
 
 async def test_a_row_that_is_not_there_is_none() -> None:
     async with opened() as store:
-        assert await store.run(asked(Get(BALLS, ("a",)))) is None
+        assert await store.run(reads_of(Get(BALLS, ("a",)))) is None
 
 
 async def test_a_put_must_name_the_version_that_is_stored() -> None:
     async with opened() as store:
-        await store.run(committed(Put(BALLS, Ball("a"))))
-        assert (await store.run(committed(Put(BALLS, Ball("a", rank=2, version=1))))).versions == (2,)
+        await store.run(commit_of(Put(BALLS, Ball("a"))))
+        assert (await store.run(commit_of(Put(BALLS, Ball("a", rank=2, version=1))))).versions == (2,)
         with pytest.raises(Conflict, match="is at version 2, not 1: read it again"):
-            await store.run(committed(Put(BALLS, Ball("a", rank=3, version=1))))
-        with pytest.raises(Conflict, match="is already there, at version 2"):
-            await store.run(committed(Put(BALLS, Ball("a"))))
-        with pytest.raises(Conflict, match="is gone, and was at version 5: read it again"):
-            await store.run(committed(Put(BALLS, Ball("b", version=5))))
-        assert (await store.run(asked(Get(BALLS, ("a",))))).rank == 2
+            await store.run(commit_of(Put(BALLS, Ball("a", rank=3, version=1))))
+        with pytest.raises(Conflict, match="already exists, at version 2"):
+            await store.run(commit_of(Put(BALLS, Ball("a"))))
+        with pytest.raises(Conflict, match="no longer exists, and was at version 5: read it again"):
+            await store.run(commit_of(Put(BALLS, Ball("b", version=5))))
+        assert (await store.run(reads_of(Get(BALLS, ("a",))))).rank == 2
 
 
 async def test_an_upsert_counts_on_from_whatever_is_there() -> None:
     async with opened() as store:
         for version in (1, 2, 3):
-            assert (await store.run(committed(Upsert(BALLS, Ball("a", rank=version))))).versions == (version,)
-        assert await store.run(asked(Get(BALLS, ("a",)))) == Ball("a", rank=3, version=3)
+            assert (await store.run(commit_of(Upsert(BALLS, Ball("a", rank=version))))).versions == (version,)
+        assert await store.run(reads_of(Get(BALLS, ("a",)))) == Ball("a", rank=3, version=3)
 
 
 async def test_a_delete_must_name_the_version_that_is_stored() -> None:
     async with opened() as store:
-        await store.run(committed(Upsert(BALLS, Ball("a")), Upsert(BALLS, Ball("b"))))
+        await store.run(commit_of(Upsert(BALLS, Ball("a")), Upsert(BALLS, Ball("b"))))
         with pytest.raises(Conflict, match="not 2"):
-            await store.run(committed(Delete(BALLS, Ball("a", version=2))))
-        await store.run(committed(Delete(BALLS, Ball("a", version=1))))
-        with pytest.raises(Conflict, match="is gone"):
-            await store.run(committed(Delete(BALLS, Ball("a", version=1))))
-        assert [ball.name for ball in await store.run(asked(Find(BALLS, "all")))] == ["b"]
+            await store.run(commit_of(Delete(BALLS, Ball("a", version=2))))
+        await store.run(commit_of(Delete(BALLS, Ball("a", version=1))))
+        with pytest.raises(Conflict, match="no longer exists"):
+            await store.run(commit_of(Delete(BALLS, Ball("a", version=1))))
+        assert [ball.name for ball in await store.run(reads_of(Find(BALLS, "all")))] == ["b"]
 
 
 async def test_a_deleted_row_begins_again_at_version_one() -> None:
     async with opened() as store:
-        await store.run(committed(Upsert(BALLS, Ball("a"))))
-        await store.run(committed(Upsert(BALLS, Ball("a"))))
-        await store.run(committed(Delete(BALLS, Ball("a", version=2))))
-        assert (await store.run(committed(Put(BALLS, Ball("a"))))).versions == (1,)
+        await store.run(commit_of(Upsert(BALLS, Ball("a"))))
+        await store.run(commit_of(Upsert(BALLS, Ball("a"))))
+        await store.run(commit_of(Delete(BALLS, Ball("a", version=2))))
+        assert (await store.run(commit_of(Put(BALLS, Ball("a"))))).versions == (1,)
 
 
-async def test_a_refused_write_takes_the_whole_commit_with_it() -> None:
+async def test_a_rejected_write_takes_the_whole_commit_with_it() -> None:
     async with opened() as store:
         before = await store.revision()
         with pytest.raises(Conflict):
-            await store.run(committed(Put(BALLS, Ball("a")), Put(BALLS, Ball("b", version=1))))
-        assert await store.run(asked(CountRows(BALLS, "all"))) == 0
+            await store.run(commit_of(Put(BALLS, Ball("a")), Put(BALLS, Ball("b", version=1))))
+        assert await store.run(reads_of(CountRows(BALLS, "all"))) == 0
         assert await store.revision() == before
 
 
-async def test_a_second_row_with_a_unique_value_is_refused_by_name() -> None:
+async def test_a_second_row_with_a_unique_value_is_rejected_by_name() -> None:
     async with opened() as store:
-        await store.run(committed(Put(BALLS, Ball("a", badge="x")), Put(BALLS, Ball("b")), Put(BALLS, Ball("c"))))
+        await store.run(commit_of(Put(BALLS, Ball("a", badge="x")), Put(BALLS, Ball("b")), Put(BALLS, Ball("c"))))
         with pytest.raises(Conflict, match="'x' in its unique index 'badge'"):
-            await store.run(committed(Put(BALLS, Ball("d", badge="x"))))
+            await store.run(commit_of(Put(BALLS, Ball("d", badge="x"))))
         with pytest.raises(Conflict, match="'x' in its unique index 'badge'"):
-            await store.run(committed(Upsert(BALLS, Ball("b", badge="x"))))
+            await store.run(commit_of(Upsert(BALLS, Ball("b", badge="x"))))
         with pytest.raises(Conflict, match="'x' in its unique index 'badge'"):
-            await store.run(committed(Put(BALLS, Ball("b", badge="x", version=1))))
-        assert [b.name for b in await store.run(asked(Find(BALLS, "badge", ("x",))))] == ["a"]
+            await store.run(commit_of(Put(BALLS, Ball("b", badge="x", version=1))))
+        assert [b.name for b in await store.run(reads_of(Find(BALLS, "badge", ("x",))))] == ["a"]
 
 
 async def test_a_unique_value_can_be_handed_on_in_one_commit() -> None:
     async with opened() as store:
-        await store.run(committed(Put(BALLS, Ball("a", badge="x"))))
-        await store.run(committed(Put(BALLS, Ball("a", version=1)), Put(BALLS, Ball("b", badge="x"))))
-        assert [b.name for b in await store.run(asked(Find(BALLS, "badge", ("x",))))] == ["b"]
+        await store.run(commit_of(Put(BALLS, Ball("a", badge="x"))))
+        await store.run(commit_of(Put(BALLS, Ball("a", version=1)), Put(BALLS, Ball("b", badge="x"))))
+        assert [b.name for b in await store.run(reads_of(Find(BALLS, "badge", ("x",))))] == ["b"]
 
 
 async def test_the_same_row_can_be_written_twice_in_one_commit() -> None:
     async with opened() as store:
-        await store.run(committed(Put(BALLS, Ball("a", rank=1))))
+        await store.run(commit_of(Put(BALLS, Ball("a", rank=1))))
 
         def to_and_fro() -> Any:
             (ball,) = yield (Get(BALLS, ("a",)),)
             away, back = replace(ball, rank=2), replace(ball, rank=1, version=2)
-            return (yield from iter(committed(Put(BALLS, away), Put(BALLS, back))))
+            return (yield from iter(commit_of(Put(BALLS, away), Put(BALLS, back))))
 
         assert (await store.run(Transaction(to_and_fro))).versions == (2, 3)
-        assert await store.run(asked(Find(BALLS, "all", until=1))) == [Ball("a", rank=1, version=3)]
+        assert await store.run(reads_of(Find(BALLS, "all", until=1))) == [Ball("a", rank=1, version=3)]
 
 
 @pytest.mark.parametrize(
@@ -140,49 +140,49 @@ async def test_the_same_row_can_be_written_twice_in_one_commit() -> None:
 async def test_rows_come_in_the_order_of_the_index_then_by_key(bounds: dict[str, Any], expected: str) -> None:
     async with opened() as store:
         ranks = {"d": 2, "a": 1, "e": 3, "c": 2, "b": 2}
-        await store.run(committed(*(Put(BALLS, Ball(name, rank=rank)) for name, rank in ranks.items())))
-        await store.run(committed(Put(BALLS, Ball("z", Colour.BLUE, 2))))
-        found = await store.run(asked(Find(BALLS, "colour", (Colour.RED,), **bounds)))
+        await store.run(commit_of(*(Put(BALLS, Ball(name, rank=rank)) for name, rank in ranks.items())))
+        await store.run(commit_of(Put(BALLS, Ball("z", Colour.BLUE, 2))))
+        found = await store.run(reads_of(Find(BALLS, "colour", (Colour.RED,), **bounds)))
     assert "".join(ball.name for ball in found) == expected
 
 
 async def test_a_row_without_a_value_to_be_found_or_ordered_by_is_not_in_the_index() -> None:
     async with opened() as store:
         await store.run(
-            committed(
+            commit_of(
                 Put(BALLS, Ball("a", owner="o", won_at=1)),
                 Put(BALLS, Ball("b", owner="o")),
                 Put(BALLS, Ball("c", won_at=1)),
             )
         )
         rows, count, none = await store.run(
-            asked(Find(BALLS, "owner", ("o",)), CountRows(BALLS, "owner", ("o",)), Find(BALLS, "owner", (None,)))
+            reads_of(Find(BALLS, "owner", ("o",)), CountRows(BALLS, "owner", ("o",)), Find(BALLS, "owner", (None,)))
         )
     assert ([ball.name for ball in rows], count, none) == (["a"], 1, [])
 
 
-async def test_a_question_for_too_many_rows_is_refused() -> None:
+async def test_a_find_of_too_many_rows_is_rejected() -> None:
     async with opened() as store:
         for limit in (FIND_MAX + 1, -1):
             with pytest.raises(Invalid, match=f"0 to {FIND_MAX} rows of balls, not {limit}"):
-                await store.run(asked(Find(BALLS, "all", limit=limit)))
+                await store.run(reads_of(Find(BALLS, "all", limit=limit)))
 
 
 async def test_an_expired_row_is_no_row() -> None:
     clock = StillClock()
     async with opened(clock=clock) as store:
-        await store.run(committed(Upsert(TICKETS, Ticket("a", "1", START_MS + 10))))
-        await store.run(committed(Upsert(TICKETS, Ticket("a", "1", START_MS + 10, "me"))))
-        await store.run(committed(Put(TICKETS, Ticket("a", "2", START_MS + 99))))
+        await store.run(commit_of(Upsert(TICKETS, Ticket("a", "1", START_MS + 10))))
+        await store.run(commit_of(Upsert(TICKETS, Ticket("a", "1", START_MS + 10, "me"))))
+        await store.run(commit_of(Put(TICKETS, Ticket("a", "2", START_MS + 99))))
         clock.pass_ms(10)
         one, rows, count = await store.run(
-            asked(Get(TICKETS, ("a", "1")), Find(TICKETS, "row", ("a",)), CountRows(TICKETS, "row", ("a",)))
+            reads_of(Get(TICKETS, ("a", "1")), Find(TICKETS, "row", ("a",)), CountRows(TICKETS, "row", ("a",)))
         )
         assert (one, [ticket.seat for ticket in rows], count) == (None, ["2"], 1)
-        with pytest.raises(Conflict, match="is gone"):
-            await store.run(committed(Put(TICKETS, Ticket("a", "1", START_MS + 99, version=2))))
-        with pytest.raises(Conflict, match="is gone"):
-            await store.run(committed(Delete(TICKETS, Ticket("a", "1", START_MS + 10, version=2))))
+        with pytest.raises(Conflict, match="no longer exists"):
+            await store.run(commit_of(Put(TICKETS, Ticket("a", "1", START_MS + 99, version=2))))
+        with pytest.raises(Conflict, match="no longer exists"):
+            await store.run(commit_of(Delete(TICKETS, Ticket("a", "1", START_MS + 10, version=2))))
 
 
 @pytest.mark.parametrize("write", [Put, Upsert])
@@ -190,24 +190,24 @@ async def test_a_new_row_takes_the_place_of_an_expired_one(write: Any) -> None:
     clock = StillClock()
     async with opened(clock=clock) as store:
         for _ in range(3):
-            await store.run(committed(Upsert(TICKETS, Ticket("a", "1", START_MS + 10, "old"))))
+            await store.run(commit_of(Upsert(TICKETS, Ticket("a", "1", START_MS + 10, "old"))))
         clock.pass_ms(10)
-        assert (await store.run(committed(write(TICKETS, Ticket("a", "1", START_MS + 50, "new"))))).versions == (1,)
-        found = await store.run(asked(Get(TICKETS, ("a", "1"))))
+        assert (await store.run(commit_of(write(TICKETS, Ticket("a", "1", START_MS + 50, "new"))))).versions == (1,)
+        found = await store.run(reads_of(Get(TICKETS, ("a", "1"))))
     assert found == Ticket("a", "1", START_MS + 50, "new", version=1)
 
 
-async def test_expired_rows_are_pruned_by_and_by_and_nobody_is_told() -> None:
+async def test_expired_rows_are_pruned_by_and_by_without_an_event() -> None:
     clock = StillClock()
     async with opened(clock=clock) as store:
         for row in "abc":
             tickets = [Ticket(row, str(seat), START_MS + 10) for seat in range(100)]
-            await store.run(committed(*(Upsert(TICKETS, ticket) for ticket in tickets)))
+            await store.run(commit_of(*(Upsert(TICKETS, ticket) for ticket in tickets)))
         revision = await store.revision()
         left = []
         for _ in range(3):
             clock.pass_ms(2000)
-            await store.run(committed(CountUp("hits")))
+            await store.run(commit_of(CountUp("hits")))
             left.append(await store._writer.submit(_stored_tickets))
         assert left == [100, 0, 0]
         assert await store.revision() == revision
@@ -242,25 +242,25 @@ def _stored_tickets(session: Any) -> int:
         Ticket("a", "b", 1),
     ],
 )
-async def test_what_could_not_be_read_back_is_refused_and_nothing_is_stored(row: Any) -> None:
+async def test_what_could_not_be_read_back_is_rejected_and_nothing_is_stored(row: Any) -> None:
     async with opened() as store:
         for write in (Put, Upsert):
             with pytest.raises(Invalid):
-                await store.run(committed(Put(BALLS, Ball("good")), write(BALLS, row)))
-        assert await store.run(asked(CountRows(BALLS, "all"))) == 0
+                await store.run(commit_of(Put(BALLS, Ball("good")), write(BALLS, row)))
+        assert await store.run(reads_of(CountRows(BALLS, "all"))) == 0
 
 
 @pytest.mark.parametrize("key", ["", "x" * 1025, "\ud800", 7], ids=repr)
-async def test_a_key_that_no_row_can_have_is_refused(key: Any) -> None:
+async def test_a_key_that_no_row_can_have_is_rejected(key: Any) -> None:
     async with opened() as store:
         with pytest.raises(Invalid):
-            await store.run(asked(Get(BALLS, (key,))))
+            await store.run(reads_of(Get(BALLS, (key,))))
 
 
 async def test_a_map_of_any_kind_is_stored() -> None:
     async with opened() as store:
-        await store.run(committed(Put(BALLS, Ball("a", notes=MappingProxyType({"x": 1})))))
-        assert (await store.run(asked(Get(BALLS, ("a",))))).notes == {"x": 1}
+        await store.run(commit_of(Put(BALLS, Ball("a", notes=MappingProxyType({"x": 1})))))
+        assert (await store.run(reads_of(Get(BALLS, ("a",))))).notes == {"x": 1}
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
@@ -286,7 +286,7 @@ async def test_updates_of_read_rows_leave_table_and_indexes_in_step(balls: list[
         for ball in balls:
             known = await store.run(_changed(ball))
             expected[ball.name] = replace(ball, version=known)
-        everything = await store.run(asked(Find(BALLS, "all")))
+        everything = await store.run(reads_of(Find(BALLS, "all")))
         assert everything == sorted(expected.values(), key=lambda ball: (ball.rank, ball.name.encode()))
         assert await store.check() == []
 
@@ -296,7 +296,7 @@ def _changed(ball: Ball) -> Any:
 
     def program() -> Any:
         (known,) = yield (Get(BALLS, (ball.name,)),)
-        done = yield from iter(committed(Put(BALLS, replace(ball, version=known.version if known else 0))))
+        done = yield from iter(commit_of(Put(BALLS, replace(ball, version=known.version if known else 0))))
         return done.versions[0]
 
     return Transaction(program)

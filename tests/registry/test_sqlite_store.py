@@ -11,7 +11,8 @@ import pytest
 from argosy.base.clock import SystemClock
 from argosy.base.errors import Conflict, Gone, NotFound, Unavailable
 from argosy.registry import jobs
-from argosy.registry.backends import sqlite_notify, sqlite_session, sqlite_writer
+from argosy.registry.backends import sqlite as sqlite_backend
+from argosy.registry.backends import sqlite_session, sqlite_writer
 from argosy.registry.backends.sqlite import SqliteStore
 from argosy.registry.backends.sqlite_session import StoreClock
 from argosy.registry.ports import Change, RegistryStore
@@ -32,7 +33,7 @@ from argosy.registry.transaction import (
     read_many,
     transaction,
 )
-from tests.registry.sqlite_stage import BALLS, START_MS, TICKETS, Ball, StillClock, Ticket, asked, committed, opened
+from tests.registry.sqlite_stage import BALLS, START_MS, TICKETS, Ball, StillClock, Ticket, commit_of, opened, reads_of
 
 T = TypeVar("T")
 
@@ -58,40 +59,40 @@ def increments(name: str) -> TransactionBody[int]:
     return done.versions[0]
 
 
-def test_the_store_is_what_the_port_asks_for() -> None:
+def test_the_store_implements_the_port() -> None:
     store: type[RegistryStore] = SqliteStore
     assert store
 
 
-async def test_many_programs_at_once_see_one_another_in_turn() -> None:
+async def test_many_transactions_at_once_see_one_another_in_turn() -> None:
     async with opened() as store:
         versions = await asyncio.gather(*(store.run(increments("a")) for _ in range(700)))
         assert sorted(versions) == list(range(1, 701))
-        assert await store.run(asked(Get(BALLS, ("a",)))) == Ball("a", rank=700, version=700)
+        assert await store.run(reads_of(Get(BALLS, ("a",)))) == Ball("a", rank=700, version=700)
 
 
-async def test_a_program_that_raises_does_not_touch_those_beside_it() -> None:
+async def test_a_transaction_that_raises_does_not_affect_others_in_its_batch() -> None:
     async with opened() as store:
         answers = await asyncio.gather(
             store.run(increments("a")),
             store.run(raises_before_its_commit()),
-            store.run(committed(Put(BALLS, Ball("b")), Put(BALLS, Ball("a", version=9)))),
+            store.run(commit_of(Put(BALLS, Ball("b")), Put(BALLS, Ball("a", version=9)))),
             store.run(increments("a")),
             return_exceptions=True,
         )
         assert (answers[0], type(answers[1]), type(answers[2]), answers[3]) == (1, NotFound, Conflict, 2)
-        assert [ball.name for ball in await store.run(asked(Find(BALLS, "all")))] == ["a"]
+        assert [ball.name for ball in await store.run(reads_of(Find(BALLS, "all")))] == ["a"]
 
 
-async def test_rows_read_in_one_batch_are_never_those_of_a_refused_commit() -> None:
+async def test_rows_read_in_one_batch_are_never_those_of_a_rejected_commit() -> None:
     async with opened() as store:
-        await store.run(committed(*(Put(BALLS, Ball(name, rank=1)) for name in "ab")))
+        await store.run(commit_of(*(Put(BALLS, Ball(name, rank=1)) for name in "ab")))
         before, refused, after, _, last = await asyncio.gather(
-            store.run(asked(Find(BALLS, "all"))),
-            store.run(committed(Put(BALLS, Ball("a", rank=7, version=1)), Put(BALLS, Ball("b", version=9)))),
-            store.run(asked(Find(BALLS, "all"))),
-            store.run(committed(Put(BALLS, Ball("a", rank=7, version=1)), Delete(BALLS, Ball("b", version=1)))),
-            store.run(asked(Find(BALLS, "all", after=1), Get(BALLS, ("b",)))),
+            store.run(reads_of(Find(BALLS, "all"))),
+            store.run(commit_of(Put(BALLS, Ball("a", rank=7, version=1)), Put(BALLS, Ball("b", version=9)))),
+            store.run(reads_of(Find(BALLS, "all"))),
+            store.run(commit_of(Put(BALLS, Ball("a", rank=7, version=1)), Delete(BALLS, Ball("b", version=1)))),
+            store.run(reads_of(Find(BALLS, "all", after=1), Get(BALLS, ("b",)))),
             return_exceptions=True,
         )
         assert isinstance(refused, Conflict)
@@ -99,7 +100,7 @@ async def test_rows_read_in_one_batch_are_never_those_of_a_refused_commit() -> N
         assert last == ([Ball("a", rank=7, version=2)], None)
 
 
-async def test_a_refusal_reaches_the_program_where_it_asked() -> None:
+async def test_an_error_is_raised_in_the_body_where_it_yielded() -> None:
     @transaction
     def puts_or_says_why() -> TransactionBody[str]:
         try:
@@ -109,7 +110,7 @@ async def test_a_refusal_reaches_the_program_where_it_asked() -> None:
         return "stored"
 
     async with opened() as store:
-        assert "is gone" in await store.run(puts_or_says_why())
+        assert "no longer exists" in await store.run(puts_or_says_why())
 
 
 async def test_what_is_raised_behind_a_commit_leaves_it_standing() -> None:
@@ -124,7 +125,7 @@ async def test_what_is_raised_behind_a_commit_leaves_it_standing() -> None:
                 await store.run(counts_then_refuses())
 
 
-async def test_a_program_that_goes_on_after_its_commit_is_a_mistake() -> None:
+async def test_a_body_that_reads_after_its_commit_is_an_error() -> None:
     @transaction
     def asks_again() -> TransactionBody[int]:
         yield from commit(CountUp("hits"))
@@ -132,15 +133,15 @@ async def test_a_program_that_goes_on_after_its_commit_is_a_mistake() -> None:
         return int(clock)
 
     async with opened() as store:
-        with pytest.raises(AssertionError, match="a program ends with its commit"):
+        with pytest.raises(AssertionError, match="a transaction ends with its commit"):
             await store.run(asks_again())
 
 
-async def test_answers_of_one_question_are_of_one_instant() -> None:
+async def test_reads_yielded_together_are_of_one_instant() -> None:
     clock = StillClock()
     async with opened(clock=clock) as store:
-        await store.run(committed(Put(TICKETS, Ticket("a", "1", START_MS + 5))))
-        now, ticket = await store.run(asked(Now(), Get(TICKETS, ("a", "1"))))
+        await store.run(commit_of(Put(TICKETS, Ticket("a", "1", START_MS + 5))))
+        now, ticket = await store.run(reads_of(Now(), Get(TICKETS, ("a", "1"))))
         assert (now, ticket.expires_at) == (START_MS, START_MS + 5)
 
 
@@ -153,7 +154,7 @@ async def test_a_caller_that_has_gone_does_not_hold_up_the_others() -> None:
         assert await second in (1, 2)
 
 
-async def test_a_store_that_is_overrun_refuses_and_a_closed_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_is_overrun_rejects_calls_and_a_closed_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_writer, "WAITING_MAX", 3)
     async with opened() as store:
         answers = await asyncio.gather(*(store.run(increments("a")) for _ in range(5)), return_exceptions=True)
@@ -163,7 +164,7 @@ async def test_a_store_that_is_overrun_refuses_and_a_closed_one_too(monkeypatch:
         await store.run(increments("a"))
 
 
-async def test_closing_answers_what_was_asked_before(tmp_path: Path) -> None:
+async def test_closing_answers_pending_calls(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db") as store:
         waiting = [asyncio.ensure_future(store.run(increments("a"))) for _ in range(10)]
         await asyncio.sleep(0)
@@ -203,9 +204,9 @@ async def test_each_job_is_claimed_once_by_many_claimers(tmp_path: Path) -> None
 # -- changes --------------------------------------------------------------------------------------------------
 
 
-async def test_a_watch_tells_what_was_and_what_comes() -> None:
+async def test_a_watch_delivers_earlier_and_later_changes() -> None:
     async with opened() as store:
-        await store.run(committed(Put(BALLS, Ball("a")), Upsert(TICKETS, Ticket("r", "é:", START_MS + 9))))
+        await store.run(commit_of(Put(BALLS, Ball("a")), Upsert(TICKETS, Ticket("r", "é:", START_MS + 9))))
         changes = store.watch(0)
         assert await taken(changes, 2) == [
             Change(1, "balls", ("a",), False),
@@ -213,12 +214,12 @@ async def test_a_watch_tells_what_was_and_what_comes() -> None:
         ]
         waiting = asyncio.ensure_future(taken(changes, 1))
         await asyncio.sleep(0)
-        done = await store.run(committed(Delete(BALLS, Ball("a", version=1))))
+        done = await store.run(commit_of(Delete(BALLS, Ball("a", version=1))))
         assert await waiting == [Change(done.revision, "balls", ("a",), True)]
         assert await store.revision() == done.revision == 3
 
 
-async def test_a_watch_from_the_present_tells_only_what_comes() -> None:
+async def test_a_watch_from_the_present_delivers_only_later_changes() -> None:
     async with opened() as store:
         await store.run(increments("a"))
         changes = store.watch(await store.revision())
@@ -228,19 +229,19 @@ async def test_a_watch_from_the_present_tells_only_what_comes() -> None:
 
 
 async def test_a_watcher_that_fell_behind_or_is_ahead_must_list_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_session, "EVENTS_KEPT", 5)
+    monkeypatch.setattr(sqlite_session, "EVENTS_MAX", 5)
     async with opened() as store:
         for _ in range(8):
             await store.run(increments("a"))
         assert [change.revision for change in await taken(store.watch(3), 5)] == [4, 5, 6, 7, 8]
-        for after, why in ((2, "no longer kept"), (9, "ahead")):
+        for after, why in ((2, "no longer stored"), (9, "ahead")):
             with pytest.raises(Gone, match=why):
                 await taken(store.watch(after), 1)
 
 
 async def test_a_commit_without_rows_is_no_change() -> None:
     async with opened() as store:
-        assert (await store.run(committed(CountUp("hits"), Append("log", b"x")))).revision == 0
+        assert (await store.run(commit_of(CountUp("hits"), Append("log", b"x")))).revision == 0
 
 
 async def test_a_watcher_learns_that_the_store_is_closed() -> None:
@@ -268,42 +269,42 @@ async def test_what_another_process_writes_is_seen_and_watched(tmp_path: Path) -
         await ours.run(increments("a"))
         await theirs.run(increments("a"))
         assert [change.revision for change in await waiting] == [1, 2, 3]
-        assert await ours.run(asked(Get(BALLS, ("a",)))) == Ball("a", rank=3, version=3)
+        assert await ours.run(reads_of(Get(BALLS, ("a",)))) == Ball("a", rank=3, version=3)
 
 
 async def test_two_processes_take_turns(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db") as ours, opened(tmp_path / "r.db") as theirs:
         await asyncio.gather(*(store.run(increments("a")) for _ in range(50) for store in (ours, theirs)))
-        assert await ours.run(asked(Get(BALLS, ("a",)))) == Ball("a", rank=100, version=100)
+        assert await ours.run(reads_of(Get(BALLS, ("a",)))) == Ball("a", rank=100, version=100)
 
 
 # -- messages -------------------------------------------------------------------------------------------------
 
 
-async def test_a_message_is_heard_by_those_who_listen_to_its_channel() -> None:
+async def test_a_message_is_delivered_to_the_listeners_of_its_channel() -> None:
     async with opened() as store:
-        await store.run(committed(Notify("news", "early")))
+        await store.run(commit_of(Notify("news", "early")))
         first, second, other = store.listen("news"), store.listen("news"), store.listen("weather")
-        await store.run(committed(Notify("news", "one"), Put(BALLS, Ball("a")), Notify("news", "two")))
-        await store.run(committed(Notify("weather", "sun")))
+        await store.run(commit_of(Notify("news", "one"), Put(BALLS, Ball("a")), Notify("news", "two")))
+        await store.run(commit_of(Notify("weather", "sun")))
         assert await taken(first, 2) == await taken(second, 2) == ["one", "two"]
         assert await taken(other, 1) == ["sun"]
 
 
-async def test_a_message_of_a_refused_commit_is_not_sent() -> None:
+async def test_a_message_of_a_rejected_commit_is_not_sent() -> None:
     async with opened() as store:
         heard = store.listen("news")
         with pytest.raises(Conflict):
-            await store.run(committed(Notify("news", "no"), Put(BALLS, Ball("a", version=1))))
-        await store.run(committed(Notify("news", "yes")))
+            await store.run(commit_of(Notify("news", "no"), Put(BALLS, Ball("a", version=1))))
+        await store.run(commit_of(Notify("news", "yes")))
         assert await taken(heard, 1) == ["yes"]
 
 
-async def test_a_listener_that_does_not_listen_is_told_what_it_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_notify, "UNHEARD_MAX", 2)
+async def test_a_slow_listener_gets_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite_backend, "BACKLOG_MAX", 2)
     async with opened() as store:
         heard = store.listen("news")
-        await store.run(committed(*(Notify("news", str(n)) for n in range(3))))
+        await store.run(commit_of(*(Notify("news", str(n)) for n in range(3))))
         assert await taken(heard, 2) == ["0", "1"]
         with pytest.raises(Gone, match="fell 2 messages behind"):
             await anext(heard)
@@ -325,10 +326,10 @@ async def everything(store: SqliteStore) -> list[tuple[str, dict[str, Any]]]:
 
 async def filled(store: SqliteStore) -> None:
     full = Ball("b", owner="o", notes={"k": [1]}, marks=("x",), print=b"\0")
-    await store.run(committed(Upsert(BALLS, full), Put(BALLS, Ball("a"))))
-    await store.run(committed(Upsert(BALLS, full), Put(TICKETS, Ticket("r", "s", START_MS + 9))))
-    await store.run(committed(Append("log", b"1", keep=1), Append("log", b"2", keep=1), Append("none", b"3", keep=0)))
-    await store.run(committed(CountUp("hits", 50), CountUp("ever"), CountUp("ever")))
+    await store.run(commit_of(Upsert(BALLS, full), Put(BALLS, Ball("a"))))
+    await store.run(commit_of(Upsert(BALLS, full), Put(TICKETS, Ticket("r", "s", START_MS + 9))))
+    await store.run(commit_of(Append("log", b"1", keep=1), Append("log", b"2", keep=1), Append("none", b"3", keep=0)))
+    await store.run(commit_of(CountUp("hits", 50), CountUp("ever"), CountUp("ever")))
 
 
 @pytest.mark.parametrize("is_file", [True, False])
@@ -347,15 +348,15 @@ async def test_a_dump_loaded_elsewhere_is_the_same_registry(tmp_path: Path, is_f
             ("counter", {"name": "ever", "value": 2, "expires_at": None}),
             ("counter", {"name": "hits", "value": 1, "expires_at": START_MS + 50}),
         ]
-        assert (await copy.run(committed(Upsert(BALLS, Ball("b"))))).versions == (3,)
+        assert (await copy.run(commit_of(Upsert(BALLS, Ball("b"))))).versions == (3,)
 
 
 async def test_a_dump_is_of_one_instant(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db") as store:
-        await store.run(committed(*(Put(BALLS, Ball(f"{n:04}")) for n in range(900))))
+        await store.run(commit_of(*(Put(BALLS, Ball(f"{n:04}")) for n in range(900))))
         items = store.dump()
         first = await anext(items)
-        await store.run(committed(Put(BALLS, Ball("late")), Delete(BALLS, Ball("0899", version=1))))
+        await store.run(commit_of(Put(BALLS, Ball("late")), Delete(BALLS, Ball("0899", version=1))))
         names = [first[1]["name"], *[values["name"] async for _, values in items]]
     assert names == [f"{n:04}" for n in range(900)]
 
@@ -370,5 +371,5 @@ async def test_an_import_needs_an_empty_registry() -> None:
 
 async def test_rows_are_counted_by_index() -> None:
     async with opened() as store:
-        await store.run(committed(Put(BALLS, Ball("a")), Put(BALLS, Ball("b"))))
-        assert await store.run(asked(CountRows(BALLS, "all"), CountRows(BALLS, "colour", ("blue",)))) == (2, 0)
+        await store.run(commit_of(Put(BALLS, Ball("a")), Put(BALLS, Ball("b"))))
+        assert await store.run(reads_of(CountRows(BALLS, "all"), CountRows(BALLS, "colour", ("blue",)))) == (2, 0)

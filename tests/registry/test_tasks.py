@@ -32,7 +32,7 @@ def ids(page: tasks.TaskPage) -> list[str]:
         ((S.CANCELED, S.SUCCEEDED), S.FAILED),
     ],
 )
-def test_a_task_is_what_its_nodes_make_it(nodes: tuple[TaskStatus, ...], whole: TaskStatus) -> None:
+def test_a_tasks_status_follows_from_its_nodes(nodes: tuple[TaskStatus, ...], whole: TaskStatus) -> None:
     assert tasks.aggregate(nodes) is whole
 
 
@@ -55,7 +55,7 @@ def test_an_id_is_taken_once() -> None:
     assert store.run(tasks.count()) == 1
 
 
-def test_a_task_that_has_ended_stays_as_it_ended() -> None:
+def test_a_task_that_has_ended_never_changes_again() -> None:
     store = Interpreter()
     add(store, "a")
     store.pass_time(5)
@@ -71,7 +71,7 @@ def test_a_task_that_has_ended_stays_as_it_ended() -> None:
         store.run(tasks.set_status("b", S.FAILED))
 
 
-def test_nodes_that_answer_at_once_do_not_undo_each_other() -> None:
+def test_nodes_that_answer_at_once_do_not_overwrite_each_other() -> None:
     """Defect R4: an update read, changed and wrote the whole row."""
     store = Interpreter()
     add(store, "a", node_tasks={"n0": "7"})

@@ -20,7 +20,7 @@ from argosy.cli.output import json_option, print_json, print_table, progress, st
 
 if TYPE_CHECKING:
     from argosy.registry.backends.schema_version import Schema
-    from argosy.registry.export import Counts, Movable
+    from argosy.registry.export import Counts, LoadableStore
     from argosy.registry.memory import MemoryReport
     from argosy.registry.settings import RegistrySettings
 
@@ -65,12 +65,12 @@ def export_registry(file: Path, url: str | None, namespace: str | None, config: 
     The export has one JSON object per line; `-` is standard output.
     Expired rows are left out. An export from SQLite is a snapshot of one instant; from Redis each page is.
     """
-    from argosy.registry.export import write_out
+    from argosy.registry.export import write_export
 
     effective = settings(config, url, namespace)
     with _open_output(file) as out, status("export") as show:
         counts = asyncio.run(
-            _run_with_registry(effective, lambda store: write_out(store, out, lambda done: show(f"{done:,} items")))
+            _run_with_registry(effective, lambda store: write_export(store, out, lambda done: show(f"{done:,} items")))
         )
     if str(file) != "-":
         _print_counts(counts, as_json, f"exported to {file}")
@@ -114,7 +114,9 @@ def import_registry(file: Path, url: str | None, namespace: str | None, config: 
         def on_progress(done: int) -> None:
             show(done / total, f"import: {done:,} of {total:,} items")
 
-        asyncio.run(_run_with_registry(effective, lambda store: export.read_into(store, on_progress), may_create=True))
+        asyncio.run(
+            _run_with_registry(effective, lambda store: export.import_into(store, on_progress), may_create=True)
+        )
     _print_counts(export.counts, as_json, f"imported {file}, exported at revision {export.header.revision:,}")
 
 
@@ -145,7 +147,7 @@ def check(url: str | None, namespace: str | None, config: Path | None, as_json: 
     effective = settings(config, url, namespace)
     with status("check") as show:
 
-        def check_all(store: "Movable") -> "Awaitable[tuple[Counts, list[str]]]":
+        def check_all(store: "LoadableStore") -> "Awaitable[tuple[Counts, list[str]]]":
             return check_store(store, lambda done: show(f"{done:,} items"))
 
         counts, problems = asyncio.run(_run_with_registry(effective, check_all, may_migrate=False))
@@ -202,10 +204,10 @@ def memory(runs: str, url: str | None, config: Path | None, as_json: bool) -> No
     with status("measuring"):
         found = asyncio.run(_measure(effective.url, int(runs)))
     if as_json:
-        print_json(accounting.as_json(found))
+        print_json(accounting.to_json(found))
         return
     title = f"{found.server}, {found.runs} runs of each canary"
-    print_table(accounting.COLUMNS, accounting.as_rows(found), empty="", title=title)
+    print_table(accounting.COLUMNS, accounting.to_rows(found), empty="", title=title)
     click.echo(f"\n{accounting.advice(found)}")
 
 
@@ -246,7 +248,7 @@ async def _read_schema(effective: "RegistrySettings") -> "Schema":
 
 async def _run_with_registry(
     effective: "RegistrySettings",
-    call: "Callable[[Movable], Awaitable[T]]",
+    call: "Callable[[LoadableStore], Awaitable[T]]",
     *,
     may_create: bool = False,
     may_migrate: bool = True,
@@ -266,7 +268,7 @@ async def _run_with_registry(
         effective.url, clock=SystemClock(), random=system_random(), namespace=effective.namespace
     )
     try:
-        return await call(cast("Movable", store))
+        return await call(cast("LoadableStore", store))
     finally:
         await store.close()
 

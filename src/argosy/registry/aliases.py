@@ -14,12 +14,12 @@ from argosy.registry.rows import AliasKind, IndexAlias
 from argosy.registry.tables import ALIASES
 from argosy.registry.transaction import Delete, Get, Now, TransactionBody, commit, get, now, read_many, transaction
 
-HISTORY_MAX = 10  # earlier states an alias remembers
+HISTORY_MAX = 10  # earlier states that an alias retains
 TARGETS_MAX = 256  # indexes behind one multi alias
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedAlias:
     """Targets of an alias at one instant, used for the whole of a request."""
 
     uids: tuple[str, ...]
@@ -58,7 +58,7 @@ def flip(
 ) -> TransactionBody[IndexAlias]:
     """Changes the targets and retains the old ones. Raises `Conflict` if the kind or version differs."""
     if not 0 <= keep <= HISTORY_MAX:
-        raise Invalid(f"an alias remembers 0 to {HISTORY_MAX} states, not {keep}")
+        raise Invalid(f"an alias retains 0 to {HISTORY_MAX} states, not {keep}")
     clock = yield from now()
     alias = yield from require(ALIASES, name)
     if alias.kind is not kind:
@@ -75,7 +75,7 @@ def flip(
 
 @transaction
 def remove(name: str, *, expected_version: int | None = None) -> TransactionBody[bool]:
-    """Deletes a name; False if there is none."""
+    """Deletes an alias. Returns False if there is none."""
     check_key(ALIASES, (name,))
     alias = yield from get(ALIASES, name)
     if alias is None:
@@ -93,10 +93,11 @@ def read(name: str) -> TransactionBody[IndexAlias | None]:
 
 
 @transaction
-def resolve(name: str) -> TransactionBody[Resolved | None]:
-    """The indexes behind a name, or None if it is no alias."""
+def resolve(name: str) -> TransactionBody[ResolvedAlias | None]:
+    """The indexes behind a name, or None if it is not an alias. A request resolves once and uses the result to its end,
+    so that a flip never gives it a part of each."""
     alias = yield from read(name)
-    return None if alias is None else Resolved(uids_of(alias), alias.version, alias.kind is AliasKind.SINGLE)
+    return None if alias is None else ResolvedAlias(uids_of(alias), alias.version, alias.kind is AliasKind.SINGLE)
 
 
 @transaction

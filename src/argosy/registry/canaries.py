@@ -1,6 +1,7 @@
 """Canaries: searches that run on a schedule and whose results are checked, and the log of their runs.
 
-A run is appended and the oldest one dropped in one commit. Two runs in the same millisecond stay two entries.
+A run is appended and the oldest one dropped in one commit. The log is a list, not keyed by time, so two
+runs in the same millisecond stay two entries.
 """
 
 import json
@@ -37,7 +38,7 @@ ASSERTIONS_MAX = 64
 NAME_CHARS_MAX = 200
 RUNS_KEPT = 100  # runs retained per canary
 RUNS_KEPT_MAX = 1000
-RUN_BYTES_MAX = 16_384  # a failed run carries the values it saw; more than a page of them is no help
+RUN_BYTES_MAX = 16_384  # a failed run contains the values that it saw; more than a page of them helps nobody
 _STATUSES = tuple(RunStatus)  # a run stores the position in this tuple, so new statuses are appended
 
 
@@ -101,7 +102,7 @@ def everything(*, is_enabled: bool | None = None) -> TransactionBody[list[Canary
 
 @transaction
 def remove(canary_id: str) -> TransactionBody[bool]:
-    """Deletes a canary together with its runs; False if there is none."""
+    """Deletes a canary together with its runs. Returns False if there is none."""
     check_key(CANARIES, (canary_id,))
     canary = yield from get(CANARIES, canary_id)
     if canary is None:
@@ -204,13 +205,13 @@ def encode_run(run: CanaryRun) -> bytes:
     except (TypeError, OverflowError) as error:
         raise Invalid(f"values of a run must be plain data: {error}") from None
     if len(payload) > RUN_BYTES_MAX:
-        raise Invalid(f"a run takes at most {RUN_BYTES_MAX} bytes, not {len(payload)}: keep fewer hits")
+        raise Invalid(f"a run takes at most {RUN_BYTES_MAX} bytes, not {len(payload)}; store fewer hits")
     return payload
 
 
 def decode_run(payload: bytes) -> CanaryRun:
-    ran_at, place, latency_ms, *failed = msgspec.msgpack.decode(payload)
-    return CanaryRun(ran_at, _STATUSES[place], latency_ms, failed[0] if failed else None)
+    ran_at, position, latency_ms, *failed = msgspec.msgpack.decode(payload)
+    return CanaryRun(ran_at, _STATUSES[position], latency_ms, failed[0] if failed else None)
 
 
 def _log(canary_id: str, limit: int) -> TransactionBody[LogState]:

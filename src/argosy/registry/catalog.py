@@ -29,7 +29,7 @@ def add(
     replicas: int = 0,
     max_bids: int | None = None,
 ) -> TransactionBody[RepositoryRow]:
-    """Adds a repository. Raises `Conflict` if its id or its address is already in the catalog."""
+    """Adds a repository. Raises `Conflict` if its id or its url is already in the catalog."""
     check_key(REPOSITORIES, (repo_id,))
     _check_name(repo_id)
     clock, found = yield from read_many(Now(), Get(REPOSITORIES, (repo_id,)))
@@ -46,7 +46,7 @@ def update(repository: RepositoryRow) -> TransactionBody[RepositoryRow]:
     """Stores a repository that was read before. Raises `Conflict` if it has changed since."""
     _check(repository)
     if repository.version == 0:
-        raise Invalid(f"repository {repository.repo_id!r} was never read: add it")
+        raise Invalid(f"repository {repository.repo_id!r} was never read; call add first")
     return (yield from crud.put(REPOSITORIES, repository))
 
 
@@ -57,8 +57,8 @@ def record_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> T
         raise Invalid(f"an index has a commit and a size, not {commit_hash!r} and {footprint_bytes}")
     clock = yield from now()
     repository = yield from require(REPOSITORIES, repo_id)
-    noted = replace(repository, footprint_bytes=footprint_bytes, last_commit=commit_hash, last_indexed_at=clock)
-    return (yield from put_row(REPOSITORIES, replace(noted, failures=0, last_error=None, last_failed_at=None)))
+    indexed = replace(repository, footprint_bytes=footprint_bytes, last_commit=commit_hash, last_indexed_at=clock)
+    return (yield from put_row(REPOSITORIES, replace(indexed, failures=0, last_error=None, last_failed_at=None)))
 
 
 @transaction
@@ -67,8 +67,8 @@ def record_index_failure(repo_id: str, *, error: str) -> TransactionBody[Reposit
     clock = yield from now()
     repository = yield from require(REPOSITORIES, repo_id)
     failures = repository.failures + 1
-    noted = replace(repository, failures=failures, last_error=error[:ERROR_CHARS_MAX], last_failed_at=clock)
-    return (yield from put_row(REPOSITORIES, noted))
+    failed = replace(repository, failures=failures, last_error=error[:ERROR_CHARS_MAX], last_failed_at=clock)
+    return (yield from put_row(REPOSITORIES, failed))
 
 
 @transaction
@@ -96,7 +96,7 @@ def record_push(repo_id: str) -> TransactionBody[RepositoryRow]:
 
 @transaction
 def remove(repo_id: str, *, expected_version: int | None = None) -> TransactionBody[bool]:
-    """Takes a wish back; False if there was none."""
+    """Removes a repository. Returns False if there was none."""
     return (yield from crud.delete(REPOSITORIES, repo_id, expected_version=expected_version))
 
 
@@ -119,17 +119,17 @@ def everything() -> TransactionBody[list[RepositoryRow]]:
 
 
 def _check_name(name: str) -> None:
-    """A name stands in addresses of pages and on terminals."""
+    """A name is part of URLs and is printed on terminals."""
     if not name.isprintable() or any(part in ("", ".", "..") for part in name.split("/")):
         raise Invalid(
-            f"a repository cannot be called {name!r}: give it a name of printable signs, like owner/name, "
+            f"invalid repository name {name!r}; use printable characters, like owner/name, "
             "in which no part between slashes is empty, '.' or '..'"
         )
 
 
 def _check(repository: RepositoryRow) -> None:
     if not 1 <= len(repository.url) <= URL_CHARS_MAX:
-        raise Invalid(f"a repository's address has 1 to {URL_CHARS_MAX} characters, not {len(repository.url)}")
+        raise Invalid(f"a repository's url has 1 to {URL_CHARS_MAX} characters, not {len(repository.url)}")
     if len(repository.branches) > BRANCHES_MAX or not all(repository.branches):
         raise Invalid(f"a repository has at most {BRANCHES_MAX} branches, each with a name")
     if not 0 <= repository.replicas <= REPLICAS_MAX:

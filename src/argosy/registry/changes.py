@@ -1,7 +1,7 @@
-"""Delivery of changes to sinks: numbers for events, how far each sink has come, and what did not fit into memory.
+"""Delivery of changes to sinks: sequence numbers of events, the cursor of each sink, and events that overflow memory.
 
-A cursor moves forward only, and only from where its mover thought it was. The overflow of a sink is bounded in bytes;
-the oldest goes first, and what went is counted.
+A cursor only moves forward, and only from the position that the caller expects: of two gateways that deliver to one
+sink, one gets a Conflict. The overflow of a sink is bounded in bytes; the oldest events are dropped first, and counted.
 """
 
 from dataclasses import dataclass
@@ -31,26 +31,26 @@ from argosy.registry.transaction import (
 
 OVERFLOW_BYTES = 1 << 30  # of one sink
 EVENT_BYTES_MAX = 1 << 20  # of one event
-POP_MAX = 1000  # events taken at once
+POP_MAX = 1000  # events removed at once
 
 
 @dataclass(frozen=True)
 class OverflowStats:
     events: int
     size_bytes: int
-    dropped: int  # events lost since the sink began
+    dropped: int  # events dropped since the log was created
 
 
 @transaction
 def next_seq(index_uid: str) -> TransactionBody[int]:
-    """The number of an index's next event; it grows for ever and is never given twice."""
+    """The sequence number of an index's next event. It only grows, and is never returned twice."""
     done = yield from commit(CountUp(log_name(CDC_SEQUENCE, index_uid)))
     return done.counts[0][0]
 
 
 @transaction
 def last_seq(index_uid: str) -> TransactionBody[int]:
-    """The number given last, 0 before the first."""
+    """The latest sequence number; 0 before the first."""
     (counter,) = yield from read_many(ReadCounter(log_name(CDC_SEQUENCE, index_uid)))
     value: int = counter[0]
     return value
@@ -58,14 +58,14 @@ def last_seq(index_uid: str) -> TransactionBody[int]:
 
 @transaction
 def advance(sink_name: str, index_uid: str, *, expected_seq: int, new_seq: int) -> TransactionBody[CdcCursor]:
-    """Moves a cursor on; Conflict unless it stands where the mover thinks it does (0: it does not exist)."""
+    """Moves a cursor forward. Raises `Conflict` unless it is at `expected_seq` (0: it does not exist)."""
     check_key(CDC_CURSORS, (sink_name, index_uid))
     if not 0 <= expected_seq < new_seq:
         raise Invalid(f"a cursor moves forward, not from {expected_seq} to {new_seq}")
     clock, cursor = yield from read_many(Now(), Get(CDC_CURSORS, (sink_name, index_uid)))
-    stands = 0 if cursor is None else cursor.last_event_seq
-    if stands != expected_seq:
-        raise Conflict(f"the cursor of {sink_name!r} in {index_uid!r} stands at {stands}, not {expected_seq}")
+    current = 0 if cursor is None else cursor.last_event_seq
+    if current != expected_seq:
+        raise Conflict(f"the cursor of {sink_name!r} in {index_uid!r} is at {current}, not {expected_seq}")
     version = 0 if cursor is None else cursor.version
     return (yield from put_row(CDC_CURSORS, CdcCursor(sink_name, index_uid, new_seq, clock, version)))
 
@@ -78,14 +78,14 @@ def cursor(sink_name: str, index_uid: str) -> TransactionBody[CdcCursor | None]:
 
 @transaction
 def cursors(sink_name: str) -> TransactionBody[list[CdcCursor]]:
-    """All cursors of a sink, in one question."""
+    """All cursors of a sink, in one read."""
     check_key(CDC_CURSORS, (sink_name,))
     return (yield from find(CDC_CURSORS, "family", sink_name))
 
 
 @transaction
 def remove_sink(sink_name: str) -> TransactionBody[int]:
-    """Forgets a sink: a batch of its cursors, and its overflow; call it until it returns 0."""
+    """Deletes a batch of a sink's cursors, and its overflow; call it until it returns 0."""
     check_key(CDC_CURSORS, (sink_name,))
     rows = yield from find(CDC_CURSORS, "family", sink_name)
     yield from commit(DropLog(log_name(CDC_OVERFLOW_LOG, sink_name)), *(Delete(CDC_CURSORS, row) for row in rows))
@@ -94,7 +94,7 @@ def remove_sink(sink_name: str) -> TransactionBody[int]:
 
 @transaction
 def push(sink_name: str, event: bytes, max_bytes: int = OVERFLOW_BYTES) -> TransactionBody[None]:
-    """Keeps an event for later; the oldest make way if the sink has more than its bytes."""
+    """Stores an event for later; drops the oldest ones if the overflow exceeds `max_bytes`."""
     if not 1 <= len(event) <= min(EVENT_BYTES_MAX, max_bytes):
         raise Invalid(f"an event takes 1 to {min(EVENT_BYTES_MAX, max_bytes)} bytes, not {len(event)}")
     yield from commit(Append(log_name(CDC_OVERFLOW_LOG, sink_name), event, keep_bytes=max_bytes))
@@ -102,14 +102,14 @@ def push(sink_name: str, event: bytes, max_bytes: int = OVERFLOW_BYTES) -> Trans
 
 @transaction
 def pop(sink_name: str, count: int = 1) -> TransactionBody[tuple[bytes, ...]]:
-    """Takes the oldest events out."""
+    """Removes and returns the oldest events."""
     done = yield from commit(TakeOldest(log_name(CDC_OVERFLOW_LOG, sink_name), check_limit(count, POP_MAX)))
     return done.taken[0]
 
 
 @transaction
 def overflow(sink_name: str) -> TransactionBody[OverflowStats]:
-    """How much waits, and how much was lost."""
+    """How many events wait, and how many were dropped."""
     (log,) = yield from read_many(ReadLog(log_name(CDC_OVERFLOW_LOG, sink_name), 0))
     state: LogState = log
     return OverflowStats(state.length, state.size_bytes, state.dropped)

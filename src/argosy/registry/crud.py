@@ -1,15 +1,15 @@
 """Generic row operations: read, put with compare-and-set, list, delete.
 
 A row carries the version at which it was read. When it is put back, the stored row must still be at that version;
-version 0 requires that there is none. Otherwise `Conflict` is raised, and the caller reads again.
+version 0 requires that there is none. Otherwise `Conflict` is raised, and the caller reads again. The operation modules
+are made of these parts.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from argosy.base.errors import Conflict, Invalid, NotFound
-from argosy.registry.column_checks import check_key_part
-from argosy.registry.table import R, Table, replace_row
+from argosy.registry.table import R, Table, check_key_part, replace_row
 from argosy.registry.transaction import (
     FIND_MAX,
     Delete,
@@ -65,7 +65,7 @@ def delete(table: Table[R], *key: str, expected_version: int | None = None) -> T
 def every(table: Table[R], index: str = "all", equals: Sequence[Any] = ()) -> TransactionBody[list[R]]:
     """All rows of an index in its order, read page by page.
 
-    A page may end between rows that are equal in order; those are read again with the next page.
+    A page may end between rows that are equal in order, so its last such rows are read again with the next page.
     """
     rows: list[R] = []
     after: int | None = None

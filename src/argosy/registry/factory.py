@@ -28,12 +28,12 @@ async def open_registry(url: str, *, clock: Clock, random: Random, namespace: st
     scheme, separator, _ = url.partition("://")
     if scheme not in _BACKENDS or not separator:
         raise Invalid(_unknown_scheme(scheme))
-    if url == "sqlite://":  # to SQLite this means memory: a forgotten path would lose all data
-        raise Invalid("a SQLite registry needs a path: write sqlite:///relative.db, or memory:// for one in memory")
+    if url == "sqlite://":  # SQLite would open a database in memory: a missing path would lose all data
+        raise Invalid("a SQLite registry needs a path; write sqlite:///relative.db, or memory:// for one in memory")
     store = _load_store(*_BACKENDS[scheme])
     options = {"random": random, "namespace": namespace} if _BACKENDS[scheme] is _REDIS else {}
-    opened: RegistryStore = await store.open(url, clock=clock, **options)
-    return opened
+    registry: RegistryStore = await store.open(url, clock=clock, **options)
+    return registry
 
 
 def _load_store(extra: str, module: str, name: str) -> Any:

@@ -14,7 +14,7 @@ from argosy.registry.transaction import Delete, Get, Now, TransactionBody, commi
 
 TTL_MS = 86_400_000
 TTL_MS_MAX = 30 * 86_400_000
-KEY_CHARS_MAX = 255  # as other services allow
+KEY_CHARS_MAX = 255  # Stripe's limit, which clients expect
 _SHA256_BYTES = 32
 
 
@@ -37,7 +37,7 @@ def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody
     _check(key)
     check_span("the life of an idempotency key", ttl_ms, TTL_MS_MAX)
     if len(body_sha256) != _SHA256_BYTES:
-        raise Invalid(f"a body is known by the {_SHA256_BYTES} bytes of its sha-256, not {len(body_sha256)}")
+        raise Invalid(f"body_sha256 must be the {_SHA256_BYTES} bytes of a sha-256, not {len(body_sha256)}")
     clock, entry = yield from read_many(Now(), Get(IDEMPOTENCY_CACHE, (key,)))
     if entry is None:
         taken = IdempotencyEntry(key, body_sha256, IdempotencyState.PENDING, None, clock + ttl_ms)
@@ -54,7 +54,7 @@ def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody
 def finish(key: str, task_id: str) -> TransactionBody[bool]:
     """Records the task of a pending key; its expiry is unchanged. Returns False if the key is not pending."""
     if not task_id:
-        raise Invalid("a request finishes with the id of its task")
+        raise Invalid("finish needs the id of the task")
     entry = yield from _pending(key)
     if entry is None:
         return False

@@ -1,7 +1,7 @@
 """Background jobs of the control plane: queued, claimed under a lease, finished once.
 
-A claim takes a job with an expired lease before a new one. A worker finishes a job with the fence of its claim; a
-worker that has been replaced is rejected."""
+A claim takes a job with an expired lease before a new one. A worker finishes a job with the *fence* of its claim, which
+grows with every claim: a worker whose job was claimed by another one is rejected, even if it is the same worker."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,10 +32,10 @@ LEASE_MS_MAX = 86_400_000
 PRIORITY_MAX = 1000
 ATTEMPTS = 3
 ATTEMPTS_MAX = 100
-CANDIDATES = 1  # jobs a claim looks at first; it looks further only if none of them is for it
+CANDIDATES = 1  # jobs that a claim reads first; it reads more only if none of them can be claimed
 CHUNKS_MAX = 1000
 PRUNE_MAX = 500  # rows one pruning step deletes
-_ARRIVAL = 1 << 42  # milliseconds below the priority; enough for the next century
+_ARRIVAL = 1 << 42  # milliseconds of arrival below one step of priority; enough until the year 2109
 
 
 def due(priority: int, created_at: int) -> int:
@@ -56,11 +56,11 @@ def enqueue(
     max_attempts: int = ATTEMPTS,
     dedupe_key: str | None = None,
 ) -> TransactionBody[ControlJob]:
-    """Queues a job; Conflict if the id or a living job's dedupe key is taken."""
+    """Queues a job. Raises `Conflict` if the id exists, or an unfinished job has the dedupe key."""
     check_key(JOBS, (job_id,))
     if not type or not 1 <= max_attempts <= ATTEMPTS_MAX or not_before < 0:
         raise Invalid(
-            f"a job has a type, 1 to {ATTEMPTS_MAX} attempts and a time from 0, "
+            f"a job needs a type, 1 to {ATTEMPTS_MAX} attempts and a time from 0, "
             f"not {type!r}, {max_attempts} and {not_before}"
         )
     clock = yield from now()
@@ -86,9 +86,9 @@ def enqueue(
 def claim(
     worker: str, *, lease_ms: int = LEASE_MS, types: Sequence[str] | None = None
 ) -> TransactionBody[ControlJob | None]:
-    """Claims the next job; None if there is none. Jobs that are out of attempts are failed and skipped."""
+    """Claims the next job. Returns None if there is none. Jobs without attempts left are failed and skipped."""
     if not worker:
-        raise Invalid("a worker has a name")
+        raise Invalid("a worker needs a name")
     check_span("a claim", lease_ms, LEASE_MS_MAX)
     clock = yield from now()
     job, spent = yield from _next(clock, types)
@@ -115,7 +115,7 @@ def claim(
 def heartbeat(
     job_id: str, worker: str, fence: int, *, lease_ms: int = LEASE_MS, progress: Mapping[str, Any] | None = None
 ) -> TransactionBody[bool]:
-    """Extends a claim; False when it is lost: stop working."""
+    """Extends a claim. Returns False if it is lost; the worker stops."""
     check_span("a claim", lease_ms, LEASE_MS_MAX)
     clock = yield from now()
     job = yield from get(JOBS, job_id)
@@ -128,7 +128,7 @@ def heartbeat(
 
 @transaction
 def complete(job_id: str, worker: str, fence: int, result: Mapping[str, Any] | None = None) -> TransactionBody[bool]:
-    """Finishes a claimed job; False if the claim is not this one."""
+    """Finishes a claimed job. Returns False if it is no longer claimed under this fence."""
     clock = yield from now()
     job = yield from get(JOBS, job_id)
     if job is None or not _is_held(job, worker, fence, None):
@@ -140,7 +140,7 @@ def complete(job_id: str, worker: str, fence: int, result: Mapping[str, Any] | N
 
 @transaction
 def fail(job_id: str, worker: str, fence: int, error: str, *, retry_at: int | None = None) -> TransactionBody[bool]:
-    """Ends an attempt without success: back into the queue if `retry_at` is given and attempts are left."""
+    """Ends an attempt that failed: the job is queued again if `retry_at` is given and attempts are left."""
     clock = yield from now()
     job = yield from get(JOBS, job_id)
     if job is None or not _is_held(job, worker, fence, None):
@@ -166,7 +166,8 @@ def cancel(job_id: str) -> TransactionBody[ControlJob]:
 def split(
     parent_id: str, worker: str, fence: int, chunks: Sequence[Mapping[str, Any]]
 ) -> TransactionBody[list[ControlJob]]:
-    """Queues the parts of a claimed job, and writes into the parent that it has been split: all at once, and once."""
+    """Queues the parts of a claimed job and records the split in the parent, in one commit; a job is split only
+    once."""
     if not 1 <= len(chunks) <= CHUNKS_MAX:
         raise Invalid(f"a job is split into 1 to {CHUNKS_MAX} chunks, not {len(chunks)}")
     clock = yield from now()
@@ -174,7 +175,7 @@ def split(
     if parent is None or not _is_held(parent, worker, fence, clock):
         raise Conflict(f"job {parent_id!r} is not claimed by {worker!r} under fence {fence}")
     if parent.total_chunks is not None:
-        raise Conflict(f"job {parent_id!r} has been split already, into {parent.total_chunks} chunks")
+        raise Conflict(f"job {parent_id!r} was already split into {parent.total_chunks} chunks")
     parts = [
         ControlJob(
             f"{parent_id}.{number}",
@@ -194,14 +195,14 @@ def split(
     taken = yield from read_many(*(Get(JOBS, (part.job_id,)) for part in parts))
     if any(taken):
         raise Conflict(f"job {next(filter(None, taken)).job_id!r} already exists: {parent_id!r} cannot be split")
-    divided = replace_row(parent, total_chunks=len(chunks))
-    yield from commit(Put(JOBS, divided), *(Put(JOBS, part) for part in parts))
+    split_parent = replace_row(parent, total_chunks=len(chunks))
+    yield from commit(Put(JOBS, split_parent), *(Put(JOBS, part) for part in parts))
     return [with_version(part, 1) for part in parts]
 
 
 @transaction
 def reap() -> TransactionBody[int]:
-    """Puts jobs whose claim has expired back into the queue, or fails them if they are out of attempts."""
+    """Queues jobs whose claim has expired again, or fails them if they have no attempts left."""
     clock = yield from now()
     expired = yield from find(JOBS, "claims", ControlJobState.IN_PROGRESS, until=clock, limit=PRUNE_MAX)
     if expired:
@@ -232,7 +233,7 @@ def prune(before: int) -> TransactionBody[int]:
 
 @transaction
 def count(state: ControlJobState) -> TransactionBody[int]:
-    """How many jobs are in a state: the queue's depth for an autoscaler."""
+    """Number of jobs in a state: the depth of the queue, for an autoscaler."""
     (number,) = yield from read_many(CountRows(JOBS, "state", (state,)))
     counted: int = number
     return counted
@@ -248,9 +249,9 @@ def read(job_id: str) -> TransactionBody[ControlJob | None]:
 def list_jobs(
     *, state: ControlJobState | None = None, type: str | None = None, parent: str | None = None, limit: int = FIND_MAX
 ) -> TransactionBody[list[ControlJob]]:
-    """Jobs of a parent in the order of their chunks, living jobs in the order of the queue, others the latest first.
+    """Jobs of a parent in the order of their chunks, unfinished jobs in the order of the queue, others latest first.
 
-    A type is looked for among the first FIND_MAX of them.
+    A filter by type applies to the first FIND_MAX of them.
     """
     check_limit(limit)
     if parent is not None:
@@ -265,10 +266,10 @@ def list_jobs(
 
 
 def _next(clock: int, types: Sequence[str] | None) -> TransactionBody[tuple[ControlJob | None, list[ControlJob]]]:
-    """The job to claim now, and those met on the way that are out of attempts.
+    """The job to claim now, and the jobs before it that have no attempts left.
 
-    Jobs that must wait, or are for others, stand in the same queue. However many there are, they hide no job behind
-    them: pages are read until one is found.
+    Jobs that must wait, or have other types, are in the same queue. However many there are, they never hide a job
+    behind them: pages are read until one is found.
     """
     spent: list[ControlJob] = []
     page = yield from find(JOBS, "claims", ControlJobState.IN_PROGRESS, until=clock, limit=CANDIDATES)
@@ -282,13 +283,13 @@ def _next(clock: int, types: Sequence[str] | None) -> TransactionBody[tuple[Cont
         if size == 0 or len(spent) >= PRUNE_MAX:
             return None, spent
         page = yield from find(JOBS, "state", ControlJobState.QUEUED, after=after, limit=size)
-        size, after = _further(page, size)
+        size, after = _next_page(page, size)
 
 
-def _further(page: list[ControlJob], size: int) -> tuple[int, int | None]:
-    """How much to read after a page, and from where; nothing after the last one.
+def _next_page(page: list[ControlJob], size: int) -> tuple[int, int | None]:
+    """Size and start of the page after this one; size 0 after the last one.
 
-    Jobs that arrived in one millisecond are equal in order, and a page may end between them: they are read again,
+    Jobs that arrived in one millisecond are equal in order, and a page may end between them. They are read again,
     unless they fill a page by themselves.
     """
     if len(page) < size:
@@ -298,7 +299,8 @@ def _further(page: list[ControlJob], size: int) -> tuple[int, int | None]:
 
 
 def _is_held(job: ControlJob, worker: str, fence: int, clock: int | None) -> bool:
-    """A finished piece of work counts even if the lease has just run out, as long as nobody else has taken the job."""
+    """Whether the worker has the claim. With `clock` None an expired claim counts, too: finished work is accepted as
+    long as no other worker has claimed the job."""
     is_claim = job.state is ControlJobState.IN_PROGRESS and (job.claimed_by, job.fence) == (worker, fence)
     return is_claim and (clock is None or (job.claim_expires_at or 0) > clock)
 
@@ -308,7 +310,7 @@ def _requeue(job: ControlJob) -> ControlJob:
 
 
 def _finish(job: ControlJob, state: ControlJobState, clock: int, error: str | None = None) -> ControlJob:
-    """Ended jobs give up their claim and their dedupe key."""
+    """An ended job gives up its claim and its dedupe key, so that the next one can be queued."""
     return replace_row(
         job,
         state=state,

@@ -1,7 +1,8 @@
-"""Limits that all gateways share: hits within a window, failed log-ins, page events that count once.
+"""Limits that all gateways share: hits within a window, failed logins, page events that count once.
 
-A counter gets its end with its first hit, in the same step, so no address is ever locked out for good. Every record
-of a failure has an end too, but one that outlives the lock, so that the next failure doubles it.
+A counter gets its expiry with its first hit, in the same step: if a crash could come between, the address would be
+locked out forever. The record of failed logins expires, too, but later than the lock, so that the next failure doubles
+the lock.
 """
 
 from dataclasses import dataclass
@@ -31,7 +32,7 @@ ADMIN_LOGIN_HITS = 10
 FREE_FAILURES = 4  # the fifth in a row locks
 LOCK_MS = 600_000
 LOCK_MS_MAX = 86_400_000
-FAILURES_KEPT_MS = 86_400_000  # after the lock, or after the last failure
+FAILURES_TTL_MS = 86_400_000  # after the lock, or after the last failure
 BEACON_MS = 86_400_000
 
 
@@ -52,7 +53,7 @@ def hit_search_ui(ip: str, *, limit: int = SEARCH_UI_HITS, window_ms: int = WIND
 def hit_admin_login(
     ip: str, *, limit: int = ADMIN_LOGIN_HITS, window_ms: int = WINDOW_MS
 ) -> TransactionBody[RateDecision]:
-    """Counts an attempt to log in, unless the address is locked: then it is told for how long."""
+    """Counts a login attempt. While the address is locked, nothing is counted and the remaining time is returned."""
     check_key(LOGIN_BACKOFF, (ip,))
     clock, backoff = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
     if backoff is not None and backoff.next_allowed_at > clock:
@@ -62,30 +63,30 @@ def hit_admin_login(
 
 @transaction
 def login_failed(ip: str) -> TransactionBody[int]:
-    """Notes a wrong key, and returns the milliseconds the address is now locked for (0: not yet)."""
+    """Records a wrong key, and returns for how many milliseconds the address is now locked (0: not yet)."""
     check_key(LOGIN_BACKOFF, (ip,))
     clock, known = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
     failures = 1 if known is None else known.failed_count + 1
     locked_ms = lock_ms(failures)
     allowed_at = clock + locked_ms
     version = 0 if known is None else known.version
-    backoff = LoginBackoff(ip, failures, allowed_at, allowed_at + FAILURES_KEPT_MS, version)
+    backoff = LoginBackoff(ip, failures, allowed_at, allowed_at + FAILURES_TTL_MS, version)
     yield from put_row(LOGIN_BACKOFF, backoff)
     return locked_ms
 
 
 @transaction
 def login_succeeded(ip: str) -> TransactionBody[None]:
-    """Forgets all failures and attempts of an address."""
+    """Deletes the failures and attempts of an address."""
     check_key(LOGIN_BACKOFF, (ip,))
     (known,) = yield from read_many(Get(LOGIN_BACKOFF, (ip,)))
-    forgotten: list[Write] = [] if known is None else [Delete(LOGIN_BACKOFF, known)]
-    yield from commit(DropCounter(log_name(ADMIN_LOGIN_RATE, ip)), *forgotten)
+    deletes: list[Write] = [] if known is None else [Delete(LOGIN_BACKOFF, known)]
+    yield from commit(DropCounter(log_name(ADMIN_LOGIN_RATE, ip)), *deletes)
 
 
 @transaction
 def login_locked_ms(ip: str) -> TransactionBody[int]:
-    """How long an address is still locked; 0 if it is not."""
+    """Milliseconds for which an address is still locked; 0 if it is not."""
     check_key(LOGIN_BACKOFF, (ip,))
     clock, known = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
     return 0 if known is None else max(0, known.next_allowed_at - clock)
@@ -93,9 +94,9 @@ def login_locked_ms(ip: str) -> TransactionBody[int]:
 
 @transaction
 def is_first_seen(index_uid: str, event_id: str, ttl_ms: int = BEACON_MS) -> TransactionBody[bool]:
-    """True for the first who tells of a page event, False for everyone after; the end is set once."""
+    """True for the first report of a page event, False for later ones. Later reports do not extend the expiry."""
     check_key(BEACONS, (index_uid, event_id))
-    check_span("the memory of an event", ttl_ms, WINDOW_MS_MAX)
+    check_span("the ttl of an event", ttl_ms, WINDOW_MS_MAX)
     clock, seen = yield from read_many(Now(), Get(BEACONS, (index_uid, event_id)))
     if seen is not None:
         return False
@@ -104,10 +105,10 @@ def is_first_seen(index_uid: str, event_id: str, ttl_ms: int = BEACON_MS) -> Tra
 
 
 def lock_ms(failures: int) -> int:
-    """How long so many failures in a row lock an address: nothing, then 10 minutes, doubling up to a day."""
+    """How long this many failures in a row lock an address: not at all, then 10 minutes, doubling up to a day."""
     if failures <= FREE_FAILURES:
         return 0
-    doublings = min(failures - FREE_FAILURES - 1, 16)  # more would only row_from_values a large number larger
+    doublings = min(failures - FREE_FAILURES - 1, 16)  # bounds the shift; the result is capped below anyway
     return min(LOCK_MS << doublings, LOCK_MS_MAX)
 
 

@@ -28,7 +28,7 @@ SQL_TYPES = {
 
 @dataclass(frozen=True)
 class Migration:
-    """What leads a store from version `number - 1` to `number`."""
+    """The statements from version `number - 1` to `number`."""
 
     number: int
     why: str
@@ -51,8 +51,8 @@ def create_table(table: Table[Any]) -> str:
 
 
 def create_indexes(table: Table[Any]) -> list[str]:
-    made = [create_index(table, index) for index in table.indexes if needs_index(table, index)]
-    return [*made, *([create_index(table, expiry)] if (expiry := expiry_index(table)) else [])]
+    declared = [create_index(table, index) for index in table.indexes if needs_index(table, index)]
+    return [*declared, *([create_index(table, expiry)] if (expiry := expiry_index(table)) else [])]
 
 
 def create_index(table: Table[Any], index: TableIndex) -> str:
@@ -67,7 +67,7 @@ def create_index(table: Table[Any], index: TableIndex) -> str:
 
 
 def add_column(table: Table[Any], name: str) -> str:
-    """A column that older rows do not have: they take its default."""
+    """Adds a column; existing rows get its default."""
     column = next((column for column in table.columns if column.name == name), None)
     assert column is not None, f"{table.name} has no column {name!r}"
     default = literal(column, default_of(table.row, name))
@@ -75,7 +75,7 @@ def add_column(table: Table[Any], name: str) -> str:
 
 
 def steps(found: int, wanted: int, migrations: Sequence[Migration], *, where: str) -> list[Migration]:
-    """What leads a store from one version to another; Conflict if the store is of a newer Argosy than this one."""
+    """The migrations between two versions. Raises `Conflict` if a newer Argosy wrote the store."""
     if found > wanted:
         raise Conflict(
             f"{where} has schema version {found} and this argosy knows {wanted}: "
@@ -105,7 +105,7 @@ def differences(table: Table[Any], found: Mapping[str, str]) -> list[str]:
 
 
 def index_columns(index: TableIndex) -> tuple[str, ...]:
-    """A unique index is about its values alone; any other has its order behind them."""
+    """A unique index has its values alone; any other has the order column after them."""
     return index.by if index.is_unique or index.order is None else (*index.by, index.order)
 
 
@@ -114,13 +114,13 @@ def index_name(table: Table[Any], index: TableIndex) -> str:
 
 
 def needs_index(table: Table[Any], index: TableIndex) -> bool:
-    """Not if the primary key already has the rows in this order."""
+    """False if the primary key already has the rows in this order."""
     columns = index_columns(index)
     return columns != table.key[: len(columns)]
 
 
 def expiry_index(table: Table[Any]) -> TableIndex | None:
-    """Pruning needs expired rows first, even where nobody lists a table that way."""
+    """Pruning finds expired rows by this index; a table without another index on its expiry gets one."""
     if table.expires is None or any(index_columns(index) == (table.expires,) for index in table.indexes):
         return None
     return TableIndex("_expires", order=table.expires)

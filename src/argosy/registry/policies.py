@@ -1,8 +1,10 @@
-"""Operator settings per index: rollover policy, search UI configuration, TTL policy.
+"""Operator settings: rollover policy, search UI configuration and TTL policy of an index, and the tenant of an API key.
 
 Each is one row, written with compare-and-set: `expected_version` 0 requires that there is none, None accepts any.
 """
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,10 +12,10 @@ from typing import Any
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry import crud
 from argosy.registry.crud import check_key, check_version, put_row, require, with_version
-from argosy.registry.rows import RolloverPolicy, SearchUiConfig, TtlPolicy
+from argosy.registry.rows import RolloverPolicy, SearchUiConfig, Tenant, TtlPolicy
 from argosy.registry.table import R, Table
-from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TTL_POLICIES
-from argosy.registry.transaction import Get, Now, TransactionBody, now, read_many, transaction
+from argosy.registry.tables import ROLLOVER_POLICIES, SEARCH_UI_CONFIG, TENANT_MAP, TTL_POLICIES
+from argosy.registry.transaction import Get, Now, TransactionBody, get, now, read_many, transaction
 
 SWEEP_INTERVAL_S_MAX = 30 * 86_400
 DELETES_MAX = 1_000_000  # documents of one sweep
@@ -25,7 +27,7 @@ def put_rollover(policy: RolloverPolicy) -> TransactionBody[RolloverPolicy]:
     if not (policy.write_alias and policy.read_alias and policy.pattern):
         raise Invalid(f"rollover policy {policy.name!r} needs a write alias, a read alias and a pattern")
     if policy.write_alias == policy.read_alias:
-        raise Invalid(f"rollover policy {policy.name!r} writes and reads through different aliases: a write needs one")
+        raise Invalid(f"rollover policy {policy.name!r} must write and read through different aliases")
     return (yield from crud.put(ROLLOVER_POLICIES, policy))
 
 
@@ -75,3 +77,52 @@ def _put(table: Table[R], row: R, found: R | None, expected_version: int | None)
     if expected_version:
         check_version(table, table.key_of(row), found, expected_version)
     return (yield from put_row(table, row if found is None else with_version(row, found.version)))
+
+
+# -- tenants ----------------------------------------------------------------------------------------------------------
+
+
+_HASH = re.compile("[0-9a-f]{64}")
+
+
+def hash_api_key(api_key: str) -> str:
+    """Hash of an API key. The store has only hashes, so a copy of it contains no usable key."""
+    return hashlib.sha256(api_key.encode()).hexdigest()
+
+
+@transaction
+def put_tenant(
+    api_key_hash: str, tenant_id: str, group_id: int | None = None, *, expected_version: int | None = None
+) -> TransactionBody[Tenant]:
+    """Maps the hash of an API key to a tenant and a group; without a group, the tenant's name selects one."""
+    _check_key_hash(api_key_hash)
+    if not tenant_id or (group_id is not None and group_id < 0):
+        raise Invalid(f"a tenant needs a name, and its group must be 0 or more, not {tenant_id!r} and {group_id}")
+    clock, known = yield from read_many(Now(), Get(TENANT_MAP, (api_key_hash,)))
+    if expected_version:
+        check_version(TENANT_MAP, (api_key_hash,), known, expected_version)
+    added_at, version = (clock, 0) if known is None else (known.added_at, known.version)
+    return (yield from put_row(TENANT_MAP, Tenant(api_key_hash, tenant_id, group_id, added_at, version)))
+
+
+@transaction
+def read_tenant(api_key_hash: str) -> TransactionBody[Tenant | None]:
+    _check_key_hash(api_key_hash)
+    return (yield from get(TENANT_MAP, api_key_hash))
+
+
+@transaction
+def remove_tenant(api_key_hash: str) -> TransactionBody[bool]:
+    _check_key_hash(api_key_hash)
+    return (yield from crud.delete(TENANT_MAP, api_key_hash))
+
+
+@transaction
+def list_tenants() -> TransactionBody[list[Tenant]]:
+    """All mapped keys, oldest first."""
+    return (yield from crud.every(TENANT_MAP))
+
+
+def _check_key_hash(api_key_hash: str) -> None:
+    if not isinstance(api_key_hash, str) or not _HASH.fullmatch(api_key_hash):
+        raise Invalid("an API key is stored as its sha-256 in 64 hexadecimal digits; never pass the key itself")

@@ -1,7 +1,7 @@
-"""The rows of the registry: what operators ask for, and what the control plane must remember.
+"""The rows of the registry: operators' configuration, and state of the control plane.
 
-Columns are those of the design document and of what its later branch had to add. A row carries the version that the
-store has given it.
+The columns are those of the design document (004) and of its later branch. A row carries its version, which the store
+assigns. Times are milliseconds since 1970.
 """
 
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ class OperationStatus(StrEnum):
 
 @dataclass(frozen=True)
 class ControlTask:
-    """One public id for what a fan-out started on many nodes. Table `tasks`."""
+    """One public id for the tasks that a fan-out has started on many nodes. Table `tasks`."""
 
     task_id: str
     task_uid: int  # grows with each task: newest-first paging needs no clock
@@ -77,7 +77,7 @@ class ControlTask:
 
 @dataclass(frozen=True)
 class NodeSettingsVersion:
-    """How fresh a node's settings of an index are. The index `*` is the fleet, and its nodes are all indexes."""
+    """The settings version of an index on a node. Rows of the index `*` have the fleet's version of each index."""
 
     index_uid: str
     node_id: str
@@ -101,7 +101,7 @@ class IndexAlias:
 
 @dataclass(frozen=True)
 class ClientSession:
-    """Reads see one's own writes: the group that answers a session. Table `sessions`."""
+    """The group that serves a client, so that it reads its own writes. Table `sessions`."""
 
     session_id: str
     last_write_task_id: str | None
@@ -151,7 +151,7 @@ class ControlJob:
 
 @dataclass(frozen=True)
 class LeaderLease:
-    """Who leads one scope. The row outlives the lease, because the fence must never go back."""
+    """The leader of one scope. The row outlives the lease, because the fence must never decrease."""
 
     scope: str
     holder: str | None
@@ -185,7 +185,7 @@ class CdcCursor:
 
 @dataclass(frozen=True)
 class Tenant:
-    """Which group serves an API key, of which only the hash is known. Table `tenant_map`."""
+    """The group that serves an API key, by the key's hash. Table `tenant_map`."""
 
     api_key_hash: str  # sha-256, in hexadecimal
     tenant_id: str
@@ -246,8 +246,8 @@ class RepositoryRow:
     failures: int = 0  # in a row, since it was last indexed
     last_error: str | None = None
     last_failed_at: int | None = None
-    reindex_requested_at: int | None = None  # an index older than this is to be made anew
-    pushed_at: int | None = None  # its origin said that it has news
+    reindex_requested_at: int | None = None  # an older index must be rebuilt
+    pushed_at: int | None = None  # the last push notification
     added_at: int = 0
     version: int = 0
 
@@ -300,7 +300,7 @@ class LoginBackoff:
 
 @dataclass(frozen=True)
 class ScopedKey:
-    """The search key in force for an index, and the one before it."""
+    """The current search key of an index, and the previous one until it is revoked."""
 
     index_uid: str
     primary_uid: str
@@ -312,7 +312,7 @@ class ScopedKey:
 
 @dataclass(frozen=True)
 class ScopedKeyObserved:
-    """Which generation a pod last used; it expires, so that a dead pod blocks nothing."""
+    """The generation that a gateway last used. It expires, so that a crashed gateway does not block a rotation."""
 
     pod_id: str
     index_uid: str

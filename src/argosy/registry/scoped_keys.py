@@ -1,18 +1,33 @@
 """Search keys that are rotated without downtime: the old key is revoked only when every live gateway uses the new one.
 
-A gateway reports which generation it used, and the report is valid for a minute. Without live gateways none has shown
-that it has the new key, so the old one stays valid.
+A gateway reports which generation it used, and the report is valid for a minute, so that a crashed gateway does not
+block the rotation. Live gateways are those with a heartbeat within a window. Without live gateways none has shown that
+it has the new key, so the old one stays valid.
 """
 
 from dataclasses import dataclass, replace
 
 from argosy.base.errors import Conflict, Invalid
-from argosy.registry import crud, pods
-from argosy.registry.crud import check_key, check_span, put_row, require
-from argosy.registry.rows import ScopedKey, ScopedKeyObserved
-from argosy.registry.tables import SCOPED_KEYS, SCOPED_KEYS_OBSERVED
-from argosy.registry.transaction import Find, TransactionBody, Upsert, commit, get, now, read_many, transaction
+from argosy.registry import crud
+from argosy.registry.crud import BATCH_MAX, check_key, check_span, put_row, require
+from argosy.registry.rows import LivePod, ScopedKey, ScopedKeyObserved
+from argosy.registry.tables import LIVE_PODS, SCOPED_KEYS, SCOPED_KEYS_OBSERVED
+from argosy.registry.transaction import (
+    Delete,
+    Find,
+    Get,
+    TransactionBody,
+    Upsert,
+    commit,
+    find,
+    get,
+    now,
+    read_many,
+    transaction,
+)
 
+WINDOW_MS = 120_000
+WINDOW_MS_MAX = 86_400_000
 OBSERVED_MS = 60_000
 OBSERVED_MS_MAX = 3_600_000
 
@@ -27,9 +42,10 @@ class RevocationCheck:
 
 @transaction
 def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> TransactionBody[ScopedKey]:
-    """Puts a new key in force (from generation 0: the first); Conflict if a rotation was first, or is not over."""
+    """Makes a new key the current one; generation 0 expects none. Raises `Conflict` if another rotation was first, or
+    the previous one is not finished."""
     if not primary_uid:
-        raise Invalid("a search key has an id")
+        raise Invalid("a search key needs an id")
     check_key(SCOPED_KEYS, (index_uid,))
     clock = yield from now()
     old = yield from get(SCOPED_KEYS, index_uid)
@@ -39,7 +55,9 @@ def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> Tra
     if old is None:
         return (yield from put_row(SCOPED_KEYS, ScopedKey(index_uid, primary_uid, None, clock, 1)))
     if old.previous_uid is not None:
-        raise Conflict(f"key {old.previous_uid!r} of {index_uid!r} has not been revoked yet: nobody would remember it")
+        raise Conflict(
+            f"key {old.previous_uid!r} of {index_uid!r} has not been revoked yet; revoke it before the next rotation"
+        )
     new = replace(
         old, primary_uid=primary_uid, previous_uid=old.primary_uid, rotated_at=clock, generation=generation + 1
     )
@@ -50,27 +68,28 @@ def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> Tra
 def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED_MS) -> TransactionBody[None]:
     """Records that a gateway has used a generation; valid for `ttl_ms`."""
     check_key(SCOPED_KEYS_OBSERVED, (pod_id, index_uid))
-    check_span("the word of a gateway", ttl_ms, OBSERVED_MS_MAX)
+    check_span("the validity of a report", ttl_ms, OBSERVED_MS_MAX)
     clock = yield from now()
     seen = ScopedKeyObserved(pod_id, index_uid, generation, clock, clock + ttl_ms)
     yield from commit(Upsert(SCOPED_KEYS_OBSERVED, seen))
 
 
 @transaction
-def gate(index_uid: str, window_ms: int = pods.WINDOW_MS) -> TransactionBody[RevocationCheck]:
+def gate(index_uid: str, window_ms: int = WINDOW_MS) -> TransactionBody[RevocationCheck]:
     """Whether every live gateway has used the current key."""
     key = yield from require(SCOPED_KEYS, index_uid)
     return (yield from _gate(key, window_ms))
 
 
 @transaction
-def revoke_previous(index_uid: str, generation: int, window_ms: int = pods.WINDOW_MS) -> TransactionBody[str | None]:
-    """Takes the previous key out of the record if the gate is open, and returns it: delete it now. Else None."""
+def revoke_previous(index_uid: str, generation: int, window_ms: int = WINDOW_MS) -> TransactionBody[str | None]:
+    """Removes the previous key from the record if every live gateway has used the current one, and returns it, so that
+    the caller deletes it. Else None."""
     key = yield from require(SCOPED_KEYS, index_uid)
     if key.generation != generation:
         raise Conflict(f"the search key of {index_uid!r} is of generation {key.generation}, not {generation}")
-    opened = yield from _gate(key, window_ms)
-    if key.previous_uid is None or not opened.is_open:
+    check = yield from _gate(key, window_ms)
+    if key.previous_uid is None or not check.is_open:
         return None
     yield from put_row(SCOPED_KEYS, replace(key, previous_uid=None))
     return key.previous_uid
@@ -88,8 +107,48 @@ def everything() -> TransactionBody[list[ScopedKey]]:
 
 
 def _gate(key: ScopedKey, window_ms: int) -> TransactionBody[RevocationCheck]:
-    alive = yield from pods.live(window_ms)
+    alive = yield from live_pods(window_ms)
     (observed,) = yield from read_many(Find(SCOPED_KEYS_OBSERVED, "index", (key.index_uid,)))
     ready = {seen.pod_id for seen in observed if seen.generation >= key.generation}
     waiting = tuple(sorted(pod.pod_id for pod in alive if pod.pod_id not in ready))
     return RevocationCheck(bool(alive) and not waiting, waiting)
+
+
+# -- live gateways ----------------------------------------------------------------------------------------------------
+
+
+@transaction
+def heartbeat_pod(pod_id: str) -> TransactionBody[None]:
+    check_key(LIVE_PODS, (pod_id,))
+    clock = yield from now()
+    yield from commit(Upsert(LIVE_PODS, LivePod(pod_id, clock)))
+
+
+@transaction
+def remove_pod(pod_id: str) -> TransactionBody[bool]:
+    """Removes a pod that shuts down. Returns False if there was none."""
+    check_key(LIVE_PODS, (pod_id,))
+    (gone,) = yield from read_many(Get(LIVE_PODS, (pod_id,)))
+    if gone is None:
+        return False
+    yield from commit(Delete(LIVE_PODS, gone))
+    return True
+
+
+@transaction
+def live_pods(window_ms: int = WINDOW_MS) -> TransactionBody[list[LivePod]]:
+    """Pods with a heartbeat within the window, oldest heartbeat first."""
+    check_span("the window", window_ms, WINDOW_MS_MAX)
+    clock = yield from now()
+    return (yield from find(LIVE_PODS, "all", after=clock - window_ms))
+
+
+@transaction
+def prune_pods(window_ms: int = WINDOW_MS_MAX) -> TransactionBody[int]:
+    """Deletes a batch of pods without a heartbeat within the window. Call it until it returns 0."""
+    check_span("the window", window_ms, WINDOW_MS_MAX)
+    clock = yield from now()
+    silent = yield from find(LIVE_PODS, "all", until=clock - window_ms, limit=BATCH_MAX)
+    if silent:
+        yield from commit(*(Delete(LIVE_PODS, pod) for pod in silent))
+    return len(silent)

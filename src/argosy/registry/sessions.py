@@ -1,21 +1,26 @@
-"""Client sessions for read-your-writes: which group serves a session, until when.
+"""Sessions of clients, for read-your-writes, and login sessions of admins. An expired session is invisible.
 
-An expired session is invisible. The number of sessions is bounded; the least recently used one is evicted.
+A client session records which group of nodes has its latest writes. Their number is bounded; the least recently used
+one is evicted. A missing, expired or revoked admin session is invalid; revoking sets a flag, keeps the expiry, and
+notifies all gateways at once.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
-from argosy.base.errors import Invalid
-from argosy.registry.crud import check_key, check_span, put_row, with_version
-from argosy.registry.rows import ClientSession
-from argosy.registry.tables import SESSIONS
+from argosy.base.errors import Conflict, Invalid
+from argosy.registry import crud
+from argosy.registry.crud import BATCH_MAX, check_key, check_span, put_row, with_version
+from argosy.registry.rows import AdminSession, ClientSession
+from argosy.registry.tables import ADMIN_SESSIONS, REVOKED_CHANNEL, SESSIONS
 from argosy.registry.transaction import (
     CountRows,
     Delete,
     Find,
     Get,
+    Notify,
     Now,
+    Put,
     TransactionBody,
     Upsert,
     Write,
@@ -28,7 +33,7 @@ from argosy.registry.transaction import (
 TTL_MS = 900_000  # since the last use
 TTL_MS_MAX = 7 * 86_400_000
 SESSIONS_MAX = 100_000
-EVICTED_MAX = 16  # sessions that row_from_values way for one
+EVICTED_MAX = 16  # sessions evicted for a new one
 PINS_MAX = 256  # indexes one session has written to
 
 
@@ -43,7 +48,7 @@ def upsert(
     ttl_ms: int = TTL_MS,
     sessions_max: int = SESSIONS_MAX,
 ) -> TransactionBody[ClientSession]:
-    """Stores a session; fields that are None overwrite stored values."""
+    """Stores a session. Fields that are None overwrite stored values, so that no stale write or pin remains."""
     check_key(SESSIONS, (session_id,))
     check_span("a session's life", ttl_ms, TTL_MS_MAX)
     if len(pinned_groups) > PINS_MAX:
@@ -63,7 +68,7 @@ def upsert(
 
 @transaction
 def pin(session_id: str, index_uid: str, group: int | None) -> TransactionBody[ClientSession | None]:
-    """Sets or (with None) clears the group that answers for one index; None if the session is over."""
+    """Sets or (with None) clears the group that serves one index. Returns None if the session has expired."""
     check_key(SESSIONS, (session_id, index_uid))
     session = yield from get(SESSIONS, session_id)
     if session is None:
@@ -111,3 +116,85 @@ def count() -> TransactionBody[int]:
     (number,) = yield from read_many(CountRows(SESSIONS, "all"))
     counted: int = number
     return counted
+
+
+# -- admin login sessions ---------------------------------------------------------------------------------------------
+
+
+ADMIN_TTL_MS = 3_600_000
+ADMIN_TTL_MS_MAX = 30 * 86_400_000
+USER_AGENT_CHARS_MAX = 256  # browsers send any length; the rest is truncated
+SOURCE_IP_CHARS_MAX = 64
+
+
+@transaction
+def insert_admin(
+    session_id: str,
+    *,
+    csrf_token: str,
+    admin_key_hash: str,
+    ttl_ms: int = ADMIN_TTL_MS,
+    user_agent: str | None = None,
+    source_ip: str | None = None,
+) -> TransactionBody[AdminSession]:
+    """Creates a session. Raises `Conflict` if the id exists."""
+    check_key(ADMIN_SESSIONS, (session_id,))
+    check_span("an admin session", ttl_ms, ADMIN_TTL_MS_MAX)
+    if not csrf_token or not admin_key_hash:
+        raise Invalid("an admin session needs a csrf token and the hash of the key that it was opened with")
+    clock, known = yield from read_many(Now(), Get(ADMIN_SESSIONS, (session_id,)))
+    if known is not None:
+        raise Conflict("this admin session already exists; generate another id")
+    session = AdminSession(
+        session_id,
+        csrf_token,
+        admin_key_hash,
+        clock,
+        clock + ttl_ms,
+        user_agent=None if user_agent is None else user_agent[:USER_AGENT_CHARS_MAX],
+        source_ip=None if source_ip is None else source_ip[:SOURCE_IP_CHARS_MAX],
+    )
+    return (yield from put_row(ADMIN_SESSIONS, session))
+
+
+@transaction
+def read_admin(session_id: str) -> TransactionBody[AdminSession | None]:
+    """The session, or None if it is missing, expired or revoked."""
+    check_key(ADMIN_SESSIONS, (session_id,))
+    session = yield from get(ADMIN_SESSIONS, session_id)
+    return None if session is None or session.is_revoked else session
+
+
+@transaction
+def revoke_admin(session_id: str) -> TransactionBody[bool]:
+    """Revokes a session. Returns False if there is no valid one."""
+    session = yield from read_admin(session_id)
+    if session is None:
+        return False
+    yield from commit(*_revocation(session))
+    return True
+
+
+@transaction
+def revoke_admins(admin_key_hash: str) -> TransactionBody[int]:
+    """Revokes a batch of the sessions that were opened with a key; call it until it returns 0."""
+    sessions = yield from crud.every(ADMIN_SESSIONS, "key", (admin_key_hash,))
+    valid = [session for session in sessions if not session.is_revoked][:BATCH_MAX]
+    if valid:
+        yield from commit(*(write for session in valid for write in _revocation(session)))
+    return len(valid)
+
+
+@transaction
+def prune_admins() -> TransactionBody[int]:
+    """Deletes a batch of revoked sessions (expired ones disappear by themselves); call it until it returns 0."""
+    sessions = yield from crud.every(ADMIN_SESSIONS)
+    revoked = [session for session in sessions if session.is_revoked][:BATCH_MAX]
+    if revoked:
+        yield from commit(*(Delete(ADMIN_SESSIONS, session) for session in revoked))
+    return len(revoked)
+
+
+def _revocation(session: AdminSession) -> tuple[Write, Write]:
+    flagged = replace(session, is_revoked=True)
+    return Put(ADMIN_SESSIONS, flagged), Notify(REVOKED_CHANNEL, session.session_id)

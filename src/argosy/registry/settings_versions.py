@@ -1,7 +1,7 @@
-"""How fresh each node's settings of an index are, and the version the whole fleet has agreed on.
+"""The settings version of each index on each node, and the version that the whole fleet has agreed on.
 
-Versions only grow: a message that comes late changes nothing. The fleet's own versions stand under one reserved index,
-one row for each index that has any: that is also the list by which a removed node is forgotten everywhere.
+Versions only grow, so a message that arrives late changes nothing. The fleet's own versions are rows of one reserved
+index, one for each index that has any. That is also the list by which a removed node is deleted everywhere.
 """
 
 from argosy.base.errors import Invalid
@@ -22,7 +22,7 @@ from argosy.registry.transaction import (
     transaction,
 )
 
-FLEET = "*"  # the index whose nodes are indexes; no index may be called so
+FLEET = "*"  # the reserved index, whose nodes are indexes; no index may have this name
 
 
 @transaction
@@ -46,7 +46,7 @@ def advance(index_uid: str, node_id: str, settings_version: int) -> TransactionB
 
 @transaction
 def bump(index_uid: str) -> TransactionBody[int]:
-    """Counts the fleet's own version of an index up by one, and returns it."""
+    """Increments the fleet's own version of an index, and returns it."""
     _check(index_uid)
     clock, row = yield from read_many(Now(), _get(FLEET, index_uid))
     agreed, version = (0, 0) if row is None else (row.settings_version, row.version)
@@ -70,7 +70,7 @@ def read(index_uid: str, node_id: str) -> TransactionBody[NodeSettingsVersion | 
 
 @transaction
 def nodes_of(index_uid: str) -> TransactionBody[dict[str, int]]:
-    """The version of every node that has one, in one question."""
+    """The versions of all nodes that have one, in one read."""
     _check(index_uid)
     rows = yield from find(NODE_SETTINGS_VERSION, "family", index_uid)
     return {row.node_id: row.settings_version for row in rows}
@@ -84,26 +84,26 @@ def indexes() -> TransactionBody[dict[str, int]]:
 
 
 @transaction
-def forget_index(index_uid: str) -> TransactionBody[int]:
-    """Deletes a batch of what is known of an index that was dropped; call it until it returns 0."""
+def delete_index(index_uid: str) -> TransactionBody[int]:
+    """Deletes a batch of the rows of an index that was dropped; call it until it returns 0."""
     _check(index_uid)
     rows = yield from find(NODE_SETTINGS_VERSION, "family", index_uid, limit=BATCH_MAX)
     fleet = yield from get(NODE_SETTINGS_VERSION, FLEET, index_uid)
-    return (yield from _forget([*rows, *([] if fleet is None else [fleet])]))
+    return (yield from _delete_rows([*rows, *([] if fleet is None else [fleet])]))
 
 
 @transaction
-def forget_node(node_id: str) -> TransactionBody[int]:
-    """Deletes a batch of what is known of a node that was removed; call it until it returns 0."""
+def delete_node(node_id: str) -> TransactionBody[int]:
+    """Deletes a batch of the rows of a node that was removed; call it until it returns 0."""
     _check(node_id)
     listed = yield from indexes()
     if not listed:
         return 0
     rows = yield from read_many(*(_get(index_uid, node_id) for index_uid in listed))
-    return (yield from _forget([row for row in rows if row is not None][:BATCH_MAX]))
+    return (yield from _delete_rows([row for row in rows if row is not None][:BATCH_MAX]))
 
 
-def _forget(rows: list[NodeSettingsVersion]) -> TransactionBody[int]:
+def _delete_rows(rows: list[NodeSettingsVersion]) -> TransactionBody[int]:
     if rows:
         yield from commit(*(Delete(NODE_SETTINGS_VERSION, row) for row in rows))
     return len(rows)
@@ -116,4 +116,4 @@ def _get(index_uid: str, node_id: str) -> Get:
 def _check(*names: str) -> None:
     check_key(NODE_SETTINGS_VERSION, names)
     if FLEET in names:
-        raise Invalid(f"{FLEET!r} stands for the whole fleet: choose another name")
+        raise Invalid(f"{FLEET!r} is reserved for the whole fleet; choose another name")

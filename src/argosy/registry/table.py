@@ -2,19 +2,29 @@
 
 Backends work from these declarations alone. Every row has a `version`, which the store increments with each write; this
 gives compare-and-set on every table. Times are whole milliseconds since 1970, by the store's clock.
+
+Only values that every store returns exactly as they were written are accepted (REG-1). A check is built once per column
+and runs for every row written, so each is a closure that tests the common type first; it returns the size in bytes.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
+from math import isfinite
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from argosy.base.errors import Invalid
-from argosy.registry import column_checks
 
 ROW_BYTES_MAX = 1 << 20  # all values of one row; larger values belong in files or object stores
+KEY_PART_BYTES_MAX = 1024  # one part of a key, in UTF-8
+PAYLOAD_BYTES_MAX = 16 << 20  # one log entry
+EXACT_MAX = 1 << 53  # larger integers are not exact in Lua, whose numbers are doubles
+DEPTH_MAX = 32  # nesting of maps and lists
+_NUMBER_BYTES = 8
+
+Check = Callable[[object], int]
 
 
 class TableRow(Protocol):
@@ -91,7 +101,7 @@ class Table(Generic[R]):
     indexes: tuple[TableIndex, ...] = ()
     expires: str | None = None  # the column with the expiry time; expired rows are invisible
     columns: tuple[Column, ...] = field(init=False)
-    _checks: tuple[tuple[column_checks.Check, bool], ...] = field(init=False, repr=False, compare=False)
+    _checks: tuple[tuple[Check, bool], ...] = field(init=False, repr=False, compare=False)
     _values_of: Callable[[R], tuple[Any, ...]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -141,11 +151,12 @@ class Table(Generic[R]):
         if size > ROW_BYTES_MAX:
             raise Invalid(f"row of {self.name} too large: {size} bytes; the limit is {ROW_BYTES_MAX}")
         for name in self.key:
-            column_checks.check_key_part(self.name, getattr(row, name))
+            check_key_part(self.name, getattr(row, name))
 
 
 def replace_row(row: R, **values: Any) -> R:
-    """A copy of a row with other values: like `dataclasses.replace`, in a fifth of the time."""
+    """A copy of a row with other values: like `dataclasses.replace`, in a fifth of the time. Does not run `__init__`,
+    so the values are not checked; the store checks the row when it is written."""
     assert values.keys() <= row.__dict__.keys(), f"no such fields: {values.keys() - row.__dict__.keys()}"
     copy: R = object.__new__(type(row))
     copy.__dict__.update(row.__dict__)
@@ -169,19 +180,9 @@ def _column(name: str, hint: Any) -> Column:
     return Column(name, _KINDS[hint], is_nullable)
 
 
-def _check_of(table: str, column: Column) -> column_checks.Check:
+def _check_of(table: str, column: Column) -> Check:
     name = f"{table}.{column.name}"
-    return column_checks.state(name, column.states) if column.states else _CHECKS[column.kind](name)
-
-
-_CHECKS: dict[ColumnKind, Callable[[str], column_checks.Check]] = {
-    ColumnKind.TEXT: column_checks.text,
-    ColumnKind.INTEGER: column_checks.integer,
-    ColumnKind.BOOLEAN: column_checks.boolean,
-    ColumnKind.BYTES: column_checks.raw,
-    ColumnKind.LIST: column_checks.texts,
-    ColumnKind.MAP: column_checks.mapping,
-}
+    return _state_check(name, column.states) if column.states else _CHECKS[column.kind](name)
 
 
 def default_of(row: type, name: str) -> Any:
@@ -193,3 +194,139 @@ def default_of(row: type, name: str) -> Any:
             assert item.default_factory is not MISSING, f"{row.__name__}.{name} is newer than some rows: give a default"
             return item.default_factory()
     raise AssertionError(f"{row.__name__} has no field {name}")
+
+
+# -- checks of values -------------------------------------------------------------------------------------------------
+
+
+def _text_check(name: str) -> Check:
+    def check(value: object) -> int:
+        if not isinstance(value, str):
+            raise _type_error(name, "text", value)
+        return len(value) if value.isascii() else len(_utf8(name, value))
+
+    return check
+
+
+def _state_check(name: str, states: tuple[str, ...]) -> Check:
+    sizes = {text: len(text) for text in states}
+
+    def check(value: object) -> int:
+        if not isinstance(value, str) or value not in sizes:
+            raise _type_error(name, f"one of {', '.join(states)}", value)
+        return sizes[value]
+
+    return check
+
+
+def _integer_check(name: str) -> Check:
+    def check(value: object) -> int:
+        if type(value) is int and -EXACT_MAX <= value <= EXACT_MAX:
+            return _NUMBER_BYTES
+        raise _type_error(name, "integer", value) if type(value) is not int else _inexact_error(name, value)
+
+    return check
+
+
+def _boolean_check(name: str) -> Check:
+    def check(value: object) -> int:
+        if type(value) is not bool:
+            raise _type_error(name, "boolean", value)
+        return 1
+
+    return check
+
+
+def _raw_check(name: str) -> Check:
+    def check(value: object) -> int:
+        if type(value) is not bytes:
+            raise _type_error(name, "bytes", value)
+        return len(value)
+
+    return check
+
+
+def _texts_check(name: str) -> Check:
+    item = _text_check(f"an item of {name}")
+
+    def check(value: object) -> int:
+        if not isinstance(value, tuple):
+            raise _type_error(name, "list of texts, as a tuple", value)
+        return sum(map(item, value))
+
+    return check
+
+
+def _mapping_check(name: str) -> Check:
+    def check(value: object) -> int:
+        if not isinstance(value, Mapping):
+            raise _type_error(name, "map", value)
+        return _json_size(name, value, 0) if value else 0
+
+    return check
+
+
+def check_key_part(table: str, part: object) -> None:
+    """Raises `Invalid` unless a key part is a non-empty text of bounded length."""
+    if not isinstance(part, str) or not 0 < len(_utf8(f"a key of {table}", part)) <= KEY_PART_BYTES_MAX:
+        raise Invalid(f"a key of {table} must be text of 1 to {KEY_PART_BYTES_MAX} bytes, not {part!r:.80}")
+
+
+def check_payload(payload: object) -> None:
+    """Raises `Invalid` unless the payload is one log entry of bounded size."""
+    if not isinstance(payload, bytes) or len(payload) > PAYLOAD_BYTES_MAX:
+        raise Invalid(f"a log entry must be at most {PAYLOAD_BYTES_MAX} bytes, not {payload!r:.80}")
+
+
+def _inexact_error(name: str, value: int) -> Invalid:
+    return Invalid(f"{name} must lie within ±2^53 to be exact in every store, not {value}")
+
+
+def _utf8(name: str, value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{name} cannot be written as UTF-8: {value!r:.80}") from error
+
+
+def _type_error(name: str, expected: str, value: object) -> Invalid:
+    return Invalid(f"{name} must be {expected}, not {value!r:.80}")
+
+
+def _json_size(name: str, value: object, depth: int) -> int:
+    """Size of a value inside a map, in bytes. Only JSON values are allowed."""
+    if depth > DEPTH_MAX:
+        raise Invalid(f"{name} is nested more than {DEPTH_MAX} levels deep")
+    match value:
+        case str():
+            return len(value) if value.isascii() else len(_utf8(name, value))
+        case None | bool():
+            return 1
+        case int():
+            if not -EXACT_MAX <= value <= EXACT_MAX:
+                raise _inexact_error(name, value)
+            return _NUMBER_BYTES
+        case float():
+            if not isfinite(value):
+                raise Invalid(f"{name} cannot hold {value}: JSON has no such number")
+            return _NUMBER_BYTES
+        case Mapping():
+            size = 0
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise _type_error(f"a key in {name}", "text", key)
+                size += _json_size(name, key, depth) + _json_size(name, item, depth + 1)
+            return size
+        case list() | tuple():
+            return sum(_json_size(name, item, depth + 1) for item in value)
+    raise _type_error(name, "JSON values", value)
+
+
+_CHECKS: dict[ColumnKind, Callable[[str], Check]] = {
+    ColumnKind.TEXT: _text_check,
+    ColumnKind.INTEGER: _integer_check,
+    ColumnKind.BOOLEAN: _boolean_check,
+    ColumnKind.BYTES: _raw_check,
+    ColumnKind.LIST: _texts_check,
+    ColumnKind.MAP: _mapping_check,
+}

@@ -1,8 +1,7 @@
-"""All tables of the registry. Backends, reference pages, export and the memory report are driven by this list."""
+"""All tables of the registry. Backends, reference pages, export and the memory report work from this list."""
 
 from typing import Any
 
-from argosy.registry.column_checks import check_key_part
 from argosy.registry.rows import (
     AdminSession,
     BeaconSeen,
@@ -26,7 +25,7 @@ from argosy.registry.rows import (
     Tenant,
     TtlPolicy,
 )
-from argosy.registry.table import Table, TableIndex, TableLayout
+from argosy.registry.table import Table, TableIndex, TableLayout, check_key_part
 
 TASKS = Table(
     "tasks",
@@ -233,7 +232,7 @@ TABLES: tuple[Table[Any], ...] = (
     LIVE_PODS,
 )
 
-# Not rows but logs and counters; see `program`. A part in <> is a key of its own.
+# Logs and counters, which are not rows; see `transaction`. Each value of the part in <> is one log or counter.
 CANARY_RUNS_LOG = "canary_runs:<canary_id>"
 CDC_OVERFLOW_LOG = "cdc:overflow:<sink>"
 CDC_SEQUENCE = "cdc_seq:<index_uid>"
@@ -244,7 +243,7 @@ REVOKED_CHANNEL = "admin_session:revoked"
 
 
 def log_name(template: str, part: str) -> str:
-    """The name of one log or counter; a colon inside the part is escaped, so that no two names can be the same."""
+    """The name of one log or counter. A colon inside the part is escaped, so that two parts never give one name."""
     check_key_part(template, part)
     head, _, _ = template.partition("<")
     return head + part.replace("%", "%25").replace(":", "%3A")

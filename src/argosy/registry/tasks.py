@@ -1,7 +1,7 @@
-"""Control tasks: one public number for what a fan-out started on many nodes.
+"""Control tasks: one public number for the tasks that a fan-out has started on many nodes.
 
-A number is taken first and never given twice; it orders the list, newest first, without a clock. A task that has
-ended stays as it ended.
+The number is allocated first and never twice; it orders the list, newest first, without a clock. A task that has ended
+never changes again.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,14 +29,14 @@ from argosy.registry.transaction import (
 LIMIT_MAX = 1000  # tasks of one page
 UIDS_MAX = 100  # numbers one filter may name
 INDEXES_MAX = 16  # indexes one filter may name
-SCAN_MAX = 5000  # tasks one page looks at; a page that ends early says where to go on
+SCAN_MAX = 5000  # tasks that one page reads; a page that ends early says where the next one starts
 _SCAN = 500
 _ENDED = tuple(status for status in TaskStatus if status.is_terminal)
 
 
 @dataclass(frozen=True)
 class TaskFilter:
-    """Values within a filter are alternatives; filters narrow one another. None lets everything pass."""
+    """Values within a filter are alternatives, and all filters must match. None matches everything."""
 
     statuses: Collection[TaskStatus] | None = None
     index_uids: Collection[str] | None = None
@@ -71,7 +71,7 @@ class TaskPage:
 def aggregate(statuses: Collection[TaskStatus]) -> TaskStatus:
     """The status of a task from those of its nodes.
 
-    One failure is enough. A task that some nodes finished and others gave up has failed too: they now differ.
+    One failure is enough. A task that some nodes finished and others cancelled has failed, too: the nodes now differ.
     """
     for status in (TaskStatus.FAILED, TaskStatus.PROCESSING, TaskStatus.ENQUEUED):
         if status in statuses:
@@ -84,7 +84,8 @@ def aggregate(statuses: Collection[TaskStatus]) -> TaskStatus:
 
 @transaction
 def next_uid() -> TransactionBody[int]:
-    """A number for a new task. Taking it apart from storing the task keeps writers from waiting for one another."""
+    """A number for a new task. It is allocated in a commit of its own, because the row must contain it. The number of a
+    task that is never stored is skipped."""
     done = yield from commit(CountUp(TASK_SEQUENCE))
     return done.counts[0][0]
 
@@ -99,7 +100,7 @@ def insert(
     index_uid: str | None = None,
     task_type: str | None = None,
 ) -> TransactionBody[ControlTask]:
-    """Stores a new task under a number from `next_uid`; Conflict if the id is taken."""
+    """Stores a new task under a number from `next_uid`. Raises `Conflict` if the id exists."""
     check_key(TASKS, (task_id,))
     if task_uid < 1:
         raise Invalid(f"a task's number comes from next_uid and is at least 1, not {task_uid}")
@@ -112,7 +113,7 @@ def insert(
 
 @transaction
 def set_status(task_id: str, status: TaskStatus, error: str | None = None) -> TransactionBody[ControlTask]:
-    """Moves a task on and returns it as it now is: a task that has ended stays as it is."""
+    """Changes a task's status and returns the task. A task that has ended is returned unchanged."""
     clock = yield from now()
     task = yield from require(TASKS, task_id)
     if task.status.is_terminal:
@@ -123,13 +124,14 @@ def set_status(task_id: str, status: TaskStatus, error: str | None = None) -> Tr
 
 @transaction
 def set_node_task(task_id: str, node: str, node_task: str, error: str | None = None) -> TransactionBody[ControlTask]:
-    """Notes what a node calls its part, and what went wrong there; nodes that answer at once do not undo each other."""
+    """Records a node's own task and its error. Nodes that answer at the same time do not overwrite each other: one of
+    the transactions loses the race and runs again."""
     if not node or not node_task:
-        raise Invalid(f"a node and its task have names, not {node!r} and {node_task!r}")
+        raise Invalid(f"a node and its task need names, not {node!r} and {node_task!r}")
     task = yield from require(TASKS, task_id)
     errors = task.node_errors if error is None else {**task.node_errors, node: error}
-    noted = replace(task, node_tasks={**task.node_tasks, node: node_task}, node_errors=errors)
-    return (yield from put_row(TASKS, noted))
+    updated = replace(task, node_tasks={**task.node_tasks, node: node_task}, node_errors=errors)
+    return (yield from put_row(TASKS, updated))
 
 
 @transaction
@@ -157,16 +159,16 @@ def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit:
 
 @transaction
 def count(status: TaskStatus | None = None) -> TransactionBody[int]:
-    """How many tasks there are, in a status or at all."""
-    question = CountRows(TASKS, "all") if status is None else CountRows(TASKS, "status", (status,))
-    (number,) = yield from read_many(question)
+    """Number of tasks, in a status or in all."""
+    read = CountRows(TASKS, "all") if status is None else CountRows(TASKS, "status", (status,))
+    (number,) = yield from read_many(read)
     counted: int = number
     return counted
 
 
 @transaction
 def list_ended(before: int, *, after_uid: int = 0, limit: int = BATCH_MAX) -> TransactionBody[list[ControlTask]]:
-    """Tasks that have ended and were created before a time, oldest first: for pruners that share the work."""
+    """Tasks that have ended and were created before a time, oldest first; for pruners that divide the work."""
     check_limit(limit)
     answers = yield from read_many(
         *(Find(TASKS, "status", (status,), after=after_uid, limit=limit) for status in _ENDED)
@@ -186,7 +188,7 @@ def prune(before: int, *, limit: int = BATCH_MAX) -> TransactionBody[int]:
 
 @transaction
 def delete_many(task_ids: Sequence[str]) -> TransactionBody[int]:
-    """Deletes those of the tasks that exist and have ended; says how many that were."""
+    """Deletes those of the tasks that exist and have ended, and returns their number."""
     if len(task_ids) > BATCH_MAX:
         raise Invalid(f"at most {BATCH_MAX} tasks are deleted at once, not {len(task_ids)}")
     check_key(TASKS, tuple(task_ids))
@@ -210,7 +212,7 @@ def _newest(task: ControlTask) -> int:
 
 
 def _sources(where: TaskFilter) -> list[Find]:
-    """The lists that together hold every task that can pass, each from its newest."""
+    """The finds that together return every task that can pass, each newest first."""
     chosen: list[tuple[str, tuple[str, ...]]] = [("all", ())]
     if where.index_uids is not None:
         chosen = [("index", (uid,)) for uid in where.index_uids]
@@ -229,7 +231,7 @@ def _lookup(where: TaskFilter, uids: Collection[int], from_uid: int | None, limi
 
 
 def _with_status(task: ControlTask, clock: int) -> ControlTask:
-    """With the times of its first step and of its end."""
+    """The task with the times of its start and its end, as its status requires."""
     if task.status is not TaskStatus.ENQUEUED and task.started_at is None:
         task = replace(task, started_at=clock)
     return replace(task, finished_at=clock) if task.status.is_terminal else task

@@ -4,10 +4,10 @@ A transaction body is a generator. It yields reads (`Get`, `Find`, …), decides
 writes take effect together or not at all. The backend answers the reads and performs the commit: SQLite inside one
 transaction, Redis with one script that first checks that every row read is still at the version the body saw. If one is
 not, the commit does nothing and the body runs again from its start. So every operation has one implementation and one
-meaning on all backends (REG-1).
+meaning on all backends (REG-1), and needs no locks. A body may run several times, so it must have no side effects.
 
     @transaction
-    def flip(name: str, uid: str) -> Program[Alias]:
+    def flip(name: str, uid: str) -> TransactionBody[None]:
         alias = yield from get(ALIASES, name)
         ...
         yield from commit(Put(ALIASES, replace(alias, current_uid=uid)))
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 FIND_MAX = 1000  # rows one read may return
-ATTEMPTS_MAX = 64  # runs of one transaction that loses every race, before `Unavailable` is raised
+ATTEMPTS_MAX = 64  # runs of a transaction that loses every race, before `Unavailable` is raised
 
 
 # -- reads --------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class CommitResult:
     revision: int  # of the registry after the commit; incremented with every row written
     versions: tuple[int, ...] = ()  # of each Put and Upsert
     taken: tuple[tuple[bytes, ...], ...] = ()  # of each TakeOldest, oldest first
-    counts: tuple[tuple[int, int], ...] = ()  # of each CountUp: value, and milliseconds left (0: for ever)
+    counts: tuple[tuple[int, int], ...] = ()  # of each CountUp: value, and milliseconds left (0: no expiry)
 
 
 Step: TypeAlias = tuple[Read, ...] | Commit

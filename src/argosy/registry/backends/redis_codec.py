@@ -1,10 +1,10 @@
-"""How rows lie in Redis: which fields a row's hash has, what a packed value holds, and the way back.
+"""Rows in Redis: the fields of a row's hash, the content of a packed value, and decoding of both.
 
 A row that is updated alone is a hash with one field per column that is not None; maps have one field per entry. All
-fields stay within what Redis keeps as a listpack, which takes a third of the memory of a hash table; columns that do
-not fit go together into one companion value. Field names are as short as can be (`created_at` is `c`). Rows of the
+fields stay within what Redis stores as a listpack, which takes a third of the memory of a hash table; columns that do
+not fit go together into one companion value. Field names are as short as possible (`created_at` is `c`). Rows of the
 other layouts are the version and a msgpack array of the columns in their declared order. New columns are declared last,
-so that neither names nor places of those before them change.
+so that neither names nor positions of earlier ones change: stored rows depend on both.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,22 +16,22 @@ import msgspec
 
 from argosy.base.backends.redis.connection import Arg
 from argosy.registry.backends.redis_keys import (
-    compact,
-    expanded,
     key_of,
     member_of,
     stored_indexes,
+    uuid_bytes,
+    uuid_text,
     value_key_of,
     value_member_of,
 )
 from argosy.registry.table import Column, ColumnKind, Table, TableIndex, TableLayout, default_of
 
-FIELD_BYTES_MAX = 64  # hash-max-listpack-value by default: one longer value costs the row 300 bytes
-MAP_FIELDS_MAX = 64  # entries of a map kept as fields; keeps the hash below hash-max-listpack-entries
+FIELD_BYTES_MAX = 64  # default of hash-max-listpack-value: one longer value costs the row 300 to 400 bytes
+MAP_FIELDS_MAX = 64  # entries of a map stored as fields; keeps the hash below hash-max-listpack-entries
 LONG_MARK = b"+"  # follows the version of a row that has a companion
 VERSION_FIELD = "v"
-DIGITS = b"0123456789"  # of the version; a msgpack array begins with none of them
-JSON_MARK = b"\0"  # before an entry of a map of texts that is no text, or begins with this itself
+DIGITS = b"0123456789"  # of the version; a msgpack array never begins with one of them
+JSON_MARK = b"\0"  # before an entry of a map of texts that is not a text, or begins with this byte itself
 
 _AS_THEY_ARE = frozenset((str, int))
 _to_json = msgspec.json.Encoder().encode
@@ -41,7 +41,7 @@ _unpack = msgspec.msgpack.Decoder().decode
 
 
 def field_names(table: Table[Any]) -> dict[str, str]:
-    """Columns to fields: each takes as many letters as it needs to differ from those declared before it."""
+    """Field names by column: as many letters as needed to differ from those of the columns declared before."""
     taken = {VERSION_FIELD}
     names: dict[str, str] = {}
     for column in table.columns:
@@ -77,10 +77,10 @@ class TableCodec:
         self._writers = [(c.name, self.fields[c.name], c.kind, c.name in used) for c in self.kept]
         has_bytes = any(column.kind is ColumnKind.BYTES for column in self.kept)
         assert not (is_hash and self.indexed and has_bytes), f"{table.name}: scripts cannot unpack bytes"
-        self._is_compact = self.is_value  # the others are few, or scripts unpack them
+        self._is_compact = self.is_value  # the others are few, or scripts decode them
 
     def _when_absent(self, column: Column) -> Callable[[], Any]:
-        """What a missing field means: none, an empty map, or a row older than the column."""
+        """What a missing field means: None, an empty map, or a row older than the column."""
         if column.is_nullable:
             return lambda: None
         if column.kind is ColumnKind.MAP:
@@ -90,7 +90,7 @@ class TableCodec:
     # -- rows as hashes ---------------------------------------------------------------------------------------
 
     def row_fields(self, row: Any) -> tuple[list[Arg], bytes]:
-        """The fields and values of a checked row, less its version, and its companion (empty: none)."""
+        """The fields and values of a checked row, without its version, and its companion (empty: none)."""
         fields: list[Arg] = []
         long: dict[str, Any] = {}
         for name, field, kind, is_indexed in self._writers:
@@ -104,7 +104,7 @@ class TableCodec:
                 else:
                     fields += entries
                 continue
-            # What needs no bytes of its own here is left to hiredis, which is quicker.
+            # hiredis encodes plain ASCII texts and integers itself, faster than here.
             raw: Arg = value if type(value) in _AS_THEY_ARE and str(value).isascii() else _raw(kind, value)
             if is_indexed or type(raw) is int or len(raw) <= FIELD_BYTES_MAX:  # type: ignore[arg-type]
                 fields += (field, raw)
@@ -142,7 +142,7 @@ class TableCodec:
                     values.setdefault(name, {})[key.decode()] = self._entry(name, raw)
         if long:
             values |= self._from_long(long)
-        return self._made(member, values, version)
+        return self._build_row(member, values, version)
 
     def _entry(self, name: str, raw: bytes) -> Any:
         if name not in self._of_texts:
@@ -159,38 +159,38 @@ class TableCodec:
 
     # -- rows as packed values --------------------------------------------------------------------------------
 
-    def packed(self, row: Any) -> bytes:
-        """A checked row, less its version and its key."""
-        items = [_packable(column, getattr(row, column.name)) for column in self.kept]
+    def encode_packed(self, row: Any) -> bytes:
+        """A checked row, without its version and its key."""
+        items = [_to_packable(column, getattr(row, column.name)) for column in self.kept]
         if self._is_compact:
-            items = [compact(item) or item if isinstance(item, str) else item for item in items]
+            items = [uuid_bytes(item) or item if isinstance(item, str) else item for item in items]
         return _pack(items)
 
     def from_packed(self, member: bytes, raw: bytes, expires: int | None = None) -> Any:
-        """`expires` is when a value's key ends, which the value does not repeat."""
+        """`expires` is the expiry of a value's key; the value itself does not contain it."""
         packed = raw.lstrip(DIGITS)
         version = raw[: len(raw) - len(packed)]
         items: list[Any] = _unpack(packed)
         if self._is_compact:
             for place, column in enumerate(self.kept[: len(items)]):
                 if column.kind is ColumnKind.TEXT and isinstance(items[place], bytes):
-                    items[place] = expanded(items[place])
+                    items[place] = uuid_text(items[place])
         for place, convert in self._converters:
             if place < len(items) and items[place] is not None:
                 items[place] = convert(items[place])
         values = {column.name: item for column, item in zip(self.kept, items, strict=False)}
         if self.is_value and self.table.expires is not None:
             values[self.table.expires] = expires
-        return self._made(member, values, int(version))
+        return self._build_row(member, values, int(version))
 
-    def _made(self, member: bytes, values: dict[str, Any], version: int) -> Any:
+    def _build_row(self, member: bytes, values: dict[str, Any], version: int) -> Any:
         for name, missing in self._absent.items():
             if name not in values:
                 values[name] = missing()
         values.update(zip(self.table.key, self.key_of(member), strict=True))
         return self.table.row_from_values(values, version)
 
-    # -- what scripts look at ---------------------------------------------------------------------------------
+    # -- what scripts read ---------------------------------------------------------------------------------
 
     def member_of(self, key: tuple[str, ...]) -> bytes:
         return value_member_of(key) if self.is_value else member_of(key)
@@ -198,8 +198,8 @@ class TableCodec:
     def key_of(self, member: bytes) -> tuple[str, ...]:
         return value_key_of(member) if self.is_value else key_of(member)
 
-    def indexed_values(self, row: Any) -> list[Arg]:
-        """The columns that indexes use: empty for none, else `=` and the text."""
+    def index_values(self, row: Any) -> list[Arg]:
+        """The columns that indexes use: empty for None, else `=` and the text."""
         values: list[Arg] = []
         for column in self.indexed:
             value = getattr(row, column.name)
@@ -207,15 +207,15 @@ class TableCodec:
             values.append("" if value is None else f"={value}" if is_plain else b"=" + _raw(column.kind, value))
         return values
 
-    def indexed_places(self) -> list[str]:
-        """Where a script finds those columns in a stored row: in fields, or at places of the packed array."""
+    def index_places(self) -> list[str]:
+        """Where a script finds those columns in a stored row: fields, or positions in the packed array."""
         if self.table.layout in (TableLayout.PACKED, TableLayout.FAMILY):
             return [str(self.kept.index(column) + 1) for column in self.indexed]
         return [self.fields.get(name) or f"#{self.table.key.index(name) + 1}" for name in self.indexed_names]
 
     def equal_texts(self, index: TableIndex, equals: Sequence[Any]) -> list[bytes] | None:
-        """The values looked for as scripts know them; None if no row can have them."""
-        assert len(equals) == len(index.by), f"{self.table.name}.{index.name} is asked for {index.by}, not {equals}"
+        """The values of a lookup in the form that scripts compare; None if no row can have them."""
+        assert len(equals) == len(index.by), f"{self.table.name}.{index.name} is read by {index.by}, not {equals}"
         kinds = {column.name: column.kind for column in self.table.columns}
         texts = []
         for name, value in zip(index.by, equals, strict=True):
@@ -254,12 +254,13 @@ def _decoder(column: Column, enums: Mapping[str, type[StrEnum]]) -> Callable[[by
     return bytes.decode
 
 
-def _packable(column: Column, value: Any) -> Any:
+def _to_packable(column: Column, value: Any) -> Any:
     return _json_text(value) if column.kind is ColumnKind.MAP and value is not None else value
 
 
 def _json_text(value: Mapping[str, Any]) -> str:
-    """Maps are JSON wherever they lie, so that what JSON does not know is refused or changed alike everywhere."""
+    """Maps are JSON in every layout and every store, so that what JSON cannot express is rejected or changed the same
+    way everywhere (REG-1)."""
     return _to_json(value if type(value) is dict else dict(value)).decode()
 
 

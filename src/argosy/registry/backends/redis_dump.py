@@ -1,6 +1,7 @@
-"""Everything a registry in Redis holds as plain items, and back; the shapes are those of `sqlite_dump`.
+"""Dump and load of a registry in Redis: everything as plain items (`ports.DumpItem`), and back.
 
-Indexes list everything, so no key is looked for. Each page is of one instant; between two the registry may change.
+Indexes list everything, so no SCAN is needed. Each page is as of one instant; between two pages the registry may
+change.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -9,20 +10,19 @@ from typing import Any
 from argosy.base.backends.redis.mux import RedisMux
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.redis_codec import TableCodec
-from argosy.registry.backends.redis_commit import AnyWrite, BeginLog, Load, SetCounter, refusal
-from argosy.registry.backends.redis_keys import Keys, member_of
+from argosy.registry.backends.redis_commit import AnyWrite, BeginLog, LoadRow, SetCounter, commit_error
+from argosy.registry.backends.redis_keys import RegistryKeys, member_of
 from argosy.registry.backends.redis_schema import HALF_LOADED
 from argosy.registry.backends.redis_scripts import script
+from argosy.registry.ports import DumpItem
 from argosy.registry.table import TableLayout
 from argosy.registry.transaction import Append
 
 _PAGE = script("page")
 PAGE = 500  # entries of an index, or of a log, per call
 
-Item = tuple[str, dict[str, Any]]
 
-
-async def dumped(mux: RedisMux, keys: Keys, codecs: Mapping[str, TableCodec]) -> AsyncIterator[Item]:
+async def dump_items(mux: RedisMux, keys: RegistryKeys, codecs: Mapping[str, TableCodec]) -> AsyncIterator[DumpItem]:
     for codec in codecs.values():
         async for row in _rows(mux, keys, codec):
             yield codec.table.name, {**codec.table.values(row), "version": row.version}
@@ -30,12 +30,12 @@ async def dumped(mux: RedisMux, keys: Keys, codecs: Mapping[str, TableCodec]) ->
         async for item in _log(mux, keys, name.decode(), int(sizes.partition(b":")[2])):
             yield item
     async for page in _pages(mux, keys, "counters", keys.counters, keys.prefix, ""):
-        for name, value, ends in page:
-            expires_at = None if ends == b"inf" else int(ends)
+        for name, value, expiry in page:
+            expires_at = None if expiry == b"inf" else int(expiry)
             yield "counter", {"name": name.decode(), "value": int(value), "expires_at": expires_at}
 
 
-async def _rows(mux: RedisMux, keys: Keys, codec: TableCodec) -> AsyncIterator[Any]:
+async def _rows(mux: RedisMux, keys: RegistryKeys, codec: TableCodec) -> AsyncIterator[Any]:
     table = codec.table
     if table.layout is TableLayout.PACKED:
         for member, raw in sorted(_pairs(await mux.call("HGETALL", keys.table(table)))):
@@ -55,15 +55,15 @@ async def _rows(mux: RedisMux, keys: Keys, codec: TableCodec) -> AsyncIterator[A
                 yield codec.from_fields(member, *content) if is_row else codec.from_packed(member, *content)
 
 
-async def _pages(mux: RedisMux, keys: Keys, *what: str) -> AsyncIterator[list[Any]]:
-    """Entries of an index that lists something, with what they stand for."""
+async def _pages(mux: RedisMux, keys: RegistryKeys, *what: str) -> AsyncIterator[list[Any]]:
+    """Entries of an index, with the rows or counters that they list."""
     place = ["-inf", ""]
     while place:
         page, place = await mux.script(_PAGE, (keys.meta,), (*what, *place, str(PAGE)))
         yield page
 
 
-async def _log(mux: RedisMux, keys: Keys, name: str, dropped: int) -> AsyncIterator[Item]:
+async def _log(mux: RedisMux, keys: RegistryKeys, name: str, dropped: int) -> AsyncIterator[DumpItem]:
     at, is_empty = 0, True
     while entries := await mux.call("LRANGE", keys.log(name), str(at), str(at + PAGE - 1)):
         for payload in entries:
@@ -77,14 +77,15 @@ def _pairs(flat: list[bytes]) -> list[tuple[bytes, bytes]]:
     return [(flat[n], flat[n + 1]) for n in range(0, len(flat), 2)]
 
 
-async def load(
+async def load_items(
     mux: RedisMux,
-    keys: Keys,
+    keys: RegistryKeys,
     codecs: Mapping[str, TableCodec],
-    store: Callable[[Sequence[AnyWrite]], Awaitable[Any]],
-    items: AsyncIterable[Item],
+    commit: Callable[[Sequence[AnyWrite]], Awaitable[Any]],
+    items: AsyncIterable[DumpItem],
 ) -> int:
-    """Stores items as they are into an empty registry. Until it is done the registry is marked, and is not opened."""
+    """Stores items as they are in an empty registry. Until it is done the registry is marked as half imported, and
+    cannot be opened."""
     if not await _is_empty(mux, keys, codecs):
         raise Conflict("an import needs an empty registry, and this one has rows: name a new one")
     await mux.call("HSET", keys.meta, HALF_LOADED, "1")
@@ -92,27 +93,27 @@ async def load(
     chunk: list[AnyWrite] = []
     async for kind, values in items:
         count += 1
-        chunk += _loads(codecs, kind, values)
+        chunk += _to_writes(codecs, kind, values)
         if len(chunk) >= PAGE:
-            await _stored(store, chunk)
+            await _commit_chunk(commit, chunk)
             chunk = []
     if chunk:
-        await _stored(store, chunk)
+        await _commit_chunk(commit, chunk)
     await mux.call("HDEL", keys.meta, HALF_LOADED)
     return count
 
 
-async def _is_empty(mux: RedisMux, keys: Keys, codecs: Mapping[str, TableCodec]) -> bool:
+async def _is_empty(mux: RedisMux, keys: RegistryKeys, codecs: Mapping[str, TableCodec]) -> bool:
     listings = [
         keys.table(codec.table) if codec.table.layout is TableLayout.PACKED else keys.listing(codec.table)
         for codec in codecs.values()
     ]
     chunks = [f"{listing}:_chunks" for listing in listings]
-    held = await mux.call("EXISTS", *listings, *chunks, keys.logs, keys.counters)
-    return int(held) == 0
+    existing = await mux.call("EXISTS", *listings, *chunks, keys.logs, keys.counters)
+    return int(existing) == 0
 
 
-def _loads(codecs: Mapping[str, TableCodec], kind: str, values: Mapping[str, Any]) -> list[AnyWrite]:
+def _to_writes(codecs: Mapping[str, TableCodec], kind: str, values: Mapping[str, Any]) -> list[AnyWrite]:
     try:
         if kind == "log":
             entry = [] if values["payload"] is None else [Append(values["name"], values["payload"])]
@@ -122,13 +123,13 @@ def _loads(codecs: Mapping[str, TableCodec], kind: str, values: Mapping[str, Any
         if kind not in codecs:
             raise Invalid(f"there is no table {kind!r:.80}: this export is of a newer argosy")
         table = codecs[kind].table
-        return [Load(table, table.row(**values))]
+        return [LoadRow(table, table.row(**values))]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Invalid(f"this {kind!r:.80} cannot be imported: {error!r}") from error
 
 
-async def _stored(store: Callable[[Sequence[AnyWrite]], Awaitable[Any]], chunk: list[AnyWrite]) -> None:
-    outcome, *details = await store(chunk)
+async def _commit_chunk(commit: Callable[[Sequence[AnyWrite]], Awaitable[Any]], chunk: list[AnyWrite]) -> None:
+    outcome, *details = await commit(chunk)
     if outcome != b"done":
         number, detail = details
-        raise refusal(chunk[number - 1], outcome.decode(), detail)
+        raise commit_error(chunk[number - 1], outcome.decode(), detail)

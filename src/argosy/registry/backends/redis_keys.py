@@ -1,13 +1,13 @@
-"""The keys of the registry in Redis: the one place that spells them, for the code, the scripts and the generated page.
+"""The keys of the registry in Redis: the one module that spells them, for the code, the scripts and the generated page.
 
-All keys share the hash tag `{<namespace>}`, so in a Redis Cluster they live on one node and one script may
-touch them all. Parts of keys are percent-encoded where they would be ambiguous: `%` and `:` everywhere, and a leading
-`_`, because names that begin with `_` are the registry's own. So an alias may be called `_index`.
+All keys share the hash tag `{<namespace>}`, so in a Redis Cluster they are on one node and one script may access them
+all. Parts of keys are percent-encoded where they would be ambiguous: `%` and `:` everywhere, and a leading `_`, because
+names that begin with `_` are the registry's own. So an alias may be called `_index`.
 
-Inside indexes and hashes a row goes by its *member*: the bare text of its key, the parts of a longer key separated by a
-zero byte. Members sort as the keys do, which is how rows of equal order come by key on every backend. Rows that are
-single values are never put in order, and there may be a million of them; their member is the end of the Redis key, in
-which a UUID takes 17 bytes instead of 36.
+Inside indexes and hashes a row is identified by its *member*: the plain text of its key, with a zero byte between the
+parts of a longer key. Members sort as the keys do, so that rows that are equal in order are sorted by key, as on every
+backend (REG-1). Rows that are single values are never listed in order, and there may be a million of them; their member
+is the end of the Redis key, in which a UUID takes 17 bytes instead of 36.
 """
 
 import re
@@ -30,23 +30,23 @@ from argosy.registry.tables import (
 )
 
 SEPARATOR = b"\0"
-ESCAPED_SEPARATOR = b"\0\xff"  # 0xff is in no UTF-8 text, so a zero byte within a part cannot be mistaken
+ESCAPED_SEPARATOR = b"\0\xff"  # a zero byte inside a part; 0xff is in no UTF-8 text, so this is unambiguous
 NAME_BYTES_MAX = 1024  # of a log's, counter's or channel's name
 
 
-def spelled(part: str) -> str:
-    """One part of a key's name. `index.lua` does the same."""
+def escape_key_part(part: str) -> str:
+    """One part of a key's name. `escape_key_part` in index.lua does the same."""
     if "%" in part or ":" in part:
         part = part.replace("%", "%25").replace(":", "%3A")
     return "%5F" + part[1:] if part.startswith("_") else part
 
 
-def joined(values: Sequence[bytes]) -> bytes:
-    """Values that an index is asked for, as they stand in its key, or in the hash of a unique one."""
-    return b"".join(b":" + _spelled_bytes(value) for value in values)
+def encode_values(values: Sequence[bytes]) -> bytes:
+    """The values of an index lookup: the end of the index's key, or the field in the hash of a unique index."""
+    return b"".join(b":" + _escape_bytes(value) for value in values)
 
 
-def _spelled_bytes(part: bytes) -> bytes:
+def _escape_bytes(part: bytes) -> bytes:
     part = part.replace(b"%", b"%25").replace(b":", b"%3A")
     return b"%5F" + part[1:] if part.startswith(b"_") else part
 
@@ -55,12 +55,12 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 _UUID_MARK = 0xFE  # begins no UTF-8 text
 
 
-def compact(text: str) -> bytes | None:
-    """The 16 bytes of a UUID as it is usually written, else None."""
+def uuid_bytes(text: str) -> bytes | None:
+    """The 16 bytes of a UUID in its usual spelling, else None: any other text must come back as it was."""
     return bytes.fromhex(text.replace("-", "")) if len(text) == 36 and _UUID.fullmatch(text) else None
 
 
-def expanded(raw: bytes) -> str:
+def uuid_text(raw: bytes) -> str:
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
@@ -69,8 +69,8 @@ def value_member_of(key: tuple[str, ...]) -> bytes:
     """The end of the Redis key of a row that is a single value."""
     parts = []
     for part in key:
-        raw = compact(part)
-        parts.append(spelled(part).encode() if raw is None else bytes([_UUID_MARK]) + raw)
+        raw = uuid_bytes(part)
+        parts.append(escape_key_part(part).encode() if raw is None else bytes([_UUID_MARK]) + raw)
     return b":".join(parts)
 
 
@@ -79,7 +79,7 @@ def value_key_of(member: bytes) -> tuple[str, ...]:
     while at < len(member) + 1:
         if member[at : at + 1] == bytes([_UUID_MARK]):
             end = at + 17
-            parts.append(expanded(member[at + 1 : end]))
+            parts.append(uuid_text(member[at + 1 : end]))
         else:
             end = member.find(b":", at) if b":" in member[at:] else len(member)
             parts.append(unquote(member[at:end].decode()))
@@ -101,12 +101,12 @@ def key_of(member: bytes) -> tuple[str, ...]:
     return tuple(part.replace(b"\xff", SEPARATOR).decode() for part in held.split(SEPARATOR))
 
 
-class Keys:
+class RegistryKeys:
     """The keys of one registry."""
 
     def __init__(self, namespace: str) -> None:
         if not namespace.isascii() or not namespace or not all(c.isalnum() or c in "-_." for c in namespace):
-            # A brace or a colon would end the hash tag early or row_from_values two registries share one.
+            # A brace or a colon would end the hash tag early, or give two registries the same one.
             raise Invalid(f"a namespace has letters, digits, '-', '_' and '.' only, not {namespace!r}")
         self.prefix = f"{{{namespace}}}:"
         self.meta = self.prefix + "_meta"
@@ -116,43 +116,43 @@ class Keys:
         self.migrating = self.prefix + "_migrating"
 
     def table(self, table: Table[Any]) -> str:
-        """The hash of a packed table; what the keys of all rows of the others begin with."""
+        """The key of a packed table's hash; for other layouts, the prefix of the keys of all rows."""
         return self.prefix + table.name
 
     def row(self, table: Table[Any], key: tuple[str, ...]) -> str | bytes:
-        """The key that holds a row, alone or with others."""
+        """The key that contains a row, alone or with others."""
         if table.layout is TableLayout.PACKED:
             return self.table(table)
         if table.layout is TableLayout.VALUE:
             return f"{self.table(table)}:".encode() + value_member_of(key)
         parts = key[:1] if table.layout is TableLayout.FAMILY else key
-        return f"{self.table(table)}:{':'.join(map(spelled, parts))}"
+        return f"{self.table(table)}:{':'.join(map(escape_key_part, parts))}"
 
     def listing(self, table: Table[Any]) -> str:
-        """The index of a whole table: of its rows, or of its families."""
+        """The index that lists a whole table: its rows, or its families."""
         return f"{self.table(table)}:_index"
 
     def index(self, table: Table[Any], index: TableIndex) -> str:
-        """What the keys of one index begin with; the values looked for follow, if it has any."""
+        """The prefix of an index's keys; the values of the lookup follow, if it has any."""
         name = self.listing(table)
         return name if not index.by and not index.is_unique else f"{name}:{index.name}"
 
     def log(self, name: str) -> str:
-        return self.prefix + _checked(name)
+        return self.prefix + _check_name(name)
 
     def counter(self, name: str) -> str:
-        return self.prefix + _checked(name)
+        return self.prefix + _check_name(name)
 
     def channel(self, name: str) -> str:
-        return self.prefix + _checked(name)
+        return self.prefix + _check_name(name)
 
 
 _RESERVED = tuple(f"{table.name}:" for table in TABLES)
 _TABLE_NAMES = frozenset(table.name for table in TABLES)
 
 
-def _checked(name: str) -> str:
-    """Logs and counters keep the names of the design document, so they must stay clear of the tables' keys."""
+def _check_name(name: str) -> str:
+    """Logs and counters have the names of the design document, which must not collide with the tables' keys."""
     is_short = isinstance(name, str) and 0 < len(name.encode()) <= NAME_BYTES_MAX
     if not is_short or name.startswith(("_", *_RESERVED)) or name in _TABLE_NAMES:
         raise Invalid(
@@ -201,7 +201,7 @@ def _indexes(table: Table[Any]) -> list[TableIndex]:
 
 
 def stored_indexes(table: Table[Any]) -> tuple[TableIndex, ...]:
-    """The indexes that a table of rows or values keeps: those declared, and one that lists it if none does."""
+    """The indexes of a table of rows or values: those declared, and one that lists the table if none does."""
     if any(not index.by and not index.is_unique for index in table.indexes):
         return table.indexes
     return (TableIndex("all", order=table.expires), *table.indexes)
@@ -240,14 +240,14 @@ KEY_DOCS = (
            "schema version, number of rows written, first revision since which all changes are known, run id of the "
            "server when last seen, number of the last index chunk"),
     KeyDoc("_events", "stream", "one entry per row written: its id is the revision, c is + or -, table and key",
-           "the change feed that watchers read, trimmed to about EVENTS_KEPT_MAX"),
+           "the change feed that watchers read, trimmed to about EVENTS_MAX"),
     KeyDoc("_logs", "hash", "log → bytes:dropped", "lists the logs and their exact sizes"),
-    KeyDoc("_counters", "sorted set", "counters, common beginnings as one byte, scored by their end",
+    KeyDoc("_counters", "sorted set", "counters, with common prefixes as one byte, scored by their expiry",
            "lists the counters; split into chunks like an index"),
     KeyDoc("_migrating", "string", "a token", "lock: one process at a time migrates an old registry"),
     *(doc for table in TABLES for doc in _table_docs(table)),
     KeyDoc(CANARY_RUNS_LOG, "list", "runs, newest last", "the last runs of a canary"),
-    KeyDoc(CDC_OVERFLOW_LOG, "list", "events, newest last", "changes that a sink could not take yet"),
+    KeyDoc(CDC_OVERFLOW_LOG, "list", "events, newest last", "changes that a sink has not accepted yet"),
     KeyDoc(CDC_SEQUENCE, "string", "a number", "sequence number of the changes of an index"),
     KeyDoc(TASK_SEQUENCE, "string", "a number", "sequence number of tasks"),
     KeyDoc(SEARCH_UI_RATE, "string", "a number; expires", "requests from one address"),

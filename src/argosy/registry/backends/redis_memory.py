@@ -1,8 +1,8 @@
-"""Measures what the representative registry takes on a server, and leaves the server as it was.
+"""Measures the memory that the sample data set takes on a server, and leaves the server as it was.
 
-It is loaded under a namespace of its own. Which keys that makes follows from what was written and how keys are spelled,
-so nothing is searched for. `used_memory` is the server's own word for everything; `MEMORY USAGE` tells it key by key,
-but without the directories in which the server finds keys and their ends, so what is left over is shared out by keys.
+The data set is loaded under a namespace of its own. Its keys follow from what was written, so no SCAN is needed.
+`used_memory` is the server's own total; `MEMORY USAGE` has it key by key, but without the server's tables of keys and
+expiry times, so the difference is distributed evenly over the keys.
 """
 
 import asyncio
@@ -18,9 +18,8 @@ from argosy.base.clock import Clock, Random
 from argosy.base.errors import Conflict
 from argosy.registry.backends.redis import RedisRegistry
 from argosy.registry.backends.redis_codec import TableCodec
-from argosy.registry.backends.redis_keys import Keys, joined
-from argosy.registry.memory import MemoryReport, TableMemory
-from argosy.registry.sample_data import representative
+from argosy.registry.backends.redis_keys import RegistryKeys, encode_values
+from argosy.registry.memory import MemoryReport, TableMemory, sample_writes
 from argosy.registry.table import TableLayout
 from argosy.registry.tables import TABLES
 from argosy.registry.transaction import Append, CountUp, TransactionBody, Upsert, Write, commit, transaction
@@ -28,46 +27,46 @@ from argosy.registry.transaction import Append, CountUp, TransactionBody, Upsert
 KeysByTable = dict[str, set[bytes]]
 
 BATCH = 200  # writes of one commit, or keys of one command
-ROUNDS = 5  # measurements, of which the middle one is told
-AROUND = ""  # the name under which keys are gathered that belong to no table
+ROUNDS = 5  # measurements, of which the median is reported
+OVERHEAD = ""  # the name for keys that belong to no table
 
 
 async def measure(url: str, *, runs: int, clock: Clock, random: Random) -> MemoryReport:
-    """Loads, measures, removes, some times over. Others who use the server at the same time are measured with it."""
-    site = _Site(url, clock, random)
-    writes = list(representative(int(clock.wall() * 1000), runs_per_canary=runs))
-    namespace = await site.free_namespace()
-    rounds = [await _round(site, namespace, writes) for _ in range(ROUNDS + 1)]
-    # The first teaches the server scripts, which stay.
+    """Loads, measures and removes the data set, several times. Writes of others at the same time are counted, too."""
+    server = _Server(url, clock, random)
+    writes = list(sample_writes(int(clock.wall() * 1000), runs_per_canary=runs))
+    namespace = await server.unused_namespace()
+    rounds = [await _round(server, namespace, writes) for _ in range(ROUNDS + 1)]
+    # The first round also loads the scripts, which stay in the server.
     total, tables = sorted(rounds[1:])[ROUNDS // 2]
-    info = await site.info()
-    return MemoryReport(_server(info), runs, tables, total, int(info.get("maxmemory", 0)))
+    info = await server.info()
+    return MemoryReport(_server_name(info), runs, tables, total, int(info.get("maxmemory", 0)))
 
 
-async def _round(site: "_Site", namespace: str, writes: Sequence[Write]) -> tuple[int, tuple[TableMemory, ...]]:
+async def _round(server: "_Server", namespace: str, writes: Sequence[Write]) -> tuple[int, tuple[TableMemory, ...]]:
     keys, counts = keys_of(namespace, writes)
-    before = await site.used_bytes()
+    before = await server.used_bytes()
     try:
-        async with site.registry(namespace) as store:
+        async with server.registry(namespace) as store:
             await _load(store, writes)
-        total = await site.used_bytes() - before
-        async with site.connected() as mux:
-            return total, await _tables(mux, await _with_pieces(mux, keys), counts, total)
+        total = await server.used_bytes() - before
+        async with server.connect() as mux:
+            return total, await _tables(mux, await _with_chunks(mux, keys), counts, total)
     finally:
-        async with site.connected() as mux:
-            await _remove(mux, await _with_pieces(mux, keys))
+        async with server.connect() as mux:
+            await _remove(mux, await _with_chunks(mux, keys))
 
 
 @dataclass(frozen=True)
-class _Site:
-    """The server. Each connection is used for one thing, because the server keeps buffers for those that stay."""
+class _Server:
+    """The server. Each connection is used for one thing and closed, because the server keeps buffers for open ones."""
 
     url: str
     clock: Clock
     random: Random
 
     @asynccontextmanager
-    async def connected(self) -> AsyncIterator[RedisMux]:
+    async def connect(self) -> AsyncIterator[RedisMux]:
         mux = RedisMux(parse_redis_url(self.url), clock=self.clock, random=self.random)
         try:
             yield mux
@@ -82,16 +81,16 @@ class _Site:
         finally:
             await store.close()
 
-    async def free_namespace(self) -> str:
-        """As long as the one by default, because it is part of every key."""
+    async def unused_namespace(self) -> str:
+        """As long as the default one, because it is part of every key."""
         namespace = f"m{self.random.randrange(1 << 16, 1 << 20):x}"
-        async with self.connected() as mux:
-            if await mux.call("EXISTS", Keys(namespace).meta):
-                raise Conflict(f"the namespace {namespace!r} is taken at {mux.name}: measure again")
+        async with self.connect() as mux:
+            if await mux.call("EXISTS", RegistryKeys(namespace).meta):
+                raise Conflict(f"namespace {namespace!r} is in use at {mux.name}; measure again")
         return namespace
 
     async def info(self) -> dict[str, str]:
-        async with self.connected() as mux:
+        async with self.connect() as mux:
             text = (await mux.call("INFO")).decode()
         return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
 
@@ -100,8 +99,8 @@ class _Site:
 
 
 async def _load(store: RedisRegistry, writes: Sequence[Write]) -> None:
-    """In large commits, but hits of addresses one by one: in one commit all would end in the same millisecond, which no
-    index is made for."""
+    """In large commits, but hits of addresses one by one: in one commit all would expire in the same millisecond, and
+    entries of equal order are never split into chunks."""
     rest = iter([write for write in writes if not isinstance(write, CountUp)])
     while batch := list(islice(rest, BATCH)):
         await store.run(_store(batch))
@@ -116,62 +115,62 @@ def _store(batch: Sequence[Write]) -> TransactionBody[None]:
 
 
 def keys_of(namespace: str, writes: Iterable[Write]) -> tuple[KeysByTable, dict[str, int]]:
-    """Which keys writes make, and how many rows, by table; `_with_pieces` adds what indexes were split into."""
-    keys = Keys(namespace)
+    """The keys that the writes create and the number of rows, by table; `_with_chunks` adds the chunks of indexes."""
+    keys = RegistryKeys(namespace)
     codecs = {table.name: TableCodec(table) for table in TABLES}
-    found: KeysByTable = {AROUND: {_raw(key) for key in (keys.meta, keys.events, keys.logs, keys.migrating)}}
+    created: KeysByTable = {OVERHEAD: {_raw(key) for key in (keys.meta, keys.events, keys.logs, keys.migrating)}}
     counts: dict[str, int] = {}
     for write in writes:
-        made: list[str | bytes]
+        new: list[str | bytes]
         match write:
             case Upsert():
-                name, made = write.table.name, _row_keys(keys, codecs[write.table.name], write.row)
+                name, new = write.table.name, _row_keys(keys, codecs[write.table.name], write.row)
             case Append():
-                name, made = write.log.partition(":")[0], [keys.log(write.log)]
+                name, new = write.log.partition(":")[0], [keys.log(write.log)]
             case CountUp():
-                name, made = write.counter.partition(":")[0], [keys.counter(write.counter), keys.counters]
+                name, new = write.counter.partition(":")[0], [keys.counter(write.counter), keys.counters]
             case _:
-                raise AssertionError(f"the representative registry has no {type(write).__name__}")
-        found.setdefault(name, set()).update(map(_raw, made))
+                raise AssertionError(f"the sample data set has no {type(write).__name__}")
+        created.setdefault(name, set()).update(map(_raw, new))
         counts[name] = counts.get(name, 0) + 1
-    return found, counts
+    return created, counts
 
 
-def _row_keys(keys: Keys, codec: TableCodec, row: Any) -> list[str | bytes]:
+def _row_keys(keys: RegistryKeys, codec: TableCodec, row: Any) -> list[str | bytes]:
     table = codec.table
     key = keys.row(table, table.key_of(row))
-    made = [key]
+    created = [key]
     if table.layout is TableLayout.ROW:
-        made.append(_raw(key) + b":_long")
+        created.append(_raw(key) + b":_long")
     if table.layout is TableLayout.FAMILY:
-        made.append(keys.listing(table))
+        created.append(keys.listing(table))
     for index in codec.indexes:
         texts = codec.equal_texts(index, [getattr(row, name) for name in index.by])
         if index.is_unique:
-            made.append(keys.index(table, index))
+            created.append(keys.index(table, index))
         elif texts is not None:
-            made.append(_raw(keys.index(table, index)) + joined(texts))
-    return made
+            created.append(_raw(keys.index(table, index)) + encode_values(texts))
+    return created
 
 
 def _raw(key: str | bytes) -> bytes:
     return key.encode() if isinstance(key, str) else key
 
 
-async def _with_pieces(mux: RedisMux, found: KeysByTable) -> KeysByTable:
-    """Adds the pieces into which long indexes were split."""
-    return {name: keys | await _pieces(mux, [key for key in keys if _may_split(key)]) for name, keys in found.items()}
+async def _with_chunks(mux: RedisMux, found: KeysByTable) -> KeysByTable:
+    """Adds the chunks into which long indexes were split."""
+    return {name: keys | await _chunks(mux, [key for key in keys if _may_split(key)]) for name, keys in found.items()}
 
 
 def _may_split(key: bytes) -> bool:
     return b":_index" in key or key.endswith(b":_counters")
 
 
-async def _pieces(mux: RedisMux, indexes: Sequence[bytes]) -> set[bytes]:
+async def _chunks(mux: RedisMux, indexes: Sequence[bytes]) -> set[bytes]:
     lists = [index + b":_chunks" for index in indexes]
     split = await asyncio.gather(*[mux.call("ZRANGE", name, "0", "-1") for name in lists])
-    made = {name for name, numbers in zip(lists, split, strict=True) if numbers}
-    return made | {index + b":_" + n for index, numbers in zip(indexes, split, strict=True) for n in numbers}
+    existing = {name for name, numbers in zip(lists, split, strict=True) if numbers}
+    return existing | {index + b":_" + n for index, numbers in zip(indexes, split, strict=True) for n in numbers}
 
 
 async def _tables(mux: RedisMux, found: KeysByTable, counts: dict[str, int], total: int) -> tuple[TableMemory, ...]:
@@ -181,7 +180,7 @@ async def _tables(mux: RedisMux, found: KeysByTable, counts: dict[str, int], tot
     return tuple(
         TableMemory(name, counts[name], round(sum(sizes) + len(sizes) * share))
         for name, sizes in usage.items()
-        if name != AROUND
+        if name != OVERHEAD
     )
 
 
@@ -189,8 +188,8 @@ async def _usage(mux: RedisMux, keys: Sequence[bytes]) -> list[int]:
     """The bytes of each key that exists."""
     sizes: list[int] = []
     for at in range(0, len(keys), BATCH):
-        asked = [mux.call("MEMORY", "USAGE", key, "SAMPLES", "0") for key in keys[at : at + BATCH]]
-        sizes += [int(size) for size in await asyncio.gather(*asked) if size is not None]
+        sizes_of = [mux.call("MEMORY", "USAGE", key, "SAMPLES", "0") for key in keys[at : at + BATCH]]
+        sizes += [int(size) for size in await asyncio.gather(*sizes_of) if size is not None]
     return sizes
 
 
@@ -200,7 +199,7 @@ async def _remove(mux: RedisMux, found: KeysByTable) -> None:
         await mux.call("DEL", *keys[at : at + BATCH])
 
 
-def _server(info: dict[str, str]) -> str:
+def _server_name(info: dict[str, str]) -> str:
     if "valkey_version" in info:
         return f"Valkey {info['valkey_version']}"
     return f"Redis {info.get('redis_version', 'of an unknown version')}"

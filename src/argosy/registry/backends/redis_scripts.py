@@ -1,28 +1,37 @@
-"""The scripts in `lua/`, put together: what each begins with, the tables as Lua, and its own body.
+"""The Lua scripts in `lua/`: assembling them, and calling one of them for many callers at once.
 
-A script is run from its first line each time, so the tables are not told with every call but written into it:
-`described` makes the one that is asked for.
+A script is executed from its first line with every call, so the declared tables are not passed as arguments but written
+into the script that commits (`describe_tables`).
 """
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib.resources import files
+from typing import Any
 
-from argosy.base.backends.redis.mux import Script
+from argosy.base.backends.redis.connection import Arg
+from argosy.base.backends.redis.errors import ReplyError
+from argosy.base.backends.redis.mux import RedisMux, Script
+from argosy.base.errors import ArgosyError, Unavailable
 from argosy.registry.backends.redis_codec import TableCodec
-from argosy.registry.backends.redis_keys import Keys
+from argosy.registry.backends.redis_keys import RegistryKeys
 from argosy.registry.table import TableIndex
 
 _PARTS = {
-    "ask": ("index", "walk", "ask"),
+    "queries": ("index", "walk", "queries"),
     "commit": ("index", "change", "counters", "logs", "described", "commit"),
     "hello": ("index", "hello"),
     "page": ("index", "walk", "counters", "page"),
     "watch": ("index", "watch"),
 }
 
+CALLERS_MAX = 16  # callers that share one call: more would save little, and the server would start later
+ARGS_MAX = 10_000  # arguments of a shared call; one caller alone may have more
+
 
 def script(name: str, *, described: str = "") -> Script:
-    """A script by its name; `described` for the one that writes."""
+    """A script by name; `described` is the description of the tables, for the script that commits."""
     folder = files(__package__) / "lua"
     text = "".join(
         described if part == "described" else (folder / f"{part}.lua").read_text(encoding="utf-8")
@@ -31,19 +40,20 @@ def script(name: str, *, described: str = "") -> Script:
     return Script(name, text)
 
 
-def described(keys: Keys, codecs: Iterable[TableCodec]) -> str:
-    """The Lua function that makes a table's description: layout, what keys begin with, where the columns are that
-    indexes use (fields, places in a packed row, or parts of the key), and the indexes by the numbers of those."""
-    made = {_text(codec.table.name): _table(keys, codec) for codec in codecs}
-    branches = "".join(f"  if name == {name} then return {table} end\n" for name, table in made.items())
-    return f"local function described(name)\n{branches}end\n"
+def describe_tables(keys: RegistryKeys, codecs: Iterable[TableCodec]) -> str:
+    """A Lua function that returns a table's description: layout, key prefix, where a stored row has the columns that
+    indexes use (fields, positions in a packed row, or parts of the key), and the indexes, which refer to those columns
+    by number."""
+    descriptions = {_text(codec.table.name): _describe_table(keys, codec) for codec in codecs}
+    branches = "".join(f"  if name == {name} then return {text} end\n" for name, text in descriptions.items())
+    return f"local function describe(name)\n{branches}end\n"
 
 
-def _table(keys: Keys, codec: TableCodec) -> str:
-    places = codec.indexed_places()
+def _describe_table(keys: RegistryKeys, codec: TableCodec) -> str:
+    places = codec.index_places()
     parts = [f"[{n}] = {place[1:]}" for n, place in enumerate(places, start=1) if place.startswith("#")]
-    indexes = [_index(keys, codec, index) for index in codec.indexes if not index.is_unique]
-    uniques = [_index(keys, codec, index) for index in codec.indexes if index.is_unique]
+    indexes = [_describe_index(keys, codec, index) for index in codec.indexes if not index.is_unique]
+    uniques = [_describe_index(keys, codec, index) for index in codec.indexes if index.is_unique]
     return (
         f"{{layout = {_text(codec.table.layout.value)}, stem = {_text(keys.table(codec.table))}, "
         f"is_expiring = {'true' if codec.table.expires else 'false'}, "
@@ -52,7 +62,7 @@ def _table(keys: Keys, codec: TableCodec) -> str:
     )
 
 
-def _index(keys: Keys, codec: TableCodec, index: TableIndex) -> str:
+def _describe_index(keys: RegistryKeys, codec: TableCodec, index: TableIndex) -> str:
     names = codec.indexed_names
     by = _list(str(names.index(name) + 1) for name in index.by)
     order = names.index(index.order) + 1 if index.order else 0
@@ -67,3 +77,99 @@ def _text(text: str) -> str:
     assert text.isascii(), f"{text!r} would not be the same in Lua"
     assert not {"'", "\\", "\n"} & set(text), f"{text!r} would not be the same in Lua"
     return f"'{text}'"
+
+
+# -- calling ----------------------------------------------------------------------------------------------------------
+
+_Part = tuple[list[Arg], "asyncio.Future[Any]"]
+
+
+class CallBatcher:
+    """Sends the calls of one script that are made in the same turn of the event loop as one call.
+
+    Preparing a script costs the server as much as a small commit, and a message costs the client as much again; callers
+    that arrive together pay for it once. Each caller's part is still independent: it succeeds or fails by itself.
+
+    `encode_calls` merges the arguments of several callers into one list, `decode_replies` splits the reply.
+    """
+
+    def __init__(
+        self,
+        mux: RedisMux,
+        script: Script,
+        keys: Sequence[str],
+        encode_calls: Callable[[Sequence[list[Arg]]], list[Arg]],
+        decode_replies: Callable[[Sequence[list[Arg]], Any], Sequence[Any]],
+    ) -> None:
+        self._mux = mux
+        self._script = script
+        self._keys = keys
+        self._encode_calls = encode_calls
+        self._decode_replies = decode_replies
+        self._parts: list[_Part] = []
+        self._size = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def call(self, args: list[Arg], *, is_alone: bool = False) -> "asyncio.Future[Any]":
+        """The future reply. With `is_alone` this call is not shared with others."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        if is_alone:
+            self._send([(args, future)])
+            return future
+        if self._parts and (len(self._parts) == CALLERS_MAX or self._size + len(args) > ARGS_MAX):
+            self._flush()
+        if not self._parts:
+            loop.call_soon(self._flush)
+        self._parts.append((args, future))
+        self._size += len(args)
+        return future
+
+    def _flush(self) -> None:
+        parts, self._parts, self._size = self._parts, [], 0
+        if parts:
+            self._send(parts)
+
+    def _send(self, parts: list[_Part]) -> None:
+        args = self._encode_calls([each for each, _ in parts])
+        sent = self._mux.post(self._script, self._keys, args)
+        if sent is None:
+            self._send_with_retries(parts, args)
+        else:
+            sent.add_done_callback(partial(self._on_reply, parts, args))
+
+    def _on_reply(self, parts: list[_Part], args: list[Arg], reply: "asyncio.Future[Any]") -> None:
+        error = asyncio.CancelledError() if reply.cancelled() else reply.exception()
+        if error is None:
+            self._resolve(parts, reply.result())
+        elif isinstance(error, ReplyError) and error.has_done_nothing:
+            self._send_with_retries(parts, args)
+        else:
+            self._fail(parts, self._mux.to_error(error) if isinstance(error, ReplyError) else error)
+
+    def _send_with_retries(self, parts: list[_Part], args: list[Arg]) -> None:
+        """The slow path: the server is unreachable, has moved, or does not know the script yet."""
+        task = asyncio.get_running_loop().create_task(self._run_script(parts, args))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run_script(self, parts: list[_Part], args: list[Arg]) -> None:
+        try:
+            self._resolve(parts, await self._mux.script(self._script, self._keys, args))
+        except BaseException as error:
+            self._fail(parts, error)
+            if not isinstance(error, ArgosyError):
+                raise
+
+    def _resolve(self, parts: list[_Part], reply: Any) -> None:
+        replies = self._decode_replies([each for each, _ in parts], reply)
+        for (_, future), answer in zip(parts, replies, strict=True):
+            if not future.done():
+                future.set_result(answer)
+
+    def _fail(self, parts: list[_Part], error: BaseException) -> None:
+        for _, future in parts:
+            if not future.done():
+                # A copy for each caller: one exception raised by several would collect all their tracebacks.
+                copy = type(error)(*error.args) if isinstance(error, ArgosyError) else None
+                future.set_exception(copy or Unavailable(f"the call to redis at {self._mux.name} was cancelled"))

@@ -1,4 +1,5 @@
-"""Looks at a registry without opening it: opening would create what is not there, and migrate what is old."""
+"""Reads the schema version of a registry without opening it: opening would create a missing one and migrate an old
+one."""
 
 import asyncio
 import sqlite3
@@ -7,13 +8,12 @@ from pathlib import Path
 
 from argosy.base.clock import Clock, Random
 from argosy.registry import migrations
-from argosy.registry.backends.sqlite_errors import to_argosy_error
-from argosy.registry.backends.sqlite_setup import connect, path_of
+from argosy.registry.backends.sqlite_setup import connect, path_of, to_argosy_error
 
 
 @dataclass(frozen=True)
 class Schema:
-    """The schema version of a store (None: there is no registry), the one wanted, and the steps between them."""
+    """The schema version of a store (None: there is no registry), the current one, and the steps between them."""
 
     found: int | None
     wanted: int
@@ -25,7 +25,7 @@ class Schema:
 
 
 async def inspect(url: str, *, clock: Clock, random: Random, namespace: str) -> Schema:
-    """What would be opened, as it is now."""
+    """The versions of the registry that the URL names."""
     if url.startswith("sqlite:"):
         path = path_of(url)
         found = await asyncio.to_thread(_sqlite_version, path)
@@ -66,11 +66,11 @@ def _read_version(connection: sqlite3.Connection) -> int | None:
 async def _redis_version(url: str, clock: Clock, random: Random, namespace: str) -> int | None:
     from argosy.base.backends.redis.mux import RedisMux
     from argosy.base.backends.redis.url import parse_redis_url
-    from argosy.registry.backends.redis_keys import Keys
+    from argosy.registry.backends.redis_keys import RegistryKeys
 
     mux = RedisMux(parse_redis_url(url), clock=clock, random=random)
     try:
-        found = await mux.call("HGET", Keys(namespace).meta, "schema")
+        found = await mux.call("HGET", RegistryKeys(namespace).meta, "schema")
         return None if found is None else int(found)
     finally:
         await mux.close()

@@ -6,23 +6,31 @@ lock serializes their transactions, and a watcher sees their changes within `POL
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from argosy.base.clock import Clock
-from argosy.base.errors import ArgosyError
+from argosy.base.errors import ArgosyError, Gone, Unavailable
 from argosy.registry import migrations as schema
-from argosy.registry.backends import sqlite_dump as dumping
-from argosy.registry.backends.sqlite_errors import is_busy, to_argosy_error
-from argosy.registry.backends.sqlite_notify import ChangeFeed
-from argosy.registry.backends.sqlite_session import Effects, SqliteSession
-from argosy.registry.backends.sqlite_setup import MEMORY, Durability, connect, path_of, prepare
-from argosy.registry.backends.sqlite_writer import Writer
+from argosy.registry.backends.sqlite_dump import begin_load, dump_items, end_load, load_items
+from argosy.registry.backends.sqlite_session import CommitEffects, SqliteSession
+from argosy.registry.backends.sqlite_setup import (
+    MEMORY,
+    Durability,
+    connect,
+    is_busy,
+    path_of,
+    prepare,
+    to_argosy_error,
+)
+from argosy.registry.backends.sqlite_writer import SqliteWriter
 from argosy.registry.migrations import Migration
-from argosy.registry.ports import Change
+from argosy.registry.ports import Change, DumpItem
 from argosy.registry.table import Table
 from argosy.registry.tables import TABLES
 from argosy.registry.transaction import Transaction
@@ -30,13 +38,14 @@ from argosy.registry.transaction import Transaction
 T = TypeVar("T")
 
 POLL_S = 0.5  # how late a watcher may see what another process has written
-OPEN_ATTEMPTS_MAX = 50  # SQLite does not wait its turn while a file becomes a WAL file
+OPEN_ATTEMPTS_MAX = 50  # SQLite's own timeout does not apply while a file is converted to WAL
 OPEN_PAUSE_S = 0.02
 ITEMS_PER_STEP = 500  # of a dump or a load, between two turns of the event loop
+BACKLOG_MAX = 1024  # messages a listener may be behind
 
 
 class SqliteStore:
-    """A `RegistryStore` in a file. `open` it; the constructor is for `open` alone."""
+    """A `RegistryStore` in a file. Created by `open`."""
 
     def __init__(self, path: str, session: SqliteSession, *, clock: Clock) -> None:
         self._path = path
@@ -44,7 +53,7 @@ class SqliteStore:
         self._tables = list(session.tables.values())
         self._store_clock = session.clock
         self._feed = ChangeFeed()
-        self._writer = Writer(session, where=path, on_commit=self._on_commit)
+        self._writer = SqliteWriter(session, where=path, on_commit=self._on_commit)
         self._polling: asyncio.Task[None] | None = None
 
     @classmethod
@@ -60,20 +69,29 @@ class SqliteStore:
         may_migrate: bool = True,
     ) -> "SqliteStore":
         """Opens or creates a registry. `durability="normal"` may lose the last commits when the power fails, never when
-        the process does. `memory://` and `:memory:` give a store of its own to the caller."""
+        the process crashes. `memory://` and `:memory:` return a new store of the caller's own."""
         path = path_of(url)
-        opening = partial(
-            _open_connection, path, durability, tables, version=version, migrations=migrations, may_migrate=may_migrate
-        )
-        connection = await _retry_while_busy(opening, clock, path)
+
+        def open_connection() -> sqlite3.Connection:
+            connection = connect(path, durability=durability)
+            try:
+                prepare(connection, tables, version=version, migrations=migrations, where=path, may_migrate=may_migrate)
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+
+        connection = await _retry_while_busy(open_connection, clock, path)
         return cls(path, SqliteSession(connection, tables, clock), clock=clock)
 
     async def run(self, transaction: Transaction[T]) -> T:
-        """Runs a program and answers when its commit is durable. It never races, so it never has to run again."""
+        """Runs a transaction and returns when its commit is durable. It never loses a race, so it runs once."""
         return await self._writer.submit(lambda session: session.run(transaction))
 
     async def revision(self) -> int:
         return await self._writer.submit(lambda session: session.revision, is_writing=False)
+
+    # -- changes and notifications ----------------------------------------------------------------------------------
 
     async def watch(self, after: int, *, rows_of: Collection[Table[Any]] = ()) -> AsyncIterator[Change]:
         self._feed.watchers += 1
@@ -94,57 +112,13 @@ class SqliteStore:
     def listen(self, channel: str) -> AsyncIterator[str]:
         return self._feed.listen(channel)
 
-    async def dump(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """All tables, logs and counters of one instant; see `sqlite_dump` for the shapes. Writers are not held up."""
-        if self._path == MEMORY:
-            copy = partial(_dump_all, tables=self._tables)
-            for item in await self._writer.submit(copy):
-                yield item
-            return
-        reader = await _retry_while_busy(partial(connect, self._path), self._clock, self._path)
-        try:
-            reader.execute("BEGIN")
-            found = dumping.items(reader, self._tables, self._store_clock.read())
-            while chunk := await _in_thread(partial(_next_chunk, found), self._path):
-                for item in chunk:
-                    yield item
-        finally:
-            reader.close()
-
-    async def load(self, items: AsyncIterable[tuple[str, dict[str, Any]]]) -> int:
-        """Fills an empty registry with what another has dumped, and says how many items there were. Until it is done
-        the registry is marked, and cannot be opened again."""
-        await self._writer.submit(dumping.begin_load)
-        count = 0
-        chunk: list[dumping.Item] = []
-        async for item in items:
-            chunk.append(item)
-            if len(chunk) == ITEMS_PER_STEP:
-                count += await self._writer.submit(partial(dumping.load, chunk=chunk))
-                chunk = []
-        count += await self._writer.submit(partial(dumping.load, chunk=chunk))
-        await self._writer.submit(dumping.end_load)
-        return count
-
-    async def check(self) -> list[str]:
-        """What SQLite finds wrong with the file; nothing, if all is well."""
-        found = await self._writer.submit(_integrity, is_writing=False)
-        return [] if found == ["ok"] else found
-
-    async def close(self) -> None:
-        """Answers every call under way, then lets go of the file."""
-        if self._polling is not None:
-            self._polling.cancel()
-        await self._writer.close()
-        self._feed.close()
-
-    def _on_commit(self, revision: int, effects: Effects) -> None:
+    def _on_commit(self, revision: int, effects: CommitEffects) -> None:
         self._feed.advance(revision)
         for channel, message in effects.notifications:
             self._feed.notify(channel, message)
 
     def _ensure_polling(self) -> None:
-        """Sees to it that changes of other processes are noticed while anybody watches."""
+        """Polls the file's revision while there are watchers: SQLite does not report commits of other processes."""
         if self._path != MEMORY and (self._polling is None or self._polling.done()):
             self._polling = asyncio.create_task(self._poll_revision(), name="registry-poll")
 
@@ -154,21 +128,59 @@ class SqliteStore:
             try:
                 self._feed.advance(await self.revision())
             except ArgosyError:
-                continue  # the file is busy or away; whoever calls is notifications
+                continue  # busy or unreachable: calls report that, and the next poll may succeed
+
+    # -- export and import ------------------------------------------------------------------------------------------
+
+    async def dump(self) -> AsyncIterator[DumpItem]:
+        """Everything, as of one instant. Reads on a connection of its own, so it does not delay writers."""
+        if self._path == MEMORY:  # only this connection sees the data
+            for item in await self._writer.submit(self._dump_all):
+                yield item
+            return
+        reader = await _retry_while_busy(partial(connect, self._path), self._clock, self._path)
+        try:
+            reader.execute("BEGIN")
+            items = dump_items(reader, self._tables, self._store_clock.read())
+            while chunk := await _in_thread(lambda: list(islice(items, ITEMS_PER_STEP)), self._path):
+                for item in chunk:
+                    yield item
+        finally:
+            reader.close()
+
+    def _dump_all(self, session: SqliteSession) -> list[DumpItem]:
+        return list(dump_items(session.connection, self._tables, session.clock.read()))
+
+    async def load(self, items: AsyncIterable[DumpItem]) -> int:
+        """Fills an empty registry with a dump, and returns the number of items. Until it is done the registry is marked
+        as half imported, and cannot be opened again."""
+        await self._writer.submit(begin_load)
+        count = 0
+        chunk: list[DumpItem] = []
+        async for item in items:
+            chunk.append(item)
+            if len(chunk) == ITEMS_PER_STEP:
+                count += await self._writer.submit(partial(load_items, chunk=chunk))
+                chunk = []
+        count += await self._writer.submit(partial(load_items, chunk=chunk))
+        await self._writer.submit(end_load)
+        return count
+
+    async def check(self) -> list[str]:
+        """Problems that SQLite finds in the file; empty if there are none."""
+        problems = await self._writer.submit(_check_integrity, is_writing=False)
+        return [] if problems == ["ok"] else problems
+
+    async def close(self) -> None:
+        """Answers all calls in progress, then closes the file."""
+        if self._polling is not None:
+            self._polling.cancel()
+        await self._writer.close()
+        self._feed.close()
 
 
-def _open_connection(path: str, durability: Durability, tables: Sequence[Table[Any]], **how: Any) -> sqlite3.Connection:
-    connection = connect(path, durability=durability)
-    try:
-        prepare(connection, tables, where=path, **how)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-async def _retry_while_busy(step: "partial[T]", clock: Clock, where: str) -> T:
-    """Runs a step that may be begun again, in a thread, until the file is not busy."""
+async def _retry_while_busy(step: Callable[[], T], clock: Clock, where: str) -> T:
+    """Runs a step in a thread, again while the file is busy."""
     for _ in range(OPEN_ATTEMPTS_MAX - 1):
         try:
             return await asyncio.to_thread(step)
@@ -179,20 +191,91 @@ async def _retry_while_busy(step: "partial[T]", clock: Clock, where: str) -> T:
     return await _in_thread(step, where)
 
 
-async def _in_thread(step: "partial[T]", where: str) -> T:
+async def _in_thread(step: Callable[[], T], where: str) -> T:
     try:
         return await asyncio.to_thread(step)
     except sqlite3.Error as error:
         raise to_argosy_error(error, where) from error
 
 
-def _next_chunk(found: Iterator[dumping.Item]) -> list[dumping.Item]:
-    return list(islice(found, ITEMS_PER_STEP))
-
-
-def _dump_all(session: SqliteSession, tables: list[Any]) -> list[dumping.Item]:
-    return list(dumping.items(session.connection, tables, session.clock.read()))
-
-
-def _integrity(session: SqliteSession) -> list[str]:
+def _check_integrity(session: SqliteSession) -> list[str]:
     return [line for (line,) in session.cursor.execute("PRAGMA integrity_check").fetchall()]
+
+
+class ChangeFeed:
+    """Wakes watchers at a new revision, and delivers notifications to listeners, within one process.
+
+    Notifications of other processes are not delivered. Their changes are, because they are in the file.
+    """
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.watchers = 0
+        self._moved = asyncio.Event()
+        self._listeners: dict[str, WeakSet[ChannelListener]] = {}
+        self._is_closed = False
+
+    def advance(self, revision: int) -> None:
+        if revision > self.revision:
+            self.revision = revision
+            self._wake()
+
+    async def wait_beyond(self, revision: int) -> None:
+        """Returns when there is a newer revision, or the store is closed."""
+        while self.revision <= revision and not self._is_closed:
+            await self._moved.wait()
+
+    def notify(self, channel: str, message: str) -> None:
+        for listener in tuple(self._listeners.get(channel, ())):
+            listener.deliver(message)
+
+    def listen(self, channel: str) -> "ChannelListener":
+        listener = ChannelListener(channel)
+        self._listeners.setdefault(channel, WeakSet()).add(listener)
+        return listener
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._wake()
+        for listeners in self._listeners.values():
+            for listener in tuple(listeners):
+                listener.close()
+
+    def _wake(self) -> None:
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+
+class ChannelListener:
+    """Messages of one channel since the listener was created. The feed refers to it weakly: a listener that its owner
+    drops without closing it is collected, and its backlog with it."""
+
+    def __init__(self, channel: str) -> None:
+        self._channel = channel
+        self._backlog: deque[str] = deque()
+        self._arrived = asyncio.Event()
+        self._is_behind = False
+        self._is_closed = False
+
+    def deliver(self, message: str) -> None:
+        self._is_behind = self._is_behind or len(self._backlog) >= BACKLOG_MAX
+        if not self._is_behind:
+            self._backlog.append(message)
+        self._arrived.set()
+
+    def close(self) -> None:
+        self._is_closed = True
+        self._arrived.set()
+
+    def __aiter__(self) -> "ChannelListener":
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._backlog:
+            if self._is_behind:
+                raise Gone(f"a listener of {self._channel!r} fell {BACKLOG_MAX} messages behind: read the tables again")
+            if self._is_closed:
+                raise Unavailable(f"the registry is closed, and with it the channel {self._channel!r}")
+            self._arrived.clear()
+            await self._arrived.wait()
+        return self._backlog.popleft()

@@ -1,13 +1,13 @@
 """Runs transactions on one SQLite connection: answers their reads and performs their commits in a SQL transaction.
 
 The SQL transaction spans many registry transactions (`begin`, `end`): this group commit is what makes durable writes
-cheap. Each registry transaction still stands alone: one that raises before its commit, or whose commit is rejected,
-leaves nothing behind.
+cheap. Each registry transaction is still atomic by itself: one that raises before its commit, or whose commit is
+rejected, leaves nothing behind.
 
 No other connection writes while the SQL transaction is open, so nothing that a body has read can change before its
 commit. A row at an unexpected version was therefore not read in this run but passed in by the caller, and running again
 would not help: that is a Conflict. A store with concurrent writers (Redis) runs a body again if it lost a row *at the
-version that this run had read*, and otherwise raises Conflict as well.
+version that this run had read*, and otherwise raises Conflict as well (REG-1).
 
 A commit ends a body. An exception after it is raised to the caller, but the writes stay.
 """
@@ -21,11 +21,9 @@ import msgspec
 
 from argosy.base.clock import Clock
 from argosy.base.errors import ArgosyError, Gone, Invalid
-from argosy.registry.backends import sqlite_logs as logs
-from argosy.registry.backends.sqlite_commit import CommitWriter, Event
-from argosy.registry.backends.sqlite_reads import SqliteReads
-from argosy.registry.backends.sqlite_rows import TableSql
-from argosy.registry.backends.sqlite_sql import SQL
+from argosy.registry.backends.sqlite_commit import CommitWriter, Event, read_counter, read_log
+from argosy.registry.backends.sqlite_rows import SqliteReads, TableSql
+from argosy.registry.backends.sqlite_setup import SQL
 from argosy.registry.ports import Change
 from argosy.registry.table import Table
 from argosy.registry.transaction import (
@@ -46,17 +44,20 @@ from argosy.registry.transaction import (
 
 T = TypeVar("T")
 
-EVENTS_KEPT = 10_000  # changes a watcher may be behind before it must list again
-EVENTS_READ_MAX = 1000  # changes one look of a watcher returns
-PRUNE_EVERY_MS = 1000  # between two looks for what has expired
-PRUNE_ROWS_MAX = 200  # of one table, per look: pruning never holds up a batch for long
+EVENTS_MAX = 10_000  # changes in the file; a watcher that is further behind must list again
+EVENTS_READ_MAX = 1000  # changes returned to a watcher at once
+PRUNE_EVERY_MS = 1000  # interval of deleting expired rows
+PRUNE_ROWS_MAX = 200  # expired rows deleted per table at once, so that pruning never delays a batch for long
 
-# Errors of one program's own values; every other error of SQLite is about the whole transaction.
+# Errors of one transaction's own values. Every other error of SQLite concerns the whole SQL transaction.
 OWN_ERRORS = (ProgrammingError, InterfaceError, DataError, OverflowError, UnicodeEncodeError)
 
 
 class StoreClock:
-    """The process's wall clock in milliseconds, but never going back: while it is behind, the span clock counts."""
+    """The wall clock in milliseconds, but never going back: while it is behind, time advances by the monotonic clock.
+
+    Expiry times are stored, so they must be wall-clock times; but a clock that is set back must not revive a lease.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -71,8 +72,8 @@ class StoreClock:
 
 
 @dataclass
-class Effects:
-    """What the commits of one transaction lead to, besides what is in the tables."""
+class CommitEffects:
+    """What the commits of one SQL transaction cause beside their writes: change events and notifications."""
 
     events: list[Event] = field(default_factory=list)
     notifications: list[tuple[str, str]] = field(default_factory=list)
@@ -88,36 +89,37 @@ class SqliteSession:
         self.clock = StoreClock(clock)
         self.now = self.clock.read()
         self.revision = 0
-        self._effects = Effects()
+        self._effects = CommitEffects()
         self._reads = SqliteReads(self.cursor, self.tables.values())
         self._committed = 0
         self._changes_before = 0
         self._prune_at = 0
-        self._answers: dict[type, Callable[[Any], Any]] = {
-            Get: lambda question: self._reads.get(question, self.now),
-            Find: lambda question: self._reads.find(question, self.now),
-            CountRows: lambda question: self._reads.count(question, self.now),
-            ReadLog: lambda question: logs.read(self.cursor, question.log, question.limit),
-            ReadCounter: lambda question: logs.read_counter(self.cursor, question.counter, self.now),
-            Now: lambda question: self.now,
+        self._readers: dict[type, Callable[[Any], Any]] = {
+            Get: lambda read: self._reads.get(read, self.now),
+            Find: lambda read: self._reads.find(read, self.now),
+            CountRows: lambda read: self._reads.count(read, self.now),
+            ReadLog: lambda read: read_log(self.cursor, read.log, read.limit),
+            ReadCounter: lambda read: read_counter(self.cursor, read.counter, self.now),
+            Now: lambda read: self.now,
         }
 
-    # -- the transaction around many programs -----------------------------------------------------------------
+    # -- the SQL transaction around many registry transactions ------------------------------------------------------
 
     def begin(self, *, is_writing: bool) -> None:
+        # IMMEDIATE takes the write lock now: a read transaction that writes later fails if another process wrote.
         self.cursor.execute("BEGIN IMMEDIATE" if is_writing else "BEGIN")
         self._changes_before = self.connection.total_changes
         (self.revision,) = self.cursor.execute(SQL["meta_read"], ("revision",)).fetchone()
         self._committed = self.revision
         self._reads.clear()
-        self._effects = Effects()
+        self._effects = CommitEffects()
 
-    def end(self) -> Effects:
+    def end(self) -> CommitEffects:
         """Makes everything since `begin` durable."""
-        effects, self._effects = self._effects, Effects()
+        effects, self._effects = self._effects, CommitEffects()
         if effects.events:
             self.cursor.executemany(SQL["event_add"], effects.events)
-            self.cursor.execute(SQL["event_trim"], (self.revision - EVENTS_KEPT,))
+            self.cursor.execute(SQL["event_trim"], (self.revision - EVENTS_MAX,))
             self.cursor.execute(SQL["meta_write"], ("revision", self.revision))
         if self.connection.total_changes != self._changes_before:
             self._prune()
@@ -125,14 +127,14 @@ class SqliteSession:
         return effects
 
     def undo(self) -> None:
-        """Forgets everything since `begin`. SQLite may already have done so itself, as when the disk is full."""
-        self._effects = Effects()
+        """Rolls back everything since `begin`. SQLite may already have done so itself, as when the disk is full."""
+        self._effects = CommitEffects()
         if self.connection.in_transaction:
             self.cursor.execute("ROLLBACK")
 
     def _prune(self) -> None:
-        """Deletes a bounded number of expired rows. They were invisible already, so this is no change to watch. It goes
-        with what is written anyway: to read, a registry needs no room on its disk."""
+        """Deletes a bounded number of expired rows. They were invisible already, so this is no change to watch. It is
+        only done together with other writes: reading a registry must not need space on its disk."""
         if self.now < self._prune_at:
             return
         self._prune_at = self.now + PRUNE_EVERY_MS
@@ -141,49 +143,50 @@ class SqliteSession:
             if table.prune is not None:
                 self.cursor.execute(table.prune, (self.now, PRUNE_ROWS_MAX))
 
-    # -- programs ---------------------------------------------------------------------------------------------
+    # -- registry transactions --------------------------------------------------------------------------------------
 
     def run(self, transaction: Transaction[T]) -> T:
-        """Runs one program from its start to its end. A refusal reaches the program where it asked."""
+        """Runs one transaction from start to end. An error of a read or of the commit is raised inside the body, where
+        it was yielded, so that the body can handle it."""
         self.now = self.clock.read()
-        program = transaction.begin()
+        body = transaction.begin()
         is_committed = False
         try:
-            step = next(program)
+            step = next(body)
             while True:
-                assert not is_committed, "a program ends with its commit: ask before it"
+                assert not is_committed, "a transaction ends with its commit: read before it"
                 try:
                     is_commit = isinstance(step, Commit)
-                    reply: Any = self._commit(step.writes) if isinstance(step, Commit) else self._reply(step)
-                except ArgosyError as refusal:
-                    step = program.throw(refusal)
+                    reply: Any = self._commit(step.writes) if isinstance(step, Commit) else self._answer(step)
+                except ArgosyError as error:
+                    step = body.throw(error)
                 else:
                     is_committed = is_commit
-                    step = program.send(reply)
+                    step = body.send(reply)
         except StopIteration as stop:
             result: T = stop.value
             return result
         finally:
-            program.close()
+            body.close()
 
-    def _reply(self, questions: tuple[Any, ...]) -> tuple[Any, ...]:
-        answers = self._answers
+    def _answer(self, reads: tuple[Any, ...]) -> tuple[Any, ...]:
+        readers = self._readers
         try:
-            return tuple([answers[type(question)](question) for question in questions])
+            return tuple([readers[type(read)](read) for read in reads])
         except OWN_ERRORS as error:
-            raise Invalid(f"the question cannot be asked: {error}") from error
+            raise Invalid(f"invalid read: {error}") from error
 
-    # -- commits ----------------------------------------------------------------------------------------------
+    # -- commits ----------------------------------------------------------------------------------------------------
 
     def _commit(self, writes: tuple[Write, ...]) -> CommitResult:
-        """All writes or none. One statement alone needs no savepoint: it leaves nothing if it is refused."""
+        """All writes or none. A single statement needs no savepoint: it leaves nothing if it fails."""
         commit = self._new_commit()
         is_one_statement = len(writes) == 1 and type(writes[0]) in (Put, Upsert, Delete)
         try:
             if is_one_statement:
                 commit.write(writes[0])
             else:
-                self._perform(commit, writes)
+                self._write_all(commit, writes)
         except OWN_ERRORS as error:
             raise Invalid(f"the commit cannot be stored: {error}") from error
         self.revision += len(commit.changes)
@@ -194,12 +197,13 @@ class SqliteSession:
     def _new_commit(self) -> CommitWriter:
         return CommitWriter(self.cursor, self.tables, self._reads, now=self.now, revision=self.revision)
 
-    def _perform(self, commit: CommitWriter, writes: tuple[Write, ...]) -> None:
+    def _write_all(self, commit: CommitWriter, writes: tuple[Write, ...]) -> None:
         self.cursor.execute("SAVEPOINT one_commit")
         try:
             for write in writes:
                 commit.write(write)
         except Error as error:
+            # After any other error of SQLite the whole SQL transaction is undone, and the savepoint with it.
             if isinstance(error, OWN_ERRORS):
                 self._roll_back()
             raise
@@ -213,31 +217,32 @@ class SqliteSession:
         self.cursor.execute("ROLLBACK TO one_commit")
         self.cursor.execute("RELEASE one_commit")
 
-    def load_row(self, table: TableSql, values: Mapping[str, Any]) -> None:
-        """Stores a row of an import at the version it comes with."""
-        row = table.load(values)
+    def import_row(self, table: TableSql, values: Mapping[str, Any]) -> None:
+        """Stores a row of an import at the version that it has there."""
+        row = table.from_export(values)
         commit = self._new_commit()
         commit.insert(table, row, version=row.version)
         self.revision += 1
         self._effects.events += commit.changes
 
-    # -- what watchers read -----------------------------------------------------------------------------------
+    # -- the change feed --------------------------------------------------------------------------------------------
 
     def changes_after(self, after: int, rows_of: Set[str] = frozenset()) -> list[Change]:
+        # A file that was restored from a copy may be behind its watchers: their revisions are of another history.
         if after > self.revision:
             raise Gone(f"revision {after} is ahead of this registry, which is at {self.revision}: list again")
         (oldest,) = self.cursor.execute(SQL["event_oldest"]).fetchone()
         if after < (self._committed if oldest is None else oldest - 1):
-            raise Gone(f"changes after revision {after} are no longer kept: list again, and watch from there")
+            raise Gone(f"changes after revision {after} are no longer stored: list again, and watch from there")
         self.now = self.clock.read()
-        found = self.cursor.execute(SQL["event_after"], (after, EVENTS_READ_MAX)).fetchall()
-        return [self._change(event, rows_of) for event in found]
+        events = self.cursor.execute(SQL["event_after"], (after, EVENTS_READ_MAX)).fetchall()
+        return [self._to_change(event, rows_of) for event in events]
 
-    def _change(self, event: Event, rows_of: Set[str]) -> Change:
+    def _to_change(self, event: Event, rows_of: Set[str]) -> Change:
         revision, name, encoded_key, is_deleted = event
         key = tuple(msgspec.json.decode(encoded_key))
         row = None
         if name in rows_of and not is_deleted:
-            # In the same transaction as the events, and read once if it has changed several times.
+            # In the same SQL transaction as the events, and read once if it has changed several times.
             row = self._reads.get(Get(self.tables[name].table, key), self.now)
         return Change(revision, name, key, bool(is_deleted), row)

@@ -1,10 +1,11 @@
--- Changing indexes, for scripts that write.
+-- Changes of indexes, for scripts that write.
 
 local function expire_with(key, expires)
   if call('PTTL', key) < expires - now() then call('PEXPIREAT', key, int(expires)) end
 end
 
--- Makes room in a full chunk. At the end of an index only the newcomer moves, so that numbers that grow fill whole chunks.
+-- Splits a full chunk. At the end of an index only the new entry moves, so that growing orders fill whole chunks. Returns
+-- the chunk for the new entry.
 local function split(index, chunk, order)
   local from = order
   if tonumber(order) <= tonumber(call('ZRANGE', chunk, -1, -1, 'WITHSCORES')[2]) then
@@ -36,7 +37,7 @@ local function index_remove(index, order, member)
   end
 end
 
--- With `expires` the keys of the index end with their last entry.
+-- With `expires` the keys of the index expire with their last entry.
 local function index_add(index, order, member, expires)
   local chunk = chunk_of(index, order)
   if call('ZCARD', chunk) == CHUNK_MAX and not call('ZSCORE', chunk, member) then chunk = split(index, chunk, order) end
@@ -47,8 +48,8 @@ local function index_add(index, order, member, expires)
   end
 end
 
--- Looks at the two oldest entries and drops those that are gone in truth. Every new entry of an index whose rows end by
--- themselves does this, so what they leave behind does not grow.
+-- Deletes the two oldest entries if their rows no longer exist. Every new entry of an index of expiring rows does this. It
+-- removes up to two for each one added, so leftovers do not accumulate.
 local function index_sweep(index, is_gone)
   local chunk, number = index, nil
   if call('EXISTS', index) == 0 then
@@ -63,12 +64,12 @@ local function index_sweep(index, is_gone)
   if number and call('EXISTS', chunk) == 0 then call('ZREM', index .. ':_chunks', number) end
 end
 
--- The key of an index for a row's columns, or nil if one of them is none; of a unique index, the field in its hash.
+-- The key of an index for a row's columns, or nil if one of them is None. For a unique index, the field in its hash.
 local function index_key(stem, by, columns)
   for n = 1, #by do
     local value = columns[by[n]]
     if not value then return nil end
-    stem = stem .. ':' .. spelled(value)
+    stem = stem .. ':' .. escape_key_part(value)
   end
   return stem
 end

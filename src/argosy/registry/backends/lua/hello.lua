@@ -1,8 +1,8 @@
--- Greets the server on each new connection. A: the layout's version that this program writes, the mark of an import.
+-- Called on each new connection. ARGV: the layout version that this program writes, the field that marks an import.
 --
--- A server that was restarted, emptied or put in another's place may have forgotten changes that were told. So whoever
--- first sees a new run of it moves the revision on, further than any earlier one can have been, and watchers from before
--- that are told to list again. Microseconds will do: nobody writes more rows than that for long.
+-- A server that was restarted, emptied or replaced may have lost changes that watchers have already received. The first
+-- connection that sees a new run of the server therefore advances the revision beyond any earlier one, and watchers from
+-- before must list again. Microseconds since 1970 are enough: that would take more than a million row writes a second.
 
 local version, half_loaded = take(), take()
 call('HSETNX', META, 'schema', version)

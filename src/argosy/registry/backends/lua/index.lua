@@ -1,13 +1,13 @@
--- What every script begins with: the arguments, the clock, names of keys, and where an entry of an index is.
+-- Beginning of every script: arguments, clock, keys, and the location of index entries.
 --
--- An index is a sorted set. Redis keeps short ones as listpacks, at half the memory; so one that grows is split into
--- chunks of CHUNK_MAX by order: the key itself, then <key>:_<n> for each entry n of <key>:_chunks, which is scored by the
--- lowest order in it. Entries of equal order are never parted, so the order alone tells where an entry is.
+-- An index is a sorted set. Redis stores short ones as listpacks, in half the memory, so a longer one is split into chunks
+-- of CHUNK_MAX entries by order: the key itself, then <key>:_<n> for each entry n of <key>:_chunks, which is scored by the
+-- lowest order in it. Entries of equal order are never separated, so the order alone determines the chunk of an entry.
 --
--- KEYS[1] is the hash of what the registry knows about itself. The keys of rows and indexes are computed, because which
--- ones a write touches depends on what is stored; all carry the hash tag of KEYS[1], so they are on this node.
--- Orders stay text: they may have more digits than Lua prints. A script is run from its first line each time, so it makes
--- few functions, and none that it does not need.
+-- KEYS[1] is the hash of the registry's own data. The keys of rows and indexes are computed, because which ones a write
+-- changes depends on what is stored; all have the hash tag of KEYS[1], so they are on this node.
+-- Orders stay text: they may have more digits than Lua prints. A script is executed from its first line with each call, so
+-- it defines only the functions that it needs.
 
 local META = KEYS[1]
 local CHUNK_MAX = 128
@@ -28,8 +28,8 @@ local function now_us()
 end
 local function now() return math.floor(now_us() / 1000) end
 
--- As `spelled` and `Keys.row` in redis_keys.py.
-local function spelled(part)
+-- As `escape_key_part` and `RegistryKeys.row` in redis_keys.py.
+local function escape_key_part(part)
   if not string.find(part, '[%%:_]') then return part end
   part = string.gsub(part, '[%%:]', {['%'] = '%25', [':'] = '%3A'})
   if string.byte(part) == 95 then part = '%5F' .. string.sub(part, 2) end
@@ -44,7 +44,7 @@ end
 local function row_key(stem, member)
   if not string.find(member, '[%%:%z_]') then return stem .. ':' .. member end
   local parts = parts_of(member)
-  for n, part in ipairs(parts) do parts[n] = spelled(part) end
+  for n, part in ipairs(parts) do parts[n] = escape_key_part(part) end
   return stem .. ':' .. table.concat(parts, ':')
 end
 

@@ -1,9 +1,9 @@
--- One page of an index that lists a whole table, or all counters. A: what it lists (rows, values, counters), the index,
--- what the keys begin with, the field that the index is ordered by (or ''), the order and the member that the page begins
--- behind ('-inf' and '' at first), its length.
+-- One page of an index that lists a whole table, or all counters. ARGV: what it lists (rows, values, counters), the index,
+-- the prefix of the keys, the field that the index is ordered by (or ''), the order and the member after which the page
+-- begins ('-inf' and '' at first), its length.
 --
--- Returns the entries with what they stand for, and where the next page begins (nothing: this was the last). A row that
--- expired and came back may be listed twice; the entry that has its present order is the true one.
+-- Returns the entries with their rows or counters, and where the next page begins (empty: this was the last one). A row
+-- that expired and was written again may be listed twice; the entry with its current order is the valid one.
 
 local kind, index, stem, order_field, order, after, limit = take(), take(), take(), take(), take(), take(), tonumber(take())
 
@@ -16,13 +16,13 @@ local content = {
   end,
   values = function(member, score)
     local key = stem .. ':' .. member
-    local raw, ends = call('GET', key), call('PEXPIRETIME', key)
-    return raw and int(ends) == score and {member, raw, ends} or nil
+    local raw, expires = call('GET', key), call('PEXPIRETIME', key)
+    return raw and int(expires) == score and {member, raw, expires} or nil
   end,
-  counters = function(member, ends)
-    local name = named(member)
+  counters = function(member, expires)
+    local name = counter_name(member)
     local value = call('GET', stem .. name)
-    return value and {name, value, ends}
+    return value and {name, value, expires}
   end,
 }
 

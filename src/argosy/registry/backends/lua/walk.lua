@@ -1,4 +1,4 @@
--- Walking through indexes, for scripts that read.
+-- Iteration over indexes, for scripts that read.
 
 local function take_list()
   local list = {}
@@ -14,8 +14,8 @@ local function fetch(key)
   return flat, string.byte(version, -1) == 43 and call('GET', key .. ':_long')
 end
 
--- Calls visit(member, order) for entries from `low` to `high` (as ZRANGEBYSCORE has them), in order, until it has said
--- true `limit` times, or 'stop' once. An entry for which it says false is gone in truth, and is dropped.
+-- Calls visit(member, order) for the entries from `low` to `high` (bounds of ZRANGEBYSCORE), in order, until it has returned
+-- true `limit` times, or 'stop' once. An entry for which it returns false has no row any more, and is deleted.
 local function index_walk(index, low, high, is_reverse, limit, visit)
   local command = is_reverse and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
   local first, last = low, high
@@ -25,14 +25,14 @@ local function index_walk(index, low, high, is_reverse, limit, visit)
   while chunk and seen < limit do
     local kept = 0
     repeat
-      local asked = math.min(limit - seen, 2 * CHUNK_MAX)
-      local entries = call(command, chunk, first, last, 'WITHSCORES', 'LIMIT', kept, asked)
+      local size = math.min(limit - seen, 2 * CHUNK_MAX)
+      local entries = call(command, chunk, first, last, 'WITHSCORES', 'LIMIT', kept, size)
       for n = 1, #entries, 2 do
         local verdict = visit(entries[n], entries[n + 1])
         if verdict == 'stop' then return end
         if verdict then kept, seen = kept + 1, seen + 1 else call('ZREM', chunk, entries[n]) end
       end
-    until #entries < 2 * asked or seen >= limit
+    until #entries < 2 * size or seen >= limit
     local chunks, next_chunk = index .. ':_chunks', nil
     if is_reverse then
       if lowest == '-inf' then break end

@@ -1,6 +1,6 @@
--- Where a watcher stands. A: the last revision it knows.
+-- Checks a watcher's position. ARGV: the last revision it has received.
 --
--- Says 'gone' if changes after it may be lost or cut from the stream, else 'ok'; and the revision of the latest change.
+-- Returns 'gone' if changes after it may be lost or trimmed from the stream, else 'ok'; and the latest revision.
 
 local EVENTS = KEYS[2]
 local after = tonumber(take())

@@ -1,11 +1,11 @@
--- What a registry keeps besides its tables. Names begin with an underscore, which no declared table does.
+-- The registry's own tables, beside the declared ones. Their names begin with an underscore, which no declared table's does.
 
 CREATE TABLE _meta (
     name TEXT PRIMARY KEY,              -- schema_version, revision, and half_loaded while an import is under way
     value INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- One line per row written or deleted; the oldest go.
+-- The change feed: one event per row written or deleted. The oldest are deleted.
 CREATE TABLE _events (
     revision INTEGER PRIMARY KEY,
     name TEXT NOT NULL,                 -- of the table
@@ -32,7 +32,7 @@ CREATE TABLE _log_entries (
 CREATE TABLE _counters (
     name TEXT PRIMARY KEY,
     value INTEGER NOT NULL,
-    expires_at INTEGER                  -- none: for ever
+    expires_at INTEGER                  -- NULL: never
 ) WITHOUT ROWID;
 
 CREATE INDEX _counters_expires ON _counters (expires_at) WHERE expires_at IS NOT NULL;

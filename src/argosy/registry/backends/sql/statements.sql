@@ -1,4 +1,4 @@
--- Every statement that is not made from a table's declaration. `-- name: x` begins one; sqlite_sql.py reads them.
+-- All statements that are not generated from a table's declaration. `-- name: x` begins one; sqlite_setup.py reads them.
 
 -- name: meta_read
 SELECT value FROM _meta WHERE name = ?;

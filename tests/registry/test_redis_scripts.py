@@ -10,11 +10,11 @@ from redis.asyncio import Redis
 from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Conflict, Invalid, Unavailable
 from argosy.registry.backends.redis import RedisRegistry
-from argosy.registry.backends.redis_gather import GATHERED_MAX
+from argosy.registry.backends.redis_scripts import CALLERS_MAX
 from argosy.registry.rows import AliasKind, IndexAlias, LivePod
 from argosy.registry.tables import ALIASES, LIVE_PODS
 from argosy.registry.transaction import CountUp, Delete, Get, Put, ReadCounter, ReadLog, Upsert
-from tests.contracts.registry_stage import answer, asked, written
+from tests.contracts.registry_stage import answer, commit_of, reads_of
 from tests.servers.valkey import Valkey
 
 ALIAS = IndexAlias("docs", AliasKind.SINGLE, "docs-1", (), 1)
@@ -47,10 +47,10 @@ async def calls(admin: Redis) -> int:
 
 
 async def test_callers_of_one_turn_share_calls(store: RedisRegistry, admin: Redis) -> None:
-    await asyncio.gather(store.run(written(CountUp("warm"))), answer(store, Get(ALIASES, ("docs",))))
+    await asyncio.gather(store.run(commit_of(CountUp("warm"))), answer(store, Get(ALIASES, ("docs",))))
     before = await calls(admin)
-    names = [f"a{n}" for n in range(2 * GATHERED_MAX)]
-    done = await asyncio.gather(*(store.run(written(Put(ALIASES, replace(ALIAS, name=name)))) for name in names))
+    names = [f"a{n}" for n in range(2 * CALLERS_MAX)]
+    done = await asyncio.gather(*(store.run(commit_of(Put(ALIASES, replace(ALIAS, name=name)))) for name in names))
     assert await calls(admin) - before == 2
     assert len({each.revision for each in done}) == len(names)
     rows = await asyncio.gather(*(answer(store, Get(ALIASES, (name,))) for name in names))
@@ -58,12 +58,14 @@ async def test_callers_of_one_turn_share_calls(store: RedisRegistry, admin: Redi
     assert await calls(admin) - before == 4
 
 
-async def test_a_refused_commit_leaves_its_neighbours_alone(store: RedisRegistry) -> None:
-    await store.run(written(Put(ALIASES, ALIAS)))
+async def test_a_rejected_commit_does_not_affect_its_neighbours(store: RedisRegistry) -> None:
+    await store.run(commit_of(Put(ALIASES, ALIAS)))
     outcomes = await asyncio.gather(
-        store.run(written(Put(LIVE_PODS, LivePod("before", 1)), CountUp("n"))),
-        store.run(written(Put(LIVE_PODS, LivePod("never", 1)), Put(ALIASES, ALIAS), Put(LIVE_PODS, LivePod("no", 1)))),
-        store.run(written(Put(LIVE_PODS, LivePod("after", 1)), CountUp("n"))),
+        store.run(commit_of(Put(LIVE_PODS, LivePod("before", 1)), CountUp("n"))),
+        store.run(
+            commit_of(Put(LIVE_PODS, LivePod("never", 1)), Put(ALIASES, ALIAS), Put(LIVE_PODS, LivePod("no", 1)))
+        ),
+        store.run(commit_of(Put(LIVE_PODS, LivePod("after", 1)), CountUp("n"))),
         return_exceptions=True,
     )
     assert isinstance(outcomes[1], Conflict)
@@ -73,22 +75,22 @@ async def test_a_refused_commit_leaves_its_neighbours_alone(store: RedisRegistry
 
 
 async def test_commits_of_one_call_see_one_another(store: RedisRegistry) -> None:
-    done = await asyncio.gather(*(store.run(written(Upsert(ALIASES, ALIAS))) for _ in range(10)))
+    done = await asyncio.gather(*(store.run(commit_of(Upsert(ALIASES, ALIAS))) for _ in range(10)))
     assert [each.versions for each in done] == [(n,) for n in range(1, 11)]
 
 
-async def test_a_wrong_question_leaves_its_neighbours_alone(store: RedisRegistry) -> None:
-    await store.run(written(CountUp("number"), Put(ALIASES, ALIAS)))
+async def test_an_invalid_read_does_not_affect_its_neighbours(store: RedisRegistry) -> None:
+    await store.run(commit_of(CountUp("number"), Put(ALIASES, ALIAS)))
     outcomes = await asyncio.gather(
-        store.run(asked(ReadLog("number", 1))), answer(store, Get(ALIASES, ("docs",))), return_exceptions=True
+        store.run(reads_of(ReadLog("number", 1))), answer(store, Get(ALIASES, ("docs",))), return_exceptions=True
     )
     assert isinstance(outcomes[0], Invalid)
     assert outcomes[1] == replace(ALIAS, version=1)
 
 
-async def test_a_cancelled_caller_leaves_its_neighbours_alone(store: RedisRegistry) -> None:
-    first = asyncio.ensure_future(store.run(written(Put(LIVE_PODS, LivePod("a", 1)))))
-    second = asyncio.ensure_future(store.run(written(Put(LIVE_PODS, LivePod("b", 1)))))
+async def test_a_cancelled_caller_does_not_affect_its_neighbours(store: RedisRegistry) -> None:
+    first = asyncio.ensure_future(store.run(commit_of(Put(LIVE_PODS, LivePod("a", 1)))))
+    second = asyncio.ensure_future(store.run(commit_of(Put(LIVE_PODS, LivePod("b", 1)))))
     await asyncio.sleep(0)
     first.cancel()
     assert (await second).versions == (1,)
@@ -100,30 +102,30 @@ async def test_callers_of_a_broken_connection_each_get_an_error_of_their_own(
 ) -> None:
     wire = await store._mux.connection()
     server.pause()
-    pending = [asyncio.ensure_future(store.run(written(Upsert(ALIASES, ALIAS)))) for _ in range(5)]
+    pending = [asyncio.ensure_future(store.run(commit_of(Upsert(ALIASES, ALIAS)))) for _ in range(5)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    wire.end("cut")
+    wire.abort("cut")
     outcomes = await asyncio.gather(*pending, return_exceptions=True)
     server.resume()
     assert [type(each) for each in outcomes] == [Unavailable] * 5
     assert len({id(each) for each in outcomes}) == 5
 
 
-async def test_forgotten_scripts_are_given_again_to_all(store: RedisRegistry, admin: Redis) -> None:
-    await store.run(written(Upsert(ALIASES, ALIAS)))
+async def test_scripts_that_the_server_does_not_know_are_sent_again(store: RedisRegistry, admin: Redis) -> None:
+    await store.run(commit_of(Upsert(ALIASES, ALIAS)))
     await admin.script_flush()
-    done = await asyncio.gather(*(store.run(written(Upsert(ALIASES, ALIAS))) for _ in range(40)))
+    done = await asyncio.gather(*(store.run(commit_of(Upsert(ALIASES, ALIAS))) for _ in range(40)))
     assert sorted(each.versions[0] for each in done) == list(range(2, 42))
 
 
 async def test_removals_go_alone_so_that_a_full_server_does_them(store: RedisRegistry, admin: Redis) -> None:
-    await store.run(written(Put(ALIASES, ALIAS)))
+    await store.run(commit_of(Put(ALIASES, ALIAS)))
     await admin.config_set("maxmemory", "1mb")
     outcomes = await asyncio.gather(
-        store.run(written(Put(LIVE_PODS, LivePod("a", 1)))),
-        store.run(written(Delete(ALIASES, replace(ALIAS, version=1)))),
-        store.run(written(Put(LIVE_PODS, LivePod("b", 1)))),
+        store.run(commit_of(Put(LIVE_PODS, LivePod("a", 1)))),
+        store.run(commit_of(Delete(ALIASES, replace(ALIAS, version=1)))),
+        store.run(commit_of(Put(LIVE_PODS, LivePod("b", 1)))),
         return_exceptions=True,
     )
     await admin.config_set("maxmemory", "0")

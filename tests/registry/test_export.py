@@ -15,8 +15,16 @@ from redis import Redis
 from argosy.base.clock import SystemClock, system_random
 from argosy.base.errors import Conflict, Invalid
 from argosy.registry.backends.sqlite import SqliteStore
-from argosy.registry.export import Movable
-from argosy.registry.export_format import Header, Item, end_line, header_line, item_line, read_header, read_items
+from argosy.registry.export import (
+    DumpItem,
+    ExportHeader,
+    LoadableStore,
+    end_line,
+    header_line,
+    item_line,
+    read_header,
+    read_items,
+)
 from argosy.registry.factory import open_registry
 from argosy.registry.migrations import SCHEMA_VERSION
 from argosy.registry.table import Column, ColumnKind, Table
@@ -50,7 +58,7 @@ def values_of(table: Table[Any], column: Column) -> st.SearchStrategy[Any]:
     return st.none() | kind if column.is_nullable else kind
 
 
-def rows_of(table: Table[Any]) -> st.SearchStrategy[Item]:
+def rows_of(table: Table[Any]) -> st.SearchStrategy[DumpItem]:
     columns = {column.name: values_of(table, column) for column in table.columns}
     versions = st.integers(1, 1 << 40)
     return st.fixed_dictionaries({**columns, "version": versions}).map(lambda values: (table.name, values))
@@ -71,29 +79,29 @@ ITEMS = st.one_of(
 )
 
 
-def export(items: list[Item]) -> list[bytes]:
+def export(items: list[DumpItem]) -> list[bytes]:
     return [header_line(7), *map(item_line, items), end_line(len(items))]
 
 
-def imported(lines: list[bytes]) -> list[Item]:
+def imported(lines: list[bytes]) -> list[DumpItem]:
     read_header(lines[0])
     return list(read_items(iter(lines[1:])))
 
 
 @given(st.lists(ITEMS, max_size=8))
-def test_every_item_comes_back_as_it_was(items: list[Item]) -> None:
+def test_every_item_comes_back_as_it_was(items: list[DumpItem]) -> None:
     assert imported(export(items)) == items
 
 
 @given(st.lists(ITEMS, min_size=1, max_size=4))
-def test_an_item_is_one_line_of_plain_json(items: list[Item]) -> None:
+def test_an_item_is_one_line_of_plain_json(items: list[DumpItem]) -> None:
     for line in export(items):
         assert line.count(b"\n") == 1
         assert isinstance(json.loads(line), dict)
 
 
-def test_the_header_says_what_was_exported() -> None:
-    assert read_header(header_line(4711)) == Header(SCHEMA_VERSION, 4711)
+def test_the_header_has_the_versions() -> None:
+    assert read_header(header_line(4711)) == ExportHeader(SCHEMA_VERSION, 4711)
 
 
 COUNTER = item_line(("counter", {"name": "n", "value": 1, "expires_at": None}))
@@ -109,13 +117,13 @@ def lease(**changes: Any) -> bytes:
     [
         (b"hello", "line 1: is not JSON"),
         (b"[1]", "line 1: is not a JSON object"),
-        (b"{}", "line 1: this is no export of a registry"),
+        (b"{}", "line 1: not an export of a registry"),
         (b'{"argosy-registry": 2, "schema_version": 1, "revision": 1}', "has format 2, this argosy reads 1"),
         (b'{"argosy-registry": 1, "revision": 1}', "lacks schema_version or revision"),
         (b'{"argosy-registry": 1, "schema_version": 999, "revision": 1}', "use the argosy that wrote it"),
     ],
 )
-def test_a_file_that_is_no_export_of_ours_is_refused(line: bytes, why: str) -> None:
+def test_a_file_that_is_not_an_export_is_rejected(line: bytes, why: str) -> None:
     with pytest.raises(Invalid, match=why.replace("{", r"\{")):
         read_header(line)
 
@@ -143,7 +151,7 @@ def test_a_file_that_is_no_export_of_ours_is_refused(line: bytes, why: str) -> N
         ([b'{"table": "leader_lease", "row": 5}'], "line 2: "),
     ],
 )
-def test_a_damaged_file_is_refused_with_the_number_of_the_line(lines: list[bytes], why: str) -> None:
+def test_a_damaged_file_is_rejected_with_the_number_of_the_line(lines: list[bytes], why: str) -> None:
     with pytest.raises(Invalid, match=why):
         list(read_items(iter(lines)))
 
@@ -163,7 +171,7 @@ def test_a_line_without_end_is_not_read_into_memory_for_ever() -> None:
 # -- with a store ---------------------------------------------------------------------------------------------
 
 
-def unlike(items: list[Item]) -> list[Item]:
+def unlike(items: list[DumpItem]) -> list[DumpItem]:
     """Those that can stand in one registry together: no key, unique value or name twice."""
     taken: set[tuple[object, ...]] = set()
     kept = []
@@ -182,12 +190,12 @@ def _marks(table: Table[Any], values: dict[str, Any]) -> list[tuple[object, ...]
     return [(table.name, "", *[values[name] for name in table.key]), *indexed]
 
 
-async def streamed(items: Iterator[Item]) -> AsyncIterator[Item]:
+async def streamed(items: Iterator[DumpItem]) -> AsyncIterator[DumpItem]:
     for item in items:
         yield item
 
 
-def canonical(items: list[Item]) -> list[str]:
+def canonical(items: list[DumpItem]) -> list[str]:
     return sorted(repr((kind, sorted(values.items()))) for kind, values in items)
 
 
@@ -197,7 +205,7 @@ def valkey() -> Iterator[Valkey]:
         yield server
 
 
-async def moved(store: Movable, items: list[Item]) -> list[Item]:
+async def moved(store: LoadableStore, items: list[DumpItem]) -> list[DumpItem]:
     """Into the store by way of text, and out of it again."""
     lines = export(items)
     read_header(lines[0])
@@ -210,20 +218,20 @@ async def moved(store: Movable, items: list[Item]) -> list[Item]:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ITEMS, max_size=12).map(unlike))
-async def test_sqlite_and_redis_give_back_what_was_imported(valkey: Valkey, items: list[Item]) -> None:
+async def test_sqlite_and_redis_give_back_what_was_imported(valkey: Valkey, items: list[DumpItem]) -> None:
     with Redis.from_url(valkey.url) as client:
         client.flushall()
     embedded = await open_registry("memory://", clock=SystemClock(), random=system_random())
     shared = await open_registry(valkey.url, clock=SystemClock(), random=system_random())
     wanted = canonical(items)
-    assert canonical(await moved(cast(Movable, embedded), items)) == wanted
-    assert canonical(await moved(cast(Movable, shared), items)) == wanted
+    assert canonical(await moved(cast(LoadableStore, embedded), items)) == wanted
+    assert canonical(await moved(cast(LoadableStore, shared), items)) == wanted
 
 
-async def test_a_registry_that_holds_something_takes_no_import(tmp_path: Path) -> None:
+async def test_a_registry_that_is_not_empty_rejects_an_import(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "r.db", clock=SystemClock())
     try:
-        item: Item = ("counter", {"name": "n", "value": 1, "expires_at": None})
+        item: DumpItem = ("counter", {"name": "n", "value": 1, "expires_at": None})
         await store.load(streamed(iter([item])))
         with pytest.raises(Conflict, match="needs an empty registry"):
             await store.load(streamed(iter([item])))
