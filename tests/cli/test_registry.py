@@ -163,7 +163,7 @@ def test_check_says_where_it_had_to_stop(url: str) -> None:
     connection.close()
     answer = run("check", "--url", url)
     assert answer.exit_code == 1
-    assert "nothing can be read after" in answer.stderr
+    assert "reading failed after" in answer.stderr
 
 
 def test_migrate_says_what_it_did(url: str) -> None:
