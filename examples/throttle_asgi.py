@@ -1,9 +1,9 @@
-"""A fair throttle in front of a Starlette application: one noisy client and six quiet ones want more than there is.
+"""A fair throttle in front of a Starlette application: one noisy client and six quiet ones want more than its capacity.
 
     python examples/throttle_asgi.py
 
-The application can do eight things a second. It is served by uvicorn, once as it is and once behind `FairAdmission`.
-Time and dice are made here, so that it prints the same every time; leave `clock` and `random` out in earnest.
+The application can serve eight requests per second. uvicorn serves it, once without and once with `FairAdmission`.
+Clock and random numbers are fixed, so that the output is always the same; omit `clock` and `random` in production.
 """
 
 # ruff: noqa: T201  (an example prints)
@@ -29,7 +29,7 @@ SECONDS = 40
 WANTED = {f"quiet-{n}": 1 for n in range(6)} | {"noisy": 12}  # requests a second
 
 
-class BuildExecutor:
+class LimitedBackend:
     """Eight pieces of work a second; and a clock, which goes by what the requests say."""
 
     def __init__(self) -> None:
@@ -51,10 +51,10 @@ class BuildExecutor:
         return PlainTextResponse("done" if self.left >= 0 else "short", 200 if self.left >= 0 else 503)
 
 
-def application(workshop: BuildExecutor, *, is_fair: bool) -> Starlette:
-    app = Starlette(routes=[Route("/", workshop.work)])
+def application(backend: LimitedBackend, *, is_fair: bool) -> Starlette:
+    app = Starlette(routes=[Route("/", backend.work)])
     if is_fair:
-        throttle = FairThrottle(clock=workshop, random=seeded_random(1))
+        throttle = FairThrottle(clock=backend, random=seeded_random(1))
         app.add_middleware(FairAdmission, throttle=throttle, client_of=by_header("x-client"))
     return app
 
@@ -91,15 +91,15 @@ def crowd(connection: HTTPConnection) -> list[tuple[str, HTTPResponse]]:
 
 def main() -> None:
     for is_fair in (False, True):
-        workshop = BuildExecutor()
-        with served(application(workshop, is_fair=is_fair)) as connection:
+        backend = LimitedBackend()
+        with served(application(backend, is_fair=is_fair)) as connection:
             answers = crowd(connection)
         count = Counter((client == "noisy", answer.status) for client, answer in answers)
-        print("behind the throttle:" if is_fair else "as it is:")
-        for is_noisy, name, wanted in ((False, "the quiet", 6 * SECONDS), (True, "the noisy", 12 * SECONDS)):
-            print(f"  {name} got {count[is_noisy, 200]} of {wanted}; {count[is_noisy, 429]} were turned away")
-    told = next(answer.headers for _, answer in reversed(answers) if answer.status == 429)
-    print(f"who is turned away is told: retry-after {told['retry-after']}, ratelimit {told['ratelimit']}")
+        print("with the throttle:" if is_fair else "without the throttle:")
+        for is_noisy, name, wanted in ((False, "quiet clients", 6 * SECONDS), (True, "noisy client", 12 * SECONDS)):
+            print(f"  {name}: {count[is_noisy, 200]} of {wanted} served, {count[is_noisy, 429]} rejected")
+    headers = next(answer.headers for _, answer in reversed(answers) if answer.status == 429)
+    print(f"headers of a rejection: retry-after {headers['retry-after']}, ratelimit {headers['ratelimit']}")
 
 
 if __name__ == "__main__":

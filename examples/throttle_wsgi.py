@@ -2,7 +2,7 @@
 
     python examples/throttle_wsgi.py
 
-The quota is outside: who has used it up does not reach the throttle, and is not blamed for it.
+The quota is outside: a client that has used it up does not reach the throttle, and is not blamed for it.
 """
 
 # ruff: noqa: T201  (an example prints)
@@ -58,10 +58,10 @@ with make_server("127.0.0.1", 0, guarded, handler_class=Silent) as server:
     running.start()
 
     seen, _ = statuses(server.server_port, "/reports", 100)
-    print(f"reports: short at first ({seen[0]}), and turned away once that is known ({seen[-1]})")
+    print(f"reports: a shortage at first ({seen[0]}), then rejected by the throttle ({seen[-1]})")
     seen, headers = statuses(server.server_port, "/hello", 101)
     print(f"hello: {seen.count(200)} served, as many as the quota allows, then {seen[-1]}")
-    print(f"the quota was told with every answer: {headers['ratelimit-policy']}")
+    print(f"the quota, in every response: {headers['ratelimit-policy']}")
 
     server.shutdown()
     running.join()
