@@ -40,13 +40,13 @@ PROVED_ELSEWHERE = {
     "node performs a shallow clone (or uses mirror cache) and runs the indexer to build the in-memory index.":
         "tests/search/backends/test_remote.py::test_a_repository_is_brought_under_its_wished_name",
     "Queries are routed to the owner.":
-        "tests/gateway/test_service.py::test_every_node_is_asked_once_and_only_for_what_the_query_can_be_about",
+        "tests/gateway/test_service.py::test_every_node_gets_one_request_with_the_repositories_that_can_match",
     "If owner is not ready, the caller gets a \"warming\" response":
-        "tests/gateway/test_service.py::test_what_nobody_can_answer_for_is_listed_with_the_reason",
+        "tests/gateway/test_service.py::test_a_repository_without_a_serving_node_is_listed_with_the_reason",
     "or is routed to a fallback/replica if available.":
         "tests/gateway/test_service.py::test_a_node_that_refuses_is_replaced_by_a_replica",
     "use a small routing tier or a lightweight service discovery that reads the catalog to map repo -> owner.":
-        "tests/gateway/test_following.py::test_answers_follow_leases_and_the_catalog",
+        "tests/gateway/test_watches.py::test_answers_follow_leases_and_the_catalog",
     "Drain flow: node sets repo state to draining, finishes in-flight queries":
         "tests/search/fleet/test_local_node.py::test_dropping_waits_for_the_questions_under_way",
     "optionally streams index to a new owner (advanced), then releases claim.":
@@ -69,7 +69,7 @@ PROVED_ELSEWHERE = {
     "perform graceful drain before terminating nodes":
         "tests/ownership/test_autoscale.py::test_a_node_is_removable_only_when_it_is_no_member_and_holds_nothing",
     "Placement: prefer replica placement close to [...] client traffic for lower latency.":
-        "tests/gateway/test_load_balancer.py::test_the_quicker_one_is_asked",
+        "tests/gateway/test_load_balancer.py::test_the_faster_node_is_picked",
     "Replicas index proactively and stand ready to serve if primary fails.":
         "tests/search/fleet/test_service.py::test_a_replica_indexes_before_it_is_needed_and_takes_over",
     "Mitigation: keep local persistent repo mirror or use shallow fetch to speed reindex.":

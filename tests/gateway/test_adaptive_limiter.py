@@ -1,4 +1,4 @@
-"""How many queries are put to nodes at a time, learnt from what they take; and who waits for whom."""
+"""The adaptive limit on concurrent queries, and the order of waiting ones."""
 
 from argosy.gateway.adaptive_limiter import LEAST, WINDOW, AdaptiveLimiter, QueryQueue
 

@@ -1,5 +1,4 @@
-"""The breaker: opens after failures in a row, lets one question through when its time is up, and waits longer each
-time."""
+"""The circuit breaker: opens after consecutive failures, admits one probe, and waits longer each time."""
 
 from argosy.base.clock import seeded_random
 from argosy.base.retry import Backoff

@@ -1,4 +1,4 @@
-"""Kept answers: bounded in every way, and never older than a change."""
+"""Cached results: bounded in every way, and never older than a change."""
 
 from argosy.gateway.cache import SearchCache, weight_bytes
 from argosy.search.model import Chunk, FileMatch, LimitHit, Location, Missing, MissingReason, SearchResult, Stats
@@ -32,7 +32,7 @@ def test_any_change_of_leases_or_catalog_ends_all() -> None:
         assert kept.held_bytes == 0
 
 
-def test_the_least_recently_asked_goes_first() -> None:
+def test_the_least_recently_used_entry_is_evicted_first() -> None:
     kept = cache(entries=2)
     kept.put("a", V, answer(), 0.0)
     kept.put("b", V, answer(), 0.0)

@@ -10,7 +10,7 @@ from tests.gateway.world import NAMES, World, comparable, in_virtual_time, oracl
 QUERY = parse("needle").query
 
 
-def told_everywhere(options: Options) -> list[SearchResult]:
+def results_everywhere(options: Options) -> list[SearchResult]:
     """All that a door says: a stream's parts and end, an answer, and the same answer kept."""
 
     async def main(loop: SimLoop) -> list[SearchResult]:
@@ -20,17 +20,17 @@ def told_everywhere(options: Options) -> list[SearchResult]:
             world.nodes[f"n{i % 3}"].delay_s = 0.001 * (i + 1)
         streamed = [part async for part in world.gateway.stream(QUERY, structs.replace(options, files_max=49))]
         assert len(streamed) > 1
-        told = [await world.gateway.search(QUERY, options) for _ in range(2)]
-        assert all(asked.options.pre_encoded for node in world.nodes.values() for asked in node.asked)
-        assert sum(len(node.asked) for node in world.nodes.values()) == 2 * 3, "the second answer is the one kept"
-        return [*streamed, *told]
+        listed = [await world.gateway.search(QUERY, options) for _ in range(2)]
+        assert all(asked.options.pre_encoded for node in world.nodes.values() for asked in node.requests)
+        assert sum(len(node.requests) for node in world.nodes.values()) == 2 * 3, "the second answer is the one kept"
+        return [*streamed, *listed]
 
     return in_virtual_time(main)
 
 
 def test_a_gateway_returns_only_decoded_matches() -> None:
     for options in (Options(), Options(pre_encoded=True), Options(matches_max=5), Options(files_max=2)):
-        for answer in told_everywhere(options):
+        for answer in results_everywhere(options):
             assert answer.files
             assert all(file.chunks and not file.encoded_matches for file in answer.files)
         plain = structs.replace(options, pre_encoded=False)

@@ -25,11 +25,11 @@ def status(node: str, *repositories: RepoStatus) -> NodeStatus:
     return NodeStatus(node, f"{node}:80", "1", 0.0, False, 100, 50, 50, repositories)
 
 
-def test_members_and_holders_are_asked() -> None:
+def test_members_and_holders_are_queried() -> None:
     assert node_addresses(view(lease("a", "n2"))) == ("n1:80", "n2:80", "n3:80")
 
 
-def test_seats_are_told_primary_first_and_successor_last() -> None:
+def test_holders_are_listed_primary_first_and_successor_last() -> None:
     made = view(lease("a", "n3", SUCCESSOR), lease("a", "n2", 1), lease("a", "n1", state=LeaseState.DRAINING))
     told = {"n2:80": status("n2", RepoStatus("a", Phase.READY, documents=5))}
     shown = build_fleet_status(made, {"a": RepoSpec("a", "url")}, told, SIGNAL, now=0.0, wall=9.0)
@@ -45,7 +45,7 @@ def test_seats_are_told_primary_first_and_successor_last() -> None:
     assert (shown.at, shown.desired_nodes, shown.reasons) == (9.0, 3, ("busy",))
 
 
-def test_what_is_not_ready_says_why() -> None:
+def test_a_repository_that_is_not_ready_has_the_reason() -> None:
     made = view(lease("b", "n1", state=LeaseState.WARMING), lease("c", "n1", state=LeaseState.WARMING))
     specs = {
         "a": RepoSpec("a", "url", failures=1, last_error="no such host"),
@@ -64,7 +64,7 @@ def test_what_is_not_ready_says_why() -> None:
     ]
 
 
-def test_what_answers_and_cannot_be_brought_up_to_date_says_why() -> None:
+def test_a_serving_repository_that_cannot_be_refreshed_has_the_reason() -> None:
     made = view(lease("a", "n1"), lease("b", "n1"))
     told = {"n1:80": status("n1", RepoStatus("a", Phase.READY, reason="no such host"), RepoStatus("b", Phase.READY))}
     specs = {"a": RepoSpec("a", "url"), "b": RepoSpec("b", "url")}
@@ -75,7 +75,7 @@ def test_what_answers_and_cannot_be_brought_up_to_date_says_why() -> None:
     ]
 
 
-def test_nodes_that_are_silent_left_alone_or_leaving_are_shown_as_such() -> None:
+def test_unreachable_nodes_open_circuits_and_leaving_nodes_are_shown() -> None:
     told: dict[str, NodeStatus | str] = {"n1:80": status("n1"), "n2:80": "connection refused"}
     shown = build_fleet_status(view(lease("a", "n2")), {}, told, SIGNAL, open_circuits=["n1:80"], now=0.0, wall=0.0)
     assert [(node.node, node.is_member, node.leases, node.problem) for node in shown.nodes] == [

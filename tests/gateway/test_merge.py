@@ -1,4 +1,4 @@
-"""Many answers, one answer: ranked, summed and bounded as if one shelf had had all indexes."""
+"""Merged results: ranked, summed and limited as if one index set had all indexes."""
 
 import pytest
 from hypothesis import given, settings
@@ -41,7 +41,7 @@ def test_higher_scores_come_first_then_ranks_then_names_then_the_index_decides()
     assert merge_results([two, one], Options()) == merge_results([one, two], Options())
 
 
-def test_the_best_files_of_all_are_shown_and_the_bound_is_told() -> None:
+def test_the_best_files_of_all_nodes_are_shown_and_the_limit_is_reported() -> None:
     one, two = answer(file("a", "1", 3.0), file("a", "2", 2.0)), answer(file("b", "1", 2.5))
     found = merge_results([one, two], Options(files_max=2))
     assert shown(found) == ["a:1", "b:1"]
@@ -49,7 +49,7 @@ def test_the_best_files_of_all_are_shown_and_the_bound_is_told() -> None:
     assert found.stats.files == 3
 
 
-def test_a_bound_that_one_node_met_and_the_whole_does_not_show_is_not_told() -> None:
+def test_a_limit_hit_by_one_node_and_not_by_the_merged_result_is_not_reported() -> None:
     cut = SearchResult((FileMatch("a", "1", score=1.0, match_count=9),), Stats(files=1), (LimitHit.MATCHES_SHOWN,))
     better = answer(file("b", "1", 2.0))
     assert merge_results([cut, better], Options(files_max=1, file_matches_max=2)).limits_hit == (LimitHit.FILES_SHOWN,)
@@ -76,7 +76,7 @@ def test_nothing_merged_is_nothing() -> None:
     assert merge_results([], Options(), excluded=2).stats == Stats(indexes_excluded=2)
 
 
-def test_what_is_missing_is_told_by_name_and_repositories_only_of_files_shown() -> None:
+def test_missing_repositories_are_sorted_and_metadata_is_only_of_files_shown() -> None:
     known = {name: Repository(name) for name in "ab"}
     one = SearchResult((file("a", "1", 3.0), file("b", "1", 2.0)), Stats(files=2), repositories=known)
     missing = [Missing("z", MissingReason.WARMING), Missing("c", MissingReason.UNOWNED)]

@@ -1,4 +1,4 @@
-"""Which repositories a query can be about: a name is ruled out only if no file of such a repository could match."""
+"""Which repositories a query can match: a name is excluded only if no file of such a repository could match."""
 
 import pytest
 from hypothesis import given

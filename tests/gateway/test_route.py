@@ -1,4 +1,4 @@
-"""Routes: from leases and wishes to whom to ask for what."""
+"""Routes: from leases and catalog to the nodes that serve each repository."""
 
 from argosy.gateway.route import Router, RouteTable, TargetGroup
 from argosy.ownership.events import LeaseChanged, LeaseGone, MemberChanged, Snapshot
@@ -62,7 +62,7 @@ def test_a_successor_answers_only_when_it_has_taken_over() -> None:
     assert missing.why is MissingReason.UNOWNED
 
 
-def test_a_repository_that_failed_says_why() -> None:
+def test_a_failed_repository_has_the_reason() -> None:
     made = RouteTable((1, 1), [], {"a": RepoSpec("a", "url", failures=2, last_error="no such host")})
     [missing] = made.targets(parse("needle").query).missing
     assert missing.detail == "no node holds a lease; last attempt failed: no such host"

@@ -1,4 +1,4 @@
-"""A query on its way: who waits is woken when all is settled or wrong, and a late answer is asked for elsewhere."""
+"""Running a query: the caller is woken when all is done or wrong, and a late request is hedged."""
 
 from collections.abc import Collection, Mapping
 
@@ -22,7 +22,7 @@ DEADLINE_S = 5.0
 
 
 class Others:
-    """Whoever was not asked yet can be asked, after a while."""
+    """Whoever was not sent yet can be sent, after a while."""
 
     def __init__(self, addresses: Collection[str]) -> None:
         self.addresses = addresses
@@ -37,30 +37,30 @@ class Others:
         return True
 
 
-class Asking:
-    """Answers with the address, after as long as is said for it; an error instead if one is."""
+class FakeNodes:
+    """Nodes that respond with their address after a delay, or fail."""
 
     def __init__(
         self, loop: SimLoop, takes_s: Mapping[str, float], errors: Mapping[str, Exception] | None = None
     ) -> None:
         self.clock = SimClock(loop.time)
-        self.asked: list[tuple[str, float]] = []
+        self.sent: list[tuple[str, float]] = []
         self._takes_s = takes_s
         self._errors = errors or {}
 
-    async def ask(self, question: NodeRequest) -> str:
-        self.asked.append((question.address, self.clock.now()))
-        await self.clock.sleep(self._takes_s[question.address])
-        if (error := self._errors.get(question.address)) is not None:
+    async def send(self, request: NodeRequest) -> str:
+        self.sent.append((request.address, self.clock.now()))
+        await self.clock.sleep(self._takes_s[request.address])
+        if (error := self._errors.get(request.address)) is not None:
             raise error
-        return question.address
+        return request.address
 
-    def scattering(self, first: Mapping[str, tuple[str, ...]], others: Collection[str] = ()) -> ScatterRunner[str]:
+    def scatter(self, first: Mapping[str, tuple[str, ...]], others: Collection[str] = ()) -> ScatterRunner[str]:
         deadline = self.clock.now() + DEADLINE_S
         return ScatterRunner(
             ScatterMachine(first.items(), Others(others), deadline=deadline),
             (),
-            self.ask,
+            self.send,
             lambda _: (),
             balancer=LoadBalancer(GatewaySettings(), seeded_random(1)),
             telemetry=GatewayTelemetry(Metrics()),
@@ -72,13 +72,13 @@ def test_the_whole_is_waited_for_and_each_step_can_be() -> None:
     first = {"a": ("x",), "b": ("y",), "c": ("z",)}
 
     async def main(loop: SimLoop) -> tuple[list[str], float, list[list[str]]]:
-        asking = Asking(loop, {"a": 0.1, "b": 0.3, "c": 0.2})
-        async with asking.scattering(first) as work:
-            await work.wait_done()
-            whole, took_s = work.answers(), asking.clock.now()
-        async with asking.scattering(first) as work:
-            steps = [work.answers() for _ in range(3) if await work.step()]
-            assert not await work.step()
+        nodes = FakeNodes(loop, {"a": 0.1, "b": 0.3, "c": 0.2})
+        async with nodes.scatter(first) as runner:
+            await runner.wait_done()
+            whole, took_s = runner.answers(), nodes.clock.now()
+        async with nodes.scatter(first) as runner:
+            steps = [runner.answers() for _ in range(3) if await runner.step()]
+            assert not await runner.step()
         return whole, took_s, steps
 
     whole, took_s, steps = in_virtual_time(main)
@@ -90,33 +90,35 @@ def test_the_whole_is_waited_for_and_each_step_can_be() -> None:
 @pytest.mark.parametrize("is_by_steps", [True, False])
 def test_a_question_that_is_wrong_ends_the_query_at_once(is_by_steps: bool) -> None:
     async def main(loop: SimLoop) -> float:
-        asking = Asking(loop, {"a": 0.1, "b": 3.0}, {"a": Invalid("no such query")})
-        async with asking.scattering({"a": ("x",), "b": ("y",)}) as work:
+        nodes = FakeNodes(loop, {"a": 0.1, "b": 3.0}, {"a": Invalid("no such query")})
+        async with nodes.scatter({"a": ("x",), "b": ("y",)}) as runner:
             with pytest.raises(Invalid, match="no such query"):
-                await (work.step() if is_by_steps else work.wait_done())
-        return asking.clock.now()
+                await (runner.step() if is_by_steps else runner.wait_done())
+        return nodes.clock.now()
 
     assert in_virtual_time(main) == pytest.approx(0.1)
 
 
-def test_who_is_late_is_asked_for_elsewhere_also_after_others_have_answered() -> None:
+def test_a_late_request_is_hedged_also_after_others_have_responded() -> None:
     async def main(loop: SimLoop) -> tuple[list[str], list[tuple[str, float]]]:
-        asking = Asking(loop, {"a": 0.1, "slow": 60.0, "spare": 0.2})
-        async with asking.scattering({"a": ("x",), "slow": ("y",)}, others=["spare"]) as work:
-            await work.wait_done()
-            return work.answers(), asking.asked
+        nodes = FakeNodes(loop, {"a": 0.1, "slow": 60.0, "spare": 0.2})
+        async with nodes.scatter({"a": ("x",), "slow": ("y",)}, others=["spare"]) as runner:
+            await runner.wait_done()
+            return runner.answers(), nodes.sent
 
-    answers, asked = in_virtual_time(main)
+    answers, sent = in_virtual_time(main)
     assert answers == ["a", "spare"]
-    assert asked == [("a", 0.0), ("slow", 0.0), ("spare", pytest.approx(HEDGE_S))]
+    assert sent == [("a", 0.0), ("slow", 0.0), ("spare", pytest.approx(HEDGE_S))]
 
 
-def test_what_nobody_answers_for_is_missing_at_the_deadline() -> None:
+def test_what_no_node_has_answered_is_missing_at_the_deadline() -> None:
     async def main(loop: SimLoop) -> tuple[list[str], list[Missing], float]:
-        asking = Asking(loop, {"a": 0.1, "refuses": 0.1, "slow": 60.0}, {"refuses": Unavailable("connection refused")})
-        async with asking.scattering({"a": ("x",), "refuses": ("y",), "slow": ("z",)}) as work:
-            await work.wait_done()
-            return work.answers(), work.missing(), asking.clock.now()
+        nodes = FakeNodes(
+            loop, {"a": 0.1, "refuses": 0.1, "slow": 60.0}, {"refuses": Unavailable("connection refused")}
+        )
+        async with nodes.scatter({"a": ("x",), "refuses": ("y",), "slow": ("z",)}) as runner:
+            await runner.wait_done()
+            return runner.answers(), runner.missing(), nodes.clock.now()
 
     answers, missing, ended_at = in_virtual_time(main)
     assert answers == ["a"]
@@ -126,14 +128,14 @@ def test_what_nobody_answers_for_is_missing_at_the_deadline() -> None:
 
 def test_an_answer_that_arrives_while_the_earlier_ones_are_delivered_is_delivered_next() -> None:
     async def main(loop: SimLoop) -> list[list[str]]:
-        asking = Asking(loop, {"a": 0.1, "b": 0.2})
-        async with asking.scattering({"a": ("x",), "b": ("y",)}) as work:
-            await work.step()
+        nodes = FakeNodes(loop, {"a": 0.1, "b": 0.2})
+        async with nodes.scatter({"a": ("x",), "b": ("y",)}) as runner:
+            await runner.step()
             delivered: set[str] = set()
             first = []
-            for answer, _ in work.fresh(delivered):
+            for answer, _ in runner.fresh(delivered):
                 first.append(answer)
-                await work.wait_done()  # as a slow client makes the stream wait
-            return [first, [answer for answer, _ in work.fresh(delivered)]]
+                await runner.wait_done()  # as a slow client makes the stream wait
+            return [first, [answer for answer, _ in runner.fresh(delivered)]]
 
     assert in_virtual_time(main) == [["a"], ["b"]]

@@ -1,4 +1,4 @@
-"""The front door on a small fleet: one process's answer, whatever nodes do, or an answer that says what is missing."""
+"""The gateway over a small fleet: the result of one process, or one that names what is missing."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -70,12 +70,12 @@ def test_a_fleet_answers_what_one_process_would(text: str, nodes: int) -> None:
     fleet(main)
 
 
-def test_every_node_is_asked_once_and_only_for_what_the_query_can_be_about() -> None:
+def test_every_node_gets_one_request_with_the_repositories_that_can_match() -> None:
     async def main(world: World) -> None:
         spread(world)
         await world.gateway.search(tree("needle r:^acme/"), Options())
-        asked = {address: [each.repositories for each in node.asked] for address, node in world.nodes.items()}
-        assert asked == {"n0": [("acme/anvil",)], "n1": [("acme/rocket",)], "n2": [], "n3": []}
+        requests = {address: [each.repositories for each in node.requests] for address, node in world.nodes.items()}
+        assert requests == {"n0": [("acme/anvil",)], "n1": [("acme/rocket",)], "n2": [], "n3": []}
 
     fleet(main)
 
@@ -89,7 +89,7 @@ def test_only_restricts_to_repositories_by_name() -> None:
     fleet(main)
 
 
-def test_sets_of_repositories_are_told_by_routing() -> None:
+def test_sets_of_repositories_are_resolved_by_routing() -> None:
     async def main(world: World) -> None:
         spread(world)
         ids = frozenset({world.nodes["n0"].indexes["core"].repository.id})
@@ -111,7 +111,7 @@ def test_a_query_without_a_text_form_is_answered() -> None:
     fleet(main)
 
 
-def test_what_nobody_can_answer_for_is_listed_with_the_reason() -> None:
+def test_a_repository_without_a_serving_node_is_listed_with_the_reason() -> None:
     async def main(world: World) -> None:
         world.give("n1", "core")
         world.lease("dust", "n2", state=LeaseState.WARMING)
@@ -139,7 +139,7 @@ def test_what_the_query_rules_out_is_not_missing() -> None:
     fleet(main)
 
 
-def test_nothing_at_all_is_an_error_that_says_when_to_come_back() -> None:
+def test_if_every_repository_is_missing_the_error_has_a_retry_time() -> None:
     async def main(world: World) -> None:
         world.lease("dust", "n2", state=LeaseState.WARMING)
         with pytest.raises(Unserved, match="5 unowned, 1 warming") as raised:
@@ -157,7 +157,7 @@ def test_an_empty_catalog_has_an_empty_answer() -> None:
     fleet(main, names=())
 
 
-def test_a_front_door_that_knows_nothing_yet_says_so() -> None:
+def test_a_gateway_that_has_not_loaded_the_catalog_is_unavailable() -> None:
     async def main(world: World) -> None:
         world.catalog.version = 0
         assert not world.gateway.is_ready()
@@ -180,7 +180,7 @@ def test_a_repository_taken_out_of_the_catalog_vanishes_at_once() -> None:
     fleet(main)
 
 
-def test_a_repository_taken_out_while_it_is_asked_for_is_neither_shown_nor_counted() -> None:
+def test_a_repository_removed_during_its_search_is_neither_shown_nor_counted() -> None:
     async def main(world: World) -> None:
         spread(world)
         asking = asyncio.ensure_future(world.gateway.search(tree("needle"), Options()))
@@ -200,7 +200,7 @@ def test_a_node_that_refuses_is_replaced_by_a_replica() -> None:
             answer = await world.gateway.search(tree("needle"), Options())
             assert comparable(answer) == comparable(oracle(NAMES, "needle"))
             assert answer.is_complete
-        assert len(world.nodes["n1"].asked) <= 3  # then its breaker opened
+        assert len(world.nodes["n1"].requests) <= 3  # then its breaker opened
 
     fleet(main, cache_entries=0)
 
@@ -218,14 +218,14 @@ def test_a_node_of_another_version_is_missing_with_the_reason_and_the_others_ans
     fleet(main, cache_entries=0)
 
 
-def test_a_node_that_keeps_failing_is_left_alone_and_asked_again_later() -> None:
+def test_a_failing_nodes_circuit_opens_and_is_probed_later() -> None:
     async def main(world: World) -> None:
         world.give("n1", *NAMES[:3]).is_down = True
         world.give("n2", *NAMES[3:])
         for _ in range(5):
             answer = await world.gateway.search(tree("needle"), Options())
             assert [each.repository for each in answer.missing] == list(NAMES[:3])
-        assert len(world.nodes["n1"].asked) == 3
+        assert len(world.nodes["n1"].requests) == 3
         assert "circuit open" in answer.missing[0].detail
         assert world.metrics.value(telemetry.BREAKER_OPEN, address="n1") == 1
         world.nodes["n1"].is_down = False
@@ -248,7 +248,7 @@ def test_a_node_that_lost_a_repository_is_replaced_by_one_that_has_it() -> None:
     fleet(main, cache_entries=0)
 
 
-def test_a_repository_that_moves_while_it_is_asked_for_is_asked_for_at_its_new_holder() -> None:
+def test_a_repository_that_moves_during_its_search_is_requested_from_its_new_holder() -> None:
     async def main(world: World) -> None:
         spread(world)
         del world.nodes["n0"].indexes["core"]
@@ -271,7 +271,7 @@ def test_a_late_node_is_overtaken_by_a_replica() -> None:
             assert comparable(answer) == comparable(oracle(NAMES, "needle"))
             assert world.clock.now() - began < 1.0
         assert world.metrics.value(telemetry.HEDGES) >= 1
-        assert world.nodes["n1"].cancelled == len(world.nodes["n1"].asked)
+        assert world.nodes["n1"].cancelled == len(world.nodes["n1"].requests)
 
     fleet(main, cache_entries=0)
 
@@ -291,13 +291,13 @@ def test_what_has_not_come_at_the_deadline_has_timed_out() -> None:
     fleet(main)
 
 
-def test_a_query_may_not_take_longer_than_the_front_door_allows() -> None:
+def test_a_query_may_not_take_longer_than_the_gateways_deadline() -> None:
     async def main(world: World) -> None:
         world.give("n1", *NAMES).is_hanging = True
         with pytest.raises(Unserved, match="6 timed out"):
             await world.gateway.search(tree("needle"), Options(wall_time_s=0))
         assert world.clock.now() == pytest.approx(2.25)
-        assert world.nodes["n1"].asked[0].options.wall_time_s == 2.0
+        assert world.nodes["n1"].requests[0].options.wall_time_s == 2.0
 
     fleet(main, deadline_s=2.0)
 
@@ -314,7 +314,7 @@ def test_a_node_that_was_given_hardly_any_time_is_not_blamed() -> None:
     fleet(main)
 
 
-def test_a_busy_node_that_falls_silent_is_left_alone_before_deadlines_pass() -> None:
+def test_a_busy_node_that_falls_silent_has_its_circuit_opened_before_deadlines_pass() -> None:
     async def main(world: World) -> None:
         world.give("n1", "core").is_hanging = True
         world.give("n2", *[name for name in NAMES if name != "core"])
@@ -374,7 +374,7 @@ def test_equal_queries_at_the_same_time_are_put_to_nodes_once() -> None:
         first.cancel()
         answers = await asyncio.gather(*others)
         assert all(answer == answers[0] for answer in answers)
-        assert len(world.nodes["n0"].asked) == 1
+        assert len(world.nodes["n0"].requests) == 1
         assert world.metrics.value(telemetry.CACHE, source="shared") == 4
 
     fleet(main)
@@ -386,7 +386,7 @@ def test_an_answer_is_kept_until_something_changes_or_its_time_is_up() -> None:
 
         async def questions() -> int:
             await world.gateway.search(tree("needle"), Options())
-            return len(world.nodes["n0"].asked)
+            return len(world.nodes["n0"].requests)
 
         assert [await questions(), await questions()] == [1, 1]
         world.lease("core", "n0", epoch=2)
@@ -417,7 +417,7 @@ def test_a_query_that_is_wrong_is_refused_and_no_node_is_blamed() -> None:
     async def main(world: World) -> None:
         spread(world)
 
-        async def refuse(asked: object) -> SearchResult:
+        async def refuse(requests: object) -> SearchResult:
             raise Invalid("too complex")
 
         for node in world.nodes.values():
@@ -564,14 +564,14 @@ def test_the_answer_is_the_oracles_for_all_that_is_not_missing_and_only_what_can
             world.at(node).delay_s = layout["delays"][node]
         for node, name in layout["lost"]:
             world.at(node).indexes.pop(name, None)
-        targets = _wanted(text)
+        targets = _expected(text)
         to_be_had = {
             name
             for name in targets
             for node in layout["holders"][name]
             if layout["states"][node] == "up" and (node, name) not in layout["lost"]
         }
-        answer, told = await _asked(world, text, options, streams)
+        answer, told = await _search(world, text, options, streams)
         missing = {each.repository for each in told}
         assert missing == targets - to_be_had
         if answer is None:
@@ -582,13 +582,13 @@ def test_the_answer_is_the_oracles_for_all_that_is_not_missing_and_only_what_can
     fleet(main, seed=seed, hedge_share=1.0)
 
 
-def _wanted(text: str) -> set[str]:
+def _expected(text: str) -> set[str]:
     if "r:acme" in text:
         return {"acme/anvil"}
     return {name for name in NAMES if "anvil" in name} if "r:anvil" in text else set(NAMES)
 
 
-async def _asked(
+async def _search(
     world: World, text: str, options: Options, streams: bool
 ) -> tuple[SearchResult | None, tuple[Missing, ...]]:
     """The answer, if there is one, and what is missing."""
@@ -616,7 +616,7 @@ def test_whatever_happens_to_nodes_and_leases_no_answer_is_wrong(seed: int) -> N
         seen = {"complete": 0, "partial": 0, "unserved": 0}
         while not disturbing.done():
             text, options = random.choice(QUERIES[:4]), random.choice(OPTIONS[:3])
-            answer, missing = await _asked(world, text, structs.replace(options, wall_time_s=0.5), streams=False)
+            answer, missing = await _search(world, text, structs.replace(options, wall_time_s=0.5), streams=False)
             await world.clock.sleep(random.uniform(0.0, 0.1))
             if answer is None:
                 seen["unserved"] += 1

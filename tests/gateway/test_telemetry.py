@@ -1,4 +1,4 @@
-"""What is measured, and that nodes that are gone leave no figures behind."""
+"""What is measured, and that nodes that have left leave no series behind."""
 
 from argosy.base.metrics import Metrics
 from argosy.gateway.load_balancer import BreakerState

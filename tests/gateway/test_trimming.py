@@ -1,4 +1,4 @@
-"""A file with fewer of its matches is what its node would have told, had it been asked for so many."""
+"""A file trimmed to fewer matches is what its node would have returned for that limit."""
 
 import pytest
 
@@ -10,7 +10,7 @@ TEXT = b"one two\nend\nfar\none\r\nend one\n\n\none end\nlast one\n"
 INDEX = built({"a.txt": TEXT})
 
 
-def told(query: str, form: Form, matches: int, context_lines: int = 0) -> FileMatch:
+def line_ranges(query: str, form: Form, matches: int, context_lines: int = 0) -> FileMatch:
     options = Options(form=form, file_matches_max=matches, context_lines=context_lines)
     return only_file(ask(INDEX, query, options))
 
@@ -25,9 +25,9 @@ def shape(file: FileMatch) -> list[object]:
 @pytest.mark.parametrize("context_lines", [0, 1, 3])
 @pytest.mark.parametrize("form", [Form.CHUNKS, Form.LINES])
 @pytest.mark.parametrize("query", ["one", "end", r"o\n", r"(?s)one.{1,9}?end", "file:txt"])
-def test_the_first_matches_are_told_as_if_there_were_no_more(query: str, form: Form, context_lines: int) -> None:
-    whole = told(query, form, 0, context_lines)
+def test_a_trimmed_file_is_what_its_node_would_return(query: str, form: Form, context_lines: int) -> None:
+    whole = line_ranges(query, form, 0, context_lines)
     assert whole.match_count > 0
     for matches in range(1, whole.match_count + 1):
         found = trim_file(whole, matches, of=whole.match_count, context_lines=context_lines)
-        assert shape(found) == shape(told(query, form, matches, context_lines)), matches
+        assert shape(found) == shape(line_ranges(query, form, matches, context_lines)), matches

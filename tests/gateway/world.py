@@ -1,4 +1,4 @@
-"""A small fleet in one process and in virtual time: real shelves behind nodes that can be slow, broken or forgetful."""
+"""A small fleet in one process and in virtual time: real indexes behind nodes that can be slow, failing or empty."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
@@ -69,7 +69,7 @@ NAMES = tuple(INDEXES)
 
 
 class FakeNode:
-    """Answers from a real shelf for what it has."""
+    """Responds from real indexes."""
 
     def __init__(self, address: str, clock: Clock) -> None:
         self.address = address
@@ -78,7 +78,7 @@ class FakeNode:
         self.is_down = False
         self.is_hanging = False
         self.failure: Unavailable | None = None
-        self.asked: list[SearchRequest] = []
+        self.requests: list[SearchRequest] = []
         self.was_asked = asyncio.Event()
         self.cancelled = 0
         self._clock = clock
@@ -100,39 +100,39 @@ class FakeNode:
         if self.is_down:
             raise Unavailable("connection refused")
 
-    async def search(self, asked: SearchRequest) -> SearchResult:
-        self.asked.append(asked)
+    async def search(self, request: SearchRequest) -> SearchResult:
+        self.requests.append(request)
         self.was_asked.set()
         await self._pass_time()
-        found = [self.indexes[name] for name in asked.repositories if name in self.indexes]
-        shelf = IndexSet(found, threads=1, clock=self._clock)
-        answer = shelf.search_now(decode_query(asked.query), asked.options)
-        shelf.close()
+        found = [self.indexes[name] for name in request.repositories if name in self.indexes]
+        index_set = IndexSet(found, threads=1, clock=self._clock)
+        answer = index_set.search_now(decode_query(request.query), request.options)
+        index_set.close()
         known = {index.repository.name: index.repository for index in found}
-        return structs.replace(answer, missing=self._missing(asked), repositories=known)
+        return structs.replace(answer, missing=self._missing(request), repositories=known)
 
-    async def list(self, asked: SearchRequest) -> ListResult:
-        self.asked.append(asked)
+    async def list(self, request: SearchRequest) -> ListResult:
+        self.requests.append(request)
         self.was_asked.set()
         await self._pass_time()
-        shelf = IndexSet(
-            [self.indexes[n] for n in asked.repositories if n in self.indexes], threads=1, clock=self._clock
+        index_set = IndexSet(
+            [self.indexes[n] for n in request.repositories if n in self.indexes], threads=1, clock=self._clock
         )
-        found = shelf.repositories_now(decode_query(asked.query))
-        shelf.close()
-        return ListResult(tuple(RepoListing(each) for each in found), self._missing(asked))
+        found = index_set.repositories_now(decode_query(request.query))
+        index_set.close()
+        return ListResult(tuple(RepoListing(each) for each in found), self._missing(request))
 
-    async def file(self, asked: FileRequest) -> FileText:
+    async def file(self, request: FileRequest) -> FileText:
         await self._pass_time()
-        if asked.repository not in self.indexes:
-            raise NotOwner(f"{asked.repository!r} is held elsewhere")
-        if asked.path == "none":
+        if request.repository not in self.indexes:
+            raise NotOwner(f"{request.repository!r} is held elsewhere")
+        if request.path == "none":
             raise NotFound("there is no such file")
-        return FileText(self.indexes[asked.repository].repository, asked.path, b"text")
+        return FileText(self.indexes[request.repository].repository, request.path, b"text")
 
-    async def folder(self, asked: FolderRequest) -> FolderListing:
+    async def folder(self, request: FolderRequest) -> FolderListing:
         await self._pass_time()
-        return FolderListing(self.indexes[asked.repository].repository, asked.path, ("src/",))
+        return FolderListing(self.indexes[request.repository].repository, request.path, ("src/",))
 
     async def status(self) -> NodeStatus:
         await self._pass_time()
@@ -142,14 +142,16 @@ class FakeNode:
     async def index(self, repository: str) -> AsyncIterator[bytes]:
         yield b""
 
-    def _missing(self, asked: SearchRequest) -> tuple[Missing, ...]:
+    def _missing(self, request: SearchRequest) -> tuple[Missing, ...]:
         return tuple(
-            Missing(name, MissingReason.UNOWNED, "not here") for name in asked.repositories if name not in self.indexes
+            Missing(name, MissingReason.UNOWNED, "not here")
+            for name in request.repositories
+            if name not in self.indexes
         )
 
 
 class FakeCatalog:
-    """What is wished for; tests change it as they go."""
+    """The catalog, which tests change."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.version = 1
@@ -211,10 +213,10 @@ class World:
 
 def oracle(names: Iterable[str], query: str | Query, options: Options | None = None) -> SearchResult:
     """What a single process with these repositories answers."""
-    shelf = IndexSet([INDEXES[name] for name in names], threads=1)
+    index_set = IndexSet([INDEXES[name] for name in names], threads=1)
     tree = parse(query).query if isinstance(query, str) else query
-    answer = shelf.search_now(tree, options or Options())
-    shelf.close()
+    answer = index_set.search_now(tree, options or Options())
+    index_set.close()
     return answer
 
 

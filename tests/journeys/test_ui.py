@@ -19,9 +19,9 @@ from playwright.async_api import Error as PlaywrightError
 from argosy.gateway.ui.links import file_url, folder_url
 from argosy.ownership.events import AuctionOpened, LeaseChanged
 from argosy.ownership.model import Auction, LeaseState, Unit
-from tests.gateway.ui.stage import BERTHS as BERTHS_TEXT
-from tests.gateway.ui.stage import COMMIT, HARBOUR, HOSTILE_NAME, WILD, fleet_of, served
-from tests.gateway.zoekt.stage import Fleet, lease
+from tests.gateway.ui.ui_fixture import BERTHS as BERTHS_TEXT
+from tests.gateway.ui.ui_fixture import COMMIT, HARBOUR, HOSTILE_NAME, WILD, fleet_of, served
+from tests.gateway.zoekt.fleet_fixture import Fleet, lease
 from tests.servers.chromium import chromium
 from tests.servers.valkey import free_port
 

@@ -24,7 +24,7 @@ from tests.ipni.publish.serving import serving
 JSON = "application/json; charset=utf-8"
 LINES = "application/x-ndjson"
 WITHIN_S = 30
-# A busy machine must not decide a test: nobody is late and nothing times out unless the test says so.
+# A busy machine must not decide a test: no indexer is late and nothing times out by default.
 PATIENT = {"cache_entries": 0, "find_s": 60.0, "stream_s": 60.0, "patience_min_s": 60.0, "patience_max_s": 60.0}
 
 
@@ -37,18 +37,18 @@ class IndexerDouble:
     metadata: dict[str, bytes] = field(default_factory=dict)
     known: list[Provider] = field(default_factory=list)
     status: int = 200  # any other is all it answers
-    kind: str | None = None  # the content type it answers finds in, whatever was asked for
+    kind: str | None = None  # the content type it answers finds in, whatever was requests for
     raw: bytes | None = None  # instead of an answer
     headers: dict[str, str] = field(default_factory=dict)
     hold: asyncio.Event | None = None  # waits for it before it answers
     hold_lines: asyncio.Event | None = None  # waits for it after the first line
     hold_end: asyncio.Event | None = None  # waits for it after the last line
     breaks_off: bool = False  # after the first line
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     was_asked: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.asked.append(scope["path"])
+        self.requests.append(scope["path"])
         self.was_asked.set()
         if self.hold is not None:
             await self.hold.wait()
@@ -62,14 +62,14 @@ class IndexerDouble:
     async def _answer(self, send: Send, path: str, body: bytes, accept: str) -> None:
         _, name, *rest = path.split("/")
         if path.startswith("/multihash/"):
-            asked = [each for each in self.found if base58(each) == rest[0]]
-            await self._tell(send, asked, self.kind or (LINES if LINES in accept else JSON))
+            requests = [each for each in self.found if base58(each) == rest[0]]
+            await self._send_results(send, requests, self.kind or (LINES if LINES in accept else JSON))
         elif path == "/multihash":
             wanted = results.decode_batch(body)
-            await self._tell(send, [each for each in wanted if each in self.found], self.kind or JSON)
+            await self._send_results(send, [each for each in wanted if each in self.found], self.kind or JSON)
         elif name == "encrypted":
-            told = [(key, its) for key, its in self.keys.items() if base58(key) == rest[-1]]
-            await _reply(send, 200 if told else 404, JSON, results.encode_encrypted_json(told), self.headers)
+            entries = [(key, its) for key, its in self.keys.items() if base58(key) == rest[-1]]
+            await _reply(send, 200 if entries else 404, JSON, results.encode_encrypted_json(entries), self.headers)
         elif name == "metadata":
             found = self.metadata.get(rest[0])
             await _reply(send, 200 if found else 404, JSON, msgspec.json.encode({"EncryptedMetadata": found}))
@@ -79,15 +79,15 @@ class IndexerDouble:
             one = [each for each in self.known if each.id == rest[0]]
             await _reply(send, 200 if one else 404, JSON, providers_json.encode_provider(one[0]) if one else b"")
 
-    async def _tell(self, send: Send, asked: list[bytes], kind: str) -> None:
+    async def _send_results(self, send: Send, requests: list[bytes], kind: str) -> None:
         if self.raw is not None:
             await _reply(send, 200, kind, self.raw, self.headers)
-        elif not asked:
+        elif not requests:
             await _reply(send, 404, "text/plain", b"no results for query")
         elif kind == LINES:
-            await self._stream(send, [results.encode_line(each) for each in self.found[asked[0]]])
+            await self._stream(send, [results.encode_line(each) for each in self.found[requests[0]]])
         else:
-            body = results.encode_json([(each, self.found[each]) for each in asked])
+            body = results.encode_json([(each, self.found[each]) for each in requests])
             await _reply(send, 200, kind, body, self.headers)
 
     async def _stream(self, send: Send, lines: list[bytes]) -> None:
@@ -113,8 +113,8 @@ async def _body(receive: Receive) -> bytes:
 
 
 async def _start(send: Send, status: int, kind: str, headers: Mapping[str, str] | None = None) -> None:
-    told = [(b"content-type", kind.encode()), *((k.encode(), v.encode()) for k, v in (headers or {}).items())]
-    await send({"type": "http.response.start", "status": status, "headers": told})
+    entries = [(b"content-type", kind.encode()), *((k.encode(), v.encode()) for k, v in (headers or {}).items())]
+    await send({"type": "http.response.start", "status": status, "headers": entries})
 
 
 async def _reply(send: Send, status: int, kind: str, body: bytes, headers: Mapping[str, str] | None = None) -> None:
@@ -122,7 +122,7 @@ async def _reply(send: Send, status: int, kind: str, body: bytes, headers: Mappi
     await send({"type": "http.response.body", "body": body})
 
 
-def lowered(headers: Mapping[str, str]) -> dict[str, str]:
+def lower_names(headers: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in headers.items()}
 
 
@@ -153,7 +153,7 @@ class ContentFixture:
 
     async def get(self, path: str, accept: str = "application/json", **params: str) -> ResponseReceived:
         async with self.web.get(self.url + path, headers={"accept": accept}, params=params) as answer:
-            return ResponseReceived(answer.status, lowered(answer.headers), await answer.read())
+            return ResponseReceived(answer.status, lower_names(answer.headers), await answer.read())
 
     async def find(self, multihash: bytes, accept: str = "application/json") -> ResponseReceived:
         return await self.get(f"/multihash/{base58(multihash)}", accept)
@@ -163,7 +163,7 @@ class ContentFixture:
 async def gateway_over(
     *indexers: IndexerDouble | str, clock: Clock | None = None, **settings: Any
 ) -> AsyncIterator[ContentFixture]:
-    """A URL instead of an indexer is asked as it is. Nothing is kept unless the settings say so."""
+    """A URL instead of an indexer is requests as it is. Nothing is kept unless the settings say so."""
     async with AsyncExitStack() as stack:
         urls = [each if isinstance(each, str) else await stack.enter_async_context(serving(each)) for each in indexers]
         metrics = Metrics()
@@ -189,12 +189,12 @@ class SetClock(SystemClock):
 async def until(is_so: Callable[[], bool]) -> None:
     """Takes turns with the rest of the loop."""
     async with asyncio.timeout(WITHIN_S):
-        while not is_so():  # noqa: ASYNC110 - what is waited for is a figure, which wakes nobody
+        while not is_so():  # noqa: ASYNC110 - a metric has no event to wait for
             await asyncio.sleep(0)
 
 
 async def nowhere() -> str:
-    """A URL at which nobody listens."""
+    """A URL without a server."""
     server = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()

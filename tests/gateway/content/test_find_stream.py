@@ -1,4 +1,4 @@
-"""Streams: told as they are heard, each record once, and never ended as if they were whole when they are not."""
+"""Streamed finds: records as they arrive, each once, and never terminated as complete when they are not."""
 
 import asyncio
 
@@ -32,14 +32,14 @@ async def test_lines_are_passed_on_before_the_last_indexer_has_ended() -> None:
         assert await answer.content.read() == b""
 
 
-async def test_a_record_is_told_once_and_two_that_differ_are_both_told() -> None:
+async def test_equal_records_are_streamed_once_and_differing_ones_both() -> None:
     here = [result(A, b"1"), result(A, b"2", metadata.bitswap())]
     there = [result(A, b"1"), result(A, b"2", metadata.http())]
     async with gateway_over(IndexerDouble({CONTENT: here}), IndexerDouble({CONTENT: there})) as pool:
         lines = (await pool.find(CONTENT, LINES)).body.splitlines()
-        told = [(each.context, each.metadata) for each in map(results.decode_line, lines)]
+        records = [(each.context, each.metadata) for each in map(results.decode_line, lines)]
         wanted = [(b"1", metadata.bitswap()), (b"2", metadata.bitswap()), (b"2", metadata.http())]
-        assert sorted(told) == sorted(wanted)
+        assert sorted(records) == sorted(wanted)
 
 
 async def test_who_has_failed_is_said_before_the_stream_begins() -> None:
@@ -69,7 +69,7 @@ async def test_a_stream_that_cannot_be_completed_is_cut_and_not_ended() -> None:
                 assert answer.status == 200
                 with pytest.raises(aiohttp.ClientPayloadError):
                     await answer.read()
-            assert len(broken.asked) == asked, "and is not kept"
+            assert len(broken.requests) == asked, "and is not kept"
         assert pool.metrics.value(telemetry.INCOMPLETE) >= 2
 
 
@@ -100,7 +100,7 @@ async def test_a_whole_stream_is_kept_for_both_forms() -> None:
         assert (await pool.find(CONTENT, LINES)).body == first.body
         [(_, found)] = results.decode_json((await pool.find(CONTENT)).body)
         assert [each.provider.id for each in found] == [A, B]
-        assert len(indexer.asked) == 1
+        assert len(indexer.requests) == 1
 
 
 async def test_more_records_than_are_remembered_cut_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ async def test_ten_thousand_records_of_two_indexers_come_through_whole() -> None
         assert {results.decode_line(line).context for line in lines} == {b"%d" % number for number in range(10_000)}
 
 
-async def test_an_answer_of_a_door_that_lacks_something_lacks_it_here_too() -> None:
+async def test_an_incomplete_answer_of_another_gateway_is_incomplete_here() -> None:
     partial = IndexerDouble({CONTENT: [result(A)]}, headers={"x-argosy-incomplete": "1"})
     cut = IndexerDouble({CONTENT: [result(B)]}, headers={"x-argosy-truncated": "30000"})
     async with gateway_over(partial, cut) as pool:

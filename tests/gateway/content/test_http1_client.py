@@ -1,4 +1,4 @@
-"""The light HTTP client: connections that are used again, replies taken piece by piece, and every way to break off."""
+"""The HTTP client: reused connections, responses read in parts, and every way to fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,13 +20,13 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nX-Some: Thing\r\n\r\nok"
 
 
 class Server(asyncio.Protocol):
-    """Answers with whatever `says` returns; None closes the connection."""
+    """Answers with whatever `respond` returns; None closes the connection."""
 
-    def __init__(self, says: Callable[[], bytes | None], made: list["Server"]) -> None:
-        self._says = says
+    def __init__(self, respond: Callable[[], bytes | None], connections: list["Server"]) -> None:
+        self._says = respond
         self.transport: asyncio.Transport
         self.requests = 0
-        made.append(self)
+        connections.append(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -34,99 +34,99 @@ class Server(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.requests += 1
-        said = self._says()
-        if said is None:
+        response = self._says()
+        if response is None:
             self.transport.close()
         else:
-            self.transport.write(said)
+            self.transport.write(response)
 
 
 @asynccontextmanager
-async def talking(says: Callable[[], bytes | None]) -> AsyncIterator[tuple[Http1Client, Address, list[Server]]]:
-    made: list[Server] = []
-    server = await asyncio.get_running_loop().create_server(lambda: Server(says, made), "127.0.0.1", 0)
+async def serve(respond: Callable[[], bytes | None]) -> AsyncIterator[tuple[Http1Client, Address, list[Server]]]:
+    connections: list[Server] = []
+    server = await asyncio.get_running_loop().create_server(lambda: Server(respond, connections), "127.0.0.1", 0)
     client = Http1Client(connect_s=5.0)
     try:
-        yield client, ("127.0.0.1", server.sockets[0].getsockname()[1], False), made
+        yield client, ("127.0.0.1", server.sockets[0].getsockname()[1], False), connections
     finally:
         client.close()
-        for each in made:
+        for each in connections:
             each.transport.abort()
         server.close()
         await server.wait_closed()
 
 
 async def test_a_connection_is_used_again_once_its_reply_was_taken() -> None:
-    async with talking(lambda: OK) as (client, address, made):
+    async with serve(lambda: OK) as (client, address, connections):
         for _ in range(3):
             with await client.send(address, REQUEST) as reply:
                 assert (reply.status, reply.headers["x-some"], await reply.read_all(10)) == (200, "Thing", b"ok")
-        assert (len(made), made[0].requests, client.idle(address)) == (1, 3, 1)
+        assert (len(connections), connections[0].requests, client.idle(address)) == (1, 3, 1)
 
 
-async def test_a_question_that_fell_into_a_closing_connection_is_asked_once_more() -> None:
+async def test_a_request_on_a_closing_connection_is_sent_once_more() -> None:
     answers: list[bytes | None] = [OK, None, OK]
-    async with talking(lambda: answers.pop(0)) as (client, address, made):
+    async with serve(lambda: answers.pop(0)) as (client, address, connections):
         for _ in range(2):
             with await client.send(address, REQUEST) as reply:
                 assert await reply.read_all(10) == b"ok"
-        assert len(made) == 2
-    async with talking(lambda: None) as (client, address, made):
+        assert len(connections) == 2
+    async with serve(lambda: None) as (client, address, connections):
         with pytest.raises(ConnectionClosed):
             await client.send(address, REQUEST)
-        assert len(made) == 1, "a new connection that closes at once says enough"
+        assert len(connections) == 1, "a new connection that closes at once respond enough"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         b"SSH-2.0-OpenSSH\r\n\r\n",
         b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
     ],
 )
-async def test_what_is_no_answer_is_broken(said: bytes) -> None:
-    async with talking(lambda: said) as (client, address, _):
+async def test_what_is_no_answer_is_broken(response: bytes) -> None:
+    async with serve(lambda: response) as (client, address, _):
         with pytest.raises(MalformedResponse):
             await client.send(address, REQUEST)
         assert client.idle(address) == 0
 
 
 async def test_an_answer_that_ends_in_its_middle_is_broken() -> None:
-    async with talking(lambda: b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf") as (client, address, made):
+    async with serve(lambda: b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf") as (client, address, connections):
         with await client.send(address, REQUEST) as reply:
             assert await reply.read_part() == b"half"
-            made[0].transport.close()
+            connections[0].transport.close()
             with pytest.raises(MalformedResponse):
                 await reply.read_part()
 
 
 async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
-    async with talking(lambda: b"HTTP/1.1 200 OK\r\n\r\nall of it") as (client, address, made):
+    async with serve(lambda: b"HTTP/1.1 200 OK\r\n\r\nall of it") as (client, address, connections):
         with await client.send(address, REQUEST) as reply:
             assert await reply.read_part() == b"all of it"
-            made[0].transport.close()
+            connections[0].transport.close()
             assert await reply.read_part() == b""
         assert client.idle(address) == 0
 
 
-async def test_more_than_was_asked_for_is_not_read() -> None:
-    async with talking(lambda: OK) as (client, address, _):
+async def test_a_response_above_the_limit_is_not_read() -> None:
+    async with serve(lambda: OK) as (client, address, _):
         with pytest.raises(ResponseTooLong), await client.send(address, REQUEST) as reply:
             await reply.read_all(1)
 
 
 async def test_chunks_arrive_one_by_one_and_a_reply_let_go_closes_its_connection() -> None:
     head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
-    async with talking(lambda: head) as (client, address, made):
+    async with serve(lambda: head) as (client, address, connections):
         with await client.send(address, REQUEST) as reply:
             assert await reply.read_part() == b"one"
-            made[0].transport.write(b"3\r\ntwo\r\n")
+            connections[0].transport.write(b"3\r\ntwo\r\n")
             assert await reply.read_part() == b"two"
         assert client.idle(address) == 0
         with await client.send(address, REQUEST) as reply:
             assert await reply.read_part() == b"one"
-            made[1].transport.write(b"0\r\n\r\n")
+            connections[1].transport.write(b"0\r\n\r\n")
             assert await reply.read_part() == b""
         assert client.idle(address) == 1
 
@@ -134,16 +134,16 @@ async def test_chunks_arrive_one_by_one_and_a_reply_let_go_closes_its_connection
 async def test_a_reader_that_does_not_keep_up_makes_the_other_side_wait() -> None:
     size = 64 * HELD_BYTES_MAX
     large = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
-    async with talking(lambda: large) as (client, address, made):
+    async with serve(lambda: large) as (client, address, connections):
         with await client.send(address, REQUEST) as reply:
             for _ in range(200):
                 await asyncio.sleep(0)
-            assert made[0].transport.get_write_buffer_size() > 0, "most of it is still on the other side"
+            assert connections[0].transport.get_write_buffer_size() > 0, "most of it is still on the other side"
             assert len(await reply.read_all(size)) == size
 
 
-async def test_nobody_there_is_an_error_of_the_system() -> None:
-    async with talking(lambda: OK) as (_, address, _made):
+async def test_an_unreachable_server_is_an_os_error() -> None:
+    async with serve(lambda: OK) as (_, address, _made):
         pass
     client = Http1Client(connect_s=5.0)
     with pytest.raises(ConnectionRefusedError):

@@ -1,4 +1,4 @@
-"""Answers of many as one: every distinct record, in any arrangement of replicas; and providers from one place each."""
+"""Merging: every distinct record, in any arrangement of replicas, and whole provider entries."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ def keys(results: list[ProviderResult]) -> set[tuple[str, bytes]]:
 
 
 @given(st.lists(st.lists(RECORDS, max_size=6), min_size=1, max_size=5))
-def test_every_key_that_anybody_has_is_told_exactly_once(parts: list[list[ProviderResult]]) -> None:
+def test_every_key_of_any_indexer_is_returned_exactly_once(parts: list[list[ProviderResult]]) -> None:
     union = merge_results(parts)
     assert keys(union) == keys([each for part in parts for each in part])
     assert len(union) == len(keys(union))
@@ -35,14 +35,14 @@ def test_records_of_one_indexer_under_one_key_stay_together() -> None:
     assert merge_results([[both[0], both[0]]]) == [both[0]]
 
 
-def test_what_was_not_asked_for_or_cannot_be_used_is_left_out() -> None:
+def test_unrequested_and_unusable_results_are_dropped() -> None:
     useless = ProviderResult(b"", b"", Peer(A, ()))
     found = [(CONTENT, [result(A), useless]), (b"\x12\x01x", [result(B)]), (CONTENT, [result(C)])]
     assert select_requested(found, {CONTENT}) == {CONTENT: [result(A), result(C)]}
     assert select_requested([(CONTENT, [useless])], {CONTENT}) == {}
 
 
-def test_encrypted_keys_are_told_once() -> None:
+def test_encrypted_keys_are_returned_once() -> None:
     assert merge_keys([[b"a", b"b"], [b"b", b"c"], []]) == [b"a", b"b", b"c"]
 
 
@@ -50,7 +50,7 @@ def extended(peer: str) -> ExtendedProviders:
     return ExtendedProviders((ExtendedPeer(peer, ("/ip4/192.0.2.9/tcp/1",)),), {b"c": ContextSet(())})
 
 
-def test_a_provider_is_told_whole_by_the_indexer_that_is_furthest() -> None:
+def test_a_provider_entry_comes_whole_from_the_indexer_furthest_along_its_chain() -> None:
     """Sets of extended providers from two places in a chain are not mixed."""
     behind = Provider(A, ("/ip4/192.0.2.1/tcp/1",), last_ad_at=10.0, extended=extended(B), frozen_at=AD)
     ahead = Provider(A, ("/ip4/192.0.2.2/tcp/1",), last_ad_at=20.0, extended=extended(C))
@@ -60,7 +60,7 @@ def test_a_provider_is_told_whole_by_the_indexer_that_is_furthest() -> None:
         assert found == {A: ahead, B: other}
 
 
-def test_of_equally_new_entries_one_that_is_not_frozen_is_told() -> None:
+def test_of_equally_new_entries_one_that_is_not_frozen_is_returned() -> None:
     frozen = Provider(A, last_ad_at=10.0, frozen_at=AD)
     active = Provider(A, last_ad_at=10.0)
     assert newest([frozen, active]) == newest([active, frozen]) == active

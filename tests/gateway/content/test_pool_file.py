@@ -1,4 +1,4 @@
-"""The list of indexers: from settings and a file, followed without a restart, and never lost by a slip of the pen."""
+"""The list of indexers: from settings and a file, reloaded without a restart, and kept if the file is invalid."""
 
 import asyncio
 import json
@@ -129,6 +129,6 @@ def test_a_header_names_a_few_and_counts_the_rest() -> None:
     assert text.endswith("; and 4 more")
 
 
-def test_settings_that_contradict_each_other_are_told() -> None:
+def test_contradictory_settings_are_rejected() -> None:
     assert list(ContentSettings().check()) == []
     assert len(list(ContentSettings(patience_min_s=2.0, breaker_first_s=60.0).check())) == 2

@@ -87,14 +87,14 @@ async def test_double_hashed_lookups_are_the_union_of_all() -> None:
         assert (await pool.get(f"/encrypted/multihash/{base58(other)}")).status == 404
 
 
-async def test_indexers_for_second_hashes_are_asked_for_nothing_else() -> None:
+async def test_indexers_for_second_hashes_get_no_other_requests() -> None:
     plain, second = IndexerDouble({CONTENT: [result(A)]}), IndexerDouble(keys={SECOND: [b"k"]})
     async with serving(second) as url, gateway_over(plain) as pool:
         pool.gateway.replace([*pool.gateway.backends, Backend.at(url, is_for_second_hashes=True)])
         assert (await pool.get(f"/encrypted/multihash/{base58(SECOND)}")).status == 200
         assert (await pool.find(CONTENT)).status == 200
         assert (await pool.get("/providers")).status == 200
-        assert second.asked == [f"/encrypted/multihash/{base58(SECOND)}"]
+        assert second.requests == [f"/encrypted/multihash/{base58(SECOND)}"]
 
 
 async def test_metadata_is_whatever_comes_first() -> None:
@@ -139,7 +139,7 @@ async def test_bad_questions_reach_no_indexer() -> None:
             assert (await pool.get(path)).status == 400, path
         assert (await pool.find(CONTENT, "text/html")).status == 406
         assert (await pool.get("/elsewhere")).status == 404
-        assert indexer.asked == []
+        assert indexer.requests == []
 
 
 async def test_other_methods_browsers_and_health() -> None:

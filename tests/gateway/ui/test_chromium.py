@@ -1,4 +1,4 @@
-"""The browser of the journeys: what is said where there is none."""
+"""The browser of the journeys: the message where there is none."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent.parent
 
 
-def test_a_browser_that_is_not_there_is_told_of_with_a_remedy() -> None:
+def test_a_missing_browser_is_reported_with_a_fix() -> None:
     done = subprocess.run(
         [sys.executable, "tools/chromium.py"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""A facet's query means what was asked and one condition more."""
+"""A facet's query is the original query with one more condition."""
 
 import pytest
 
@@ -25,17 +25,17 @@ QUERIES = [
 
 @pytest.mark.parametrize("text", QUERIES)
 @pytest.mark.parametrize("leaf", [language_leaf("C++"), language_leaf("Common Lisp"), repository_leaf("a.b/c-d (e)")])
-def test_a_narrowed_query_asks_for_both(text: str, leaf: Language | Repo) -> None:
-    asked = narrow(text, leaf)
-    assert asked is not None
-    assert parse(asked).query == conjunction([parse(text).query, leaf])
-    assert parse(asked).count == parse(text).count
+def test_a_narrowed_query_has_both_conditions(text: str, leaf: Language | Repo) -> None:
+    narrowed = narrow(text, leaf)
+    assert narrowed is not None
+    assert parse(narrowed).query == conjunction([parse(text).query, leaf])
+    assert parse(narrowed).count == parse(text).count
 
 
 def test_what_is_said_of_the_whole_query_stays_said_of_it() -> None:
-    asked = narrow("type:file foo or x", language_leaf("Go"))
-    assert asked is not None
-    narrower = parse(asked).query
+    narrowed = narrow("type:file foo or x", language_leaf("Go"))
+    assert narrowed is not None
+    narrower = parse(narrowed).query
     assert isinstance(narrower, Type)
     assert narrower.child == conjunction([parse("foo or x").query, Language("Go")])
 
@@ -49,7 +49,7 @@ def test_the_largest_part_comes_first_and_is_chosen_by_a_click_and_given_up_by_a
     found = facets("foo", files)
     assert [(each.name, each.files) for each in found.languages] == [("Python", 2), ("Go", 1), ("other", 1)]
     assert found.languages[0].url == "/search?q=foo+lang%3APython"
-    assert found.languages[2].url == ""  # what has no name cannot be asked for
+    assert found.languages[2].url == ""  # what has no name cannot be narrowed for
     [chosen] = facets("foo lang:Python", files[1:3], files_max=100).languages
     assert chosen.is_chosen
     assert chosen.url == "/search?q=foo&num=100"

@@ -1,4 +1,4 @@
-"""A file's page: what it says of the file, and where its links lead."""
+"""The page of a file: its facts and where its links lead."""
 
 from argosy.gateway.ui.files import OUTLINE_MAX, SHOWN_BYTES_MAX, SHOWN_LINES_MAX, file_view, outline_view
 from argosy.gateway.ui.highlight import COLORED_CHARACTERS_MAX
@@ -25,7 +25,7 @@ def test_a_permalink_names_the_commit_of_the_branch() -> None:
     assert file_view(text(b"x\n"), "old").permalink == f"/r/r/-/src/a%20b.py?b=old&v={'b' * 40}"
 
 
-def test_a_permalink_to_a_commit_that_is_no_longer_indexed_says_so_and_leads_to_the_host() -> None:
+def test_a_permalink_to_a_commit_no_longer_indexed_has_a_note_and_a_link_to_the_host() -> None:
     view = file_view(text(b"x\n"), "", version="d" * 40)
     [note] = view.notes
     assert note == "this link refers to commit dddddddddd, the index is at aaaaaaaaaa: lines may have moved"
@@ -51,13 +51,13 @@ def test_a_large_file_is_shown_without_colours_and_a_larger_one_in_part() -> Non
     assert "truncated" in tall.notes[0]
 
 
-def test_what_is_not_indexed_says_why() -> None:
+def test_a_file_that_is_not_indexed_has_the_reason() -> None:
     view = file_view(text(b"", skipped="binary"), "")
     assert view.notes == ("content not indexed: binary",)
     assert view.facts == "Python"
 
 
-def test_bytes_that_are_no_text_are_told() -> None:
+def test_invalid_utf_8_has_a_note() -> None:
     assert "not valid UTF-8" in file_view(text(b"\xff\n"), "").notes[0]
 
 

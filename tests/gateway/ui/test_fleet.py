@@ -21,7 +21,7 @@ def test_a_node_shows_its_memory_and_state() -> None:
     assert (page.held, page.budget, page.live_nodes) == ("25.0 MiB", "200 MiB", 2)
 
 
-def test_a_node_that_does_not_answer_says_why() -> None:
+def test_an_unreachable_node_has_the_reason() -> None:
     [card] = fleet_page(FleetStatus(1.0, (NodeView("n", "a", False, 3, None, "token=hidden refused"),))).nodes
     assert (card.state, card.leases, card.tiles) == ("silent", 3, ())
     assert "hidden" not in card.problem

@@ -1,4 +1,4 @@
-"""The page of the language knows every field, and its examples work."""
+"""The help page lists every field, and its examples are valid."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_every_field_is_explained() -> None:
 
 
 @pytest.mark.parametrize("text", [*EXAMPLES, *(row.example for row in (*WORDS, *field_examples()))])
-def test_every_example_can_be_asked(text: str) -> None:
+def test_every_example_is_a_valid_query(text: str) -> None:
     assert parse(text).query is not None
 
 

@@ -1,4 +1,4 @@
-"""Lines of code as HTML: escaped, highlight_line where the matches are, and otherwise the text."""
+"""Lines of code as HTML: escaped, highlighted where the matches are, and otherwise the text."""
 
 from html import unescape
 from html.parser import HTMLParser

@@ -1,4 +1,4 @@
-"""The page of a file names who else holds exactly this content."""
+"""The page of a file names the other holders of its content."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import pytest
 from argosy.base.errors import Unavailable
 from argosy.gateway.ui import WebUi
 from argosy.gateway.ui.files import OTHERS_MAX, FileHolder, others_view
-from tests.gateway.ui.stage import CRANE, HARBOUR, fleet_of, web_of
+from tests.gateway.ui.ui_fixture import CRANE, HARBOUR, fleet_of, web_of
 
 PAGE = f"/r/{HARBOUR}/-/cmd/crane/crane.go"
 
@@ -67,7 +67,7 @@ async def test_names_of_strangers_are_only_text() -> None:
     ],
     ids=["no index", "nobody", "only this one", "index away", "index silent"],
 )
-async def test_a_page_is_shown_without_them_if_there_are_none_or_nobody_says(holders: Known | None) -> None:
+async def test_a_page_is_shown_without_holders_if_there_are_none_or_the_lookup_fails(holders: Known | None) -> None:
     text = await page(holders)
     assert "also in" not in text
     assert "Lift" in text

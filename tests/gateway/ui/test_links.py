@@ -1,4 +1,4 @@
-"""Addresses are read back as what they were written for, whatever is in a name."""
+"""URLs parse to what they were formatted from, whatever is in a name."""
 
 from urllib.parse import urlsplit
 
@@ -38,8 +38,8 @@ def test_a_folder_is_found_by_its_address(repository: str, path: str) -> None:
 
 @given(names, names)
 def test_parameters_survive_whatever_they_hold(repository: str, path: str) -> None:
-    told = parameters_of(urlsplit(raw_url(repository, path, branch="x&y=#")).query.encode())
-    assert told == {"r": repository, "f": path, "b": "x&y=#", "format": "raw"}
+    params = parameters_of(urlsplit(raw_url(repository, path, branch="x&y=#")).query.encode())
+    assert params == {"r": repository, "f": path, "b": "x&y=#", "format": "raw"}
 
 
 def test_a_name_that_looks_like_an_address_of_ours_is_a_name() -> None:
@@ -47,7 +47,7 @@ def test_a_name_that_looks_like_an_address_of_ours_is_a_name() -> None:
         assert parse_target(file_url(name, "c/-/d").encode()) == PageTarget(name, "c/-/d", is_folder=False)
 
 
-def test_a_search_says_only_what_differs_from_the_usual() -> None:
+def test_a_search_url_has_only_what_differs_from_the_defaults() -> None:
     assert search_url("a b") == "/search?q=a+b"
     assert search_url("x", files=100, context=3, anchor="f51") == "/search?q=x&num=100&ctx=3#f51"
 
@@ -61,6 +61,6 @@ def test_an_address_has_a_bound() -> None:
         parameters_of(b"&".join(b"a=1" for _ in range(PARAMETERS_MAX + 1)))
 
 
-def test_an_address_without_a_repository_says_so() -> None:
+def test_a_url_without_a_repository_is_invalid() -> None:
     with pytest.raises(Invalid, match="has no repository name"):
         parse_target(b"/r//-/x")

@@ -1,4 +1,4 @@
-"""Live updates: one look for all listeners, in virtual time."""
+"""Live updates: one poll for all listeners, in virtual time."""
 
 import asyncio
 from contextlib import aclosing
@@ -34,7 +34,7 @@ def test_all_listeners_share_one_look_and_hear_every_change() -> None:
     run(scene)
 
 
-def test_nobody_looks_when_nobody_listens_and_a_newcomer_hears_nothing_stale() -> None:
+def test_without_listeners_there_is_no_polling_and_a_new_listener_gets_no_stale_state() -> None:
     async def scene(loop: SimLoop) -> None:
         fleet = Fleet()
         live = LiveUpdates(fleet.look, every_s=1.0)
@@ -77,7 +77,7 @@ def test_only_so_many_may_listen() -> None:
     run(scene)
 
 
-def test_closing_ends_those_who_listen_and_lets_nobody_in() -> None:
+def test_closing_ends_all_listeners_and_rejects_new_ones() -> None:
     async def scene(loop: SimLoop) -> None:
         live = LiveUpdates(Fleet().look)
         async with aclosing(live.listen()) as listener:

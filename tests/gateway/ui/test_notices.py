@@ -1,4 +1,4 @@
-"""An answer that is not complete says so, in words (GW-1)."""
+"""An incomplete result has notices (GW-1)."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_missing_repository_is_named_with_its_reason(why: MissingReason) -> No
     assert "hidden" not in notice.named[0].detail
 
 
-def test_reasons_are_told_apart_and_many_names_are_counted() -> None:
+def test_there_is_one_notice_per_reason_and_many_names_are_counted() -> None:
     many = [Missing(f"w{number:03}", MissingReason.WARMING) for number in range(NAMES_MAX + 7)]
     found = missing_notices([*many, Missing("f", MissingReason.FAILED)])
     assert [len(notice.named) for notice in found] == [NAMES_MAX, 1]
@@ -28,12 +28,12 @@ def test_reasons_are_told_apart_and_many_names_are_counted() -> None:
 
 # Files and matches that are not shown have a place of their own: a link for more, and a count beside the file.
 @pytest.mark.parametrize("limits_hit", sorted(set(LimitHit) - {LimitHit.FILES_SHOWN, LimitHit.MATCHES_SHOWN}, key=str))
-def test_a_bound_that_cut_the_answer_short_is_told(limits_hit: LimitHit) -> None:
+def test_a_limit_that_truncated_the_result_has_a_notice(limits_hit: LimitHit) -> None:
     [notice] = notices(SearchResult(limits_hit=(limits_hit,)))
     assert notice.tone is Tone.WARNING
 
 
-def test_clipped_lines_are_told() -> None:
+def test_clipped_lines_have_a_notice() -> None:
     chunk = Chunk(b"x", Location(0, 1, 1), (), is_clipped=True)
     [notice] = notices(SearchResult(files=(FileMatch("r", "p", chunks=(chunk, chunk)),)))
     assert notice.text.startswith("2 very long lines")

@@ -11,8 +11,8 @@ import pytest
 from argosy.gateway.ui import WebUi
 from argosy.gateway.ui.links import file_url, folder_url
 from tests.gateway.throttle_fixture import RecordingThrottle
-from tests.gateway.ui.stage import COMMIT, HARBOUR, HOSTILE_NAME, WILD, fleet_of, served, visiting, web_of
-from tests.gateway.zoekt.stage import Fleet
+from tests.gateway.ui.ui_fixture import COMMIT, HARBOUR, HOSTILE_NAME, WILD, browse, fleet_of, serve_ui, web_of
+from tests.gateway.zoekt.fleet_fixture import Fleet
 
 NAME = HOSTILE_NAME.decode("utf-8", "surrogateescape")
 BERTHS = file_url(HARBOUR, "src/harbour/berths.py")
@@ -40,17 +40,17 @@ class Reader(HTMLParser):
         self.faults += [f"<{tag}> is never closed" for tag in self.open]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = dict(attrs)
+        attributes = dict(attrs)
         if tag not in VOID:
             self.open.append(tag)
-        if tag == "script" and "src" not in told:
+        if tag == "script" and "src" not in attributes:
             self.faults.append("a script stands in the page")
-        self.faults += [f"{name}= on <{tag}>" for name in told if name.startswith("on") or name == "style"]
-        self.ids += [told["id"] or ""] if "id" in told else []
+        self.faults += [f"{name}= on <{tag}>" for name in attributes if name.startswith("on") or name == "style"]
+        self.ids += [attributes["id"] or ""] if "id" in attributes else []
         for name in ("href", "src", "action"):
-            if name in told:
-                self.links.append(told[name] or "")
-        if tag == "input" and told.get("type") != "hidden" and "id" not in told:
+            if name in attributes:
+                self.links.append(attributes[name] or "")
+        if tag == "input" and attributes.get("type") != "hidden" and "id" not in attributes:
             self.faults.append("an input without a label")
 
     def handle_endtag(self, tag: str) -> None:
@@ -69,7 +69,7 @@ async def fleet() -> AsyncIterator[Fleet]:
 
 @pytest.fixture
 async def client(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
-    async with visiting(fleet) as made:
+    async with browse(fleet) as made:
         yield made
 
 
@@ -125,7 +125,7 @@ async def test_results_show_matches_facets_and_what_is_missing(client: httpx.Asy
     assert "36 more matches in this file" in page
 
 
-async def test_show_more_asks_for_the_next_step(client: httpx.AsyncClient) -> None:
+async def test_show_more_links_to_the_next_step(client: httpx.AsyncClient) -> None:
     page = (await client.get("/search?q=needle&num=2")).text
     assert 'href="/search?q=needle&amp;num=50#f3"' in page
     assert page.count('<article class="file"') == 2
@@ -141,7 +141,7 @@ async def test_a_query_that_cannot_be_read_is_pointed_at(client: httpx.AsyncClie
 
 
 @pytest.mark.parametrize("address", ["/search?q=x&num=many", "/search?q=x&ctx=-1", "/repos?sort=colour", "/print?r=x"])
-async def test_a_wrong_address_says_what_is_wrong(client: httpx.AsyncClient, address: str) -> None:
+async def test_an_invalid_url_has_an_error_page_with_the_reason(client: httpx.AsyncClient, address: str) -> None:
     answer = await client.get(address)
     assert answer.status_code == 400
     assert "Bad request" in answer.text
@@ -201,7 +201,7 @@ async def test_a_name_of_two_lines_is_a_name(client: httpx.AsyncClient) -> None:
     assert "<code>needle</code>" in answer.text
 
 
-async def test_a_file_without_content_says_why(client: httpx.AsyncClient) -> None:
+async def test_a_file_without_content_has_the_reason(client: httpx.AsyncClient) -> None:
     page = (await client.get(file_url(WILD, "logo.png"))).text
     assert "content not indexed: binary" in page
 
@@ -246,19 +246,19 @@ async def test_the_fleet_shows_its_nodes_and_the_part_that_changes_can_be_had_al
     assert 'class="tile ready"' in part
 
 
-async def test_live_figures_are_told_as_events_and_do_not_keep_a_server_from_stopping(fleet: Fleet) -> None:
+async def test_live_updates_are_events_and_do_not_prevent_a_server_from_stopping(fleet: Fleet) -> None:
     async with httpx.AsyncClient() as client, AsyncExitStack() as stack:
-        async with served(fleet) as url:
+        async with serve_ui(fleet) as url:
             events = await stack.enter_async_context(client.stream("GET", f"{url}/ui/fleet/events"))
             assert events.headers["content-type"].startswith("text/event-stream")
             lines = events.aiter_lines()
             assert (await client.head(f"{url}/ui/fleet/events")).status_code == 200
             assert await anext(lines) == 'data: <section class="summary" aria-label="Summary">'
-        told = [line async for line in lines]  # the server has stopped, and so has the stream
-        assert all(line.startswith("data: ") or not line for line in told)
+        attributes = [line async for line in lines]  # the server has stopped, and so has the stream
+        assert all(line.startswith("data: ") or not line for line in attributes)
 
 
-async def test_files_beside_the_pages_are_kept_by_browsers_under_their_own_address(client: httpx.AsyncClient) -> None:
+async def test_static_files_are_cached_by_browsers_under_versioned_urls(client: httpx.AsyncClient) -> None:
     links = [link for link in Reader((await client.get("/")).text).links if link.startswith("/ui/static/")]
     assert len(links) == len({*links}) + 2  # the sign is on the page three times
     for link in links:

@@ -19,11 +19,11 @@ def view(name: str, state: RepoState = RepoState.READY, *, memory: int = 0, reas
 FLEET = FleetStatus(NOW, repositories=(view("b/two", memory=20), view("A/one", memory=30), view("c", RepoState.FAILED)))
 
 
-def names(**asked: object) -> list[str]:
-    return [row.name for row in table(FLEET, **asked).rows]  # type: ignore[arg-type]
+def names(**params: object) -> list[str]:
+    return [row.name for row in table(FLEET, **params).rows]  # type: ignore[arg-type]
 
 
-def test_rows_are_sorted_by_what_was_asked_for() -> None:
+def test_rows_are_sorted_by_the_requested_key() -> None:
     assert names() == ["A/one", "b/two", "c"]
     assert names(sort="memory", is_descending=True) == ["A/one", "b/two", "c"]
     assert names(sort="state") == ["c", "A/one", "b/two"]
@@ -60,7 +60,7 @@ def test_a_row_tells_what_is_known() -> None:
     assert "hidden" not in row.origin
 
 
-def test_a_failure_says_why_without_its_secrets() -> None:
+def test_a_failure_has_its_reason_without_secrets() -> None:
     failed = RepoView("r", RepoState.FAILED, RepoSpec("r", "x"), reason="https://user:hidden@host refused")
     [row] = table(FleetStatus(NOW, repositories=(failed,))).rows
     assert row.reason.endswith("refused")

@@ -1,4 +1,4 @@
-"""An answer as the search page shows it."""
+"""A result as the search page shows it."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_a_clipped_line_is_not_coloured_because_it_may_begin_anywhere() -> None:
 
 
 @pytest.mark.parametrize(("files", "wanted"), [(50, 100), (70, 100), (500, 1000), (FILES_MAX, 0)])
-def test_more_files_are_asked_for_in_steps(files: int, wanted: int) -> None:
+def test_more_files_are_requested_in_steps(files: int, wanted: int) -> None:
     assert next_step(SearchResult(limits_hit=(LimitHit.FILES_SHOWN,)), files) == wanted
     assert next_step(SearchResult(), files) == 0
     assert list(FILES_STEPS) == sorted(FILES_STEPS)

@@ -1,4 +1,4 @@
-"""The sheet of styles: every text can be read on its ground, in light and in dark (WCAG AA)."""
+"""The style sheet: every text is readable on its background, in light and in dark (WCAG AA)."""
 
 import re
 

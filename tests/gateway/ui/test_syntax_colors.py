@@ -1,4 +1,4 @@
-"""Colours never change the text."""
+"""Syntax colors never change the text."""
 
 import pytest
 from hypothesis import given

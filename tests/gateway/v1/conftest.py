@@ -1,17 +1,17 @@
-"""What the tests of our API share."""
+"""Fixtures of the v1 API."""
 
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
-from tests.gateway.v1.stage import Api, opened
-from tests.gateway.zoekt.stage import small_fleet
+from tests.gateway.v1.api_fixture import Api, open_api
+from tests.gateway.zoekt.fleet_fixture import small_fleet
 
 
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
-    async with opened(small_fleet()) as api:
+    async with open_api(small_fleet()) as api:
         yield api
 
 

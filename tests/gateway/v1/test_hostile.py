@@ -1,4 +1,4 @@
-"""Whatever is sent to our API, the answer is a message that says what is wrong."""
+"""Every invalid request to the v1 API gets a message that says what is wrong."""
 
 import json
 from typing import Any
@@ -17,8 +17,8 @@ from argosy.gateway.v1.requests import (
     options_of,
 )
 from argosy.search.query import parse
-from tests.gateway.v1.stage import ADMIN
-from tests.gateway.zoekt.stage import HELLO
+from tests.gateway.v1.api_fixture import ADMIN
+from tests.gateway.zoekt.fleet_fixture import HELLO
 
 WRONG: list[Any] = [None, -1, 1.5, 2**64, True, "text", "", [], {}, [None], "\0", "\ud800", 1e308]
 
@@ -86,11 +86,11 @@ async def test_any_name_has_an_answer(client: httpx.AsyncClient, name: str) -> N
 
 
 @pytest.mark.parametrize(("query", "files"), [("needle", 0), ("needle count:all", 50), ("needle count:1000000", 50)])
-def test_nobody_is_shown_more_files_than_the_bound(query: str, files: int) -> None:
+def test_no_more_files_than_the_limit_are_returned(query: str, files: int) -> None:
     assert options_of(SearchParams(q=query, files=files), parse(query)).files_max == FILES_MAX
 
 
-async def test_a_word_that_is_none_of_a_few_is_told_which_there_are(client: httpx.AsyncClient) -> None:
+async def test_an_invalid_enum_value_is_rejected_with_the_valid_ones(client: httpx.AsyncClient) -> None:
     for reply in (
         await client.get("/v1/search", params={"q": "x", "form": "counts"}),
         await client.post("/v1/search", json={"q": "x", "form": "counts"}),

@@ -1,4 +1,4 @@
-"""The description of the API holds: every route is in it, and what is really answered is what it says."""
+"""The OpenAPI document is right: every route is in it, and responses match its schemas."""
 
 import re
 from typing import Any
@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from argosy import __version__
 from argosy.gateway.v1.operations import NDJSON, OPERATIONS, Operation, document
 from tests.architecture.tree import ROOT
-from tests.gateway.v1.stage import ADMIN, Api
-from tests.gateway.zoekt.stage import HELLO
+from tests.gateway.v1.api_fixture import ADMIN, Api
+from tests.gateway.zoekt.fleet_fixture import HELLO
 
 DOCUMENT = msgspec.json.decode(msgspec.json.encode(document(__version__)))
 
@@ -55,7 +55,7 @@ def test_every_reference_leads_somewhere() -> None:
 
 
 @pytest.mark.parametrize("declared", OPERATIONS, ids=lambda declared: declared.id)
-def test_every_example_is_what_is_asked_for(declared: Operation) -> None:
+def test_every_example_matches_its_schema(declared: Operation) -> None:
     described = operation(declared)
     if declared.body_example:
         content = described["requestBody"]["content"]["application/json"]
@@ -89,14 +89,14 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("declared", OPERATIONS, ids=lambda declared: declared.id)
 async def test_what_is_answered_is_what_is_described(client: httpx.AsyncClient, declared: Operation) -> None:
     await client.post("/v1/repositories", json={"url": "https://host/o/r"}, headers=ADMIN)
-    path, asked = ASKED[declared.id]
-    reply = await client.request(declared.method, path, **asked)
+    path, params = ASKED[declared.id]
+    reply = await client.request(declared.method, path, **params)
     assert reply.status_code == declared.status, reply.text
     content = operation(declared)["responses"][str(declared.status)].get("content", {})
     if declared.response is None and declared.events is not None:
-        told = [msgspec.json.decode(line) for line in reply.content.splitlines()]
-        assert told[-1]["event"] == "end"
-        assert [schema_errors(content[NDJSON]["schema"], event) for event in told] == [[]] * len(told)
+        data = [msgspec.json.decode(line) for line in reply.content.splitlines()]
+        assert data[-1]["event"] == "end"
+        assert [schema_errors(content[NDJSON]["schema"], event) for event in data] == [[]] * len(data)
     elif content:
         assert schema_errors(content["application/json"]["schema"], reply.json()) == []
     else:

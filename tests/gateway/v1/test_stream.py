@@ -1,4 +1,4 @@
-"""Results as they come: nothing waits for the slowest node, and the end says what the whole is."""
+"""Streamed results: no part waits for the slowest node, and the end has the whole ranking."""
 
 import asyncio
 import json
@@ -15,8 +15,8 @@ from argosy.gateway.v1.stream import stream_events
 from argosy.search.fleet.model import SearchRequest
 from argosy.search.fleet.ports import Node
 from argosy.search.model import FileMatch, SearchResult, Stats
-from tests.gateway.v1.stage import Api
-from tests.gateway.zoekt.stage import HELLO, NOTES
+from tests.gateway.v1.api_fixture import Api
+from tests.gateway.zoekt.fleet_fixture import HELLO, NOTES
 from tests.search.fleet.counter import serving
 
 
@@ -31,13 +31,13 @@ class Slow:
     def __getattr__(self, name: str) -> object:
         return getattr(self._node, name)
 
-    async def search(self, asked: SearchRequest) -> SearchResult:
+    async def search(self, request: SearchRequest) -> SearchResult:
         try:
             await self.is_let.wait()
         except asyncio.CancelledError:
             self.is_left.set()
             raise
-        return await self._node.search(asked)
+        return await self._node.search(request)
 
 
 async def test_first_results_come_before_the_slowest_node_answers(api: Api) -> None:
@@ -61,7 +61,7 @@ async def test_first_results_come_before_the_slowest_node_answers(api: Api) -> N
     assert {file["repository"] for part in parts for file in part["files"]} == {HELLO, NOTES}
 
 
-async def test_nobody_searches_on_for_a_client_that_has_gone(api: Api) -> None:
+async def test_the_search_of_a_disconnected_client_is_cancelled(api: Api) -> None:
     slow = Slow(api.fleet.nodes["n2:1"])
     api.fleet.nodes["n2:1"] = slow  # type: ignore[assignment]
     async with (
@@ -97,20 +97,20 @@ def answer(*paths: str) -> SearchResult:
     return SearchResult(tuple(FileMatch("r", path) for path in paths), Stats(files=len(paths)))
 
 
-async def given(*steps: SearchResult | Exception) -> AsyncIterator[SearchResult]:
+async def parts_of(*steps: SearchResult | Exception) -> AsyncIterator[SearchResult]:
     for step in steps:
         if isinstance(step, Exception):
             raise step
         yield step
 
 
-async def told(parts: AsyncIterator[SearchResult]) -> tuple[list[v1.StreamEvent], list[SearchResult]]:
+async def collect_events(parts: AsyncIterator[SearchResult]) -> tuple[list[v1.StreamEvent], list[SearchResult]]:
     seen: list[SearchResult] = []
     return [event async for event in stream_events(parts, "q", seen.append)], seen
 
 
-async def test_the_last_part_is_the_whole_and_not_told_twice() -> None:
-    found, seen = await told(given(answer("a"), answer("b"), answer("b", "a")))
+async def test_the_whole_result_is_not_sent_as_a_part_again() -> None:
+    found, seen = await collect_events(parts_of(answer("a"), answer("b"), answer("b", "a")))
     assert [v1.event_name(event) for event in found] == ["part", "part", "end"]
     end = found[-1]
     assert isinstance(end, v1.StreamEnd)
@@ -118,21 +118,21 @@ async def test_the_last_part_is_the_whole_and_not_told_twice() -> None:
     assert seen == [answer("b", "a")]
 
 
-async def test_what_only_the_whole_has_is_told_before_the_end() -> None:
-    found, _ = await told(given(answer("a"), answer("b", "a", "c")))
+async def test_files_that_only_the_whole_result_has_are_sent_before_the_end() -> None:
+    found, _ = await collect_events(parts_of(answer("a"), answer("b", "a", "c")))
     paths = [[file.path for file in event.files] for event in found if isinstance(event, v1.StreamPart)]
     assert paths == [["a"], ["b", "c"]]
-    found, _ = await told(given(answer("b", "a")))
+    found, _ = await collect_events(parts_of(answer("b", "a")))
     assert [v1.event_name(event) for event in found] == ["part", "end"]
 
 
 async def test_a_fleet_with_nothing_in_it_ends_at_once() -> None:
-    found, _ = await told(given(SearchResult()))
+    found, _ = await collect_events(parts_of(SearchResult()))
     assert [v1.event_name(event) for event in found] == ["end"]
 
 
-async def test_a_failure_on_the_way_ends_the_stream_and_says_so() -> None:
-    found, seen = await told(given(answer("a"), Unavailable("gone, token=hunter2")))
+async def test_a_failure_during_the_stream_ends_it_with_an_error_event() -> None:
+    found, seen = await collect_events(parts_of(answer("a"), Unavailable("gone, token=hunter2")))
     assert [v1.event_name(event) for event in found] == ["part", "error"]
     failure = found[-1]
     assert isinstance(failure, v1.StreamFailure)
@@ -142,4 +142,4 @@ async def test_a_failure_on_the_way_ends_the_stream_and_says_so() -> None:
 
 async def test_a_failure_at_the_start_is_raised() -> None:
     with pytest.raises(Unavailable):
-        await told(given(Unavailable("away")))
+        await collect_events(parts_of(Unavailable("away")))

@@ -1,11 +1,11 @@
-"""What the tests of zoekt's API share."""
+"""Fixtures of zoekt's API."""
 
 from collections.abc import AsyncIterator, Iterator
 
 import httpx
 import pytest
 
-from tests.gateway.zoekt.stage import Fleet, asking, small_fleet
+from tests.gateway.zoekt.fleet_fixture import Fleet, client_of, small_fleet
 
 
 @pytest.fixture
@@ -17,5 +17,5 @@ def fleet() -> Iterator[Fleet]:
 
 @pytest.fixture
 async def client(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(fleet.zoekt()) as client:
+    async with client_of(fleet.zoekt()) as client:
         yield client

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from argosy.search.catalog.addresses import repository_id
-from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
+from tests.gateway.zoekt.fleet_fixture import COMMIT, GREET, HELLO, NOTES, Fleet, client_of, hello
 
 STATS = {
     "ContentBytesLoaded", "IndexBytesLoaded", "Crashes", "Duration", "FileCount", "ShardFilesConsidered",
@@ -101,7 +101,7 @@ async def test_context_stands_around_lines_in_base64(client: httpx.AsyncClient) 
     assert plain(line["After"]).startswith(b"and no newline: needle")
 
 
-async def test_a_match_in_a_files_name_is_told_as_such(client: httpx.AsyncClient) -> None:
+async def test_a_match_in_a_file_name_is_marked(client: httpx.AsyncClient) -> None:
     [file] = (await searched(client, "file:cmd/main", ChunkMatches=True))["Files"]
     [chunk] = file["ChunkMatches"]
     assert (chunk["FileName"], plain(chunk["Content"])) == (True, b"cmd/main.go")
@@ -120,7 +120,7 @@ async def test_columns_count_characters_and_offsets_bytes(client: httpx.AsyncCli
     assert found["Start"]["Column"] == line.decode().index("llo, ") + 1
 
 
-async def test_a_symbol_is_told_only_where_one_was_asked_for(client: httpx.AsyncClient) -> None:
+async def test_a_symbol_is_returned_only_for_a_symbol_query(client: httpx.AsyncClient) -> None:
     [file] = (await searched(client, "sym:Greet", ChunkMatches=True))["Files"]
     assert file["ChunkMatches"][0]["SymbolInfo"] == [
         {"Sym": "Greet", "Kind": "function", "Parent": "", "ParentKind": ""}
@@ -129,7 +129,7 @@ async def test_a_symbol_is_told_only_where_one_was_asked_for(client: httpx.Async
     assert file["LineMatches"][0]["LineFragments"][0]["SymbolInfo"]["Sym"] == "Greet"
 
 
-async def test_the_whole_file_comes_when_it_is_asked_for(client: httpx.AsyncClient) -> None:
+async def test_the_whole_file_is_returned_when_requested(client: httpx.AsyncClient) -> None:
     [file] = (await searched(client, "file:greet", Whole=True))["Files"]
     assert plain(file["Content"]) == GREET
     [file] = (await searched(client, "file:greet"))["Files"]
@@ -144,7 +144,7 @@ async def test_no_files_are_a_list_and_an_estimate_has_none(client: httpx.AsyncC
     assert result["ShardFilesConsidered"] > 0
 
 
-async def test_display_counts_cut_after_ranking_and_the_reply_says_so(client: httpx.AsyncClient) -> None:
+async def test_display_counts_cut_after_ranking_and_are_reported(client: httpx.AsyncClient) -> None:
     result = await searched(client, "needle", MaxDocDisplayCount=1)
     assert len(result["Files"]) == 1
     assert result["FileCount"] == 3
@@ -191,9 +191,9 @@ async def test_a_search_needs_a_query(client: httpx.AsyncClient) -> None:
 # -- incomplete answers ---------------------------------------------------------------------------------------
 
 
-async def test_an_answer_that_is_not_whole_says_so_in_zoekts_way_and_in_ours() -> None:
+async def test_an_incomplete_result_is_marked_in_zoekts_way_and_in_ours() -> None:
     fleet = Fleet({"n1:1": [hello()]}, warming=["late"])
-    async with asking(fleet.zoekt()) as client:
+    async with client_of(fleet.zoekt()) as client:
         result = await searched(client, "needle")
         assert result["Crashes"] == 1
         assert result["Complete"] is False
@@ -206,7 +206,7 @@ async def test_an_answer_that_is_not_whole_says_so_in_zoekts_way_and_in_ours() -
 
 async def test_nothing_to_be_had_is_503_with_a_time_to_come_back() -> None:
     fleet = Fleet({}, warming=["late", "later"])
-    async with asking(fleet.zoekt()) as client:
+    async with client_of(fleet.zoekt()) as client:
         reply = await client.post("/api/search", json={"Q": "needle"})
         assert reply.status_code == 503
         assert int(reply.headers["retry-after"]) >= 1
@@ -279,7 +279,7 @@ async def test_a_list_has_every_field_of_zoekts(client: httpx.AsyncClient) -> No
     assert entry["Stats"]["NewLinesCount"] == 11
 
 
-async def test_a_list_is_asked_for_with_any_query_or_none(client: httpx.AsyncClient) -> None:
+async def test_a_list_takes_any_query_or_none(client: httpx.AsyncClient) -> None:
     async def names(**body: Any) -> list[str]:
         return sorted(each["Repository"]["Name"] for each in (await listed(client, **body))["Repos"])
 

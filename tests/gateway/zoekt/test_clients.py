@@ -1,4 +1,4 @@
-"""Programs that were written for zoekt's server, unchanged, against ours: over a socket, as they come."""
+"""Clients written for zoekt's server, unchanged, against ours, over a socket."""
 
 import asyncio
 import base64
@@ -20,7 +20,7 @@ from zoektpy.models import ListOptions, ListOptionsField, SearchOptions
 
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.search.catalog.addresses import repository_id
-from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet
+from tests.gateway.zoekt.fleet_fixture import COMMIT, GREET, HELLO, NOTES, Fleet
 from tests.search.fleet.counter import serving
 
 PROGRAMS = Path(sys.executable).parent

@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is a message: never a crash, never a silence."""
+"""Every invalid request gets an error message: never a crash, never silence."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.gateway.zoekt.stage import HELLO
+from tests.gateway.zoekt.fleet_fixture import HELLO
 
 NUL = "needle\0x"
 HUGE = "a" * (1 << 20)

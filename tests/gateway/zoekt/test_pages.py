@@ -1,4 +1,4 @@
-"""What zoekt's server has besides its API: the second JSON, raw files, and whether it is well."""
+"""What zoekt's server has besides its API: the second JSON format, raw files, and health."""
 
 import httpx
 import pytest
@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from argosy.gateway.zoekt.http import zoekt_routes
 from tests.gateway.throttle_fixture import RecordingThrottle
-from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
+from tests.gateway.zoekt.fleet_fixture import COMMIT, GREET, HELLO, NOTES, Fleet, client_of, hello
 
 
 async def test_a_page_of_results_is_plain_text(client: httpx.AsyncClient) -> None:
@@ -53,7 +53,7 @@ async def test_a_query_about_repositories_lists_them(client: httpx.AsyncClient, 
     assert repo["IndexTime"] == "2025-06-15T15:06:40Z"
 
 
-async def test_repositories_are_ordered_as_asked_and_cut(client: httpx.AsyncClient) -> None:
+async def test_repositories_are_sorted_as_requested_and_cut(client: httpx.AsyncClient) -> None:
     async def names(**params: str) -> list[str]:
         page = (await client.get("/search", params={"q": "repo:.", "format": "json", **params})).json()
         return [repo["Name"] for repo in page["repos"]["Repos"]]
@@ -114,10 +114,10 @@ async def test_people_get_the_pages_that_are_given() -> None:
 
     fleet = Fleet({"n1:1": [hello()]})
     routes = zoekt_routes(fleet.gateway, names=lambda: (), search_page=page, print_page=page)
-    async with asking(routes) as client:
+    async with client_of(routes) as client:
         assert (await client.get("/search?q=x")).text == "page /search"
         assert (await client.get("/print?r=x&f=y")).text == "page /print"
-    async with asking(fleet.zoekt()) as client:
+    async with client_of(fleet.zoekt()) as client:
         assert (await client.get("/search?q=x")).status_code == 404
         assert (await client.get("/print?r=x&f=y")).status_code == 404
     fleet.close()
@@ -127,7 +127,7 @@ async def test_a_throttled_client_gets_429_in_the_formats_of_zoekt() -> None:
     throttle = RecordingThrottle()
     throttle.throttle_client()
     fleet = Fleet({"n1:1": [hello()]})
-    async with asking(zoekt_routes(fleet.gateway, names=lambda: (), throttle=throttle)) as client:
+    async with client_of(zoekt_routes(fleet.gateway, names=lambda: (), throttle=throttle)) as client:
         replies = [
             await client.post("/api/search", json={"Q": "needle"}),
             await client.post("/api/list", json={}),
@@ -149,21 +149,21 @@ async def test_health_is_a_search_that_goes_the_whole_way(client: httpx.AsyncCli
     assert "Disallow" in (await client.get("/robots.txt")).text
 
 
-async def test_a_process_that_is_more_than_a_front_door_is_ready_when_all_of_it_is() -> None:
+async def test_a_process_with_more_roles_is_ready_when_all_of_them_are() -> None:
     fleet = Fleet({"n1:1": [hello()]})
     is_node_ready = False
     routes = zoekt_routes(fleet.gateway, names=lambda: (), is_ready=lambda: fleet.gateway.is_ready() and is_node_ready)
-    async with asking(routes) as client:
+    async with client_of(routes) as client:
         assert (await client.get("/readyz")).status_code == 503
         is_node_ready = True
         assert (await client.get("/readyz")).status_code == 200
     fleet.close()
 
 
-async def test_a_front_door_that_knows_nothing_yet_is_not_ready() -> None:
+async def test_a_gateway_that_has_not_loaded_the_catalog_is_not_ready() -> None:
     fleet = Fleet({"n1:1": [hello()]})
     fleet.view.has_synced = False
-    async with asking(fleet.zoekt()) as client:
+    async with client_of(fleet.zoekt()) as client:
         reply = await client.get("/readyz")
         assert (reply.status_code, reply.text, "retry-after" in reply.headers) == (503, "not ready\n", True)
         reply = await client.get("/healthz")

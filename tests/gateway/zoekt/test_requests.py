@@ -1,4 +1,4 @@
-"""Requests as Go's decoder reads them, and what their bounds mean."""
+"""Requests as Go's decoder reads them, and the meaning of their limits."""
 
 import msgspec
 import pytest

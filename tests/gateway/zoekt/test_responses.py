@@ -1,4 +1,4 @@
-"""Answers in zoekt's terms, where ours have more to say."""
+"""Responses in zoekt's format, where ours have more to say."""
 
 from argosy.gateway.zoekt.page import Last, PageFile, result_page
 from argosy.gateway.zoekt.responses import has_symbol_condition, repo_list, search_result
@@ -31,30 +31,30 @@ def chunk(*, is_clipped: bool) -> Chunk:
     return Chunk(b"0123456789", at(10), ranges, (SYMBOL, None, SYMBOL), is_clipped=is_clipped, best_line=1)
 
 
-def shown(*files: FileMatch) -> list[PageFile]:
+def convert(*files: FileMatch) -> list[PageFile]:
     page = result_page(SearchResult(files), Last("x", 3, 0), "x")
     assert page.result is not None
     return page.result.file_matches
 
 
-def test_matches_outside_of_a_clipped_chunk_are_not_told() -> None:
+def test_matches_outside_of_a_clipped_chunk_are_dropped() -> None:
     result = search_result(SearchResult((FileMatch("r", "p", chunks=(chunk(is_clipped=True),)),)), parse("sym:f").query)
-    [told] = result.files[0].chunk_matches
-    assert [each.start.byte_offset for each in told.ranges] == [12]
-    assert told.symbol_info is not None
-    assert [each and each.sym for each in told.symbol_info] == ["f"]
+    [match] = result.files[0].chunk_matches
+    assert [each.start.byte_offset for each in match.ranges] == [12]
+    assert match.symbol_info is not None
+    assert [each and each.sym for each in match.symbol_info] == ["f"]
     result = search_result(SearchResult((FileMatch("r", "p", chunks=(chunk(is_clipped=False),)),)), parse("x").query)
-    [told] = result.files[0].chunk_matches
-    assert (len(told.ranges), told.symbol_info) == (3, None)
+    [match] = result.files[0].chunk_matches
+    assert (len(match.ranges), match.symbol_info) == (3, None)
 
 
 def test_a_clipped_line_ends_where_its_text_ends() -> None:
     fragments = (Fragment(2, 12, 2), Fragment(9, 19, 2), Fragment(800, 810, 2))
     line = Line(b"0123456789", 10, 5000, 1, fragments, is_clipped=True)
-    [told] = search_result(SearchResult((FileMatch("r", "p", lines=(line,)),)), TRUE).files[0].line_matches
-    assert (told.line, told.line_start, told.line_end) == (b"0123456789", 10, 20)
-    assert [each.line_offset for each in told.line_fragments] == [2]
-    [file] = shown(FileMatch("r", "p", lines=(line,)))
+    [match] = search_result(SearchResult((FileMatch("r", "p", lines=(line,)),)), TRUE).files[0].line_matches
+    assert (match.line, match.line_start, match.line_end) == (b"0123456789", 10, 20)
+    assert [each.line_offset for each in match.line_fragments] == [2]
+    [file] = convert(FileMatch("r", "p", lines=(line,)))
     assert [each.match for each in file.matches[0].fragments] == ["23"]
 
 
@@ -65,10 +65,10 @@ def test_a_file_without_a_checksum_has_zeros_for_one() -> None:
 
 def test_the_same_content_is_a_duplicate_of_the_first() -> None:
     files = tuple(FileMatch("r", path, checksum=sum_) for path, sum_ in (("a", b"1"), ("b", b"1"), ("c", b"")))
-    assert [file.duplicate_id for file in shown(*files)] == ["", "r:a", ""]
+    assert [file.duplicate_id for file in convert(*files)] == ["", "r:a", ""]
 
 
-def test_a_symbol_is_asked_for_anywhere_in_a_query() -> None:
+def test_a_symbol_condition_is_found_anywhere_in_a_query() -> None:
     asked = ("sym:f", "a sym:f", "a or (b -sym:f)", "type:file sym:f")
     assert all(has_symbol_condition(parse(text).query) for text in asked)
     assert not any(has_symbol_condition(parse(text).query) for text in ("f", "file:f lang:go", "-f or g"))

@@ -1,4 +1,4 @@
-"""Addresses from templates, as zoekt's clients evaluate them."""
+"""URLs from templates, as zoekt's clients evaluate them."""
 
 import pytest
 

@@ -41,7 +41,7 @@ def test_each_branch_has_its_own_content() -> None:
     ]
 
 
-def test_a_file_without_content_says_why() -> None:
+def test_a_file_without_content_has_the_reason() -> None:
     file = file_text(odd(), FileRequest("odd", "lib/logo.png"))
     assert (file.content, file.skipped, file.outline) == (b"", "binary", ())
 

@@ -1,4 +1,4 @@
-"""Changing the catalog over our API: who may, what is refused, and what a code host may tell."""
+"""Changing the catalog over the v1 API: permissions, rejected requests, and push events of code hosts."""
 
 import hashlib
 import hmac
@@ -10,7 +10,7 @@ import pytest
 
 from argosy.gateway.settings import ApiSettings
 from argosy.registry import catalog
-from tests.gateway.v1.stage import ADMIN, TOKEN, Api
+from tests.gateway.v1.api_fixture import ADMIN, TOKEN, Api
 
 URL = "https://github.com/o/new.git"
 NAME = "github.com/o/new"
@@ -125,7 +125,7 @@ def signature(body: bytes) -> str:
 
 
 @pytest.mark.parametrize("event", [GITHUB, GITLAB, {"url": URL}, {"url": "git@github.com:O/new"}])
-async def test_a_push_is_told_to_the_holders(api: Api, client: httpx.AsyncClient, event: dict[str, Any]) -> None:
+async def test_holders_are_notified_of_a_push(api: Api, client: httpx.AsyncClient, event: dict[str, Any]) -> None:
     await added(client)
     await added(client, "https://github.com/o/other")
     reply = await client.post("/v1/webhook", json=event, headers=ADMIN)

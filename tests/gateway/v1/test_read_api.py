@@ -1,4 +1,4 @@
-"""Searching and reading over our API."""
+"""Searching and reading over the v1 API."""
 
 import httpx
 import pytest
@@ -8,17 +8,17 @@ from argosy.search.catalog.addresses import repository_id
 from argosy.search.fleet.model import RepoSpec
 from argosy.throttle import Outcome
 from tests.gateway.throttle_fixture import RecordingThrottle
-from tests.gateway.v1.stage import Api, opened
-from tests.gateway.zoekt.stage import COMMIT, GREET, HELLO, NOTES, Fleet, asking, hello
+from tests.gateway.v1.api_fixture import Api, open_api
+from tests.gateway.zoekt.fleet_fixture import COMMIT, GREET, HELLO, NOTES, Fleet, client_of, hello
 
 
 async def test_a_search_tells_chunks_of_text_with_ranges_in_characters(client: httpx.AsyncClient) -> None:
     reply = await client.get("/v1/search", params={"q": "llo.*needle", "context": "1"})
     assert reply.status_code == 200
-    told = reply.json()
-    assert told.keys() == {"query", "complete", "files", "stats", "limits_hit", "missing"}
-    assert (told["complete"], told["limits_hit"], told["missing"]) == (True, [], [])
-    [file] = told["files"]
+    data = reply.json()
+    assert data.keys() == {"query", "complete", "files", "stats", "limits_hit", "missing"}
+    assert (data["complete"], data["limits_hit"], data["missing"]) == (True, [], [])
+    [file] = data["files"]
     assert (file["repository"], file["path"], file["language"]) == (HELLO, "greet.go", "Go")
     assert file["url"] == f"https://github.com/o/hello/blob/{COMMIT}/greet.go"
     [chunk] = file["chunks"]
@@ -29,34 +29,34 @@ async def test_a_search_tells_chunks_of_text_with_ranges_in_characters(client: h
 
 
 async def test_a_search_by_body_is_the_same_search(client: httpx.AsyncClient) -> None:
-    asked = {"q": "needle", "form": "lines", "files": 2, "repositories": [NOTES]}
-    told = (await client.post("/v1/search", json=asked)).json()
-    by_url = (await client.get("/v1/search", params={**asked, "files": "2"})).json()
-    assert told["files"] == by_url["files"]
-    assert {file["repository"] for file in told["files"]} == {NOTES}
-    line = next(each for file in told["files"] for each in file["lines"] if file["path"] == "today.txt")
+    params = {"q": "needle", "form": "lines", "files": 2, "repositories": [NOTES]}
+    data = (await client.post("/v1/search", json=params)).json()
+    by_url = (await client.get("/v1/search", params={**params, "files": "2"})).json()
+    assert data["files"] == by_url["files"]
+    assert {file["repository"] for file in data["files"]} == {NOTES}
+    line = next(each for file in data["files"] for each in file["lines"] if file["path"] == "today.txt")
     assert line["text"] in ("a needle in", "and no newline: needle")
 
 
 async def test_a_search_that_only_counts_shows_no_files(client: httpx.AsyncClient) -> None:
-    told = (await client.get("/v1/search", params={"q": "needle", "form": "count"})).json()
-    assert (told["files"], told["stats"]["files"]) == ([], 3)
+    data = (await client.get("/v1/search", params={"q": "needle", "form": "count"})).json()
+    assert (data["files"], data["stats"]["files"]) == ([], 3)
 
 
-async def test_a_bound_that_was_met_is_told(client: httpx.AsyncClient) -> None:
-    told = (await client.get("/v1/search", params={"q": "needle", "files": "1"})).json()
-    assert (len(told["files"]), told["complete"], told["limits_hit"]) == (1, False, ["files_max"])
-    told = (await client.get("/v1/search", params={"q": "needle count:2", "files": "1"})).json()
-    assert len(told["files"]) == 2
+async def test_a_limit_that_was_hit_is_reported(client: httpx.AsyncClient) -> None:
+    data = (await client.get("/v1/search", params={"q": "needle", "files": "1"})).json()
+    assert (len(data["files"]), data["complete"], data["limits_hit"]) == (1, False, ["files_max"])
+    data = (await client.get("/v1/search", params={"q": "needle count:2", "files": "1"})).json()
+    assert len(data["files"]) == 2
 
 
 async def test_words_may_be_read_literally(client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/search", params={"q": "Greet(name"})).status_code == 400
-    told = (await client.get("/v1/search", params={"q": "Greet(name", "patterns": "literal"})).json()
-    assert [file["path"] for file in told["files"]] == ["greet.go"]
+    data = (await client.get("/v1/search", params={"q": "Greet(name", "patterns": "literal"})).json()
+    assert [file["path"] for file in data["files"]] == ["greet.go"]
 
 
-async def test_a_query_that_cannot_be_read_says_where(client: httpx.AsyncClient) -> None:
+async def test_a_query_syntax_error_has_a_position(client: httpx.AsyncClient) -> None:
     reply = await client.get("/v1/search", params={"q": "fine (not"})
     assert reply.status_code == 400
     error = reply.json()["error"]
@@ -65,8 +65,8 @@ async def test_a_query_that_cannot_be_read_says_where(client: httpx.AsyncClient)
 
 
 async def test_a_byte_that_is_no_text_is_shown_and_columns_stay(client: httpx.AsyncClient) -> None:
-    told = (await client.get("/v1/search", params={"q": "end file:bad"})).json()
-    [file] = told["files"]
+    data = (await client.get("/v1/search", params={"q": "end file:bad"})).json()
+    [file] = data["files"]
     assert file["path"] == "sub/bad\ufffd.txt"
     [chunk] = file["chunks"]
     assert chunk["text"] == "needle \ufffd\ufffd end\n"
@@ -74,15 +74,15 @@ async def test_a_byte_that_is_no_text_is_shown_and_columns_stay(client: httpx.As
     assert chunk["text"][column - 1 :] == "end\n"
 
 
-async def test_what_nobody_could_look_at_is_missing() -> None:
-    async with opened(Fleet({"n1:1": [hello()]}, warming=["late"])) as api, api.client() as client:
-        told = (await client.get("/v1/search", params={"q": "needle"})).json()
-        assert told["complete"] is False
-        assert [(each["repository"], each["why"]) for each in told["missing"]] == [("late", "warming")]
+async def test_a_repository_that_could_not_be_searched_is_missing() -> None:
+    async with open_api(Fleet({"n1:1": [hello()]}, warming=["late"])) as api, api.client() as client:
+        data = (await client.get("/v1/search", params={"q": "needle"})).json()
+        assert data["complete"] is False
+        assert [(each["repository"], each["why"]) for each in data["missing"]] == [("late", "warming")]
 
 
 async def test_nothing_to_be_had_is_503() -> None:
-    async with opened(Fleet({}, warming=["late"])) as api, api.client() as client:
+    async with open_api(Fleet({}, warming=["late"])) as api, api.client() as client:
         for accept in ("application/json", "application/x-ndjson"):
             reply = await client.get("/v1/search", params={"q": "needle"}, headers={"accept": accept})
             assert reply.status_code == 503
@@ -93,7 +93,7 @@ async def test_nothing_to_be_had_is_503() -> None:
 @pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson", "text/event-stream"])
 async def test_searches_are_admitted_and_their_outcome_is_reported(api: Api, accept: str) -> None:
     throttle = RecordingThrottle()
-    async with asking(api.routes(throttle=throttle)) as client:
+    async with client_of(api.routes(throttle=throttle)) as client:
         headers = {"accept": accept}
         reply = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
         assert (reply.status_code, throttle.outcomes) == (200, [Outcome.SUCCESS])
@@ -108,16 +108,16 @@ async def test_searches_are_admitted_and_their_outcome_is_reported(api: Api, acc
 
 
 async def test_repositories_are_listed_with_state_and_holders(client: httpx.AsyncClient) -> None:
-    told = (await client.get("/v1/repositories")).json()
-    assert [each["name"] for each in told["repositories"]] == [HELLO, NOTES]
-    first = told["repositories"][0]
+    data = (await client.get("/v1/repositories")).json()
+    assert [each["name"] for each in data["repositories"]] == [HELLO, NOTES]
+    first = data["repositories"][0]
     assert (first["state"], first["id"], first["memory_bytes"]) == ("ready", repository_id(HELLO), 4096)
     assert first["holders"] == [{"node": "n1:1", "address": "n1:1", "replica": 0, "epoch": 1, "state": "ready"}]
     assert (await client.get(f"/v1/repositories/{HELLO}")).json() == first
     assert (await client.get("/v1/repositories/no/where")).status_code == 404
 
 
-async def test_repositories_are_told_page_by_page(client: httpx.AsyncClient) -> None:
+async def test_repositories_are_listed_page_by_page(client: httpx.AsyncClient) -> None:
     first = (await client.get("/v1/repositories", params={"limit": "1"})).json()
     assert (len(first["repositories"]), first["next"]) == (1, HELLO)
     second = (await client.get("/v1/repositories", params={"limit": "1", "after": first["next"]})).json()
@@ -131,9 +131,9 @@ async def test_repositories_are_told_page_by_page(client: httpx.AsyncClient) -> 
 async def test_a_file_is_read_with_its_outline_and_not_sent_twice(client: httpx.AsyncClient) -> None:
     where = f"/v1/repositories/{HELLO}/file"
     reply = await client.get(where, params={"path": "greet.go"})
-    told = reply.json()
-    assert (told["content"].encode(), told["encoding"], told["version"]) == (GREET, "utf-8", COMMIT)
-    assert "Greet" in [each["name"] for each in told["outline"]]
+    data = reply.json()
+    assert (data["content"].encode(), data["encoding"], data["version"]) == (GREET, "utf-8", COMMIT)
+    assert "Greet" in [each["name"] for each in data["outline"]]
     again = await client.get(where, params={"path": "greet.go"}, headers={"if-none-match": reply.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     raw = await client.get(where, params={"path": "greet.go", "raw": "true"})
@@ -141,10 +141,10 @@ async def test_a_file_is_read_with_its_outline_and_not_sent_twice(client: httpx.
     assert raw.headers["etag"] != reply.headers["etag"]
 
 
-async def test_a_file_without_content_says_why(client: httpx.AsyncClient) -> None:
+async def test_a_file_without_content_has_the_reason(client: httpx.AsyncClient) -> None:
     where = f"/v1/repositories/{NOTES}/file"
-    told = (await client.get(where, params={"path": "logo.png"})).json()
-    assert (told["content"], told["skipped"]) == ("", "binary")
+    data = (await client.get(where, params={"path": "logo.png"})).json()
+    assert (data["content"], data["skipped"]) == ("", "binary")
     assert (await client.get(where, params={"path": "logo.png", "raw": "yes"})).status_code == 400
     assert (await client.get(where, params={"path": "logo.png", "raw": "1"})).status_code == 404
     assert (await client.get(where, params={"path": "nowhere"})).status_code == 404
@@ -157,7 +157,7 @@ async def test_a_folder_tells_its_names(client: httpx.AsyncClient) -> None:
     assert (await client.get(where, params={"path": "nowhere"})).status_code == 404
 
 
-async def test_the_fleet_is_told_without_secrets(api: Api, client: httpx.AsyncClient) -> None:
+async def test_the_fleet_status_has_no_secrets(api: Api, client: httpx.AsyncClient) -> None:
     url = "https://user:hunter2@github.com/o/hello"
     api.fleet.specs[HELLO] = RepoSpec(HELLO, url, last_error="password=hunter2")
     reply = await client.get("/v1/fleet")
@@ -168,13 +168,13 @@ async def test_the_fleet_is_told_without_secrets(api: Api, client: httpx.AsyncCl
 
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/search/stream", "/v1/repositories", "/v1/fleet"])
 async def test_browsers_of_other_origins_are_kept_out_unless_they_are_let_in(api: Api, path: str) -> None:
-    asked = {"origin": "https://ui.example", "access-control-request-method": "GET"}
+    params = {"origin": "https://ui.example", "access-control-request-method": "GET"}
     async with api.client() as client:
-        reply = await client.options(path, headers=asked)
+        reply = await client.options(path, headers=params)
         assert reply.status_code == 405
         assert "access-control-allow-origin" not in reply.headers
     async with api.client(settings=ApiSettings(cors_origins=("https://ui.example",))) as client:
-        reply = await client.options(path, headers=asked)
+        reply = await client.options(path, headers=params)
         assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (200, "https://ui.example")
         reply = await client.get("/v1/fleet", headers={"origin": "https://evil.example"})
         assert "access-control-allow-origin" not in reply.headers

@@ -1,4 +1,4 @@
-"""The front door on what it really follows: an ownership store and a registry, both watched live."""
+"""The gateway on an ownership store and a registry, both watched live."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ class Nodes:
 
 
 class Changes:
-    """Lets a test wait for what the front door is told."""
+    """Lets a test wait for what the gateway has seen."""
 
     def __init__(self, onlooker: FleetWatcher, specs: CatalogWatcher) -> None:
         self._changed = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A small fleet in one process: real indexes, real desks, the real front door, and its APIs over it."""
+"""A small fleet in one process: real indexes, real nodes, the real gateway, and its APIs over it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -40,16 +40,16 @@ HTTP = "http://fleet"
 
 
 def hello() -> Index:
-    told = url_templates("github", "https://github.com/o/hello")
+    templates = url_templates("github", "https://github.com/o/hello")
     repository = Repository(
         HELLO,
         id=repository_id(HELLO),
         branches=(Branch("main", COMMIT),),
         url="https://github.com/o/hello",
         source="https://github.com/o/hello.git",
-        file_url_template=told.file,
-        commit_url_template=told.commit,
-        line_fragment_template=told.line,
+        file_url_template=templates.file,
+        commit_url_template=templates.commit,
+        line_fragment_template=templates.line,
         flags={"public": True, "fork": False},
         metadata={"team": "core"},
         rank=7,
@@ -69,7 +69,7 @@ def notes() -> Index:
 
 
 class Kept:
-    """Who keeps the indexes of a node, as far as its desk asks."""
+    """Who keeps the indexes of a node, as far as its node asks."""
 
     def __init__(self, indexes: Iterable[Index]) -> None:
         self._known = tuple(
@@ -99,7 +99,7 @@ class Fleet:
     def __init__(self, nodes: Mapping[str, list[Index]], *, warming: Iterable[str] = ()) -> None:
         self.shelves = {address: IndexSet(indexes, threads=1) for address, indexes in nodes.items()}
         self.nodes: dict[str, Node] = {
-            address: desk(address, self.shelves[address], indexes) for address, indexes in nodes.items()
+            address: node(address, self.shelves[address], indexes) for address, indexes in nodes.items()
         }
         held = {index.repository.name: address for address, indexes in nodes.items() for index in indexes}
         self.version = 1
@@ -124,7 +124,7 @@ class Fleet:
             shelf.close()
 
 
-def desk(address: str, shelf: IndexSet, indexes: list[Index]) -> Node:
+def node(address: str, shelf: IndexSet, indexes: list[Index]) -> Node:
     names = {index.repository.name for index in indexes}
     return LocalNode(
         shelf,
@@ -146,7 +146,7 @@ def small_fleet() -> Fleet:
 
 
 @asynccontextmanager
-async def asking(routes: list[Route]) -> AsyncIterator[httpx.AsyncClient]:
+async def client_of(routes: list[Route]) -> AsyncIterator[httpx.AsyncClient]:
     """A client straight into the application; what the application raises, the test sees."""
     web = Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=web), base_url=HTTP) as client:

@@ -1,4 +1,4 @@
-"""The pure parts, in virtual time: when to stop waiting, whom to leave alone, and what to keep."""
+"""The pure parts, in virtual time: when to stop waiting, which indexers to skip, and what to cache."""
 
 from argosy.base.clock import seeded_random
 from argosy.gateway.content.backend_tracker import BackendTracker
@@ -20,60 +20,60 @@ def tracker(settings: ContentSettings = SETTINGS) -> BackendTracker:
     return BackendTracker(settings, seeded_random(1))
 
 
-def ask(known: BackendTracker, outcome: BackendOutcome, now: float, took_s: float = 0.0) -> None:
+def request(known: BackendTracker, outcome: BackendOutcome, now: float, took_s: float = 0.0) -> None:
     known.on_start("a", now)
     if outcome in (BackendOutcome.FOUND, BackendOutcome.NOTHING, BackendOutcome.REFUSED):
         known.on_response("a", took_s, now + took_s)
     known.on_end("a", outcome, now + took_s)
 
 
-def test_while_nothing_is_found_everybody_is_waited_for() -> None:
-    made = gather(a=0.1, b=0.2)
-    made.on_end("a", BackendOutcome.NOTHING)
-    assert made.deadline() == 105.0
-    assert not made.is_over(104.9)
-    assert made.is_over(105.0)
-    assert made.missing(105.0) == (MissingBackend("b", BackendOutcome.TIMED_OUT),)
+def test_without_a_result_every_indexer_is_awaited() -> None:
+    machine = gather(a=0.1, b=0.2)
+    machine.on_end("a", BackendOutcome.NOTHING)
+    assert machine.deadline() == 105.0
+    assert not machine.is_over(104.9)
+    assert machine.is_over(105.0)
+    assert machine.missing(105.0) == (MissingBackend("b", BackendOutcome.TIMED_OUT),)
 
 
 def test_with_something_found_only_those_who_are_not_late_are_waited_for() -> None:
-    made = gather(a=0.1, b=0.2, c=0.4)
-    made.on_found()
-    made.on_end("a", BackendOutcome.FOUND)
-    assert made.deadline() == 100.4, "the most patient of those who are still silent"
-    assert not made.is_over(100.3)
-    made.on_end("c", BackendOutcome.NOTHING)
-    assert made.is_over(100.3)
-    assert made.missing(100.3) == (MissingBackend("b", BackendOutcome.LATE),)
+    machine = gather(a=0.1, b=0.2, c=0.4)
+    machine.on_found()
+    machine.on_end("a", BackendOutcome.FOUND)
+    assert machine.deadline() == 100.4, "the most patient of those who are still silent"
+    assert not machine.is_over(100.3)
+    machine.on_end("c", BackendOutcome.NOTHING)
+    assert machine.is_over(100.3)
+    assert machine.missing(100.3) == (MissingBackend("b", BackendOutcome.LATE),)
 
 
 def test_one_that_streams_is_waited_for_and_an_answer_may_begin_before() -> None:
-    made = gather(a=0.1, b=0.1)
-    made.on_start("a")
-    made.on_found()
-    assert not made.is_ready(100.05), "b may still say that it cannot be had"
-    assert made.is_ready(100.1)
-    assert not made.is_over(104.0)
-    assert made.missing(104.0) == (MissingBackend("b", BackendOutcome.LATE),)
-    made.on_end("a", BackendOutcome.FOUND)
-    assert made.is_over(104.0)
+    machine = gather(a=0.1, b=0.1)
+    machine.on_start("a")
+    machine.on_found()
+    assert not machine.is_ready(100.05), "b may still say that it cannot be had"
+    assert machine.is_ready(100.1)
+    assert not machine.is_over(104.0)
+    assert machine.missing(104.0) == (MissingBackend("b", BackendOutcome.LATE),)
+    machine.on_end("a", BackendOutcome.FOUND)
+    assert machine.is_over(104.0)
 
 
-def test_where_one_answer_is_enough_nobody_else_is_missing() -> None:
-    made = gather(is_one_enough=True, a=0.1, b=0.1, c=BackendOutcome.CIRCUIT_OPEN)
-    made.on_found()
-    made.on_end("a", BackendOutcome.FOUND)
-    assert made.is_over(100.0)
-    assert made.missing(100.0) == ()
+def test_where_one_answer_is_enough_no_other_indexer_is_missing() -> None:
+    machine = gather(is_one_enough=True, a=0.1, b=0.1, c=BackendOutcome.CIRCUIT_OPEN)
+    machine.on_found()
+    machine.on_end("a", BackendOutcome.FOUND)
+    assert machine.is_over(100.0)
+    assert machine.missing(100.0) == ()
     unlucky = gather(is_one_enough=True, a=0.1, c=BackendOutcome.CIRCUIT_OPEN)
     unlucky.on_end("a", BackendOutcome.NOTHING)
     assert unlucky.missing(100.0) == (MissingBackend("c", BackendOutcome.CIRCUIT_OPEN),)
 
 
-def test_who_was_not_asked_is_missing_in_the_operators_order() -> None:
-    made = gather(a=BackendOutcome.BUSY, b=0.1, c=BackendOutcome.CIRCUIT_OPEN)
-    made.on_end("b", BackendOutcome.ERROR)
-    assert [lack.backend for lack in made.missing(100.0)] == ["a", "b", "c"]
+def test_skipped_indexers_are_missing_in_the_operators_order() -> None:
+    machine = gather(a=BackendOutcome.BUSY, b=0.1, c=BackendOutcome.CIRCUIT_OPEN)
+    machine.on_end("b", BackendOutcome.ERROR)
+    assert [lack.backend for lack in machine.missing(100.0)] == ["a", "b", "c"]
     assert gather(a=BackendOutcome.BUSY).is_over(100.0)
 
 
@@ -81,13 +81,13 @@ def test_an_indexer_is_late_by_its_own_measure_within_bounds() -> None:
     known = tracker()
     assert known.patience_s("a") == SETTINGS.patience_max_s, "of one that is not known yet much is forgiven"
     for _ in range(20):
-        ask(known, BackendOutcome.FOUND, 0.0, took_s=0.001)
+        request(known, BackendOutcome.FOUND, 0.0, took_s=0.001)
     assert known.patience_s("a") == SETTINGS.patience_min_s
     for _ in range(80):
-        ask(known, BackendOutcome.FOUND, 0.0, took_s=0.05)
+        request(known, BackendOutcome.FOUND, 0.0, took_s=0.05)
     assert known.patience_s("a") == 0.2
     for _ in range(80):
-        ask(known, BackendOutcome.FOUND, 0.0, took_s=3.0)
+        request(known, BackendOutcome.FOUND, 0.0, took_s=3.0)
     assert known.patience_s("a") == SETTINGS.patience_max_s
 
 
@@ -95,7 +95,7 @@ def test_the_breaker_opens_on_each_kind_of_failure_and_on_nothing_else() -> None
     for outcome in BackendOutcome:
         known = tracker()
         for _ in range(3):
-            ask(known, outcome, 0.0)
+            request(known, outcome, 0.0)
         opens = outcome in (BackendOutcome.FAILED, BackendOutcome.ERROR, BackendOutcome.TIMED_OUT)
         assert known.refusal("a", 0.1) is (BackendOutcome.CIRCUIT_OPEN if opens else None), outcome
 
@@ -103,7 +103,7 @@ def test_the_breaker_opens_on_each_kind_of_failure_and_on_nothing_else() -> None
 def test_a_single_probe_goes_and_its_failure_makes_the_wait_longer() -> None:
     known = tracker()
     for _ in range(3):
-        ask(known, BackendOutcome.FAILED, 0.0)
+        request(known, BackendOutcome.FAILED, 0.0)
     assert known.refusal("a", 0.4) is BackendOutcome.CIRCUIT_OPEN
     assert known.refusal("a", 1.0) is None
     known.on_start("a", 1.0)
@@ -112,20 +112,20 @@ def test_a_single_probe_goes_and_its_failure_makes_the_wait_longer() -> None:
     known.on_end("a", BackendOutcome.TIMED_OUT, 2.0)
     assert known.refusal("a", 2.9) is BackendOutcome.CIRCUIT_OPEN
     assert known.refusal("a", 4.0) is None
-    ask(known, BackendOutcome.NOTHING, 4.0)
+    request(known, BackendOutcome.NOTHING, 4.0)
     assert known.state("a") is BreakerState.CLOSED
 
 
 def test_a_probe_that_is_called_back_lets_the_next_one_go() -> None:
     known = tracker()
     for _ in range(3):
-        ask(known, BackendOutcome.FAILED, 0.0)
+        request(known, BackendOutcome.FAILED, 0.0)
     known.on_start("a", 1.0)
     known.on_cancel("a", 1.1)
     assert known.refusal("a", 1.1) is None
 
 
-def test_a_busy_indexer_that_answers_nobody_is_left_alone() -> None:
+def test_a_stalled_indexer_has_its_circuit_opened() -> None:
     known = tracker()
     for _ in range(8):
         known.on_start("a", 0.0)

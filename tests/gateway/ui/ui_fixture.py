@@ -1,4 +1,4 @@
-"""A small fleet behind the pages: real indexes and desks, the real front door, and a server for a browser.
+"""A small fleet behind the pages: real indexes and nodes, the real gateway, and a server for a browser.
 
 One repository is ordinary, one is as hostile as file names and contents can be.
 """
@@ -20,7 +20,7 @@ from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.model import Branch, Repository
 from argosy.search.skip_policy import Policy
-from tests.gateway.zoekt.stage import Fleet
+from tests.gateway.zoekt.fleet_fixture import Fleet
 
 HARBOUR = "github.com/argosy/harbour"
 WILD = "wild/-/<i>repo</i>"
@@ -72,14 +72,14 @@ LONG = b"start " + b"x" * 5_000 + b" needle " + b"y" * 5_000 + b"\n"
 
 
 def harbour() -> Index:
-    told = url_templates("github", "https://github.com/argosy/harbour")
+    templates = url_templates("github", "https://github.com/argosy/harbour")
     repository = Repository(
         HARBOUR,
         branches=(Branch("main", COMMIT), Branch("release/1.0", OLDER)),
         url="https://github.com/argosy/harbour",
-        file_url_template=told.file,
-        commit_url_template=told.commit,
-        line_fragment_template=told.line,
+        file_url_template=templates.file,
+        commit_url_template=templates.commit,
+        line_fragment_template=templates.line,
     )
     both = 0b11
     files = [
@@ -113,7 +113,7 @@ def fleet_of(*more: Index, warming: Iterable[str] = ()) -> Fleet:
 
 
 @asynccontextmanager
-async def visiting(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
+async def browse(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
     async with web_of(WebUi(fleet.gateway)) as client:
         yield client
 
@@ -127,7 +127,7 @@ async def web_of(site: WebUi) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @asynccontextmanager
-async def served(fleet: Fleet) -> AsyncIterator[str]:
+async def serve_ui(fleet: Fleet) -> AsyncIterator[str]:
     """The pages and what they link to, on a port of this machine."""
     site = WebUi(fleet.gateway)
     zoekt = zoekt_routes(

@@ -13,14 +13,14 @@ from argosy.gateway.v1.http import v1_routes
 from argosy.registry import open_registry
 from argosy.registry.ports import RegistryStore
 from argosy.throttle import FairThrottle
-from tests.gateway.zoekt.stage import Fleet, asking
+from tests.gateway.zoekt.fleet_fixture import Fleet, client_of
 
 TOKEN = "an admin's token"
 ADMIN = {"authorization": f"Bearer {TOKEN}"}
 
 
 class Api:
-    """A fleet, a registry, and who was told of pushes."""
+    """A fleet, a registry, and the repositories whose holders were notified."""
 
     def __init__(self, fleet: Fleet, registry: RegistryStore) -> None:
         self.fleet = fleet
@@ -38,8 +38,8 @@ class Api:
         allow_local: bool = False,
         throttle: FairThrottle | None = None,
     ) -> list[Route]:
-        desk = CatalogService(self.registry, notify=self.notify, allow_local=allow_local)
-        return v1_routes(self.fleet.gateway, desk, admin_token=admin_token, settings=settings, throttle=throttle)
+        service = CatalogService(self.registry, notify=self.notify, allow_local=allow_local)
+        return v1_routes(self.fleet.gateway, service, admin_token=admin_token, settings=settings, throttle=throttle)
 
     @asynccontextmanager
     async def client(
@@ -50,12 +50,12 @@ class Api:
         allow_local: bool = False,
     ) -> AsyncIterator[httpx.AsyncClient]:
         routes = self.routes(admin_token=admin_token, settings=settings, allow_local=allow_local)
-        async with asking(routes) as client:
+        async with client_of(routes) as client:
             yield client
 
 
 @asynccontextmanager
-async def opened(fleet: Fleet) -> AsyncIterator[Api]:
+async def open_api(fleet: Fleet) -> AsyncIterator[Api]:
     registry = await open_registry("memory://", clock=SystemClock(), random=seeded_random(1))
     try:
         yield Api(fleet, registry)
