@@ -5,12 +5,11 @@
 
 A unit's holder is chosen in one of three ways: by auction, by consistent hash ring, or by the first claim.
 
-Reading order: `model` (the data), `ports` (the store), `events` and `effects` (input and output of the state machines),
-`session_keepalive`, `lease_keeper` (may this node serve the unit?), `view` (local copy of the space), `bidder` and
-`closer` (auctions), `reconciler` (ring and claim), `drainer` (release, handoff, drain), `node` (all of them as one
-state machine), `node_service` (runs it), with `store_client` and `workload_runner` (perform effects) and `telemetry`.
-Beside them: `fleet_watcher` (a view without a node), `ring` and `assigner` (pure placement), `autoscale`, and
-`backends/`."""
+Reading order: `model` (the data, and the rules of auctions), `ports` (the store), `events` and `effects` (input and
+output of the state machines), `session_keepalive`, `lease_keeper` (may this node serve the unit?), `view` (local copy
+of the space, and `FleetWatcher`), `auction` (bidding and closing), `reconciler` (ring and claim), `drainer` (release,
+handoff, drain), `node` (all of them as one state machine), `node_service` (runs it), with `store_client` (performs
+effects) and `telemetry`. Beside them: `ring` and `assigner` (pure placement), `autoscale`, and `backends/`."""
 
 from typing import TYPE_CHECKING
 

@@ -174,6 +174,7 @@ class Bidder:
     def _fits(self, unit: Unit) -> bool:
         if not self._view.is_unowned(unit) or unit.name in self._avoided:
             return False
+        # The store rejects these bids too (`rivals`); not sending them saves an auction that nothing could win.
         if unit.replica != PRIMARY and any(sibling in self._keeper.held_leases for sibling in unit.siblings()):
             return False
         return self._available_bytes() >= max(1, minimum_bid(self._view.spec(unit).footprint_bytes))
@@ -183,6 +184,7 @@ class Bidder:
         return (
             is_member
             and self._has_quorum
+            # Document 000: limit concurrent reindexes per node, so that an outage is not followed by an overload.
             and len(self._keeper.warming) < self._settings.warming_max
             and self._available_bytes() > 0
         )
@@ -255,6 +257,7 @@ class Bidder:
         self._pending = self._pending_until = None
 
 
+# 1.2 s of the default window: time for the event of the first close to reach the other nodes.
 CLOSING_SPREAD = 0.02  # fraction of the window over which the nodes' attempts are spread
 BURST_S = 1.0  # the bucket holds this many seconds of unused rate
 TOKEN = 1 - 1e-9  # tokens needed for one attempt; below 1, because refilling by fractions rounds

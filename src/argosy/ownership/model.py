@@ -86,7 +86,7 @@ class SessionRole(StrEnum):
 @dataclass(frozen=True)
 class Session:
     """A node's session with the store. The token is unique to one run of the node, so that two processes that run under
-    the same node id are told apart."""
+    the same node id are distinguished."""
 
     role: SessionRole
     node: str
@@ -231,7 +231,7 @@ class CloseResult:
 MINIMUM_BID_FACTOR = 1.2
 
 # If an auction is still open this long after its window, the pending marks of its bidders expire. Without that, a node
-# whose auction nobody closes could never bid again.
+# whose auction is never closed could never bid again.
 PENDING_BUFFER_S = 10.0
 
 

@@ -70,6 +70,7 @@ class Reconciler:
                 self._claim_again(unit, now, retry_after_s)
             case WarmingFailed(unit, _) | ReleaseRequested(unit):
                 self._avoided_until[unit] = now + self._settings.window_s
+            # The owner is waiting for this: the old one has released, or its session has expired.
             case LeaseGone(unit, _) if unit in self._claim_at:
                 self._claim_soon(unit, now)
             case MemoryMeasured(free_bytes):

@@ -118,7 +118,7 @@ class StoreClient:
             return [events.CloseFailed(effect.unit)]
 
     async def claim(self, effect: effects.ClaimLease) -> Iterable[events.Event]:
-        answered = events.ClaimAnswered(effect.unit, None)  # the watch tells who holds the unit
+        answered = events.ClaimAnswered(effect.unit, None)  # the watch reports who holds the unit
         try:
             async with self.deadline():
                 await self._store.claim(effect.session, effect.unit)

@@ -36,9 +36,9 @@ from argosy.registry.transaction import (
 INTERVAL_S_MAX = 7 * 86_400
 ASSERTIONS_MAX = 64
 NAME_CHARS_MAX = 200
-RUNS_KEPT = 100  # runs retained per canary
+RUNS_KEPT = 100  # runs retained per canary, the design's default
 RUNS_KEPT_MAX = 1000
-RUN_BYTES_MAX = 16_384  # a failed run contains the values that it saw; more than a page of them helps nobody
+RUN_BYTES_MAX = 16_384  # a failed run contains the values that it saw; more than a page of them does not help
 _STATUSES = tuple(RunStatus)  # a run stores the position in this tuple, so new statuses are appended
 
 

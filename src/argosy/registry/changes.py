@@ -29,7 +29,8 @@ from argosy.registry.transaction import (
     transaction,
 )
 
-OVERFLOW_BYTES = 1 << 30  # of one sink
+# Of one sink, as in the design. A log and not a value: a Redis string cannot exceed 512 MiB.
+OVERFLOW_BYTES = 1 << 30
 EVENT_BYTES_MAX = 1 << 20  # of one event
 POP_MAX = 1000  # events removed at once
 

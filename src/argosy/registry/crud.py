@@ -39,6 +39,7 @@ def put(table: Table[R], row: R) -> TransactionBody[R]:
     row's."""
     table.check(row)
     key = table.key_of(row)
+    # The write requires the version, too; these checks tell a missing row from a changed one.
     known = yield from get(table, *key)
     if row.version == 0 and known is not None:
         raise Conflict(f"{table.name} already has {format_key(key)}")

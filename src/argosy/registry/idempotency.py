@@ -12,7 +12,7 @@ from argosy.registry.rows import IdempotencyEntry, IdempotencyState
 from argosy.registry.tables import IDEMPOTENCY_CACHE
 from argosy.registry.transaction import Delete, Get, Now, TransactionBody, commit, get, read_many, transaction
 
-TTL_MS = 86_400_000
+TTL_MS = 86_400_000  # a day, as in the design and at Stripe: longer than clients retry
 TTL_MS_MAX = 30 * 86_400_000
 KEY_CHARS_MAX = 255  # Stripe's limit, which clients expect
 _SHA256_BYTES = 32

@@ -27,9 +27,10 @@ from argosy.registry.transaction import (
 
 WINDOW_MS = 60_000
 WINDOW_MS_MAX = 86_400_000
-SEARCH_UI_HITS = 60  # of one address in a window
+# The design's limits, per address and window.
+SEARCH_UI_HITS = 60
 ADMIN_LOGIN_HITS = 10
-FREE_FAILURES = 4  # the fifth in a row locks
+FREE_FAILURES = 4  # the fifth failure in a row locks, as in the design: 10 minutes, doubling up to a day
 LOCK_MS = 600_000
 LOCK_MS_MAX = 86_400_000
 FAILURES_TTL_MS = 86_400_000  # after the lock, or after the last failure

@@ -47,6 +47,7 @@ def create_table(table: Table[Any]) -> str:
     columns = [_definition(column) for column in table.columns]
     key = ", ".join(map(quote, table.key))
     parts = ",\n    ".join([*columns, '"version" INTEGER NOT NULL', f"PRIMARY KEY ({key})"])
+    # Keys are texts: with a rowid, every lookup would search two B-trees, the key's and the rows'.
     return f"CREATE TABLE {quote(table.name)} (\n    {parts}\n) WITHOUT ROWID"
 
 

@@ -28,7 +28,7 @@ from argosy.registry.transaction import (
 
 WINDOW_MS = 120_000
 WINDOW_MS_MAX = 86_400_000
-OBSERVED_MS = 60_000
+OBSERVED_MS = 60_000  # without an expiry, the reports of crashed gateways would count forever
 OBSERVED_MS_MAX = 3_600_000
 
 

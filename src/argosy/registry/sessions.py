@@ -32,7 +32,7 @@ from argosy.registry.transaction import (
 
 TTL_MS = 900_000  # since the last use
 TTL_MS_MAX = 7 * 86_400_000
-SESSIONS_MAX = 100_000
+SESSIONS_MAX = 100_000  # the design's bound; about 33 MB in Redis
 EVICTED_MAX = 16  # sessions evicted for a new one
 PINS_MAX = 256  # indexes one session has written to
 

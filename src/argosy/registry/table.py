@@ -118,6 +118,7 @@ class Table(Generic[R]):
         assert self.layout is not TableLayout.FAMILY or len(self.key) == 2, (
             f"{self.name}: a family has a key of two parts"
         )
+        # Fields of a hash expire only from Redis 7.4 on, so an expiring row needs a key of its own.
         assert self.expires is None or self.layout in (TableLayout.ROW, TableLayout.VALUE), (
             f"{self.name}: only keys expire"
         )

@@ -26,6 +26,7 @@ from argosy.registry.transaction import (
     Write,
 )
 
+# Small, because the stream counts against the server's memory; SQLite stores ten times as many on disk.
 EVENTS_MAX = 1000  # changes in the stream; a watcher that is further behind must list again
 ARGS_MAX = 1_000_000  # a server accepts 2^20 arguments in one call
 
