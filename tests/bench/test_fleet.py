@@ -207,8 +207,8 @@ def test_a_node_loss_has_failures_of_its_own_and_of_other_repositories() -> None
         QueryResult(14.0, 0.1, 200),
     ]
     loss = NodeLoss(10.0, frozenset({"mine"}), seen, 0.5)
-    assert loss.failed == seen[1:5]
-    assert loss.failed_of_others == [seen[2], seen[3]]
+    assert loss.failures == seen[1:5]
+    assert loss.unrelated_failures == [seen[2], seen[3]]
     assert loss.outage_s == 3.0
     assert NodeLoss(10.0, frozenset(), seen[:1], 0.0).outage_s == 0.0
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from argosy.base.errors import Unavailable
 from argosy.bench.harness import Bench
 from argosy.bench.search.bench_query import KINDS, BenchQuery, Form, Kind
-from argosy.bench.search.comparison import OURS, Comparison, Searcher, p95, record_latencies, record_ratios
+from argosy.bench.search.comparison import OURS, ComparedSearcher, Comparison, p95, record_latencies, record_ratios
 from argosy.bench.search.programs import CpuAndWall
 
 RARE = [BenchQuery("rare", (word,)) for word in ("one", "two", "three")]
@@ -34,7 +34,7 @@ class FixedSearcher:
 
 def run(*searchers: FixedSearcher, rounds: int = 1) -> Comparison:
     comparison = Comparison(QUERIES, cores=2)
-    by_name: dict[str, Searcher] = {each.name: each for each in searchers}
+    by_name: dict[str, ComparedSearcher] = {each.name: each for each in searchers}
     for _ in range(rounds):
         comparison.run_round("count", by_name, lambda text: None)
     return comparison

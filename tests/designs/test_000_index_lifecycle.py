@@ -212,14 +212,14 @@ def test_a_fleet_holds_many_repos_together(fleet: FleetReport) -> None:
 def test_the_repos_of_a_dead_node_are_claimed_and_indexed_again(fleet: FleetReport) -> None:
     """Node crash: lease expiry allows another node to claim and reindex."""
     assert fleet.failover.repos > 0
-    assert fleet.made.built >= 15 + fleet.failover.repos
+    assert fleet.provisioned.built >= 15 + fleet.failover.repos
 
 
 def test_a_drained_node_streams_its_indexes_and_nothing_goes_unserved(fleet: FleetReport) -> None:
     """so others can take over immediately"""
     assert fleet.drain.repos > 0
     assert fleet.drain.unserved == 0
-    assert fleet.made.received >= fleet.drain.repos
+    assert fleet.provisioned.received >= fleet.drain.repos
 
 
 def test_an_eviction_is_a_release_and_others_take_over(fleet: FleetReport) -> None:
@@ -232,7 +232,7 @@ def test_a_single_node_claims_everything() -> None:
     reindex timings."""
     alone = run_fleet(FleetPlan(repos=5, nodes=1, kill=0, ttl_s=5.0, window_s=5.0))
     assert alone.is_settled
-    assert (alone.made.built, alone.moves) == (5, 0)
+    assert (alone.provisioned.built, alone.moves) == (5, 0)
 
 
 def test_replicas_spare_the_reindexing() -> None:

@@ -13,8 +13,7 @@ from argosy.gateway.scatter_runner import ScatterRunner
 from argosy.gateway.settings import GatewaySettings
 from argosy.gateway.telemetry import GatewayTelemetry
 from argosy.search.model import Missing, MissingReason
-from argosy.sim.clocks import SimClock
-from argosy.sim.loop import SimLoop
+from argosy.sim.loop import SimClock, SimLoop
 from tests.gateway.world import in_virtual_time
 
 HEDGE_S = 0.5

@@ -34,8 +34,7 @@ from argosy.search.model import FileMatch, LimitHit, Missing, MissingReason, Opt
 from argosy.search.query import parse
 from argosy.search.query.codec import decode_query
 from argosy.search.query.tree import Query
-from argosy.sim.clocks import SimClock
-from argosy.sim.loop import SimLoop, run
+from argosy.sim.loop import SimClock, SimLoop, run
 from tests.search.match.search_calls import built
 
 T = TypeVar("T")

@@ -14,8 +14,7 @@ from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Lease, LeaseState, Space, Unit, UnitSpec
 from argosy.ownership.node_service import OwnershipNode
 from argosy.ownership.settings import OwnershipSettings
-from argosy.sim.clocks import SimClock
-from argosy.sim.loop import SimLoop, run
+from argosy.sim.loop import SimClock, SimLoop, run
 
 MIB = 1 << 20
 PATIENCE_S = 600.0  # of virtual time

@@ -10,7 +10,7 @@ import pytest
 from argosy.base.errors import Invalid
 from argosy.sim import chaos
 from argosy.sim.chaos import ChaosReport, SeedResult, draw_world, run_chaos, run_seed
-from argosy.sim.checkers import Violation
+from argosy.sim.trace import Violation
 
 SEEDS = 20
 

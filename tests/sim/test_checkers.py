@@ -36,11 +36,11 @@ from argosy.sim.checkers import (
     IndexControllerChecker,
     RingChecker,
     ServingChecker,
-    ViolationLog,
     unsettled_units,
 )
-from argosy.sim.clocks import SimClock
-from argosy.sim.network import Served
+from argosy.sim.loop import SimClock
+from argosy.sim.network import StoreCall
+from argosy.sim.trace import ViolationLog
 
 U, V = Unit("u"), Unit("v")
 TTL_S = 10.0
@@ -52,10 +52,10 @@ class Stage:
     def __init__(self) -> None:
         self.now = 0.0
         self.clock = SimClock(lambda: self.now)
-        self.findings = ViolationLog(lambda: self.now)
+        self.violations = ViolationLog(lambda: self.now)
 
     def found(self) -> list[str]:
-        return [violation.invariant for violation in self.findings.violations]
+        return [violation.invariant for violation in self.violations.entries]
 
 
 def session(node: str) -> Session:
@@ -72,10 +72,10 @@ def lease(node: str, epoch: int, unit: Unit = U, state: LeaseState = LeaseState.
 class ServingStage(Stage):
     def __init__(self) -> None:
         super().__init__()
-        self.checker = ServingChecker(self.findings, self.clock)
+        self.checker = ServingChecker(self.violations, self.clock)
 
     def grant(self, node: str, epoch: int) -> None:
-        self.checker.on_call(Served(node, "open_session", (), session(node)))
+        self.checker.on_call(StoreCall(node, "open_session", (), session(node)))
         self.checker.on_event(LeaseChanged(lease(node, epoch)))
 
     def start(self, node: str, epoch: int, until: float, *, drift: float = 0.0) -> None:
@@ -92,7 +92,7 @@ def test_serving_one_after_the_other_is_lawful(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.start("a", 1, 9.0)
     serving.now = 5.0
-    serving.checker.on_call(Served("a", "renew", (session("a"),), frozenset()))
+    serving.checker.on_call(StoreCall("a", "renew", (session("a"),), frozenset()))
     serving.checker.on_serving_change("a", serving.clock, ServingExtended(14.0))
     serving.now = 15.0  # its word is over, though it never said so: it may stand still
     serving.checker.on_event(LeaseGone(U, 1))
@@ -154,7 +154,7 @@ def test_what_a_store_forgot_may_be_served_until_its_promise_ends(serving: Servi
     serving.checker.on_data_loss()
     serving.start("a", 1, 9.0)
     assert serving.found() == []
-    serving.checker.on_call(Served("a", "open_session", (), session("a")))
+    serving.checker.on_call(StoreCall("a", "open_session", (), session("a")))
     serving.start("a", 1, 9.0)
     assert serving.found() == ["OWN-4"]
 
@@ -202,7 +202,7 @@ def test_two_answers_at_one_instant_and_answers_that_go_back_break_own_1(serving
 
 
 def test_a_bug_inside_the_store_is_reported(serving: ServingStage) -> None:
-    serving.checker.on_call(Served("a", "claim", (), AssertionError("held twice")))
+    serving.checker.on_call(StoreCall("a", "claim", (), AssertionError("held twice")))
     assert serving.found() == ["STORE"]
 
 
@@ -213,18 +213,18 @@ class AuctionStage(Stage):
     def __init__(self) -> None:
         super().__init__()
         self.store = MemoryOwnershipStore(Space("repos", True), clock=self.clock, random=seeded_random(1))
-        self.checker = AuctionChecker(self.findings, self.store)
+        self.checker = AuctionChecker(self.violations, self.store)
 
     def open(self, unit: Unit = U, auction_id: int = 1) -> None:
         self.checker.on_event(AuctionOpened(Auction(unit, auction_id, 2, 60.0)))
 
     def bid(self, node: str, unit: Unit = U) -> None:
-        self.checker.on_call(Served(node, "place_bid", (session(node), unit), BidResult(BidOutcome.PLACED)))
+        self.checker.on_call(StoreCall(node, "place_bid", (session(node), unit), BidResult(BidOutcome.PLACED)))
 
     def close(self, node: str, *, unit: Unit = U, auction_id: int = 1, winner: str | None = None) -> None:
         self.checker.on_event(AuctionClosed(unit, auction_id, winner))
         outcome = CloseOutcome.WON if winner else CloseOutcome.NO_WINNER
-        self.checker.on_call(Served(node, "close_auction", (unit,), CloseResult(outcome)))
+        self.checker.on_call(StoreCall(node, "close_auction", (unit,), CloseResult(outcome)))
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_a_lease_won_at_auction_is_lawful(house: AuctionStage) -> None:
 
 def test_a_lease_without_an_auction_breaks_own_2(house: AuctionStage) -> None:
     house.checker.on_event(LeaseChanged(lease("a", 1)))
-    house.checker.on_call(Served("a", "claim", (session("a"), U), lease("a", 1)))
+    house.checker.on_call(StoreCall("a", "claim", (session("a"), U), lease("a", 1)))
     assert house.found() == ["OWN-2"]
 
 
@@ -271,11 +271,11 @@ def test_a_hand_over_is_lawful_and_a_change_of_state_is_no_grant(house: AuctionS
         house.checker.on_event(LeaseChanged(lease(node, 1, unit)))
         house.close(node, unit=unit, auction_id=1 + unit.replica, winner=node)
     house.checker.on_event(LeaseChanged(lease("a", 1, U, LeaseState.DRAINING)))
-    house.checker.on_call(Served("a", "set_state", (), None))
+    house.checker.on_call(StoreCall("a", "set_state", (), None))
     house.checker.on_event(LeaseGone(U, 1))
     house.checker.on_event(LeaseChanged(lease("b", 2)))
     house.checker.on_event(LeaseGone(ready_successor, 1))
-    house.checker.on_call(Served("a", "hand_over", (), None))
+    house.checker.on_call(StoreCall("a", "hand_over", (), None))
     assert house.found() == []
 
 
@@ -296,7 +296,7 @@ def test_an_auction_closed_twice_breaks_own_6(house: AuctionStage) -> None:
 
 
 def test_a_second_closer_that_is_told_it_closed_breaks_own_6(house: AuctionStage) -> None:
-    house.checker.on_call(Served("b", "close_auction", (U,), CloseResult(CloseOutcome.NO_WINNER)))
+    house.checker.on_call(StoreCall("b", "close_auction", (U,), CloseResult(CloseOutcome.NO_WINNER)))
     assert house.found() == ["OWN-6"]
 
 
@@ -319,7 +319,7 @@ def join(checker: RingChecker, *nodes: str) -> None:
 
 def test_units_that_go_where_the_ring_wishes_are_lawful() -> None:
     stage = Stage()
-    checker = RingChecker(stage.findings, NAMES, vnodes=160, stale_s=20)
+    checker = RingChecker(stage.violations, NAMES, vnodes=160, stale_s=20)
     join(checker, "a", "b", "c")
     ring = Ring("abc")
     for name in NAMES:
@@ -336,7 +336,7 @@ def test_units_that_go_where_the_ring_wishes_are_lawful() -> None:
 
 def test_a_unit_that_moves_without_need_breaks_own_5() -> None:
     stage = Stage()
-    checker = RingChecker(stage.findings, NAMES, vnodes=160, stale_s=20)
+    checker = RingChecker(stage.violations, NAMES, vnodes=160, stale_s=20)
     join(checker, "a", "b")
     name = next(name for name in NAMES if Ring("ab").owner(name) == "b")
     checker.on_event(LeaseChanged(lease("a", 1, Unit(name))))
@@ -354,7 +354,7 @@ def test_a_ring_that_reshuffles_breaks_own_5(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Ring, "owner", modulo)
     stage = Stage()
-    checker = RingChecker(stage.findings, NAMES, vnodes=160, stale_s=20)
+    checker = RingChecker(stage.violations, NAMES, vnodes=160, stale_s=20)
     join(checker, "a", "b", "c")
     assert "OWN-5" in stage.found()
 
@@ -377,7 +377,7 @@ def test_only_units_that_are_held_ready_and_served_are_settled() -> None:
     assert trouble == {
         V: "it is warming at a",
         w: "b has its lease and does not serve it",
-        x: "nobody holds it",
+        x: "it has no holder",
     }
 
 
@@ -389,18 +389,18 @@ class Watched:
 
     def __init__(self) -> None:
         self.now = 1.0
-        self.findings = ViolationLog(lambda: self.now)
-        self.checker = IndexControllerChecker(self.findings)
+        self.violations = ViolationLog(lambda: self.now)
+        self.checker = IndexControllerChecker(self.violations)
         self.clock = SimClock(lambda: self.now)
         self.checker.on_serving_change("n1", self.clock, ServingStarted(U, 1, 5.0))
         self.put("u", 10)
 
-    def put(self, name: str, size_bytes: int, given_up: tuple[str, ...] = ()) -> None:
-        self.checker.put("n1", name, size_bytes, budget_bytes=100, given_up=given_up)
+    def put(self, name: str, size_bytes: int, leaving: tuple[str, ...] = ()) -> None:
+        self.checker.on_put("n1", name, size_bytes, budget_bytes=100, leaving=leaving)
 
     def answers(self, *names: str) -> list[str]:
         self.checker.on_response("n1", names)
-        return [violation.invariant for violation in self.findings.violations]
+        return [violation.invariant for violation in self.violations.entries]
 
 
 def test_a_node_may_answer_for_what_it_holds_and_has() -> None:
@@ -449,8 +449,8 @@ def test_a_node_may_not_answer_from_what_it_knows_to_be_damaged_until_it_is_made
 def test_memory_may_be_exceeded_by_the_last_index_and_by_no_other() -> None:
     watched = Watched()
     watched.put("v", 95)  # 105 of 100: now somebody must go
-    assert watched.findings.violations == []
-    watched.put("w", 1, given_up=("v",))
-    assert watched.findings.violations == []
+    assert watched.violations.entries == []
+    watched.put("w", 1, leaving=("v",))
+    assert watched.violations.entries == []
     watched.put("x", 1)
-    assert [violation.invariant for violation in watched.findings.violations] == ["NODE-2"]
+    assert [violation.invariant for violation in watched.violations.entries] == ["NODE-2"]

@@ -5,8 +5,7 @@ import asyncio
 import pytest
 
 from argosy.base.errors import Invalid
-from argosy.sim.clocks import DRIFT_MAX, SimClock
-from argosy.sim.loop import SimLoop, run
+from argosy.sim.loop import DRIFT_MAX, SimClock, SimLoop, run
 
 
 def test_a_clock_runs_at_its_own_rate_and_its_sleep_follows_it() -> None:

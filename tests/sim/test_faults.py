@@ -3,9 +3,9 @@
 import re
 
 from argosy.base.clock import seeded_random
-from argosy.sim import faults
-from argosy.sim.faults import Crash, Drain, Fault, Join, draw_schedule
+from argosy.sim import plan
 from argosy.sim.link import Direction
+from argosy.sim.plan import Crash, Drain, Fault, Join, draw_schedule
 
 NODES = ("n1", "n2", "n3")
 
@@ -20,7 +20,7 @@ def test_a_seed_always_gives_the_same_schedule_and_seeds_differ() -> None:
 
 
 def test_a_printed_schedule_can_be_read_back() -> None:
-    names = {name: getattr(faults, name) for name in dir(faults)} | {"Direction": Direction}
+    names = {name: getattr(plan, name) for name in dir(plan)} | {"Direction": Direction}
     for fault in draw(3, 50):
         text = re.sub(r"<(Direction\.\w+): '\w+'>", r"\1", repr(fault))
         assert eval(text, names) == fault

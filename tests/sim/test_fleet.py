@@ -67,14 +67,14 @@ def test_commits_are_found_and_served(report: FleetReport) -> None:
 def test_a_drained_nodes_indexes_are_streamed_and_none_goes_unserved(report: FleetReport) -> None:
     assert report.drain.drains == 1
     assert report.drain.unserved == 0
-    assert report.made.received >= report.drain.repos > 0
+    assert report.provisioned.received >= report.drain.repos > 0
     assert report.drain.max_s is not None
     assert report.drain.max_s < 30.0
 
 
 def test_what_outgrows_a_node_is_evicted_and_claimed_by_others(report: FleetReport) -> None:
     assert report.evictions.reclaims == report.evictions.evictions > 0
-    assert report.made.built >= 40 + report.failover.repos + report.evictions.reclaims
+    assert report.provisioned.built >= 40 + report.failover.repos + report.evictions.reclaims
     assert all(held < report.memory.node_budget_mib for held in report.memory.held_mib.values())
 
 

@@ -12,10 +12,10 @@ from argosy.jobs import keys
 from argosy.jobs.model import JobStatus, RunAttempt, TaskLease
 from argosy.jobs.shard.rows import encode
 from argosy.sim.chaos import ChaosReport
-from argosy.sim.checkers import ViolationLog
 from argosy.sim.checkers.jobs import JobsChecker, Run
-from argosy.sim.faults import ClockSkew, Crash, Drain, Join, Outage, Partition, Pause
 from argosy.sim.jobs_chaos import draw_plan, run_jobs_chaos, run_seed
+from argosy.sim.plan import ClockSkew, Crash, Drain, Join, Outage, Partition, Pause
+from argosy.sim.trace import ViolationLog
 
 SEEDS = 4
 JOB, OTHER = ("t", "j"), ("t", "k")
@@ -38,9 +38,9 @@ def test_a_seed_leaves_the_same_trace_whatever_the_hash_seed() -> None:
     assert len(outputs) == 1
 
 
-def test_a_world_tells_its_story() -> None:
+def test_the_trace_has_every_kind_of_event() -> None:
     trace_tail = run_seed(3, keeps_trace=True).trace_tail
-    for event in ("is acknowledged", " runs t", "ends ", "keeps ", "ServingStarted"):
+    for event in ("is acknowledged", " runs t", "ends ", "stores ", "ServingStarted"):
         assert any(event in line for line in trace_tail), event
 
 
@@ -61,11 +61,11 @@ class Watch:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.findings = ViolationLog(lambda: self.now)
-        self.checker = JobsChecker(self.findings, {"two": 2})
+        self.violations = ViolationLog(lambda: self.now)
+        self.checker = JobsChecker(self.violations, {"two": 2})
 
     def found(self) -> list[str]:
-        return [violation.invariant for violation in self.findings.violations]
+        return [violation.invariant for violation in self.violations.entries]
 
 
 @pytest.fixture
@@ -110,17 +110,17 @@ def test_a_job_may_leave_a_disk_as_long_as_another_has_it(watch: Watch) -> None:
 
 
 def test_an_acknowledged_job_that_nobody_knows_is_seen(watch: Watch) -> None:
-    watch.checker.not_found(JOB)
+    watch.checker.on_not_found(JOB)
     assert watch.found() == ["JOB-1"]
 
 
 def test_a_success_that_was_acknowledged_stands(watch: Watch) -> None:
     kept(watch, lease_row("1", "j"))
     watch.checker.on_reported(JOB)
-    watch.checker.seen(JOB, JobStatus.SUCCEEDED)
+    watch.checker.on_status(JOB, JobStatus.SUCCEEDED)
     assert watch.found() == []
-    watch.checker.seen(JOB, JobStatus.FAILED)
-    watch.checker.began(run_of(JOB, "1"))
+    watch.checker.on_status(JOB, JobStatus.FAILED)
+    watch.checker.on_run_started(run_of(JOB, "1"))
     assert watch.found() == ["JOB-1", "JOB-1"]
 
 
@@ -128,19 +128,19 @@ def test_a_job_runs_again_only_after_its_lease_or_its_worker_ended(watch: Watch)
     for number in range(1, 5):
         kept(watch, lease_row(f"{number}", "j"), shard=f"s{number}")
     first = run_of(JOB, "1", until=5.0)
-    watch.checker.began(first)
+    watch.checker.on_run_started(first)
     watch.now = 5.0
     second = run_of(JOB, "2", until=10.0)
-    watch.checker.began(second)
+    watch.checker.on_run_started(second)
     watch.checker.on_run_ended(second)
-    watch.checker.began(run_of(JOB, "3", until=10.0))
+    watch.checker.on_run_started(run_of(JOB, "3", until=10.0))
     assert watch.found() == []
-    watch.checker.began(run_of(JOB, "4", until=10.0))
+    watch.checker.on_run_started(run_of(JOB, "4", until=10.0))
     assert watch.found() == ["JOB-2"]
 
 
 def test_a_lease_that_is_handed_out_before_it_is_durable_is_seen(watch: Watch) -> None:
-    watch.checker.began(run_of(JOB, "1"))
+    watch.checker.on_run_started(run_of(JOB, "1"))
     assert watch.found() == ["JOB-2"]
 
 
@@ -155,10 +155,10 @@ def test_two_leases_of_one_job_on_a_disk_are_seen(watch: Watch) -> None:
 def test_more_runs_than_a_limit_allows_are_seen(watch: Watch) -> None:
     kept(watch, *(lease_row(f"{number}", f"j{number}") for number in range(3)))
     for number in range(2):
-        watch.checker.began(run_of(("t", f"j{number}"), f"{number}", slot=True))
+        watch.checker.on_run_started(run_of(("t", f"j{number}"), f"{number}", slot=True))
     assert watch.found() == []
     assert watch.checker.most == {("t", "two"): 2}
-    watch.checker.began(run_of(("t", "j2"), "2", slot=True))
+    watch.checker.on_run_started(run_of(("t", "j2"), "2", slot=True))
     assert watch.found() == ["JOB-3"]
 
 

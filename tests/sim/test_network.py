@@ -10,10 +10,9 @@ from argosy.base.errors import Unavailable
 from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.events import MemberChanged, Snapshot, WatchEvent
 from argosy.ownership.model import Member, SessionRole, Space, Unit
-from argosy.sim.clocks import SimClock
 from argosy.sim.link import Direction, Link, LinkQuality
-from argosy.sim.loop import SimLoop, run
-from argosy.sim.network import Served, SimulatedStore, StoreServer
+from argosy.sim.loop import SimClock, SimLoop, run
+from argosy.sim.network import SimulatedStore, StoreCall, StoreServer
 
 UP, DOWN = Direction.UP, Direction.DOWN
 GOOD = LinkQuality(latency_s=0.01, jitter_s=0.0)
@@ -31,9 +30,9 @@ class Bench:
         self.link = Link(loop, seeded_random(seed), quality)
         self.store = SimulatedStore("n1", self.server, self.link, loop, timeout_s=1.0)
         self.served: list[str] = []
-        self.server.taps.append(self._tap)
+        self.server.call_observers.append(self._tap)
 
-    def _tap(self, served: Served) -> None:
+    def _tap(self, served: StoreCall) -> None:
         self.served.append(served.call)
 
     async def fails(self, call: Awaitable[object]) -> float:

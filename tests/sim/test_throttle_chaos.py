@@ -7,11 +7,11 @@ import pytest
 from argosy.base.clock import seeded_random
 from argosy.base.errors import Invalid
 from argosy.sim import throttle_chaos
-from argosy.sim.checkers.violations import ViolationLog
+from argosy.sim.checkers.throttle import ThrottleChecker
 from argosy.sim.throttle_chaos import ThrottleChaos, draw_faults, judge_seed, run_seed, run_throttle_chaos
-from argosy.sim.throttle_checkers import ThrottleChecker
 from argosy.sim.throttle_world import ThrottleWorld
-from argosy.throttle import Outcome, ThrottleSettings, squash
+from argosy.sim.trace import ViolationLog
+from argosy.throttle import Outcome, ThrottleSettings, rows
 from argosy.throttle.model import Decision
 
 
@@ -34,7 +34,7 @@ def test_a_seed_gives_the_same_run_again_and_another_does_not() -> None:
 
 def test_all_kinds_of_faults_are_drawn() -> None:
     kinds = {fault.kind for seed in range(30) for fault in draw_faults(seeded_random(seed))}
-    assert kinds == {"away", "deaf", "cut", "slow", "forget", "step"}
+    assert kinds == {"down", "no_replies", "cut", "slow", "lose_data", "step"}
 
 
 def test_load_is_heavy_enough_to_be_throttled_and_faults_are_felt() -> None:
@@ -57,8 +57,8 @@ def test_an_error_is_a_violation_with_the_command_that_replays_it(monkeypatch: p
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(throttle_chaos, "run_seed", broken)
-    told = json.loads(run_throttle_chaos(4, 1, instances=2).to_json())
-    (violation,) = told["violations"]
+    report = json.loads(run_throttle_chaos(4, 1, instances=2).to_json())
+    (violation,) = report["violations"]
     assert violation["violations"] == ["BUG at 0.000 s: ZeroDivisionError: a bug"]
     assert violation["replay"] == "argosy sim throttle --instances 2 --first-seed 4 --seeds 1"
 
@@ -68,60 +68,60 @@ def test_an_error_is_a_violation_with_the_command_that_replays_it(monkeypatch: p
 
 def watched(settings: ThrottleSettings | None = None) -> tuple[ThrottleWorld, ThrottleChecker, ViolationLog]:
     world = ThrottleWorld(settings=settings or ThrottleSettings(flush_s=0.25, poll_s=0.5))
-    findings = ViolationLog(lambda: world.now)
-    checker = ThrottleChecker(findings, world)
+    violations = ViolationLog(lambda: world.now)
+    checker = ThrottleChecker(violations, world)
     for _ in range(2):
         world.add()
-    return world, checker, findings
+    return world, checker, violations
 
 
-def told(findings: ViolationLog) -> list[str]:
-    return [f"{violation.invariant} {violation.message}" for violation in findings.violations]
+def messages(violations: ViolationLog) -> list[str]:
+    return [f"{violation.invariant} {violation.message}" for violation in violations.entries]
 
 
 def test_a_calm_world_has_no_findings() -> None:
-    world, checker, findings = watched()
+    world, checker, violations = watched()
     with checker.request(world.instances[0]):
         world.instances[0].throttle.report("a", Outcome.FAILURE)
     world.advance(5.0)
-    checker.look()
+    checker.check_buckets()
     assert checker.has_settled()
-    checker.converged(had_outage=False)
-    assert told(findings) == []
+    checker.check_converged(had_outage=False)
+    assert messages(violations) == []
 
 
 def test_a_request_that_asks_the_store_is_noticed() -> None:
-    world, checker, findings = watched()
+    world, checker, violations = watched()
     with checker.request(world.instances[0]):
         world.advance(1.0)
-    assert "THR-2 a request to i0 waits for the store" in told(findings)
-    assert told(findings)[-1] == "THR-2 a request to i0 took 1.000 s"
+    assert "THR-2 a request to i0 waits for the store" in messages(violations)
+    assert messages(violations)[-1] == "THR-2 a request to i0 took 1.000 s"
 
 
 def test_a_lock_that_is_held_while_the_store_is_asked_is_noticed() -> None:
-    world, checker, findings = watched()
+    world, checker, violations = watched()
     with world.instances[1].throttle._lock:
-        checker.exchanging(world.instances[1])
-    assert told(findings) == ["THR-2 the throttle of i1 is locked while the store is asked"]
+        checker.on_exchange(world.instances[1])
+    assert messages(violations) == ["THR-2 the throttle of i1 is locked during an exchange with the store"]
 
 
 def test_a_decision_and_a_bucket_outside_the_bounds_are_noticed() -> None:
-    world, checker, findings = watched()
+    world, checker, violations = watched()
     throttle = world.instances[0].throttle
     throttle.report("a", Outcome.FAILURE)
     throttle._windows.main.existing_buckets()[0].probability = 1.5
     checker.on_decision(world.instances[0], Decision(throttled=True, probability=-0.1))
-    checker.look()
-    assert told(findings)[0] == "THR-1 i0 decided with probability -0.1"
-    assert "of i0 stands at 1.5" in told(findings)[1]
+    checker.check_buckets()
+    assert messages(violations)[0] == "THR-1 i0 decided with probability -0.1"
+    assert "of i0 has value 1.5" in messages(violations)[1]
 
 
 def test_instances_that_do_not_converge_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a squash that keeps what one has, what others know is never taken over."""
-    monkeypatch.setitem(squash._NAMED, "max", lambda local, fetched, outstanding: local)
-    world, checker, findings = watched(ThrottleSettings(flush_s=0.25, poll_s=0.5, squash="max"))
+    monkeypatch.setitem(rows._NAMED, "max", lambda local, fetched, outstanding: local)
+    world, checker, violations = watched(ThrottleSettings(flush_s=0.25, poll_s=0.5, squash="max"))
     world.instances[0].throttle.report("a", Outcome.FAILURE)
     world.advance(6.0)
     assert checker.has_settled()
-    checker.converged(had_outage=True)
-    assert told(findings)[0].startswith("THR-1 after 3 pulls instances still differ by 0.04")
+    checker.check_converged(had_outage=True)
+    assert messages(violations)[0].startswith("THR-1 after 3 pulls instances still differ by 0.04")

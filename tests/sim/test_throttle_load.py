@@ -10,9 +10,9 @@ from argosy.base.errors import Invalid
 from argosy.sim.throttle_load import (
     SCENARIOS,
     ClientClass,
+    LimitedResource,
     Request,
     Scenario,
-    TokenBucket,
     arrivals,
     fair_shares,
     jain,
@@ -30,10 +30,10 @@ class Doorman:
         self._unwanted = unwanted
         self.learnt: list[tuple[str, bool]] = []
 
-    def admits(self, request: Request) -> bool:
+    def admit(self, request: Request) -> bool:
         return request.client not in self._unwanted
 
-    def learns(self, request: Request, is_served: bool) -> None:
+    def on_result(self, request: Request, is_served: bool) -> None:
         self.learnt.append((request.client, is_served))
 
 
@@ -71,12 +71,12 @@ def test_arrivals_are_in_order_within_their_time_and_repeat() -> None:
 
 
 def test_an_unknown_scenario_is_refused() -> None:
-    with pytest.raises(Invalid, match="there is no scenario 'quiet': choose one of noisy, flash, surge"):
+    with pytest.raises(Invalid, match="not found 'quiet': choose one of noisy, flash, surge"):
         scenario("quiet")
 
 
 def test_the_resource_is_full_at_first_and_filled_steadily() -> None:
-    resource = TokenBucket(2)
+    resource = LimitedResource(2)
     taken = [resource.take(at) for at in (0.0, 0.0, 0.0, 0.25, 0.5, 0.75, 1.0)]
     assert taken == [True, True, False, False, True, False, True]
     assert [resource.take(100.0) for _ in range(3)] == [True, True, False]

@@ -5,10 +5,23 @@ from collections.abc import Awaitable, Callable
 
 from argosy.ownership.model import LeaseState, Unit, UnitSpec
 from argosy.ownership.settings import OwnershipSettings
-from argosy.sim.faults import BOTH, ClockSkew, Crash, Drain, Fault, Join, Lag, Outage, Partition, Pause, SlowLink
 from argosy.sim.link import Direction, LinkQuality
 from argosy.sim.loop import SimLoop, run
-from argosy.sim.plan import SpacePlan, WorldPlan
+from argosy.sim.plan import (
+    BOTH,
+    ClockSkew,
+    Crash,
+    Drain,
+    Fault,
+    Join,
+    Lag,
+    Outage,
+    Partition,
+    Pause,
+    SlowLink,
+    SpacePlan,
+    WorldPlan,
+)
 from argosy.sim.world import World
 
 MIB = 1 << 20
@@ -50,7 +63,7 @@ def play(scenario: Callable[[World], Awaitable[None]], world_plan: WorldPlan) ->
         probing = asyncio.ensure_future(world.run_probes(0.1))
         await scenario(world)
         probing.cancel()
-        assert world.findings.violations == []
+        assert world.violations.entries == []
 
     run(main)
     return worlds[0]

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from argosy.sim.throttle_eval import Setup, run_once
-from argosy.sim.throttle_load import SCENARIOS, Allocation, Open, Request, Scenario, arrivals, play
+from argosy.sim.throttle_load import SCENARIOS, Allocation, NoThrottle, Request, Scenario, arrivals, play
 from argosy.throttle import Config, Outcome
 from argosy.throttle.settings import ThrottleSettings
 from tests.throttle.literal import LiteralInstance, LiteralStore
@@ -22,7 +22,7 @@ SHORT_SURGE = replace(
 
 
 def unthrottled(scenario: Scenario, seed: int) -> Allocation:
-    return play(scenario, arrivals(scenario, seed), Open())
+    return play(scenario, arrivals(scenario, seed), NoThrottle())
 
 
 def throttled(
@@ -43,7 +43,7 @@ class LiteralFleet:
         self._routes = Random(seed)
         self._chosen = self._fleet[0]
 
-    def admits(self, request: Request) -> bool:
+    def admit(self, request: Request) -> bool:
         for number, instance in enumerate(self._fleet):
             while self._shares_at[number] <= request.at_s:
                 instance.share(int(self._shares_at[number] * 1000))
@@ -51,7 +51,7 @@ class LiteralFleet:
         self._chosen = self._routes.choice(self._fleet)
         return not self._chosen.register(request.client, int(request.at_s * 1000))
 
-    def learns(self, request: Request, is_served: bool) -> None:
+    def on_result(self, request: Request, is_served: bool) -> None:
         outcome = Outcome.SUCCESS if is_served else Outcome.FAILURE
         self._chosen.report(request.client, outcome, int(request.at_s * 1000))
 

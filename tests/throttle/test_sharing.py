@@ -75,7 +75,7 @@ def test_with_rebase_one_instance_decides_as_if_it_shared_nothing(
     """Bit for bit, however late its writes land and its answers come."""
     pace = ThrottleSettings(flush_s=flush_s, poll_s=max(1.0, flush_s))
     world, lonely = World(delay_s=delay_s, settings=pace), World()
-    shared, alone = world.add().throttle, lonely.alone()
+    shared, alone = world.add().throttle, lonely.unshared_throttle()
     assert play(world, [shared], script) == play(lonely, [alone], script)
     assert buckets(shared) == buckets(alone)
     world.advance(world.now + 60)
@@ -169,7 +169,7 @@ def test_whatever_happens_probabilities_stay_probabilities_and_all_is_well_after
         play(world, throttles, script[number * share : (number + 1) * share])
         for throttle in throttles:
             assert all(0 <= prob <= 1 for prob, _ in buckets(throttle).values())  # THR-1
-    world.is_store_away = world.loses_replies = instances[0].is_cut_off = False
+    world.is_store_down = world.loses_replies = instances[0].is_cut_off = False
     instances[0].clock.skew_s = 0.0
     world.advance(world.now + 20)
     assert difference(*throttles) <= 0.01 + EQUAL  # what is below that is not restored
@@ -180,7 +180,7 @@ def inflict(world: World, fault: str) -> None:
     first = world.instances[0]
     match fault:
         case "away" | "back":
-            world.is_store_away = fault == "away"
+            world.is_store_down = fault == "away"
             world.loses_replies = False
         case "deaf":
             world.loses_replies = True
@@ -215,14 +215,14 @@ def test_while_the_store_is_away_everybody_stands_for_all() -> None:
         blame(throttle, "known", 1)
     world.advance(3.0)
     assert {throttle.stats().gain for throttle in throttles} == {1.0}
-    world.is_store_away = True
+    world.is_store_down = True
     for throttle in throttles:
         blame(throttle, "known", 1)
     world.advance(10.0)
     assert {throttle.stats().gain for throttle in throttles} == {4}
     blame(throttles[0], "new", 1)
     assert probability(throttles[0], "new") == pytest.approx(0.16)
-    world.is_store_away = False
+    world.is_store_down = False
     world.advance(20.0)
     assert {throttle.stats().gain for throttle in throttles} == {1.0}
 
@@ -231,26 +231,26 @@ def test_what_each_has_learnt_alone_is_not_added_up_afterwards() -> None:
     """Each stood for all, so the sum would blame twice; the greater of the two is what both know then."""
     world = World(Config(decay_per_s=0.0), settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
     one, two = world.add(), world.add()
-    world.is_store_away = True
+    world.is_store_down = True
     world.advance(10.0)
     blame(one.throttle, "a", 10)
     blame(two.throttle, "a", 6)
     world.advance(60.0)
     assert one.storage.status(world.now).queue == 0
     assert one.storage.counters.dropped > 0
-    world.is_store_away = False
+    world.is_store_down = False
     world.advance(80.0)
     assert [probability(each.throttle, "a") for each in (one, two)] == pytest.approx([0.4, 0.4])
 
 
 def test_an_instance_can_start_without_the_store_and_join_later() -> None:
     world = World(Config(decay_per_s=0.0), settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
-    world.is_store_away = True
+    world.is_store_down = True
     one, two = world.add(), world.add()
     world.advance(30)
     blame(one.throttle, "a", 10)
     assert one.throttle.register("b").throttled is False
-    world.is_store_away = False
+    world.is_store_down = False
     world.advance(40)
     blame(one.throttle, "a", 10)
     world.advance(45)

@@ -105,7 +105,7 @@ def _threshold(text: str) -> int | Literal["live"]:
 def _rows(report: "FleetReport") -> list[tuple[str, object, str]]:
     """The report as rows for people; the whole of it is in the JSON."""
     auctions, failover, memory = report.auctions, report.failover, report.memory
-    refresh, evictions, drain, made = report.refresh, report.evictions, report.drain, report.made
+    refresh, evictions, drain, provisioned = report.refresh, report.evictions, report.drain, report.provisioned
     return [
         ("first repository owned after", report.first_owned_s, "s"),
         ("all repositories owned after", report.all_owned_s, "s"),
@@ -129,9 +129,9 @@ def _rows(report: "FleetReport") -> list[tuple[str, object, str]]:
         ("nodes drained", drain.drains, ""),
         ("drain, longest", drain.max_s, "s"),
         ("repositories not served during a drain", drain.unserved, ""),
-        ("indexes built", made.built, ""),
-        ("indexes built incrementally", made.renewed, ""),
-        ("indexes streamed from another node", made.received, ""),
+        ("indexes built", provisioned.built, ""),
+        ("indexes built incrementally", provisioned.incremental, ""),
+        ("indexes streamed from another node", provisioned.received, ""),
         ("moves between nodes", report.moves, ""),
         ("memory of a node", memory.node_budget_mib, "MiB"),
         ("coefficient of variation of memory", memory.variation, ""),

@@ -1,7 +1,11 @@
-"""Many small worlds, each with faults of its own, in search of a broken invariant.
+"""`argosy sim chaos`: many small worlds, each with faults of its own, in search of a broken invariant.
+
+Small worlds and short periods, because bugs need few nodes and many coincidences: in one with four nodes and a TTL of
+four seconds, a fault meets an auction, a handoff or a renewal far more often than in a large one with realistic
+settings.
 
 Everything about a world follows from its seed, so a violation is reported with the command that replays it. Some seeds
-are run twice, and must leave the same trace both times.
+are run twice and must leave the same trace both times: a world that is not deterministic could not be replayed.
 """
 
 import asyncio
@@ -17,48 +21,49 @@ from argosy.base.errors import Invalid
 from argosy.ownership.model import UnitSpec
 from argosy.ownership.settings import OwnershipSettings
 from argosy.search.settings import SearchSettings
-from argosy.sim.checkers import Violation
-from argosy.sim.faults import draw_schedule
 from argosy.sim.link import LinkQuality
 from argosy.sim.loop import SimLoop, run
-from argosy.sim.plan import SearchPlan, SpacePlan, WorldPlan
+from argosy.sim.plan import SearchPlan, SpacePlan, WorldPlan, draw_schedule
+from argosy.sim.trace import Violation
 from argosy.sim.world import World
 
 MIB = 1 << 20
 
 TTL_S, RENEW_S, WINDOW_S = 4.0, 1.0, 3.0
-RETRY_S = 0.5  # where there are no auctions, a build that failed is tried again after a window
-HORIZON_S = 8 * TTL_S  # the last fault is over by then
+RETRY_S = 0.5  # the window where there are no auctions: after it a failed build is retried
+HORIZON_S = 8 * TTL_S  # all faults are over by then
 LATE_S_MAX = 2 * TTL_S  # a request may take effect this long after it was sent
-PATIENT_BIDS = 9  # more than there ever are nodes: such an auction lasts until its window's end
-# After the last fault: the last late message, the expiry of whatever it did, a store's grace, and a little for builds.
-# On top come the auctions that wait for their windows' ends, one after another.
-CALM_S = LATE_S_MAX + 2 * TTL_S + 5.0
+PATIENT_BIDS = 9  # more than there are nodes, so that such an auction lasts until the end of its window
+# After the last fault: the last late message, the expiry of the lease that it may have caused, the store's grace, and 5
+# s for builds. Auctions that wait for the ends of their windows, one after another, come on top.
+SETTLE_S_MAX = LATE_S_MAX + 2 * TTL_S + 5.0
 PROBE_MEAN_S = 0.25
 INDEX_BYTES_PER_S = 100 * MIB
 ROOMY_BYTES = 2_000 * MIB  # of a node
 ROOMY_MIB = (1, 80)  # of an index
 TIGHT_MIB = (20, 40)
-GROWTH_MAX = 3.0  # in a tight world, by all that people add until it is heal
-TIGHT = 2.2  # of the largest index: it may outgrow every node
-REPEAT_EVERY = 10  # seeds of which one is run twice
+GROWTH_MAX = 3.0  # of an index by commits, in a tight world
+TIGHT = 2.2  # memory of a node as a multiple of the largest index: with growth it may fit nowhere
+REPEAT_EVERY = 10  # one seed in so many is run twice
 SEEDS_MAX = 1_000_000
-CHUNK = 4  # seeds a worker takes at a time
+CHUNK = 4  # seeds that a worker process takes at a time
 
 
 @dataclass(frozen=True)
 class SeedResult:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     violations: tuple[Violation, ...]
     fingerprint: str
     settled_after_s: float | None
-    trace_tail: tuple[str, ...] = ()  # the end of the trace, if something was wrong
+    trace_tail: tuple[str, ...] = ()  # the end of the trace, if there is a violation
 
 
 @dataclass(frozen=True)
 class SeedViolations:
+    """The violations of one seed, and the command that replays it."""
+
     seed: int
     violations: tuple[str, ...]
     replay: str
@@ -66,12 +71,14 @@ class SeedViolations:
 
 @dataclass(frozen=True)
 class ChaosReport:
+    """The results of all seeds of a run."""
+
     first_seed: int
     seeds: int
     repeated: int
     violations: tuple[SeedViolations, ...]
     slowest_settling_s: float | None
-    fingerprint: str  # of all seeds' traces
+    fingerprint: str  # of the traces of all seeds
 
     @property
     def is_clean(self) -> bool:
@@ -82,7 +89,10 @@ class ChaosReport:
 
 
 def draw_world(seed: int) -> WorldPlan:
-    """A small world in which much goes wrong."""
+    """A small world with many faults.
+
+    Half of the worlds are tight: their nodes have hardly enough memory, which leads to evictions.
+    """
     random = seeded_random(f"chaos {seed}")
     nodes = tuple(f"n{i}" for i in range(1, random.randrange(3, 7) + 1))
     newcomers = tuple(f"x{i}" for i in range(random.randrange(0, 2)))
@@ -100,7 +110,7 @@ def draw_world(seed: int) -> WorldPlan:
     budget_bytes = _tight_bytes(repos, len(nodes)) if is_tight else ROOMY_BYTES
     spaces = (
         replace(repos, search=_draw_search(random, budget_bytes, is_tight=is_tight)),
-        # Here a failed build is tried again soon by the same node: a late release must not hit its next lease.
+        # Builds fail often here and are retried soon by the same node: a late release must not end its next lease.
         _draw_space(
             random,
             "shards",
@@ -117,6 +127,7 @@ def draw_world(seed: int) -> WorldPlan:
         node_bytes=ROOMY_BYTES,
         index_bytes_per_s=INDEX_BYTES_PER_S,
         quality=LinkQuality(
+            # From a network that loses nothing to one where every tenth message is late by up to two TTLs.
             latency_s=0.001,
             jitter_s=random.choice([0.002, 0.05]),
             loss_chance=random.choice([0.0, 0.02, 0.05]),
@@ -132,7 +143,7 @@ def draw_world(seed: int) -> WorldPlan:
 
 
 def _draw_search(random: Random, budget_bytes: int, *, is_tight: bool) -> SearchPlan:
-    """Repositories that people work on, with periods so short that a world sees many of them."""
+    """Repositories with commits, and periods so short that each occurs many times in a world."""
     search = SearchSettings(
         builds_max=2,
         fetches_max=3,
@@ -156,7 +167,7 @@ def _draw_search(random: Random, budget_bytes: int, *, is_tight: bool) -> Search
 
 
 def _tight_bytes(space: SpacePlan, nodes: int) -> int:
-    """Memory that is enough for everything on all nodes while nothing has grown, and else may not be."""
+    """Memory of a node: all indexes fit on all nodes together until they grow."""
     slots_bytes = sum(space.sizes[spec.name] * (1 + spec.replicas) for spec in space.specs)
     return int(max(TIGHT * max(space.sizes.values()), 1.4 * slots_bytes / nodes))
 
@@ -202,7 +213,7 @@ def _draw_space(
 
 
 def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
-    """Runs one world to its end."""
+    """Run one world to its end."""
 
     async def main(loop: SimLoop) -> SeedResult:
         world = World(loop, draw_world(seed), keeps_trace=keeps_trace)
@@ -210,11 +221,12 @@ def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
         probing = asyncio.ensure_future(world.run_probes(PROBE_MEAN_S))
         working = [asyncio.ensure_future(world.run_workload(space)) for space in world.spaces]
         await asyncio.sleep(HORIZON_S)
+        # Liveness can only be required without faults, so they end before it is checked.
         world.heal()
-        settled_after_s = await world.settle(CALM_S + WINDOW_S * _patient_auctions(world.plan))
+        settled_after_s = await world.settle(SETTLE_S_MAX + WINDOW_S * _patient_auctions(world.plan))
         for task in (probing, *working):
             task.cancel()
-        violations = tuple(world.findings.violations)
+        violations = tuple(world.violations.entries)
         trace_tail = tuple(world.trace.trace_tail()) if violations or keeps_trace else ()
         return SeedResult(seed, violations, world.trace.fingerprint(), settled_after_s, trace_tail)
 
@@ -232,7 +244,7 @@ def run_chaos(
     jobs: int = 2,
     progress: Callable[[float, str], None] = lambda fraction, text: None,
 ) -> ChaosReport:
-    """Runs `seeds` worlds, `jobs` at a time, and gathers what broke."""
+    """Run `seeds` worlds, `jobs` at a time, and collect the violations."""
     return run_seeds(judge_seed, "argosy sim chaos", first_seed, seeds, jobs=jobs, progress=progress)
 
 
@@ -240,7 +252,7 @@ def judge_seed(seed: int) -> SeedResult:
     return judge_run(run_seed, seed)
 
 
-# -- for any kind of world --------------------------------------------------------------------------------------------
+# -- seeds of any kind of world ---------------------------------------------------------------------------------------
 
 
 def run_seeds(
@@ -252,21 +264,21 @@ def run_seeds(
     jobs: int,
     progress: Callable[[float, str], None],
 ) -> ChaosReport:
-    """Judges so many seeds; `command` replays one of them."""
+    """Run seeds; `command` is the one that replays a seed."""
     if not (first_seed >= 0 and 1 <= seeds <= SEEDS_MAX and jobs >= 1):
         raise Invalid(f"chaos needs seeds from 1 to {SEEDS_MAX} and at least one job; got {seeds} and {jobs}")
     chosen = range(first_seed, first_seed + seeds)
-    outcomes: list[SeedResult] = []
+    results: list[SeedResult] = []
     broken = 0
-    for outcome in _outcomes(judge, chosen, jobs):
-        outcomes.append(outcome)
+    for outcome in _results(judge, chosen, jobs):
+        results.append(outcome)
         broken += bool(outcome.violations)
-        progress(len(outcomes) / seeds, f"{len(outcomes)} of {seeds} worlds, {broken} with violations")
-    return _report(command, first_seed, outcomes)
+        progress(len(results) / seeds, f"{len(results)} of {seeds} worlds, {broken} with violations")
+    return _report(command, first_seed, results)
 
 
 def judge_run(run_seed: Callable[[int], SeedResult], seed: int) -> SeedResult:
-    """Runs a seed, some seeds twice. An error that escapes is a violation too: the search goes on."""
+    """Run a seed, some seeds twice. An exception is a violation too, so that the other seeds are still run."""
     try:
         outcome = run_seed(seed)
         if seed % REPEAT_EVERY == 0 and run_seed(seed).fingerprint != outcome.fingerprint:
@@ -277,33 +289,34 @@ def judge_run(run_seed: Callable[[int], SeedResult], seed: int) -> SeedResult:
         return SeedResult(seed, (Violation("BUG", 0.0, f"{type(bug).__name__}: {bug}"),), "", None)
 
 
-def _outcomes(judge: Callable[[int], SeedResult], seeds: range, jobs: int) -> Iterator[SeedResult]:
-    """In the order of the seeds, whoever is done first."""
+def _results(judge: Callable[[int], SeedResult], seeds: range, jobs: int) -> Iterator[SeedResult]:
+    """In the order of the seeds, whichever is done first: the report must not depend on scheduling."""
     if jobs == 1:
         yield from map(judge, seeds)
         return
-    # Fresh interpreters: a world must not depend on what its parent has already imported, hashed or run.
+    # Fresh interpreters and not forks: a world must not depend on what its parent has imported, hashed or run.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(judge, seeds, chunksize=CHUNK)
 
 
-def _report(command: str, first_seed: int, outcomes: list[SeedResult]) -> ChaosReport:
+def _report(command: str, first_seed: int, results: list[SeedResult]) -> ChaosReport:
     trouble = [
         SeedViolations(o.seed, tuple(map(str, o.violations)), f"{command} --first-seed {o.seed} --seeds 1")
-        for o in outcomes
+        for o in results
         if o.violations
     ]
     return ChaosReport(
         first_seed=first_seed,
-        seeds=len(outcomes),
-        repeated=sum(o.seed % REPEAT_EVERY == 0 for o in outcomes),
+        seeds=len(results),
+        repeated=sum(o.seed % REPEAT_EVERY == 0 for o in results),
         violations=tuple(trouble),
-        slowest_settling_s=max((o.settled_after_s for o in outcomes if o.settled_after_s is not None), default=None),
-        fingerprint=_combine(o.fingerprint for o in outcomes),
+        slowest_settling_s=max((o.settled_after_s for o in results if o.settled_after_s is not None), default=None),
+        fingerprint=_combine(o.fingerprint for o in results),
     )
 
 
 def _combine(fingerprints: Iterator[str]) -> str:
     from hashlib import blake2b
 
+    # One value for a whole run: two machines that print the same have run the same worlds.
     return blake2b(" ".join(fingerprints).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,5 @@
-"""Indexes that are only a name, a commit and a weight, and the workshop and shelf that handle them in virtual time."""
+"""Indexes that are only a name, a commit and a size, and the executor and index set that handle them in virtual
+time."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
@@ -15,11 +16,11 @@ from argosy.search.index.sections import Damage
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Options, Repository, SearchResult
 from argosy.search.query.tree import Query
-from argosy.sim.origins import SimSource
+from argosy.sim.repositories import SimSource
 
-INCREMENTAL_SHARE = 0.2  # of a whole build: what a renewal takes, because most is shared
+INCREMENTAL_SHARE = 0.2  # of a whole build: an incremental one reuses most segments
 CHECK_S = 0.05
-SEARCH_S = (0.001, 1.0)  # some are slow, so that much can happen meanwhile
+SEARCH_S = (0.001, 1.0)  # some are slow, so that faults happen during a search
 RECIPE = "simulated"
 
 
@@ -34,8 +35,8 @@ class SimIndex(Index):
         return self.repository.branches[0].version
 
 
-class _Parcel(msgspec.Struct):
-    """An index on its way to another node."""
+class _EncodedIndex(msgspec.Struct):
+    """An index as it is sent to another node."""
 
     repository: Repository
     index_bytes: int
@@ -43,11 +44,11 @@ class _Parcel(msgspec.Struct):
 
 def encode_index(index: Index) -> bytes:
     assert isinstance(index, SimIndex)
-    return msgspec.msgpack.encode(_Parcel(index.repository, index.index_bytes))
+    return msgspec.msgpack.encode(_EncodedIndex(index.repository, index.index_bytes))
 
 
 class SimBuildExecutor(BuildExecutor):
-    """Makes indexes by waiting; each step takes as long as the size says."""
+    """Builds indexes by waiting in proportion to their size."""
 
     def __init__(
         self,
@@ -56,15 +57,15 @@ class SimBuildExecutor(BuildExecutor):
         random: Random,
         bytes_per_s: float,
         damage_chance: Callable[[], float],
-        found_damaged: Callable[[str], None],
+        on_damage: Callable[[str], None],
         counts: Counter[str],
     ) -> None:
         self._clock = clock
         self._random = random
         self._bytes_per_s = bytes_per_s
         self._damage_chance = damage_chance
-        self._found_damaged = found_damaged
-        self._counts = counts  # indexes made, by how
+        self._on_damage = on_damage
+        self._counts = counts  # indexes, by how they were obtained
 
     @property
     def recipe(self) -> str:
@@ -74,13 +75,13 @@ class SimBuildExecutor(BuildExecutor):
         assert isinstance(source, SimSource)
         share = 1.0 if previous is None else INCREMENTAL_SHARE
         await self._clock.sleep(source.index_bytes / self._bytes_per_s * share)
-        self._counts["built" if previous is None else "renewed"] += 1
+        self._counts["built" if previous is None else "incremental"] += 1
         return SimIndex(source.repository, (), RECIPE, source.index_bytes)
 
     async def receive(self, chunks: AsyncIterator[bytes]) -> Index:
-        parcel = msgspec.msgpack.decode(b"".join([chunk async for chunk in chunks]), type=_Parcel)
+        encoded = msgspec.msgpack.decode(b"".join([chunk async for chunk in chunks]), type=_EncodedIndex)
         self._counts["received"] += 1
-        return SimIndex(parcel.repository, (), RECIPE, parcel.index_bytes)
+        return SimIndex(encoded.repository, (), RECIPE, encoded.index_bytes)
 
     def measure(self, index: Index, *, fetch_time_ms: float = 0.0, index_time_ms: float = 0.0) -> IndexStats:
         assert isinstance(index, SimIndex)
@@ -92,7 +93,7 @@ class SimBuildExecutor(BuildExecutor):
         await self._clock.sleep(CHECK_S)
         if self._random.random() >= self._damage_chance():
             return []
-        self._found_damaged(index.repository.name)
+        self._on_damage(index.repository.name)
         return [Damage(0, "content")]
 
     def close(self) -> None:
@@ -100,26 +101,26 @@ class SimBuildExecutor(BuildExecutor):
 
 
 class SimIndexSet(IndexSet):
-    """A shelf whose searches take virtual time, and which tells whoever watches what is put on it and taken off."""
+    """An index set whose searches take virtual time, and which reports each index that is put and dropped."""
 
     def __init__(
-        self, *, clock: Clock, random: Random, put: Callable[[SimIndex], None], dropped: Callable[[str], None]
+        self, *, clock: Clock, random: Random, on_put: Callable[[SimIndex], None], on_drop: Callable[[str], None]
     ) -> None:
         super().__init__(threads=1, clock=clock)
         self._random = random
-        self._put_told = put
-        self._dropped_told = dropped
+        self._on_put = on_put
+        self._on_drop = on_drop
 
     def put(self, index: Index) -> None:
         assert isinstance(index, SimIndex)
         super().put(index)
-        self._put_told(index)
+        self._on_put(index)
 
     def drop(self, name: str) -> None:
         super().drop(name)
-        self._dropped_told(name)
+        self._on_drop(name)
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
-        """There is no text, so nothing is found; that takes its time all the same."""
+        """There is no text, so nothing is found; only the time passes."""
         await self._clock.sleep(self._random.uniform(*SEARCH_S))
         return SearchResult()

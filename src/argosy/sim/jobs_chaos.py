@@ -1,4 +1,8 @@
-"""Many small worlds of job brokers, in search of a job that is lost, run twice or over its limit."""
+"""`argosy sim jobs`: many small worlds of job brokers, in search of a job that is lost, runs twice or exceeds a limit.
+
+A seed runs until every acknowledged job is final, and then the audit of the shards must find nothing: rows that
+contradict each other break no invariant that a client can see until later.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -7,27 +11,27 @@ from argosy.base.clock import seeded_random
 from argosy.jobs.settings import JobsSettings
 from argosy.ownership.settings import OwnershipSettings
 from argosy.sim.chaos import ChaosReport, SeedResult, judge_run, run_seeds
-from argosy.sim.faults import ClockSkew, draw_schedule
 from argosy.sim.jobs_load import HEIGHTS, JobsLoad, LoadPlan
 from argosy.sim.jobs_world import DiskFault, JobsPlan, JobsWorld
 from argosy.sim.link import LinkQuality
 from argosy.sim.loop import SimLoop, run
-from argosy.sim.plan import SpacePlan, WorldPlan
+from argosy.sim.plan import ClockSkew, SpacePlan, WorldPlan, draw_schedule
 
 TTL_S, RENEW_S = 4.0, 1.0
-LEASE_MS = 3_000  # short beside the faults, so that leases end while nodes are away
-HORIZON_S = 40.0  # the last fault is over by then
+LEASE_MS = 3_000  # shorter than many faults, so that task leases expire while nodes are unreachable
+HORIZON_S = 40.0  # all faults are over by then
 LATE_S_MAX = 2 * TTL_S
-CALM_S = LATE_S_MAX + 2 * TTL_S + 20.0
-FINAL_S = 120.0  # then for all jobs that still wait, run or are tried again
+SETTLE_S_MAX = LATE_S_MAX + 2 * TTL_S + 20.0
+FINAL_S = 120.0  # after that, for all jobs that still wait, run or are retried
 
 
 def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
-    """A small world in which much goes wrong."""
+    """A small world with many faults."""
     random = seeded_random(f"jobs chaos {seed}")
     nodes = tuple(f"n{i}" for i in range(1, random.randrange(2, 5) + 1))
     newcomers = tuple(f"x{i}" for i in range(random.randrange(0, 2)))
     settings = JobsSettings(
+        # Few shards and short task leases: splits, moves and expired leases meet the same jobs.
         shards=random.randrange(1, 4),
         with_tenants=True,
         retention_ms=0,
@@ -74,7 +78,7 @@ def draw_plan(seed: int) -> tuple[JobsPlan, LoadPlan]:
 
 
 def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
-    """Runs one world until every job is done."""
+    """Run one world until every job is final."""
 
     async def main(loop: SimLoop) -> SeedResult:
         plan, load_plan = draw_plan(seed)
@@ -86,18 +90,19 @@ def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
         enqueueing = asyncio.ensure_future(load.enqueue_all())
         await asyncio.sleep(HORIZON_S)
         world.heal()
-        settled_after_s = await world.settle(CALM_S)
+        settled_after_s = await world.settle(SETTLE_S_MAX)
         if settled_after_s is not None:
             await enqueueing
-            if await load.all_final(FINAL_S + _steps_s(plan.world)):
+            # The audit is about rows at rest, so it waits until no job runs any more.
+            if await load.wait_all_final(FINAL_S + _steps_s(plan.world)):
                 await world.audit()
         for gone in [worker for worker in workers if worker.done()]:
-            world.findings.add("LIVE", f"a worker gave up: {gone.exception()}")
+            world.violations.add("LIVE", f"a worker failed: {gone.exception()}")
         for task in (probing, enqueueing, *workers):
             task.cancel()
         await asyncio.gather(probing, enqueueing, *workers, return_exceptions=True)
         world.trace.add(f"{len(world.checker.acknowledged)} jobs, {world.checker.runs} runs, {world.splits} splits")
-        violations = tuple(world.findings.violations)
+        violations = tuple(world.violations.entries)
         trace_tail = tuple(world.trace.trace_tail()) if violations or keeps_trace else ()
         return SeedResult(seed, violations, world.trace.fingerprint(), settled_after_s, trace_tail)
 
@@ -105,7 +110,8 @@ def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
 
 
 def _steps_s(plan: WorldPlan) -> float:
-    """By how much clocks may differ in the end: a job is due by the clock of whoever has it, so it may be so late."""
+    """By how much the clocks may differ in the end: a job is due by the clock of the node that has it, so it may be
+    that late."""
     return sum(abs(fault.step_s) for fault in plan.faults if isinstance(fault, ClockSkew))
 
 
@@ -120,5 +126,5 @@ def run_jobs_chaos(
     jobs: int = 2,
     progress: Callable[[float, str], None] = lambda fraction, text: None,
 ) -> ChaosReport:
-    """Runs `seeds` worlds, `jobs` at a time, and gathers what broke."""
+    """Run `seeds` worlds, `jobs` at a time, and collect the violations."""
     return run_seeds(judge_seed, "argosy sim jobs", first_seed, seeds, jobs=jobs, progress=progress)

@@ -1,7 +1,7 @@
-"""Clients and workers of a simulated job broker. What they see goes to the checker; they know nothing else.
+"""Clients and workers of a simulated job broker. They report what they see to the checker, and know nothing else.
 
-A client asks any node, follows hints and tries again until it has an answer. A worker counts its lease from when it
-asked, heartbeats, and stops by itself when the lease is over.
+A client calls any node, follows hints and retries until it has a response. A worker counts its task lease from when it
+sent the request, heartbeats, and stops by itself when the lease is over: only then can JOB-2 hold at all.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from argosy.sim.jobs_world import JobsWorld
 T = TypeVar("T")
 
 GROUP = "g"
-CALL_S_MAX = 2.0  # for one answer
+CALL_S_MAX = 2.0  # for one response
 POLL_WAIT_S = 1.0
 TASKS_MAX = 2  # of one poll
-PAUSE_S = (0.05, 0.3)  # between two tries
+PAUSE_S = (0.05, 0.3)  # between two attempts
 RETRY = RetryPolicy(retry_count=100, initial_interval_ms=100, max_interval_ms=1000)
 RATE = RateLimit("sends", "all", 10, 1_000)
 HEIGHTS = {"one": 1, "two": 2}
@@ -45,20 +45,20 @@ CHAINS: list[tuple[Limit, ...]] = [(), (ONE,), (TWO,), (RATE,), (TWO, RATE)]
 
 @dataclass(frozen=True)
 class LoadPlan:
-    """How much is asked for, and how badly workers behave."""
+    """How many jobs there are, and how often workers fail."""
 
     jobs: int
     tenants: int
     workers: int
     mean_s: float  # between two jobs of a client
-    longest_s: float  # a job runs at most
-    failing: float = 0.1  # chances: that an attempt fails,
-    crashing: float = 0.03  # that its worker does,
-    cancelling: float = 0.05  # and that its client changes its mind
+    longest_s: float  # that a job runs
+    failing: float = 0.1  # chance that an attempt fails
+    crashing: float = 0.03  # chance that a worker crashes at a heartbeat
+    cancelling: float = 0.05  # chance that the client cancels the job
 
 
-class NoAnswer(Exception):
-    """Nobody answered for too long: the world is not as it should be."""
+class NoResponse(Exception):
+    """No node responded for too long, which is a liveness violation."""
 
 
 class JobsLoad:
@@ -68,7 +68,7 @@ class JobsLoad:
         self._world = world
         self._plan = plan
         self._random = random
-        self._lease_s = world.plane.settings.lease_ms / 1000
+        self._lease_s = world.shared_state.settings.lease_ms / 1000
 
     # -- clients ----------------------------------------------------------------------------------------------------
 
@@ -87,64 +87,65 @@ class JobsLoad:
     async def _enqueue(self, job: NewJob) -> None:
         async def put(shard: ShardCalls) -> None:
             (answer,) = await shard.enqueue([job])
-            # A Conflict is our own earlier try, whose answer was lost.
+            # A Conflict is an earlier attempt of this client, whose response was lost.
             if isinstance(answer, ArgosyError) and not isinstance(answer, Conflict):
                 raise answer
 
-        await self._at_shard_of(job.tenant, put)
+        await self._call_shard_of(job.tenant, put)
         self._world.trace.add(f"{job.id} of {job.tenant} is acknowledged")
         self._world.checker.on_enqueued((job.tenant, job.id))
 
     async def _cancel(self, job: JobName) -> None:
         try:
-            await self._at_shard_of(job[0], lambda shard: shard.cancel(*job))
+            await self._call_shard_of(job[0], lambda shard: shard.cancel(*job))
         except Conflict:
-            pass  # it is done, or our earlier try was heard
+            pass  # it is final, or an earlier attempt arrived
         except NotFound:
-            self._world.checker.not_found(job)
+            self._world.checker.on_not_found(job)
 
-    async def look(self, job: JobName) -> JobView | None:
+    async def read_job(self, job: JobName) -> JobView | None:
         try:
-            view = await self._at_shard_of(job[0], lambda shard: shard.get(*job))
+            view = await self._call_shard_of(job[0], lambda shard: shard.get(*job))
         except NotFound:
-            self._world.checker.not_found(job)
+            self._world.checker.on_not_found(job)
             return None
         if view.state.status.is_final:
-            self._world.checker.seen(job, view.state.status)
+            self._world.checker.on_status(job, view.state.status)
         return view
 
-    async def all_final(self, within_s: float) -> bool:
-        """Whether every acknowledged job comes to its end in time; asks its shard, not a friend."""
+    async def wait_all_final(self, within_s: float) -> bool:
+        """Whether every acknowledged job becomes final in time, as its shard reports it."""
         deadline = self._world.now() + within_s
         for job in list(self._world.checker.acknowledged):
-            while (view := await self.look(job)) is not None and not view.state.status.is_final:
+            while (view := await self.read_job(job)) is not None and not view.state.status.is_final:
                 if self._world.now() > deadline:
                     state = f"{view.state.status.name} at attempt {view.state.attempt}"
-                    self._world.findings.add(
+                    self._world.violations.add(
                         "LIVE", f"{'/'.join(job)} is {state} after {within_s:.1f} s without faults"
                     )
                     return False
                 await asyncio.sleep(0.5)
         return True
 
-    async def _at_shard_of(self, tenant: str, do: Callable[[ShardCalls], Awaitable[T]], patience_s: float = 90.0) -> T:
+    async def _call_shard_of(self, tenant: str, do: Callable[[ShardCalls], Awaitable[T]], timeout_s: float = 90.0) -> T:
+        # Any node first and then its hint, as a client whose shard map is old.
         hint: str | None = None
-        deadline = self._world.now() + patience_s
+        deadline = self._world.now() + timeout_s
 
-        async def ask(node: JobsNode) -> T:
+        async def call_shard(node: JobsNode) -> T:
             return await do(node.shard(node.shard_of(tenant)))
 
         while True:
             machine = self._world.machine(hint) or self._random.choice(self._world.machines())
             hint = None
             try:
-                return await machine.call(ask, timeout_s=CALL_S_MAX)
+                return await machine.call(call_shard, timeout_s=CALL_S_MAX)
             except NotOwner as elsewhere:
                 hint = elsewhere.hint
             except Unavailable:
                 pass
             if self._world.now() > deadline:
-                raise NoAnswer(f"nobody has answered for tenant {tenant} for {patience_s:g} s")
+                raise NoResponse(f"no node has responded for tenant {tenant} for {timeout_s:g} s")
             await asyncio.sleep(self._random.uniform(*PAUSE_S))
 
     # -- workers ----------------------------------------------------------------------------------------------------
@@ -154,23 +155,23 @@ class JobsLoad:
             return await node.lease(GROUP, worker, TASKS_MAX, wait_s=POLL_WAIT_S)
 
         while True:
-            machine, asked_at = self._random.choice(self._world.machines()), self._world.now()
+            machine, sent_at = self._random.choice(self._world.machines()), self._world.now()
             try:
-                given = await machine.call(poll, timeout_s=CALL_S_MAX + POLL_WAIT_S)
+                leases = await machine.call(poll, timeout_s=CALL_S_MAX + POLL_WAIT_S)
             except (Unavailable, NotOwner):
                 await asyncio.sleep(self._random.uniform(*PAUSE_S))
                 continue
-            tasks = [task for each in given for task in each.tasks]
-            await asyncio.gather(*(self._run(worker, task, asked_at + self._lease_s) for task in tasks))
+            tasks = [task for each in leases for task in each.tasks]
+            await asyncio.gather(*(self._run(worker, task, sent_at + self._lease_s) for task in tasks))
 
     async def _run(self, worker: str, task: LeasedTask, until: float) -> None:
         job = (task.job.tenant, task.job.id)
         limit = next((each.key for each in task.job.limits if isinstance(each, ConcurrencyLimit)), None)
         run = Run(job, task.task.id, worker, until, None if limit is None else (job[0], limit))
         if until <= self._world.now():
-            return  # the answer came too late to be of use
+            return  # the response came too late: the lease may be over
         self._world.trace.add(f"{worker} runs {'/'.join(job)} as {run.task}")
-        self._world.checker.began(run)
+        self._world.checker.on_run_started(run)
         outcome = await self._outcome(run)
         self._world.checker.on_run_ended(run)
         self._world.trace.add(f"{worker} ends {run.task}: {type(outcome).__name__}")
@@ -178,7 +179,7 @@ class JobsLoad:
             self._world.checker.on_reported(job)
 
     async def _outcome(self, run: Run) -> TaskOutcome | None:
-        """Works, and heartbeats meanwhile; None if the worker crashes or its lease is over."""
+        """Work and heartbeat; None if the worker crashes or its lease is over."""
         done_at = self._world.now() + self._random.uniform(0.05, self._plan.longest_s)
         while (now := self._world.now()) < done_at:
             await asyncio.sleep(min(done_at - now, self._lease_s / 3, run.until - now))
@@ -190,18 +191,18 @@ class JobsLoad:
                 if await self._heartbeat(run):
                     return TaskCancelled()
             except (Conflict, NotFound):
-                return None  # the broker gave it up; it may be another's by now
+                return None  # the broker has ended the lease; another worker may have the task by now
             if self._world.now() >= run.until:
                 return None
         return TaskFailure("X") if self._random.random() < self._plan.failing else TaskSuccess(b"ok")
 
     async def _heartbeat(self, run: Run) -> bool:
-        """Whether the job was cancelled. Without an answer the lease stays as long as it was."""
+        """Whether the job was cancelled. Without a response the lease is not extended."""
         sent_at = self._world.now()
 
         async def beat(node: JobsNode) -> int:
-            told = await node.shard(node.shard_of(run.job[0])).heartbeat(run.worker, run.task)
-            return told.cancelled_at
+            status = await node.shard(node.shard_of(run.job[0])).heartbeat(run.worker, run.task)
+            return status.cancelled_at
 
         machine = self._random.choice(self._world.machines())
         try:
@@ -217,14 +218,15 @@ class JobsLoad:
                 return False
         except Unavailable:
             return False
+        # From when the heartbeat was sent: the broker counts from its arrival, which is later.
         run.until = max(run.until, sent_at + self._lease_s)
         return cancelled_at > 0
 
     async def _report(self, run: Run, outcome: TaskOutcome) -> bool:
-        async def tell(shard: ShardCalls) -> ArgosyError | None:
+        async def report(shard: ShardCalls) -> ArgosyError | None:
             (answer,) = await shard.report([(run.task, outcome)], worker=run.worker)
             if isinstance(answer, Unavailable | NotOwner):
                 raise answer
             return answer
 
-        return await self._at_shard_of(run.job[0], tell) is None
+        return await self._call_shard_of(run.job[0], report) is None

@@ -1,4 +1,4 @@
-"""A simulated machine of the job broker, the wire on which clients reach it, and disks that a checker watches."""
+"""A simulated machine of the job broker, the link on which clients reach it, and disks that a checker observes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,9 +15,9 @@ from argosy.jobs.settings import JobsSettings
 from argosy.ownership.node_service import OwnershipNode
 from argosy.sim.checkers.jobs import JobsChecker
 from argosy.sim.link import Direction, Link
-from argosy.sim.loop import OUTSIDE, Process, SimLoop
+from argosy.sim.loop import OUTSIDE, SimLoop, SimProcess
 from argosy.sim.network import SimulatedStore
-from argosy.sim.node import SimNode, Uncounted
+from argosy.sim.node import NoMetrics, SimNode
 from argosy.sim.plan import WorldPlan
 from argosy.sim.space import SimSpace
 from argosy.sim.trace import Trace
@@ -25,16 +25,16 @@ from argosy.throttle.limits.backends.memory import MemoryLimiter
 
 T = TypeVar("T")
 
-WALL_SKEW_S_MAX = 1.5  # of two machines: times of rows are their writers'
+WALL_SKEW_S_MAX = 1.5  # between two machines: the times in rows are those of their writers
 QUICK_S = (0.001, 0.02)  # until a batch is durable
-SLOW_S = (0.2, 1.5)  # now and then
+SLOW_S = (0.2, 1.5)  # with SLOW_CHANCE
 SLOW_CHANCE = 0.03
 
 
-class WatchedDisk(MemoryDisk):
-    """Tells what becomes durable, at that instant."""
+class ObservedDisk(MemoryDisk):
+    """Reports a batch at the instant at which it becomes durable."""
 
-    def __init__(self, shard: str, disks: "WatchedShards") -> None:
+    def __init__(self, shard: str, disks: "ObservedShards") -> None:
         super().__init__(delay=disks.delay)
         self._shard = shard
         self._disks = disks
@@ -44,8 +44,8 @@ class WatchedDisk(MemoryDisk):
         self._disks.on_commit(self._shard, batch)
 
 
-class WatchedShards(MemoryShardStore):
-    """The object storage that all machines share."""
+class ObservedShards(MemoryShardStore):
+    """The object storage that all machines share, with delays."""
 
     def __init__(self, checker: JobsChecker, trace: Trace, random: Random) -> None:
         super().__init__()
@@ -54,12 +54,13 @@ class WatchedShards(MemoryShardStore):
         self._random = random
 
     async def delay(self) -> None:
+        # Rare slow batches: an acknowledgement before durability would go unnoticed on a disk that is always fast.
         is_slow = self._random.random() < SLOW_CHANCE
         await asyncio.sleep(self._random.uniform(*(SLOW_S if is_slow else QUICK_S)))
 
     async def shard(self, shard: str, *, may_serve: Callable[[], bool] = lambda: True) -> DiskKV:
         if shard not in self.disks:
-            self.disks[shard] = WatchedDisk(shard, self)
+            self.disks[shard] = ObservedDisk(shard, self)
         return await super().shard(shard, may_serve=may_serve)
 
     async def delete(self, shard: str) -> None:
@@ -68,14 +69,14 @@ class WatchedShards(MemoryShardStore):
         self._checker.on_removed(shard)
 
     def on_commit(self, shard: str, batch: Batch) -> None:
-        self._trace.add(f"{shard} keeps {len(batch)} rows")
+        self._trace.add(f"{shard} stores {len(batch)} rows")
         self._checker.on_commit(shard, batch.ops())
 
 
-class JobsPlane:
+class SharedJobsState:
     """What all machines of a world share."""
 
-    def __init__(self, settings: JobsSettings, shards: WatchedShards, limiter: MemoryLimiter) -> None:
+    def __init__(self, settings: JobsSettings, shards: ObservedShards, limiter: MemoryLimiter) -> None:
         self.settings = settings
         self.shards = shards
         self.maps = MemoryShardMapStore()
@@ -88,7 +89,11 @@ class JobsPlane:
 
 
 class JobsMachine(SimNode):
-    """Runs a real `JobsNode`. Its `link` goes to the ownership store, its `wire` to clients and workers."""
+    """Runs a real `JobsNode`. Its `link` goes to the ownership store, its `wire` to clients and workers.
+
+    Two links, because a partition between a node and the store is another failure than one between a node and its
+    clients.
+    """
 
     def __init__(
         self,
@@ -97,13 +102,13 @@ class JobsMachine(SimNode):
         spaces: list[SimSpace],
         loop: SimLoop,
         dice: Callable[[str], Random],
-        plane: JobsPlane,
+        shared_state: SharedJobsState,
     ) -> None:
         super().__init__(name, plan, spaces, loop, dice)
         self.wire = Link(loop, dice(f"wire {name}"), plan.quality)
         self.jobs: JobsNode | None = None
         self.clock.wall_offset_s = dice(f"wall {name}").uniform(-WALL_SKEW_S_MAX, WALL_SKEW_S_MAX)
-        self._plane = plane
+        self._shared_state = shared_state
         self._starting: JobsNode | None = None
 
     def stop(self) -> None:
@@ -111,24 +116,24 @@ class JobsMachine(SimNode):
         super().stop()
 
     async def call(self, do: Callable[[JobsNode], Awaitable[T]], *, timeout_s: float) -> T:
-        """Asks as over a network: request and answer may be late or lost, and what was asked may still happen."""
+        """A call over the network: request and response may be late or lost, and the call may still take effect."""
         answer: asyncio.Future[T] = self._loop.create_future()
 
         async def serve(node: JobsNode) -> None:
             try:
                 result = await do(node)
             except ArgosyError as error:
-                refuse(error)
-            except Exception as bug:  # for the world to judge; the caller hears nothing
-                self._plane.on_bug(f"{self.name} failed with {type(bug).__name__}: {bug}")
+                respond_error(error)
+            except Exception as bug:  # reported as a violation; the caller gets no response
+                self._shared_state.on_bug(f"{self.name} failed with {type(bug).__name__}: {bug}")
             else:
-                self.wire.send(Direction.DOWN, lambda: succeed(result), broke)
+                self.wire.send(Direction.DOWN, lambda: resolve(result), broke)
 
-        def succeed(result: T) -> None:
+        def resolve(result: T) -> None:
             if not answer.done():
                 answer.set_result(result)
 
-        def refuse(error: ArgosyError) -> None:
+        def respond_error(error: ArgosyError) -> None:
             self.wire.send(Direction.DOWN, lambda: fail(error), broke)
 
         def fail(error: ArgosyError) -> None:
@@ -137,7 +142,7 @@ class JobsMachine(SimNode):
 
         def arrive() -> None:
             if self.process is None or self.jobs is None:
-                refuse(Unavailable(f"{self.name} refuses connections"))
+                respond_error(Unavailable(f"{self.name} refuses connections"))
             else:
                 self.process.spawn(serve(self.jobs))
 
@@ -149,37 +154,38 @@ class JobsMachine(SimNode):
             async with asyncio.timeout(timeout_s):
                 return await answer
         except TimeoutError:
-            raise Unavailable(f"{self.name} has not answered for {timeout_s:g} s") from None
+            raise Unavailable(f"{self.name} sent no response for {timeout_s:g} s") from None
 
-    def _take_part(self, space: SimSpace) -> OwnershipNode:
+    def _create_member(self, space: SimSpace) -> OwnershipNode:
         store = SimulatedStore(self.name, space.server, self.link, self._loop, timeout_s=self._plan.call_timeout_s)
         self._stores.append(store)
         node = JobsNode(
             store,
-            self._plane.shards,
-            self._plane.maps,
-            self._plane.limiter,
+            self._shared_state.shards,
+            self._shared_state.maps,
+            self._shared_state.limiter,
             node_id=self.name,
             address=self.name,
-            settings=self._plane.settings,
+            settings=self._shared_state.settings,
             shared=space.plan.settings,
             clock=self.clock,
             random=self._dice(f"node {self.name} run {self._run}"),
-            new_id=self._plane.new_id,
-            metrics=Uncounted(),
+            new_id=self._shared_state.new_id,
+            metrics=NoMetrics(),
         )
-        node.ownership.observers.append(self._reporter(space))
+        node.ownership.observers.append(self._serving_observer(space))
         self._starting = node
         return node.ownership
 
-    async def _live(self, process: Process) -> None:
+    async def _run_members(self, process: SimProcess) -> None:
         node = self._starting
         assert node is not None
         why: Exception | None = None
         try:
             await node.start()
+            # Only now: calls that arrive while the node starts are refused, as by a port that nothing listens on.
             self.jobs = node
             await node.run()
-        except Exception as trouble:  # for the world to judge
+        except Exception as trouble:  # the world reports it if it is a bug
             why = trouble
-        self._loop.call_soon(self._ended, process, why, context=OUTSIDE)
+        self._loop.call_soon(self._on_end, process, why, context=OUTSIDE)

@@ -1,7 +1,7 @@
-"""One node's way to the store: two directions, each with latency, loss, lateness, and partitions.
+"""The link between one node and the store: two directions, each with latency, loss, late messages and partitions.
 
-Messages travel as over a pool of TCP connections: none is doubled, but two of them may overtake each other, and one
-that met a partition may still arrive when it heals, long after its sender gave up.
+Messages travel as over a pool of TCP connections: none is duplicated, but one may overtake another, and one that met a
+partition may still arrive when it heals, long after its sender has timed out.
 """
 
 import math
@@ -13,7 +13,7 @@ from argosy.base.clock import Random
 from argosy.base.errors import Invalid
 from argosy.sim.loop import OUTSIDE, SimLoop
 
-HELD_MAX = 1_000  # messages a partition keeps for later; kernel buffers are not endless either
+HELD_MAX = 1_000  # messages that a partition delays; kernel buffers are bounded too
 
 
 class Direction(StrEnum):
@@ -26,7 +26,7 @@ class LinkQuality:
     """How a link behaves while it is whole. Chances are per message."""
 
     latency_s: float = 0.001  # at least
-    jitter_s: float = 0.002  # mean of what comes on top, exponentially spread
+    jitter_s: float = 0.002  # mean of an exponentially distributed addition
     loss_chance: float = 0.0  # the connection breaks under the message
     late_chance: float = 0.0  # the message is overtaken by many others
     late_s_max: float = 0.0
@@ -34,7 +34,7 @@ class LinkQuality:
 
     def __post_init__(self) -> None:
         if min(self.latency_s, self.jitter_s, self.late_s_max) < 0 or not 0 <= self.loss_chance + self.late_chance <= 1:
-            raise Invalid(f"a link needs spans of at least 0 s and chances that add up to at most 1; got {self}")
+            raise Invalid(f"invalid link {self}; times must be at least 0 s and chances must add up to at most 1")
 
 
 class Link:
@@ -58,10 +58,10 @@ class Link:
         return not any(self._blocks.values())
 
     def block(self, direction: Direction) -> None:
-        """Begins a partition; several may overlap."""
+        """Start a partition; several may overlap."""
         self._blocks[direction] += 1
-        for noticed in list(self.on_block):
-            noticed()
+        for observer in list(self.on_block):
+            observer()
 
     def heal(self, direction: Direction) -> None:
         self._blocks[direction] -= 1
@@ -70,19 +70,22 @@ class Link:
             held, self._held[direction] = self._held[direction], []
             for arrive in held:
                 self._later(self.latency(), arrive)
-            for noticed in list(self.on_heal):
-                noticed()
+            for observer in list(self.on_heal):
+                observer()
 
     def latency(self) -> float:
-        """Never longer than a keep-alive would wait: past that a connection is not slow but broken."""
+        """Never longer than a keep-alive waits: a connection that is slower than that counts as broken."""
         quality = self.quality
+        # An exponential distribution by inverse transform.
         drawn_s = quality.latency_s - math.log(1.0 - self._random.random()) * quality.jitter_s
         return min(drawn_s * self.slowness, quality.keepalive_s)
 
     def send(self, direction: Direction, arrive: Callable[[], None], lost: Callable[[], None]) -> None:
-        """Later calls `arrive`; or `lost` when the sender would see the connection break; or neither."""
+        """Call `arrive` later; or `lost` if the sender notices that the connection broke; or neither."""
         chance = self._random.random()
         quality = self.quality
+        # Half of the messages into a partition are retransmitted by TCP and arrive when it heals; the others are gone
+        # with their connection. The sender learns neither.
         if self.is_blocked(direction):
             if chance < 0.5 and len(self._held[direction]) < HELD_MAX:
                 self._held[direction].append(arrive)

@@ -1,17 +1,23 @@
-"""The store as one node sees it: the shared `MemoryStore` behind a link that delays, loses and breaks.
+"""The ownership store as one node sees it: the shared memory store behind a link that delays, loses and breaks.
 
-A call that gets no answer in time is `Unavailable`, and its effect may have happened, may happen later, or never. The
-memory store's methods never wait, so the server's part of a call is one step at one instant.
+A call without a timely response is `Unavailable`; its effect may have happened, may happen later, or never. The methods
+of the memory store never wait, so the server executes a call in one step at one instant.
+
+Watch events arrive in order, maybe late, or the watch breaks and must be opened again. A partition first only stalls a
+watch. When keep-alives have gone unanswered for a while both ends drop it, each for itself; if the partition heals
+before that, the stalled events arrive late.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from argosy.base.clock import Random
 from argosy.base.errors import ArgosyError, Unavailable
-from argosy.ownership.backends.memory import MemoryOwnershipStore
+from argosy.ownership.backends.memory import WATCH_BACKLOG_MAX, MemoryOwnershipStore
+from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import (
     BidResult,
     CloseResult,
@@ -25,50 +31,51 @@ from argosy.ownership.model import (
     Unit,
 )
 from argosy.sim.link import Direction, Link
-from argosy.sim.loop import SimLoop
-from argosy.sim.stream import Stream
+from argosy.sim.loop import OUTSIDE, SimLoop
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Served:
-    """A call that reached the store, and what came of it there: for checkers."""
+class StoreCall:
+    """A call that reached the store, and its outcome there, for checkers."""
 
     node: str
     call: str
     args: tuple[Any, ...]
-    outcome: Any  # what was returned, or the error
+    outcome: Any  # the result, or the error
 
 
 class StoreServer:
-    """The store's machine: it can be away, and come back with or without its data."""
+    """The server of the store: it can be down, and come back with or without its data."""
 
     def __init__(self, store: MemoryOwnershipStore, random: Random) -> None:
         self.store = store
         self.is_up = True
-        self.taps: list[Callable[[Served], None]] = []
-        self.streams: dict[Stream, None] = {}  # a dict, for its order
+        self.call_observers: list[Callable[[StoreCall], None]] = []
+        self.streams: dict[SimWatch, None] = {}  # a dict and not a set, for its order
         self._random = random
 
     def serve(self, node: str, call: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Carries out one call; a bug in the store (no `ArgosyError`) is an outcome too, and for checkers to judge."""
+        """Execute one call. A bug in the store (not an `ArgosyError`) is an outcome too, which checkers report."""
         outcome: Any
         try:
             outcome = _at_once(getattr(self.store, call)(*args, **kwargs))
+        # AssertionError and KeyError are broken invariants inside the store: the simulation goes on and reports them.
         except (ArgosyError, AssertionError, KeyError) as error:
             outcome = error
-        for tap in self.taps:
-            tap(Served(node, call, (*args, *kwargs.values()), outcome))
+        for tap in self.call_observers:
+            tap(StoreCall(node, call, (*args, *kwargs.values()), outcome))
         return outcome
 
     def is_refusing(self) -> bool:
-        """A machine that is down answers for a store that is: half of the time, as firewalls go."""
+        """While the store is down, half of the connections are refused and half get no response, as with firewalls."""
         return self._random.random() < 0.5
 
     def stop(self) -> None:
         self.is_up = False
+        # In order of subscription: the order of a set would differ from one interpreter to the next.
         for stream in list(self.streams):
             stream.sever()
 
@@ -149,12 +156,12 @@ class SimulatedStore:
     async def push_max_bids(self, max_bids: int | None) -> None:
         await self._call(MemoryOwnershipStore.push_max_bids, max_bids)
 
-    def watch(self) -> Stream:
+    def watch(self) -> "SimWatch":
         self.calls += 1
-        return Stream(self._server, self._link, self._loop, timeout_s=self._timeout_s)
+        return SimWatch(self._server, self._link, self._loop, timeout_s=self._timeout_s)
 
     async def close(self) -> None:
-        """Streams close themselves when their reader is cancelled."""
+        """Watches close themselves when their reader is cancelled."""
 
     async def _call(
         self,
@@ -174,6 +181,7 @@ class SimulatedStore:
                 outcome = Unavailable(f"{call}: the store refuses connections")
             else:
                 return
+            # The response may be lost although the call has taken effect, which is what retries have to cope with.
             self._link.send(Direction.DOWN, lambda: _settle(answer, outcome), break_off)
 
         def break_off() -> None:
@@ -181,7 +189,7 @@ class SimulatedStore:
 
         self._link.send(Direction.UP, arrive_there, break_off)
         try:
-            # This timer belongs to the calling process, and stands still while that is paused.
+            # The timer belongs to the calling process, and is held while that is paused.
             async with asyncio.timeout(self._timeout_s):
                 return await answer
         except TimeoutError:
@@ -189,6 +197,7 @@ class SimulatedStore:
 
 
 def _settle(answer: "asyncio.Future[Any]", outcome: Any) -> None:
+    # A response after the timeout, or to a call whose process is gone.
     if answer.done():
         return
     if isinstance(outcome, ArgosyError):
@@ -200,9 +209,147 @@ def _settle(answer: "asyncio.Future[Any]", outcome: Any) -> None:
 
 
 def _at_once(coro: Coroutine[Any, Any, Any]) -> Any:
+    # One step of the coroutine is the whole call, because a memory store never awaits anything that is not done.
     try:
         coro.send(None)
     except StopIteration as done:
         return done.value
     coro.close()
     raise RuntimeError("a memory store never waits; this call did")
+
+
+# -- watches ----------------------------------------------------------------------------------------------------------
+
+
+class SimWatch:
+    """One watch of one node; an async iterator that ends only with `Unavailable`."""
+
+    def __init__(self, server: StoreServer, link: Link, loop: SimLoop, *, timeout_s: float) -> None:
+        self._server = server
+        self.link = link
+        self._loop = loop
+        self._timeout_s = timeout_s
+        self._is_opened = False
+        self._is_broken = False
+        self._is_subscribed = False
+        self._inbox: deque[WatchEvent] = deque()
+        self._in_flight: deque[WatchEvent] = deque()
+        self._stalled: list[WatchEvent] = []
+        self._last_due = 0.0
+        self._arrived: asyncio.Future[None] | None = None
+
+    def __aiter__(self) -> "SimWatch":
+        return self
+
+    async def __anext__(self) -> WatchEvent:
+        try:
+            if not self._is_opened:
+                await self._open()
+            while not self._inbox and not self._is_broken:
+                await self._wait_event()
+        except asyncio.CancelledError:
+            self.abandon()
+            raise
+        if not self._inbox:
+            raise Unavailable("the watch broke; open another")
+        return self._inbox.popleft()
+
+    async def aclose(self) -> None:
+        self.abandon()
+
+    def sever(self) -> None:
+        """The server is gone; the node learns that over the link, or by missing keep-alives."""
+        self._unsubscribe()
+        is_cut_off = self.link.is_blocked(Direction.DOWN)
+        delay_s = self.link.quality.keepalive_s if is_cut_off else self.link.latency()
+        self._loop.call_later(delay_s, self._break, context=OUTSIDE)
+
+    # -- node -------------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> None:
+        self._is_opened = True
+        self.link.send(Direction.UP, self._subscribe, self._break)
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while not self._inbox and not self._is_broken:
+                    await self._wait_event()
+        except TimeoutError:
+            self.abandon()
+            raise Unavailable(f"watch: no snapshot within {self._timeout_s} s") from None
+
+    async def _wait_event(self) -> None:
+        self._arrived = self._loop.create_future()
+        await self._arrived
+
+    def _arrive(self) -> None:
+        event = self._in_flight.popleft()
+        if self._is_broken:
+            return
+        # A slow reader loses its watch, as with a real store that bounds its buffers.
+        if len(self._inbox) >= WATCH_BACKLOG_MAX:
+            self.abandon()
+        else:
+            self._inbox.append(event)
+        self._wake()
+
+    def _break(self) -> None:
+        self._is_broken = True
+        self._wake()
+
+    def abandon(self) -> None:
+        """The node closes its end. The server unsubscribes at the same instant, which no node can observe."""
+        self._is_broken = True
+        self._unsubscribe()
+
+    def _wake(self) -> None:
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
+
+    # -- server -----------------------------------------------------------------------------------------------------
+
+    def _subscribe(self) -> None:
+        if self._is_broken:
+            return
+        if not self._server.is_up:
+            self._loop.call_later(self.link.latency(), self._break, context=OUTSIDE)
+            return
+        self._is_subscribed = True
+        self._server.streams[self] = None
+        self._server.store.observers.append(self._push)
+        self.link.on_block.append(self._notice_silence)
+        self.link.on_heal.append(self._flush)
+        self._push(self._server.store.snapshot())
+
+    def _unsubscribe(self) -> None:
+        if not self._is_subscribed:
+            return
+        self._is_subscribed = False
+        del self._server.streams[self]
+        self._server.store.observers.remove(self._push)
+        self.link.on_block.remove(self._notice_silence)
+        self.link.on_heal.remove(self._flush)
+
+    def _push(self, event: WatchEvent) -> None:
+        if self.link.is_blocked(Direction.DOWN):
+            self._stalled.append(event)
+            return
+        # Timers of the same instant may fire in any order, so a timer only says that the next event has arrived.
+        self._in_flight.append(event)
+        # Never before an earlier event: the latency varies, but a watch keeps its order.
+        self._last_due = max(self._last_due, self._loop.time() + self.link.latency())
+        self._loop.call_at(self._last_due, self._arrive, context=OUTSIDE)
+
+    def _flush(self) -> None:
+        if self.link.is_blocked(Direction.DOWN):
+            return
+        stalled, self._stalled = self._stalled, []
+        for event in stalled:
+            self._push(event)
+
+    def _notice_silence(self) -> None:
+        self._loop.call_later(self.link.quality.keepalive_s, self._give_up_if_silent, context=OUTSIDE)
+
+    def _give_up_if_silent(self) -> None:
+        if self._is_subscribed and not self.link.is_whole():
+            self._unsubscribe()
+            self._break()

@@ -16,11 +16,11 @@ def draw_fleet(report: FleetReport) -> str:
         f"seed {plan.seed} · TTL {plan.ttl_s:g} s · window {plan.window_s:g} s · max bids {plan.max_bids or 'live'} · "
         f"{plan.kill} killed · {report.store_calls_per_node_s:.2f} store calls per node and second"
     )
-    panels = [_owned(report), _failover(report), _memory(report), _auctions(report)]
+    panels = [_draw_owned(report), _draw_failover(report), _draw_memory(report), _draw_auctions(report)]
     return sheet(WIDTH, HEIGHT, f"{plan.repos} repos on {plan.nodes} nodes", subtitle, panels)
 
 
-def _owned(report: FleetReport) -> Panel:
+def _draw_owned(report: FleetReport) -> Panel:
     panel = Panel(
         10,
         70,
@@ -39,7 +39,7 @@ def _owned(report: FleetReport) -> Panel:
     return panel
 
 
-def _failover(report: FleetReport) -> Panel:
+def _draw_failover(report: FleetReport) -> Panel:
     times = report.failover.times_s
     high = max(times, default=0.0)
     counts = [0] * BINS
@@ -66,7 +66,7 @@ def _failover(report: FleetReport) -> Panel:
     return panel
 
 
-def _memory(report: FleetReport) -> Panel:
+def _draw_memory(report: FleetReport) -> Panel:
     held = report.memory.held_mib
     names = list(held) if len(held) <= NODE_NAMES_MAX else [""] * len(held)
     panel = Panel(
@@ -87,7 +87,7 @@ def _memory(report: FleetReport) -> Panel:
     return panel
 
 
-def _auctions(report: FleetReport) -> Panel:
+def _draw_auctions(report: FleetReport) -> Panel:
     figures = report.auctions
     kinds = {
         "started": figures.started,

@@ -1,4 +1,4 @@
-"""The figures of a simulated fleet: what an operator tunes TTLs, windows and autoscaling by."""
+"""The figures of a simulated fleet, by which an operator tunes TTLs, windows and autoscaling."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class FleetPlan:
     seed: int = 7
     ttl_s: float = 30.0
     window_s: float = 60.0
-    max_bids: int | Literal["live"] | None = None  # None and 'live': everybody who is bidding when an auction opens
-    kill: int = 1  # nodes that die, one after another, once everything is served
+    max_bids: int | Literal["live"] | None = None  # None and 'live': the members when an auction opens
+    kill: int = 1  # nodes that crash, one after another, once everything is served
     headroom: float = 2.0  # memory of the fleet, as a multiple of what all indexes take
     median_mib: float = 40.0  # of one index; sizes are spread log-normally
     index_mib_per_s: float = 20.0
@@ -37,7 +37,9 @@ class FleetPlan:
 
     def __post_init__(self) -> None:
         if not (1 <= self.nodes <= 200 and 1 <= self.repos <= 10_000):
-            raise Invalid(f"a fleet of {self.nodes} nodes and {self.repos} repos cannot be: 1 to 200, 1 to 10000")
+            raise Invalid(
+                f"invalid fleet of {self.nodes} nodes and {self.repos} repos; allowed are 1 to 200 and 1 to 10000"
+            )
         if not 0 <= self.kill < self.nodes:
             raise Invalid(f"of {self.nodes} nodes at most {self.nodes - 1} can be killed, not {self.kill}")
         if not (0 <= self.drain <= self.nodes and 0 <= self.replicas <= REPLICAS_MAX):
@@ -86,7 +88,7 @@ class RefreshFigures:
 
 @dataclass(frozen=True)
 class EvictionFigures:
-    """What nodes gave up for want of memory, and when it was served again."""
+    """Indexes evicted for lack of memory, and the time until they were served again."""
 
     evictions: int
     reclaims: int  # evicted and served again
@@ -97,20 +99,20 @@ class EvictionFigures:
 
 @dataclass(frozen=True)
 class DrainFigures:
-    """Nodes that left in good order."""
+    """Orderly departures."""
 
     drains: int
-    max_s: float | None  # the longest, from the spec to leave until the process was gone
-    repos: int  # handed on
+    max_s: float | None  # the longest, from the drain request until the process has exited
+    repos: int  # handed off
     unserved: int  # of these, not served for some instant
 
 
 @dataclass(frozen=True)
 class ProvisionCounts:
-    """Indexes, by how they came about."""
+    """Indexes, by how they were obtained."""
 
     built: int
-    renewed: int
+    incremental: int
     received: int  # streamed from another node
 
 
@@ -136,13 +138,13 @@ class FleetReport:
     refresh: RefreshFigures
     evictions: EvictionFigures
     drain: DrainFigures
-    made: ProvisionCounts
-    moves: int  # leases that went to another node than the one before
+    provisioned: ProvisionCounts
+    moves: int  # leases granted to another node than the previous one
     memory: MemoryFigures
     store_calls: int
     store_calls_per_node_s: float
     owned: tuple[tuple[float, int, int], ...]  # time, repos owned, repos ready
-    scale: tuple[tuple[float, int, int], ...]  # time, nodes desired, nodes there
+    scale: tuple[tuple[float, int, int], ...]  # time, desired nodes, current nodes
     violations: tuple[str, ...]
     fingerprint: str  # of the whole run: equal runs have equal fingerprints
 

@@ -1,4 +1,4 @@
-"""One run of a search node on a simulated machine: the real node, put together as `argosy serve` does it."""
+"""A search node on a simulated machine: the real node, composed as `argosy serve` does it."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
@@ -14,39 +14,38 @@ from argosy.search.fleet.ports import Node
 from argosy.search.fleet.search_node import SearchNode, quiesce
 from argosy.search.query.codec import encode_query
 from argosy.search.query.tree import Substring
-from argosy.sim.clocks import SimClock
 from argosy.sim.index_executor import SimBuildExecutor, SimIndex, SimIndexSet, encode_index
 from argosy.sim.link import Link
-from argosy.sim.origins import SimFetcher
+from argosy.sim.loop import SimClock
 from argosy.sim.plan import SearchPlan
-from argosy.sim.repo_catalog import CatalogReader
+from argosy.sim.repositories import CatalogReader, SimFetcher
 from argosy.sim.space import SimSearch
 
 T = TypeVar("T")
 
 QUERY = encode_query(Substring("anything"))
-STREAM_STEP_BYTES = 16 << 20  # what a stream carries between two looks at whether both ends still stand
+STREAM_STEP_BYTES = 16 << 20  # sent between two checks whether both machines are still reachable
 
 
 class PeerHost(Protocol):
-    """What peers see of a machine."""
+    """A machine as its peers see it."""
 
     link: Link
 
     @property
     def can_answer(self) -> bool: ...
 
-    def searching(self, space: str) -> "SimSearchNode | None": ...
+    def search_node(self, space: str) -> "SimSearchNode | None": ...
 
 
-class _Node(SearchNode):
-    """A search node that says whom it evicts."""
+class _ObservedSearchNode(SearchNode):
+    """A search node that reports its evictions."""
 
-    evicted: Callable[[str], None]
+    on_evicted: Callable[[str], None]
 
     def _release(self, name: str, reason: str, *, is_eviction: bool) -> None:
         if is_eviction:
-            self.evicted(name)
+            self.on_evicted(name)
         super()._release(name, reason, is_eviction=is_eviction)
 
 
@@ -69,14 +68,14 @@ class SimSearchNode:
         self.catalog: CatalogReader = space.specs.read_by(name, link)
         self._space = space
         self._clock = clock
-        self._shelf = SimIndexSet(clock=clock, random=random, put=self._put, dropped=self._dropped)
+        self._index_set = SimIndexSet(clock=clock, random=random, on_put=self._on_put, on_drop=self._on_drop)
         executor = SimBuildExecutor(
             clock=clock,
             random=random,
             bytes_per_s=plan.index_bytes_per_s,
             damage_chance=lambda: space.damage_chance,
-            found_damaged=lambda repository: space.checker.on_damage_found(name, repository),
-            counts=space.made,
+            on_damage=lambda repository: space.checker.on_damage_found(name, repository),
+            counts=space.provisioned,
         )
         fetcher = SimFetcher(
             space.origins,
@@ -86,10 +85,10 @@ class SimSearchNode:
             failure_chance=lambda: space.failure_chance,
         )
         peers = _Peers(space.name, link, machines, clock, plan.stream_bytes_per_s)
-        self.node = _Node(
+        self.node = _ObservedSearchNode(
             self.catalog,
             fetcher,
-            self._shelf,
+            self._index_set,
             node_id=name,
             address=f"{name}:6070",
             settings=plan.settings(),
@@ -99,7 +98,7 @@ class SimSearchNode:
             random=random,
             metrics=metrics,
         )
-        self.node.evicted = lambda repository: space.evicted(name, repository)
+        self.node.on_evicted = lambda repository: space.on_evicted(name, repository)
         self._member: OwnershipNode | None = None
         self.local_node: LocalNode | None = None
 
@@ -108,56 +107,56 @@ class SimSearchNode:
         self.catalog.observers.append(member.catalog_changed)
         self._member = member
         self.local_node = LocalNode(
-            self._shelf,
+            self._index_set,
             self.node,
             node_id=self.name,
             address=f"{self.name}:6070",
             may_answer=member.holds_any,
-            in_thread=_here,
+            in_thread=_run_inline,
             clock=self._clock,
         )
         self.node.before_drop = partial(quiesce, self.local_node, self._clock)
 
     def commit_of(self, repository: str) -> str | None:
-        """What its index is of; None without an index."""
-        index = self._shelf._indexes.get(repository)
+        """The commit of its index; None without an index."""
+        index = self._index_set._indexes.get(repository)
         return index.commit if isinstance(index, SimIndex) else None
 
-    def at_hand(self, repository: str) -> SimIndex:
-        """For a peer; whatever keeps this node from answering is raised."""
+    def own_index(self, repository: str) -> SimIndex:
+        """The index for a peer; raises if this node may not serve it."""
         assert self.local_node is not None
         index = self.local_node._serving.index(repository)
         assert isinstance(index, SimIndex)
         return index
 
-    async def ask(self, repositories: Sequence[str]) -> None:
-        """A client's question about some repositories."""
+    async def run_query(self, repositories: Sequence[str]) -> None:
+        """A client's query over some repositories."""
         assert self.local_node is not None
         answer = await self.local_node.search(SearchRequest(QUERY, tuple(repositories)))
         missing = {each.repository for each in answer.missing}
-        told = [each for each in repositories if each not in missing]
-        self._space.checker.on_response(self.name, told)
-        self.node.record_searches(told)
+        returned = [each for each in repositories if each not in missing]
+        self._space.checker.on_response(self.name, returned)
+        self.node.record_searches(returned)
 
-    def _put(self, index: SimIndex) -> None:
+    def _on_put(self, index: SimIndex) -> None:
         volumes = self.node._controller.repos
-        self._space.put(
+        self._space.on_put(
             self.name,
             index,
             budget_bytes=self.node.budget_bytes(),
-            given_up=[each.name for each in volumes.values() if each.is_leaving],
+            leaving=[each.name for each in volumes.values() if each.is_leaving],
         )
 
-    def _dropped(self, repository: str) -> None:
+    def _on_drop(self, repository: str) -> None:
         self._space.checker.on_dropped(self.name, repository)
 
 
-async def _here(work: Callable[[], T]) -> T:
+async def _run_inline(work: Callable[[], T]) -> T:
     return work()
 
 
 class _Peers:
-    """Implements `Nodes`: other machines, as far as both ends' links are whole."""
+    """Implements `Nodes`: the other machines, if the links of both ends are whole."""
 
     def __init__(
         self, space: str, link: Link, machines: Callable[[str], PeerHost | None], clock: SimClock, bytes_per_s: float
@@ -174,9 +173,9 @@ class _Peers:
     def reach(self, name: str) -> "SimSearchNode":
         machine = self._machines(name)
         is_there = machine is not None and machine.can_answer and machine.link.is_whole() and self._link.is_whole()
-        found = machine.searching(self._space) if machine is not None and is_there else None
+        found = machine.search_node(self._space) if machine is not None and is_there else None
         if found is None:
-            raise Unavailable(f"node {name!r} does not answer")
+            raise Unavailable(f"node {name!r} is unreachable")
         return found
 
     async def wait(self, size_bytes: int) -> None:
@@ -184,7 +183,7 @@ class _Peers:
 
 
 class _Peer:
-    """Another machine, asked for an index."""
+    """Another machine, as the source of an index."""
 
     def __init__(self, peers: _Peers, name: str) -> None:
         self._peers = peers
@@ -193,9 +192,9 @@ class _Peer:
     async def index(self, repository: str) -> AsyncIterator[bytes]:
         await self._peers.wait(0)
         sender = self._peers.reach(self._name)
-        index = sender.at_hand(repository)
+        index = sender.own_index(repository)
         for sent_bytes in range(0, index.index_bytes, STREAM_STEP_BYTES):
             await self._peers.wait(min(STREAM_STEP_BYTES, index.index_bytes - sent_bytes))
             if self._peers.reach(self._name) is not sender:
-                raise Unavailable(f"node {self._name!r} was started anew")
+                raise Unavailable(f"node {self._name!r} was restarted")
         yield encode_index(index)

@@ -1,4 +1,4 @@
-"""One space of a simulated world: its store, the store's machine, and the checkers that watch them."""
+"""One space of a simulated world: its store, the server of the store, and the checkers that observe them."""
 
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -8,67 +8,65 @@ from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.effects import ServingChange
 from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Unit
-from argosy.sim.checkers import AuctionChecker, IndexControllerChecker, RingChecker, ServingChecker, ViolationLog
-from argosy.sim.clocks import SimClock
+from argosy.sim.checkers import AuctionChecker, IndexControllerChecker, RingChecker, ServingChecker
 from argosy.sim.index_executor import SimIndex
 from argosy.sim.link import Link
-from argosy.sim.loop import SimLoop
-from argosy.sim.network import Served, StoreServer
-from argosy.sim.origins import Origins
+from argosy.sim.loop import SimClock, SimLoop
+from argosy.sim.network import StoreCall, StoreServer
 from argosy.sim.plan import SearchPlan, SpacePlan, WorldPlan
-from argosy.sim.repo_catalog import SimRepoCatalog
-from argosy.sim.trace import Trace
+from argosy.sim.repositories import Origins, SimRepoCatalog
+from argosy.sim.trace import Trace, ViolationLog
 
-STALE_TTLS = 4.0  # a message may be two TTLs late, and leave a node that is cut off for as long
+STALE_TTLS = 4.0  # a message may be two TTLs late, and reach a node that is then cut off for two more
 
 
 class SimSearch:
-    """What all search nodes of a space share: catalog, origins, and whoever watches them."""
+    """What all search nodes of a space share: catalog, origins, and their observers."""
 
     def __init__(
-        self, plan: SpacePlan, search: SearchPlan, findings: ViolationLog, trace: Trace, loop: SimLoop
+        self, plan: SpacePlan, search: SearchPlan, violations: ViolationLog, trace: Trace, loop: SimLoop
     ) -> None:
         self.name = plan.space.name
         self.plan = search
         self.origins = Origins(plan.sizes)
         self.specs = SimRepoCatalog(plan.specs, loop)
-        self.checker = IndexControllerChecker(findings)
+        self.checker = IndexControllerChecker(violations)
         self.failure_chance = plan.warm_failure_chance
         self.damage_chance = search.damage_chance
-        self.made: Counter[str] = Counter()  # indexes, by how
-        self.on_put: list[Callable[[str, SimIndex], None]] = []
-        self.on_evicted: list[Callable[[str, str], None]] = []
+        self.provisioned: Counter[str] = Counter()  # indexes, by how they were obtained
+        self.put_observers: list[Callable[[str, SimIndex], None]] = []
+        self.eviction_observers: list[Callable[[str, str], None]] = []
         self._first_bytes = plan.sizes
         self._trace = trace
 
     def commit(self, name: str, growth: float = 1.0, *, is_announced: bool = False) -> None:
-        """Somebody pushes; the index will be `growth` times as large as the first one."""
+        """Add a commit; the index becomes `growth` times as large as the first one."""
         self.origins.commit(name, int(self._first_bytes[name] * growth))
         self._trace.add(f"{name} is at {self.origins.heads(name)[0].version}, announced: {is_announced}")
         if is_announced:
             self.specs.announce(name)
 
-    def put(self, node: str, index: SimIndex, *, budget_bytes: int, given_up: Collection[str]) -> None:
+    def on_put(self, node: str, index: SimIndex, *, budget_bytes: int, leaving: Collection[str]) -> None:
         name = index.repository.name
         self._trace.add(f"{node} has {name} at {index.commit}")
-        self.checker.put(node, name, index.index_bytes, budget_bytes=budget_bytes, given_up=given_up)
-        for told in self.on_put:
-            told(node, index)
+        self.checker.on_put(node, name, index.index_bytes, budget_bytes=budget_bytes, leaving=leaving)
+        for observer in self.put_observers:
+            observer(node, index)
 
-    def evicted(self, node: str, name: str) -> None:
+    def on_evicted(self, node: str, name: str) -> None:
         self._trace.add(f"{node} evicts {name}")
-        for told in self.on_evicted:
-            told(node, name)
+        for observer in self.eviction_observers:
+            observer(node, name)
 
 
 class SimSpace:
-    """The server's side of one space."""
+    """The store of one space, and its checkers."""
 
     def __init__(
         self,
         plan: SpacePlan,
         world: WorldPlan,
-        findings: ViolationLog,
+        violations: ViolationLog,
         trace: Trace,
         dice: Callable[[str], Random],
         loop: SimLoop,
@@ -76,30 +74,32 @@ class SimSpace:
         self.plan = plan
         self.name = plan.space.name
         self.failure_chance = plan.warm_failure_chance
+        # The clock of the store drifts too: leases must hold although neither side has the true time.
         random = dice(f"store {self.name}")
-        clock = SimClock(findings.true_now, drift=random.uniform(-world.drift_max, world.drift_max))
+        clock = SimClock(violations.true_now, drift=random.uniform(-world.drift_max, world.drift_max))
         self.store = MemoryOwnershipStore(plan.space, clock=clock, random=random, grace_s=plan.settings.grace)
         self.server = StoreServer(self.store, random)
-        self.search = None if plan.search is None else SimSearch(plan, plan.search, findings, trace, loop)
+        self.search = None if plan.search is None else SimSearch(plan, plan.search, violations, trace, loop)
         self._trace = trace
-        self._serving = ServingChecker(findings, clock)
-        self._auctions = AuctionChecker(findings, self.store) if plan.space.is_auctioned else None
-        self._ring = _ring_checker(plan, findings) if plan.settings.placement == "ring" else None
-        self.store.observers.append(self._saw)
-        self.server.taps.append(self._on_call)
+        self._serving = ServingChecker(violations, clock)
+        self._auctions = AuctionChecker(violations, self.store) if plan.space.is_auctioned else None
+        self._ring = _ring_checker(plan, violations) if plan.settings.placement == "ring" else None
+        self.store.observers.append(self._on_event)
+        self.server.call_observers.append(self._on_call)
 
     def on_serving_change(self, node: str, clock: SimClock, change: ServingChange) -> None:
-        self._trace.add(f"{self.name} {node} says {change}")
+        self._trace.add(f"{self.name} {node} reports {change}")
         self._serving.on_serving_change(node, clock, change)
         if self.search is not None:
             self.search.checker.on_serving_change(node, clock, change)
 
     def heal(self) -> None:
-        """From now on nothing fails, and nobody works; what was added before is cleaned up, so that all has room."""
+        """From now on nothing fails and there are no commits; indexes shrink to their first size, so that all fit."""
         self.failure_chance = 0.0
         if self.search is not None:
             self.search.failure_chance = self.search.damage_chance = 0.0
-            # An index of before may still be noted: nobody would bid for a size that no node has.
+            # The size of an index that was larger before may still be recorded late; no node would bid for a size that
+            # none of them has.
             self.search.specs.bytes_max = self.plan.sizes
             for name in self.search.specs.specs:
                 self.search.commit(name)
@@ -126,29 +126,29 @@ class SimSpace:
                     checker.on_data_loss()
         self.server.start(has_lost_data=has_lost_data)
 
-    def _saw(self, fact: WatchEvent) -> None:
-        self._trace.add(f"{self.name} {fact}")
-        self._serving.on_event(fact)
+    def _on_event(self, event: WatchEvent) -> None:
+        self._trace.add(f"{self.name} {event}")
+        self._serving.on_event(event)
         if self._auctions is not None:
-            self._auctions.on_event(fact)
+            self._auctions.on_event(event)
         if self._ring is not None:
-            self._ring.on_event(fact)
+            self._ring.on_event(event)
 
-    def _on_call(self, served: Served) -> None:
-        self._trace.add(f"{self.name} {served.node} {served.call} {_gist(served)}")
+    def _on_call(self, served: StoreCall) -> None:
+        self._trace.add(f"{self.name} {served.node} {served.call} {_call_summary(served)}")
         self._serving.on_call(served)
         if self._auctions is not None:
             self._auctions.on_call(served)
 
 
-def _ring_checker(plan: SpacePlan, findings: ViolationLog) -> RingChecker:
+def _ring_checker(plan: SpacePlan, violations: ViolationLog) -> RingChecker:
     names = tuple(spec.name for spec in plan.specs)
     settings = plan.settings
-    return RingChecker(findings, names, vnodes=settings.vnodes, stale_s=STALE_TTLS * settings.ttl_s)
+    return RingChecker(violations, names, vnodes=settings.vnodes, stale_s=STALE_TTLS * settings.ttl_s)
 
 
-def _gist(served: Served) -> str:
-    """Which unit, and how it went. Never the `repr` of a set: its order differs from one interpreter to the next."""
+def _call_summary(served: StoreCall) -> str:
+    """Unit and outcome of a call. Never the `repr` of a set, whose order differs from one interpreter to the next."""
     unit = next((str(arg) for arg in served.args if isinstance(arg, Unit)), "")
     outcome = getattr(served.outcome, "outcome", type(served.outcome).__name__)
     return f"{unit} {outcome}"

@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 16, 40, 46  # room inside a panel for title, tick
 
 
 def ticks(high: float, about: int = 5) -> list[float]:
-    """Round numbers from 0 up to at least `high`, about as many as asked for."""
+    """Round numbers from 0 up to at least `high`, roughly `about` of them."""
     if high <= 0:
         return [0.0, 1.0]
     raw = high / about

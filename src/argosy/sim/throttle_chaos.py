@@ -1,7 +1,8 @@
-"""A hundred throttles in front of one resource, with clocks that disagree, partitions, outages and losses of the store.
+"""`argosy sim throttle`: a hundred throttles in front of one resource, with clocks that disagree, partitions, outages
+and a store that loses its data.
 
 Everything about a world follows from its seed, so a violation is reported with the command that replays it. Some seeds
-are run twice, and must leave the same trace both times.
+are run twice and must leave the same trace both times.
 """
 
 import struct
@@ -15,33 +16,35 @@ from multiprocessing import get_context
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Invalid
 from argosy.sim.chaos import REPEAT_EVERY, SEEDS_MAX, ChaosReport, SeedViolations
-from argosy.sim.checkers.violations import Violation, ViolationLog
-from argosy.sim.throttle_checkers import ThrottleChecker
-from argosy.sim.throttle_load import TokenBucket
+from argosy.sim.checkers.throttle import ThrottleChecker
+from argosy.sim.throttle_load import LimitedResource
 from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets
+from argosy.sim.trace import Violation, ViolationLog
 from argosy.throttle.model import Config, Outcome
 from argosy.throttle.settings import ThrottleSettings
 
 INSTANCES = 100
 INSTANCES_MAX = 10_000
 HORIZON_S = 20.0  # all faults are over by then, and so is the load
-CALM_S = 30.0  # and all have settled after so long: the longest silence is a probe's, 5 s
+# All must settle within this time after the faults. The longest pause of an instance is that between two probes of an
+# unreachable store, 5 s.
+SETTLE_S_MAX = 30.0
 FAULTS_MAX = 6
 SKEW_S_MAX = 30.0  # of a clock at the start
 STEP_S_MAX = 4.0  # of a clock that is set while it runs
-LOOK_EVERY_S = 2.0
+CHECK_EVERY_S = 2.0
 CAPACITY_PER_S = 40.0
 QUIET, NOISY = 20, 4  # clients
 QUIET_PER_S, NOISY_PER_S = 1.0, 25.0
-WINDOWS_S = (10.0, 60.0, 300.0)  # the shortest turns several times in a run
+WINDOWS_S = (10.0, 60.0, 300.0)  # the shortest rotates several times in a run
 DECAYS_PER_S = (0.0, 0.01, 0.1)
 
-Say = Callable[[float, str], None]
+Progress = Callable[[float, str], None]
 
 
 @dataclass(frozen=True)
 class ThrottleSeedResult:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     violations: tuple[Violation, ...]
@@ -50,20 +53,22 @@ class ThrottleSeedResult:
 
 
 @dataclass(frozen=True)
-class Fault:
-    """Something that is wrong for a while."""
+class ThrottleFault:
+    """A fault and its span."""
 
-    kind: str  # away, deaf, cut, slow, forget, step
+    kind: str  # down, no_replies, cut, slow, lose_data, step
     begins_s: float
     ends_s: float
 
 
-def draw_faults(random: Random) -> list[Fault]:
-    kinds = ("away", "deaf", "cut", "cut", "slow", "forget", "step", "step")
+def draw_faults(random: Random) -> list[ThrottleFault]:
+    kinds = ("down", "no_replies", "cut", "cut", "slow", "lose_data", "step", "step")
     found = []
     for _ in range(random.randrange(0, FAULTS_MAX + 1)):
         begins_s = random.uniform(1.0, HORIZON_S - 1.0)
-        found.append(Fault(random.choice(kinds), begins_s, min(HORIZON_S, begins_s + random.uniform(0.2, 12.0))))
+        found.append(
+            ThrottleFault(random.choice(kinds), begins_s, min(HORIZON_S, begins_s + random.uniform(0.2, 12.0)))
+        )
     return sorted(found, key=lambda fault: fault.begins_s)
 
 
@@ -78,26 +83,27 @@ class ThrottleChaos:
             decay_per_s=self._random.choice(DECAYS_PER_S),
         )
         self.world = ThrottleWorld(config, ThrottleSettings(flush_s=0.5, poll_s=1.0), seed=seed)
-        self.findings = ViolationLog(lambda: self.world.now)
-        self.checker = ThrottleChecker(self.findings, self.world)
+        self.violations = ViolationLog(lambda: self.world.now)
+        self.checker = ThrottleChecker(self.violations, self.world)
         for _ in range(instances):
             self.world.add(skew_s=self._random.choice((0.0, self._random.uniform(-SKEW_S_MAX, SKEW_S_MAX))))
         self._faults = draw_faults(self._random)
         for fault in self._faults:
-            self._plan(fault)
+            self._schedule(fault)
         self._digest = blake2b(digest_size=16)
 
     @property
     def fingerprint(self) -> str:
-        """Of every decision, and of where every bucket ended: equal runs have equal fingerprints."""
+        """Of every decision, and of the final value of every bucket: equal runs have equal fingerprints."""
         return self._digest.hexdigest()
 
     def run(self) -> float | None:
-        """Runs everything; returns how long it took to settle, None if it did not."""
+        """Run everything; returns how long it took to settle, or None if it did not."""
         self._load()
         self._heal()
         settled_after_s = self._settle()
-        self.checker.look()
+        self.checker.check_buckets()
+        # Sorted, because the order of a dict depends on the order in which rows arrived.
         for instance in self.world.instances:
             for place, (probability, at_ms) in sorted(buckets(instance.throttle).items()):
                 self._digest.update(struct.pack("<QIIdQ", *place, probability, at_ms))
@@ -106,19 +112,19 @@ class ThrottleChaos:
     # -- load -------------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        world, random, resource = self.world, self._random, TokenBucket(CAPACITY_PER_S)
+        world, random, resource = self.world, self._random, LimitedResource(CAPACITY_PER_S)
         clients = [f"quiet-{n}" for n in range(QUIET)], [f"noisy-{n}" for n in range(NOISY)]
         per_s = QUIET * QUIET_PER_S + NOISY * NOISY_PER_S
-        noisy_part, look_at = NOISY * NOISY_PER_S / per_s, LOOK_EVERY_S
+        noisy_part, check_at = NOISY * NOISY_PER_S / per_s, CHECK_EVERY_S
         while world.now < HORIZON_S:
             world.advance(world.now + random.uniform(0.0, 2.0 / per_s))
             client = random.choice(clients[random.random() < noisy_part])
             self._request(random.choice(world.instances), client, resource)
-            if world.now >= look_at:
-                self.checker.look()
-                look_at += LOOK_EVERY_S
+            if world.now >= check_at:
+                self.checker.check_buckets()
+                check_at += CHECK_EVERY_S
 
-    def _request(self, instance: Instance, client: str, resource: TokenBucket) -> None:
+    def _request(self, instance: Instance, client: str, resource: LimitedResource) -> None:
         with self.checker.request(instance):
             decision = instance.throttle.register(client)
             if not decision.throttled:
@@ -129,43 +135,45 @@ class ThrottleChaos:
 
     # -- faults -----------------------------------------------------------------------------------------------------
 
-    def _plan(self, fault: Fault) -> None:
+    def _schedule(self, fault: ThrottleFault) -> None:
         world, random = self.world, self._random
         if fault.kind == "cut":
             chosen = [each for each in world.instances if random.random() < 0.3]
-            world.plan(fault.begins_s, lambda: _cut(chosen, True))
-            world.plan(fault.ends_s, lambda: _cut(chosen, False))
+            world.schedule(fault.begins_s, lambda: _cut(chosen, True))
+            world.schedule(fault.ends_s, lambda: _cut(chosen, False))
         elif fault.kind == "step":
             stepped, step_s = random.choice(world.instances), random.uniform(-STEP_S_MAX, STEP_S_MAX)
-            world.plan(fault.begins_s, lambda: _step(stepped, step_s))
-        elif fault.kind == "forget":
-            world.plan(fault.begins_s, world.store.forget)
+            world.schedule(fault.begins_s, lambda: _step(stepped, step_s))
+        elif fault.kind == "lose_data":
+            world.schedule(fault.begins_s, world.store.forget)
         else:
-            world.plan(fault.begins_s, partial(self._set, fault.kind, True))
-            world.plan(fault.ends_s, partial(self._set, fault.kind, False))
+            world.schedule(fault.begins_s, partial(self._set, fault.kind, True))
+            world.schedule(fault.ends_s, partial(self._set, fault.kind, False))
 
     def _set(self, kind: str, is_on: bool) -> None:
-        if kind == "away":
-            self.world.is_store_away = is_on
-        elif kind == "deaf":
+        if kind == "down":
+            self.world.is_store_down = is_on
+        elif kind == "no_replies":
             self.world.loses_replies = is_on
         else:
             self.world.delay_s = (0.1, 0.4) if is_on else (0.001, 0.01)
 
     def _heal(self) -> None:
         self.world.advance(HORIZON_S)
-        for kind in ("away", "deaf", "slow"):
+        for kind in ("down", "no_replies", "slow"):
             self._set(kind, False)
         _cut(self.world.instances, False)
 
     def _settle(self) -> float | None:
         while not self.checker.has_settled():
-            if self.world.now > HORIZON_S + CALM_S:
-                self.findings.add("THR-1", f"{CALM_S:g} s after the last fault not all have pulled what was written")
+            if self.world.now > HORIZON_S + SETTLE_S_MAX:
+                self.violations.add(
+                    "THR-1", f"{SETTLE_S_MAX:g} s after the last fault some instances have not pulled all writes"
+                )
                 return None
             self.world.advance(self.world.now + 0.1)
-        had_outage = any(fault.kind in ("away", "deaf", "cut", "forget") for fault in self._faults)
-        self.checker.converged(had_outage=had_outage)
+        had_outage = any(fault.kind in ("down", "no_replies", "cut", "lose_data") for fault in self._faults)
+        self.checker.check_converged(had_outage=had_outage)
         return self.world.now - HORIZON_S
 
 
@@ -184,11 +192,11 @@ def _step(instance: Instance, step_s: float) -> None:
 def run_seed(seed: int, instances: int = INSTANCES) -> ThrottleSeedResult:
     chaos = ThrottleChaos(seed, instances)
     settled_after_s = chaos.run()
-    return ThrottleSeedResult(seed, tuple(chaos.findings.violations), chaos.fingerprint, settled_after_s)
+    return ThrottleSeedResult(seed, tuple(chaos.violations.entries), chaos.fingerprint, settled_after_s)
 
 
 def judge_seed(seed: int, instances: int = INSTANCES) -> ThrottleSeedResult:
-    """Runs a seed, some seeds twice. An error that escapes is a violation too: the search goes on."""
+    """Run a seed, some seeds twice. An exception is a violation too, so that the other seeds are still run."""
     try:
         result = run_seed(seed, instances)
         if seed % REPEAT_EVERY == 0 and run_seed(seed, instances).fingerprint != result.fingerprint:
@@ -205,24 +213,24 @@ def run_throttle_chaos(
     *,
     instances: int = INSTANCES,
     jobs: int = 1,
-    progress: Say = lambda part, text: None,
+    progress: Progress = lambda part, text: None,
 ) -> ChaosReport:
-    """Judges so many seeds, in as many processes as jobs."""
+    """Run seeds in `jobs` processes."""
     if not 1 <= seeds <= SEEDS_MAX or jobs < 1 or not 1 <= instances <= INSTANCES_MAX:
         raise Invalid(
             f"throttle chaos needs 1 to {SEEDS_MAX} seeds, 1 to {INSTANCES_MAX} instances and at least one job; got "
             f"{seeds}, {instances} and {jobs}"
         )
     found: list[ThrottleSeedResult] = []
-    for result in _judge_seed(range(first_seed, first_seed + seeds), instances, jobs):
+    for result in _seed_results(range(first_seed, first_seed + seeds), instances, jobs):
         found.append(result)
         broken = sum(1 for each in found if each.violations)
         progress(len(found) / seeds, f"{len(found)} of {seeds} worlds, {broken} with violations")
     return _report(first_seed, instances, found)
 
 
-def _judge_seed(seeds: range, instances: int, jobs: int) -> Iterator[ThrottleSeedResult]:
-    """In the order of the seeds, whoever is done first."""
+def _seed_results(seeds: range, instances: int, jobs: int) -> Iterator[ThrottleSeedResult]:
+    """In the order of the seeds, whichever is done first."""
     judge = partial(judge_seed, instances=instances)
     if jobs == 1:
         yield from map(judge, seeds)

@@ -1,7 +1,8 @@
-"""Is the throttle fair? The scenarios of `throttle_load`, without it and with it, on one instance and on many.
+"""`argosy throttle eval`: how fair the throttle is in the scenarios of `throttle_load`, without it and with it, on one
+instance and on many.
 
-As in the original's evaluator, windows do not turn during a run. Many instances stand in front of one resource, and
-every request goes to one of them at random; they share what they learn through the memory store, or do not.
+As in the original's evaluator, windows do not rotate during a run. Many instances are in front of one resource, and
+every request goes to one of them at random; they share their state through the in-memory store, or do not.
 """
 
 import statistics
@@ -15,15 +16,15 @@ import msgspec
 
 from argosy.base.clock import Random, seeded_random
 from argosy.base.errors import Invalid
-from argosy.sim.throttle_checkers import EQUAL
-from argosy.sim.throttle_load import Allocation, Open, Request, Scenario, arrivals, play
+from argosy.sim.checkers.throttle import EQUAL
+from argosy.sim.throttle_load import Allocation, NoThrottle, Request, Scenario, arrivals, play
 from argosy.sim.throttle_world import WALL_AT_START, RowsOf, ThrottleWorld, spread
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.model import Config, Outcome, preset
 from argosy.throttle.settings import ThrottleSettings
 
-NONE = "none"  # in the place of a preset: everybody is let through
-STILL_S = 86_400.0  # longer than any scenario, so that windows do not rotate
+NONE = "none"  # instead of a preset: every request is admitted
+NO_ROTATION_S = 86_400.0  # longer than any scenario, so that windows do not rotate
 INSTANCES_MAX = 1000
 SEEDS_MAX = 1000
 FIGURES = ("entitlement_jain", "raw_jain", "utilisation", "mean_ratio", "worst_ratio", "failed", "throttled")
@@ -47,7 +48,7 @@ class Setup:
     def name(self) -> str:
         if self.instances == 1:
             return self.preset
-        return f"{self.preset}, {self.instances} {'sharing' if self.is_shared else 'alone'}"
+        return f"{self.preset}, {self.instances} {'sharing' if self.is_shared else 'unshared_throttle'}"
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,13 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """One scenario run one way."""
+class ScenarioEvaluation:
+    """One scenario with one setup."""
 
     scenario: str
     setup: Setup
     figures: dict[str, Mean]
-    ratios: tuple[float, ...]  # of the first seed: each client's part of its entitlement
+    ratios: tuple[float, ...]  # of the first seed: each client's share of its entitlement
 
     @property
     def jain(self) -> float:
@@ -74,7 +75,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Convergence:
-    """How instances become one after the last write."""
+    """How instances converge after the last write."""
 
     instances: int
     flush_s: float
@@ -85,23 +86,23 @@ class Convergence:
 
 @dataclass(frozen=True)
 class EvalReport:
-    """All that `argosy throttle eval` has found out."""
+    """The results of `argosy throttle eval`."""
 
     seeds: int
     classes: dict[str, tuple[int, ...]]  # of each scenario: how many clients each class has
-    evaluations: tuple[Evaluation, ...]
+    evaluations: tuple[ScenarioEvaluation, ...]
     convergence: Convergence
 
     def to_json(self) -> bytes:
         """The same report is always the same bytes."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
-    def of(self, scenario: str, setup: Setup) -> Evaluation | None:
+    def of(self, scenario: str, setup: Setup) -> ScenarioEvaluation | None:
         return next((each for each in self.evaluations if (each.scenario, each.setup) == (scenario, setup)), None)
 
 
-class Fleet:
-    """Throttles side by side, each request at one of them."""
+class ThrottleFleet:
+    """Several throttles; each request goes to one of them at random."""
 
     def __init__(self, world: ThrottleWorld, throttles: Sequence[FairThrottle], routes: Random) -> None:
         self._world = world
@@ -109,19 +110,19 @@ class Fleet:
         self._routes = routes
         self._chosen = throttles[0]
 
-    def admits(self, request: Request) -> bool:
+    def admit(self, request: Request) -> bool:
         self._world.advance(request.at_s)
         if len(self._throttles) > 1:
             self._chosen = self._throttles[self._routes.randrange(0, len(self._throttles))]
         return not self._chosen.register(request.client).throttled
 
-    def learns(self, request: Request, is_served: bool) -> None:
+    def on_result(self, request: Request, is_served: bool) -> None:
         self._chosen.report(request.client, Outcome.SUCCESS if is_served else Outcome.FAILURE)
 
 
-def still(name: str) -> Config:
-    """A preset whose windows do not turn while a scenario runs."""
-    return replace(preset(name), window_s=STILL_S)
+def static_preset(name: str) -> Config:
+    """A preset whose windows do not rotate during a scenario."""
+    return replace(preset(name), window_s=NO_ROTATION_S)
 
 
 def run_once(
@@ -133,20 +134,20 @@ def run_once(
     settings: ThrottleSettings | None = None,
     rows_of: RowsOf | None = None,
 ) -> Allocation:
-    """Plays a scenario one way."""
+    """Play a scenario with one setup."""
     if setup.preset == NONE:
-        return play(scenario, requests, Open())
-    # A window of its own for each seed, and with it other hashes: which clients collide is a matter of luck, too.
-    started_at = WALL_AT_START - seed % SEEDS_MAX * STILL_S
-    config, chosen = still(setup.preset), settings or ThrottleSettings()
+        return play(scenario, requests, NoThrottle())
+    # A window of its own for each seed, and with it other hashes: which clients collide is random too.
+    started_at = WALL_AT_START - seed % SEEDS_MAX * NO_ROTATION_S
+    config, chosen = static_preset(setup.preset), settings or ThrottleSettings()
     world = ThrottleWorld(config, chosen, seed=seed, started_at=started_at, rows_of=rows_of)
     names = [f"i{number}" for number in range(setup.instances)]
-    throttles = [world.add().throttle if setup.is_shared else world.alone(name) for name in names]
-    return play(scenario, requests, Fleet(world, throttles, seeded_random(f"{seed}/routes")))
+    throttles = [world.add().throttle if setup.is_shared else world.unshared_throttle(name) for name in names]
+    return play(scenario, requests, ThrottleFleet(world, throttles, seeded_random(f"{seed}/routes")))
 
 
 def setups(instances: Sequence[int]) -> Iterator[Setup]:
-    """Without, with each preset, and the standard one on several instances that share and do not."""
+    """No throttle, each preset, and the standard one on several instances, alone and sharing."""
     yield from (Setup(NONE), Setup("standard"), Setup("strict"))
     for number in instances:
         if number > 1:
@@ -162,14 +163,14 @@ def evaluate(
     jobs: int = 1,
     progress: Progress = lambda part, text: None,
 ) -> EvalReport:
-    """Runs every scenario every way, over so many seeds."""
+    """Run every scenario with every setup, over all seeds."""
     if not 1 <= seeds <= SEEDS_MAX:
         raise Invalid(f"the number of seeds must be 1 to {SEEDS_MAX}, not {seeds}")
     if not all(1 <= number <= INSTANCES_MAX for number in instances):
         raise Invalid(f"the number of instances must be 1 to {INSTANCES_MAX}, not {', '.join(map(str, instances))}")
     ways = list(setups(instances))
     runs = [(each, each.seed + n, way) for each in scenarios for n in range(seeds) for way in ways]
-    # Sharing makes every instance do what all instances tell, so its cost grows with their number.
+    # A sharing instance applies the changes of all others, so its cost grows with their number.
     total, done = sum(_cost(way) for _, _, way in runs), 0
     found: dict[tuple[str, Setup], list[Allocation]] = {(each.name, way): [] for each in scenarios for way in ways}
     for (scenario, _, way), allocation in zip(runs, _allocations(runs, jobs), strict=True):
@@ -186,7 +187,7 @@ def _cost(way: Setup) -> int:
 
 
 def _allocations(runs: Sequence[tuple[Scenario, int, Setup]], jobs: int) -> Iterator[Allocation]:
-    """In the order of the runs, whoever is done first."""
+    """In the order of the runs, whichever is done first."""
     if jobs == 1:
         yield from map(_allocation, runs)
         return
@@ -204,17 +205,17 @@ def _requests(scenario: Scenario, seed: int) -> list[Request]:
     return arrivals(scenario, seed)
 
 
-def _evaluate(scenario: str, setup: Setup, runs: Sequence[Allocation]) -> Evaluation:
+def _evaluate(scenario: str, setup: Setup, runs: Sequence[Allocation]) -> ScenarioEvaluation:
     figures = {
         name: Mean(round(statistics.fmean(values), 5), round(statistics.pstdev(values), 5))
         for name in FIGURES
         for values in [[float(getattr(run, name)) for run in runs]]
     }
-    return Evaluation(scenario, setup, figures, tuple(round(ratio, 4) for ratio in runs[0].ratios))
+    return ScenarioEvaluation(scenario, setup, figures, tuple(round(ratio, 4) for ratio in runs[0].ratios))
 
 
 def converge(instances: int, *, seed: int = 1, settings: ThrottleSettings | None = None) -> Convergence:
-    """Every instance blames clients of its own for a while; then nobody writes, and all become equal."""
+    """Every instance records failures for a while; then no instance writes, and all become equal."""
     chosen = settings or ThrottleSettings()
     world = ThrottleWorld(Config(), chosen, seed=seed)
     throttles = [world.add().throttle for _ in range(instances)]

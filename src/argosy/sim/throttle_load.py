@@ -1,11 +1,12 @@
-"""Who wants how much of a resource that has how much, and how fairly it was shared out.
+"""Load scenarios on a limited resource, and how fairly its capacity was divided.
 
 The three scenarios are those of the Go original's evaluator: its capacities, its classes of clients, Poisson arrivals
-drawn client by client, and one token bucket as the resource. The randomness is ours, so single figures differ from the
-original's as one seed differs from another.
+drawn client by client, and one token bucket as the resource. The random numbers are Python's, so single figures differ
+from the original's as one seed differs from another.
 
-Fairness is Jain's index over what each client got divided by what it was entitled to, its max-min fair share of the
-capacity: 1 if all got the same part of theirs, 1/n if one got everything. The raw index is over what each got.
+Fairness is Jain's index over what each client got, divided by what it was entitled to: its max-min fair share of the
+capacity. It is 1 if all got the same share of theirs, and 1/n if one got everything. The raw index is over what each
+got.
 """
 
 import math
@@ -32,12 +33,12 @@ class ClientClass:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A resource, and those who want it. `seed` is the original's; further runs take the numbers after it."""
+    """A resource and its clients. `seed` is the original's; further runs use the numbers after it."""
 
     name: str
     seed: int
     duration_s: float
-    capacity_per_s: float  # and as much at once
+    capacity_per_s: float  # and the size of the burst
     classes: tuple[ClientClass, ...]
 
     @property
@@ -58,25 +59,25 @@ SCENARIOS = {
 def scenario(name: str) -> Scenario:
     """The scenario of this name."""
     if name not in SCENARIOS:
-        raise Invalid(f"there is no scenario {name!r}: choose one of {', '.join(SCENARIOS)}")
+        raise Invalid(f"scenario {name!r} not found; available: {', '.join(SCENARIOS)}")
     return SCENARIOS[name]
 
 
 class Request(NamedTuple):
-    """Somebody wants something. The number is the client's place in the scenario, which orders what comes at once."""
+    """A request. The number is the client's position in the scenario, which orders requests of the same instant."""
 
     at_s: float
     number: int
     client: str
 
 
-class Dice(Protocol):
-    """Where a load's randomness comes from."""
+class RandomSource(Protocol):
+    """The source of random numbers of a load."""
 
     def random(self) -> float: ...
 
 
-def arrivals(wanted: Scenario, seed: int | Dice) -> list[Request]:
+def arrivals(wanted: Scenario, seed: int | RandomSource) -> list[Request]:
     """All requests of a scenario, in order."""
     random, found, number = seeded_random(seed) if isinstance(seed, int) else seed, [], 0
     for kind in wanted.classes:
@@ -84,14 +85,15 @@ def arrivals(wanted: Scenario, seed: int | Dice) -> list[Request]:
         for place in range(kind.clients):
             name = f"{kind.name}-{place:03d}"
             at_ns = int(kind.begins_s * NS)
+            # Exponential gaps are Poisson arrivals. Client by client, as the original draws them.
             while (at_ns := at_ns + int(-math.log(1.0 - random.random()) / kind.rate_per_s * NS)) < end_ns:
                 found.append(Request(at_ns / NS, number, name))
             number += 1
     return sorted(found)
 
 
-class TokenBucket:
-    """The resource: full at first, filled at a steady rate."""
+class LimitedResource:
+    """A token bucket: full at first, filled at a steady rate."""
 
     def __init__(self, capacity_per_s: float) -> None:
         self._capacity_per_s = self._tokens = capacity_per_s
@@ -107,29 +109,29 @@ class TokenBucket:
         return True
 
 
-class Admission(Protocol):
-    """What stands in front of the resource."""
+class AdmissionRule(Protocol):
+    """Decides on each request to the resource."""
 
-    def admits(self, request: Request) -> bool: ...
+    def admit(self, request: Request) -> bool: ...
 
-    def learns(self, request: Request, is_served: bool) -> None:
-        """Whether the resource had something left for a request that was admitted."""
+    def on_result(self, request: Request, is_served: bool) -> None:
+        """Whether the resource had capacity left for an admitted request."""
         ...
 
 
-class Open:
-    """No throttle at all."""
+class NoThrottle:
+    """Admits everything."""
 
-    def admits(self, request: Request) -> bool:
+    def admit(self, request: Request) -> bool:
         return True
 
-    def learns(self, request: Request, is_served: bool) -> None:
+    def on_result(self, request: Request, is_served: bool) -> None:
         pass
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """What became of one run."""
+    """The result of one run."""
 
     entitlement_jain: float
     raw_jain: float
@@ -138,19 +140,19 @@ class Allocation:
     worst_ratio: float
     requests: int
     served: int
-    failed: int  # admitted, and the resource was short
+    failed: int  # admitted, and the resource had no capacity left
     throttled: int
-    ratios: tuple[float, ...]  # of each client, in the scenario's order
+    ratios: tuple[float, ...]  # of each client, in the order of the scenario
 
 
-def play(wanted: Scenario, requests: Iterable[Request], admission: Admission) -> Allocation:
-    """Sends all requests through an admission to the resource."""
-    resource = TokenBucket(wanted.capacity_per_s)
+def play(wanted: Scenario, requests: Iterable[Request], admission: AdmissionRule) -> Allocation:
+    """Send all requests through an admission rule to the resource."""
+    resource = LimitedResource(wanted.capacity_per_s)
     demand, got = [0] * wanted.clients, [0] * wanted.clients
     failed = throttled = 0
     for request in requests:
         demand[request.number] += 1
-        if not admission.admits(request):
+        if not admission.admit(request):
             throttled += 1
             continue
         is_served = resource.take(request.at_s)
@@ -158,19 +160,19 @@ def play(wanted: Scenario, requests: Iterable[Request], admission: Admission) ->
             got[request.number] += 1
         else:
             failed += 1
-        admission.learns(request, is_served)
-    return _judge_seed(wanted, demand, got, failed=failed, throttled=throttled)
+        admission.on_result(request, is_served)
+    return _summarize(wanted, demand, got, failed=failed, throttled=throttled)
 
 
-def _judge_seed(wanted: Scenario, demand: list[int], got: list[int], *, failed: int, throttled: int) -> Allocation:
+def _summarize(wanted: Scenario, demand: list[int], got: list[int], *, failed: int, throttled: int) -> Allocation:
     capacity = min(wanted.capacity_per_s * (wanted.duration_s + 1), sum(demand))
     shares = fair_shares(dict(enumerate(demand)), capacity)
-    # Who wanted nothing has got all of it, and has no part in the index.
+    # A client without requests got all that it wanted, and is not part of the index.
     ratios = tuple(got[number] / shares[number] if demand[number] else 1.0 for number in range(len(demand)))
-    asking = [number for number in range(len(demand)) if demand[number]]
+    active = [number for number in range(len(demand)) if demand[number]]
     return Allocation(
-        entitlement_jain=jain(ratios[number] for number in asking),
-        raw_jain=jain(got[number] for number in asking),
+        entitlement_jain=jain(ratios[number] for number in active),
+        raw_jain=jain(got[number] for number in active),
         utilisation=sum(got) / capacity,
         mean_ratio=sum(ratios) / len(ratios),
         worst_ratio=min(ratios),
@@ -183,14 +185,14 @@ def _judge_seed(wanted: Scenario, demand: list[int], got: list[int], *, failed: 
 
 
 def jain(values: Iterable[float]) -> float:
-    """Jain's index of fairness; nobody got anything counts as fair."""
+    """Jain's index of fairness; 1 if no client got anything."""
     found = list(values)
     squares = sum(value * value for value in found)
     return float(sum(found)) ** 2 / (len(found) * squares) if squares else 1.0
 
 
 def fair_shares(demand: Mapping[int, int], capacity: float) -> dict[int, float]:
-    """The max-min fair share of each: nobody gets more than it wants, and what is left is shared out again."""
+    """The max-min fair share of each client: none gets more than it wants, and the rest is divided again."""
     shares, left = {}, capacity
     for place, (number, wanted) in enumerate(sorted(demand.items(), key=lambda each: each[1])):
         shares[number] = min(float(wanted), left / (len(demand) - place))

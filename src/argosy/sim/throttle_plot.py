@@ -1,18 +1,18 @@
-"""Draws an evaluation: who got how much, how fair that was on how many instances, and how fast instances agree."""
+"""Draws an evaluation: what each client got, fairness by the number of instances, and convergence."""
 
 from math import log10
 
+from argosy.sim.checkers.throttle import EQUAL
 from argosy.sim.svg import COLOURS, Panel, sheet
-from argosy.sim.throttle_checkers import EQUAL
-from argosy.sim.throttle_eval import NONE, EvalReport, Evaluation, Setup
+from argosy.sim.throttle_eval import NONE, EvalReport, ScenarioEvaluation, Setup
 
 WIDTH, PANEL_HEIGHT, TOP = 1120, 330, 70
-RATIO_MAX = 6.0  # of an allocation's panel: one that got more is drawn at the edge
-GROUP = 0.38  # width of one bar where two stand together
+RATIO_MAX = 6.0  # of an allocation: a client that got more is drawn at the edge
+GROUP = 0.38  # width of one of two adjacent bars
 
 
 def draw_allocation(report: EvalReport) -> str:
-    """Each client's part of its entitlement, without the throttle and with it: a panel for each scenario."""
+    """Each client's share of its entitlement, without the throttle and with it: a panel for each scenario."""
     scenarios = _scenarios(report)
     panels = [_allocation(report, name, TOP + row * PANEL_HEIGHT) for row, name in enumerate(scenarios)]
     subtitle = "each client's successes over its max-min fair share; in every class the least served stand to the left"
@@ -49,11 +49,11 @@ def _allocation(report: EvalReport, name: str, y: float) -> Panel:
     return panel
 
 
-def _with(found: Evaluation) -> str:
+def _with(found: ScenarioEvaluation) -> str:
     return "without" if found.setup.preset == NONE else "with"
 
 
-def _by_class(report: EvalReport, found: Evaluation) -> list[float]:
+def _by_class(report: EvalReport, found: ScenarioEvaluation) -> list[float]:
     """The ratios, sorted within each class, so that one sees a curve and not noise."""
     sorted_ratios, start = [], 0
     for size in report.classes[found.scenario]:

@@ -1,8 +1,8 @@
-"""The Go original's evaluation, with its own dice: the counts it has published come out to the last unit.
+"""The evaluation of the Go original with its own random numbers: the counts that it has published come out exactly.
 
-Its evaluator draws everything from Go's seeded generator, so whoever has the same numbers must find the same counts, or
-the arithmetic differs somewhere. That generator adds the values 607 and 273 places back, modulo 2^64. Its start is a
-table: the state after 7.8e12 steps from seed 1. We compute the table instead of keeping it, by raising x to that power
+Its evaluator draws everything from Go's seeded generator. With the same numbers the counts must be the same, or the
+arithmetic differs somewhere. That generator adds the values 607 and 273 places back, modulo 2^64. Its start is a table:
+the state after 7.8e12 steps from seed 1. The table is computed here instead of copied, by raising x to that power
 modulo the recurrence's polynomial.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from argosy.base.clock import Random
-from argosy.sim.throttle_eval import still
-from argosy.sim.throttle_load import Allocation, Open, Request, Scenario, arrivals, play
+from argosy.sim.throttle_eval import static_preset
+from argosy.sim.throttle_load import Allocation, NoThrottle, Request, Scenario, arrivals, play
 from argosy.throttle.fair_throttle import FairThrottle
 from argosy.throttle.levels import Levels, double
 from argosy.throttle.model import Config, Outcome
@@ -50,7 +50,7 @@ class GoRandom:
                 return drawn
 
     def below(self, end: int) -> int:
-        """A number from 0 on, of 31 bits: as `Intn`, but for the rare draws it repeats."""
+        """A number below `end`, of 31 bits: as `Intn`, without the rare draws that it repeats."""
         return (self._int63() >> 32) % end
 
     def uint32(self) -> int:
@@ -105,34 +105,36 @@ def _product(one: Words, other: Words) -> Words:
     for place in range(_LENGTH):
         long[place : place + _LENGTH] += one[place] * other
     for place in range(2 * _LENGTH - 2, _LENGTH - 1, -1):
-        carried = long[place : place + 1]  # of arrays numpy lets the sum wrap, of numbers it warns
+        carried = long[
+            place : place + 1
+        ]  # a slice and not a number: numpy wraps sums of arrays silently, and warns about those of numbers
         long[place - _LENGTH : place - _LENGTH + 1] += carried
         long[place - _TAP : place - _TAP + 1] += carried
     return long[:_LENGTH].copy()
 
 
-class _Original:
-    """One throttle with the original's hashes. The original draws for both windows at each request, needed or not."""
+class _OriginalThrottle:
+    """One throttle with the hashes of the original, which draws a number for both windows at each request."""
 
     def __init__(self, config: Config, seed: int) -> None:
         self._dice = GoRandom(seed)
         self._now_ms = 0
         self._drawn = 0.0
-        drawing = cast(Random, self)  # of which a throttle asks for single numbers only
+        drawing = cast(Random, self)  # a throttle only calls `random()`
         self._throttle = FairThrottle(config, clock=self, random=drawing, levels=self._levels)
 
     def _levels(self, config: Config, window_seed: int) -> Levels:
         return double(config.levels, config.buckets, self._dice.uint32())
 
-    def admits(self, request: Request) -> bool:
+    def admit(self, request: Request) -> bool:
         self._now_ms = int(request.at_s * 1000)
         self._drawn, _ = self._dice.random(), self._dice.random()
         return not self._throttle.register(request.client).throttled
 
-    def learns(self, request: Request, is_served: bool) -> None:
+    def on_result(self, request: Request, is_served: bool) -> None:
         self._throttle.report(request.client, Outcome.SUCCESS if is_served else Outcome.FAILURE)
 
-    # What the throttle is given: a clock of whole milliseconds, and the number drawn for this request.
+    # The throttle's clock, of whole milliseconds, and its random numbers: the one drawn for this request.
 
     def now(self) -> float:
         return self._now_ms / 1000
@@ -141,14 +143,14 @@ class _Original:
         return self._now_ms / 1000
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"somebody waits {seconds} s where nobody may wait")  # THR-2
+        raise AssertionError(f"a request waits for {seconds} s")  # THR-2
 
     def random(self) -> float:
         return self._drawn
 
 
-def published(scenario: Scenario, preset: str | None = "standard") -> Allocation:
-    """The scenario as the original has it; without a throttle if no preset is named."""
+def original_allocation(scenario: Scenario, preset: str | None = "standard") -> Allocation:
+    """The scenario as the original runs it; without a throttle if there is no preset."""
     requests = arrivals(scenario, GoRandom(scenario.seed))
-    admission = Open() if preset is None else _Original(still(preset), scenario.seed)
+    admission = NoThrottle() if preset is None else _OriginalThrottle(static_preset(preset), scenario.seed)
     return play(scenario, requests, admission)

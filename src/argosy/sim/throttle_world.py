@@ -1,8 +1,8 @@
-"""Throttles in virtual time that share their state through one store: with delay, skewed clocks, partitions, losses.
+"""Throttles in virtual time that share their state through one store, with delays, skewed clocks and partitions.
 
-Everything is the product's own: the throttles, the machines that exchange, the store. Simulated are time, the way to
-the store, and clocks that disagree. The store is the memory twin, or any other that `rows_of` opens: a real server
-then keeps the rows, while the world still says what time it is.
+The throttles, the state machines of the exchange and the store are those of production. Time, the network and the
+clocks are simulated. The store is the in-memory one, or any other that `rows_of` opens: a real server then has the
+rows, and the world still provides the time.
 """
 
 import heapq
@@ -21,7 +21,7 @@ from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.sync import SyncMachine, ThreadSafeStorage
 
-WALL_AT_START = 1_699_920_000.0  # midnight, so that windows of any usual length begin with the world
+WALL_AT_START = 1_699_920_000.0  # midnight, so that windows of any usual length start with the world
 
 RowsOf = Callable[[str], RowStore]
 Place = tuple[int, int, int]  # seed, row, column
@@ -41,7 +41,7 @@ class ThrottleClock:
         return self._world.started_at + self._world.now + self.skew_s
 
     async def sleep(self, seconds: float) -> None:
-        raise AssertionError(f"somebody waits {seconds} s where nobody may wait")  # THR-2
+        raise AssertionError(f"a request waits for {seconds} s")  # THR-2
 
 
 @dataclass(eq=False)
@@ -61,7 +61,7 @@ class Instance:
 
 @dataclass
 class ThrottleWorld:
-    """Carries orders to the store and answers back, each way within `delay_s`; tells `on_exchange` of every order."""
+    """Carries batches to the store and replies back, each within `delay_s`; calls `on_exchange` with every batch."""
 
     config: Config = field(default_factory=Config)
     settings: ThrottleSettings = field(default_factory=ThrottleSettings)
@@ -70,11 +70,11 @@ class ThrottleWorld:
     started_at: float = WALL_AT_START
     rows_of: RowsOf | None = None
     on_exchange: Callable[[Instance], None] = lambda instance: None
-    is_prompt: bool = False  # instances begin to share at once, not at any time within a flush
+    is_prompt: bool = False  # instances start to share at once, and not at a random time within a flush
     now: float = 0.0
-    is_store_away: bool = False
-    loses_replies: bool = False  # what was ordered has happened, and nobody is told
-    writes: int = 0  # orders so far that may have changed the store
+    is_store_down: bool = False
+    loses_replies: bool = False  # batches take effect, and their replies are lost
+    writes: int = 0  # batches so far that may have changed the store
 
     def __post_init__(self) -> None:
         self.store = MemoryRowServer(ThrottleClock(self))
@@ -83,12 +83,12 @@ class ThrottleWorld:
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = 0
 
-    def alone(self, name: str = "i0") -> FairThrottle:
-        """A throttle that shares nothing, with the dice that an instance of this name would have."""
+    def unshared_throttle(self, name: str = "i0") -> FairThrottle:
+        """A throttle that shares nothing, with the random numbers that an instance of this name would have."""
         return FairThrottle(self.config, clock=ThrottleClock(self), random=seeded_random(f"{self.seed}/{name}"))
 
     def add(self, *, skew_s: float = 0.0, settings: ThrottleSettings | None = None) -> Instance:
-        """One more instance; by default with the settings of all."""
+        """Add an instance, by default with the settings of the world."""
         name, chosen = f"i{len(self.instances)}", settings or self.settings
         clock, dice = ThrottleClock(self, skew_s), seeded_random(f"{self.seed}/{name}/sharing")
         throttle = FairThrottle(self.config, clock=clock, random=seeded_random(f"{self.seed}/{name}"))
@@ -98,64 +98,66 @@ class ThrottleWorld:
         instance = Instance(name, throttle, storage, member, rows, clock)
         self.instances.append(instance)
         wait_s = 0.0 if self.is_prompt else dice.uniform(0.0, chosen.flush_s)
-        self.plan(self.now + wait_s, lambda: self._turn(instance))
+        self.schedule(self.now + wait_s, lambda: self._step(instance))
         return instance
 
     def advance(self, to: float) -> None:
-        """Lets everything happen that is due until then."""
+        """Run everything that is due until then."""
         while self._agenda and self._agenda[0][0] <= to:
-            self.now, _, happen = heapq.heappop(self._agenda)
-            happen()
+            self.now, _, action = heapq.heappop(self._agenda)
+            action()
         self.now = max(self.now, to)
 
-    def plan(self, at: float, happen: Callable[[], None]) -> None:
-        """Has something happen at an instant; what is planned for the same one happens in the order of planning."""
+    def schedule(self, at: float, action: Callable[[], None]) -> None:
+        """Schedule an action; actions of the same instant run in the order in which they were scheduled."""
+        # The counter makes heap entries of the same instant comparable, and keeps their order.
         self._entries += 1
-        heapq.heappush(self._agenda, (max(at, self.now), self._entries, happen))
+        heapq.heappush(self._agenda, (max(at, self.now), self._entries, action))
 
-    def _turn(self, instance: Instance, event: ExchangeReplied | ExchangeFailed | None = None) -> None:
-        for order in instance.member.handle(event, self.now):
-            self.plan(self.now + self._way_s(), lambda order=order: self._serve(instance, order))  # type: ignore[misc]
+    def _step(self, instance: Instance, event: ExchangeReplied | ExchangeFailed | None = None) -> None:
+        for batch in instance.member.handle(event, self.now):
+            self.schedule(self.now + self._delay_s(), lambda batch=batch: self._serve(instance, batch))  # type: ignore[misc]
         deadline = instance.member.deadline()
         if deadline is not None:
-            self.plan(deadline, lambda: self._turn(instance))
+            self.schedule(deadline, lambda: self._step(instance))
 
-    def _way_s(self) -> float:
+    def _delay_s(self) -> float:
         return self._random.uniform(*self.delay_s)
 
-    def _serve(self, instance: Instance, order: SyncBatch) -> None:
-        event, writes = self._answer(instance, order), self.writes
-        self.plan(self.now + self._way_s(), lambda: self._arrive(instance, event, writes))
+    def _serve(self, instance: Instance, batch: SyncBatch) -> None:
+        event, writes = self._answer(instance, batch), self.writes
+        self.schedule(self.now + self._delay_s(), lambda: self._arrive(instance, event, writes))
 
-    def _answer(self, instance: Instance, order: SyncBatch) -> ExchangeReplied | ExchangeFailed:
+    def _answer(self, instance: Instance, batch: SyncBatch) -> ExchangeReplied | ExchangeFailed:
         self.on_exchange(instance)
-        if self.is_store_away or instance.is_cut_off:
+        if self.is_store_down or instance.is_cut_off:
             return ExchangeFailed()
         try:
-            reply = instance.rows.exchange(order)
+            reply = instance.rows.exchange(batch)
         except Unavailable:
             return ExchangeFailed()
-        self.writes += bool(order.pushes or order.restores)
+        # Counted although the reply may be lost: the store has changed.
+        self.writes += bool(batch.pushes or batch.restores)
         if self.loses_replies:
             return ExchangeFailed()
-        # The world's time is the store's, whoever keeps the rows.
+        # The time of the world is that of the store, also on a real server.
         true_ms = (self.started_at + self.now) * 1000
         timed = replace(reply, server_ms=true_ms, at_ms=instance.clock.wall() * 1000, round_trip_s=2 * self.delay_s[1])
         return ExchangeReplied(timed)
 
     def _arrive(self, instance: Instance, event: ExchangeReplied | ExchangeFailed, writes: int) -> None:
-        """A partition that began meanwhile swallows the answer."""
+        """A partition that started in the meantime loses the reply."""
         if instance.is_cut_off:
             event = ExchangeFailed()
         if isinstance(event, ExchangeReplied) and event.reply.pulled:
             if instance.seen_writes != writes:
                 instance.seen_writes, instance.pulls = writes, 0
             instance.pulls += 1
-        self._turn(instance, event)
+        self._step(instance, event)
 
 
 def buckets(throttle: FairThrottle) -> dict[Place, tuple[float, int]]:
-    """Every bucket of both windows above zero, exactly as it is kept: probability, and as of when."""
+    """Every bucket of both windows above zero, exactly as stored: probability and time of the last update."""
     throttle.rotate()
     return {
         (seed, row, bucket.col_id): (bucket.prob, bucket.last_update_time_ms)
@@ -166,9 +168,9 @@ def buckets(throttle: FairThrottle) -> dict[Place, tuple[float, int]]:
 
 
 def spread(throttles: Sequence[FairThrottle]) -> float:
-    """The greatest difference between the same buckets of several throttles, as of one instant.
+    """The greatest difference between the same buckets of several throttles, decayed to one instant.
 
-    A throttle whose clock was ahead may be a window ahead of the others; what they have in common must be equal.
+    A throttle whose clock is ahead may be a window ahead of the others; only windows that they share are compared.
     """
     standing = [(set(throttle.seeds), buckets(throttle)) for throttle in throttles]
     latest_ms = max((at_ms for _, each in standing for _, at_ms in each.values()), default=0)

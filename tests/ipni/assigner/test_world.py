@@ -15,8 +15,7 @@ from argosy.base.metrics import Metrics
 from argosy.ipni.assigner.configuration import Configuration, PoolEntry
 from argosy.ipni.assigner.service import AssignerService
 from argosy.ipni.assigner.telemetry import POLLS
-from argosy.sim.clocks import SimClock
-from argosy.sim.loop import SimLoop, run
+from argosy.sim.loop import SimClock, SimLoop, run
 from tests.ipni.assigner.doubles import Double, announcement, peer
 
 NAMES = ["a", "b", "c", "d"]

@@ -21,8 +21,7 @@ from argosy.jobs.shard.audit import audit
 from argosy.ownership.backends.memory import MemoryOwnershipStore
 from argosy.ownership.events import WatchEvent
 from argosy.ownership.model import Space
-from argosy.sim.clocks import SimClock
-from argosy.sim.loop import Process, SimLoop, run
+from argosy.sim.loop import SimClock, SimLoop, SimProcess, run
 from argosy.throttle.limits.backends.memory import MemoryLimiter
 from tests.jobs.cluster.auditor import Auditor
 
@@ -65,7 +64,7 @@ class Link:
 @dataclass
 class SimNode:
     node: JobsNode
-    process: Process
+    process: SimProcess
     link: Link
     running: "asyncio.Task[None]"
 
@@ -92,7 +91,7 @@ class World:
 
     async def start(self, *names: str) -> None:
         for name in names:
-            process, link = Process(name, self.loop), Link(self.store)
+            process, link = SimProcess(name, self.loop), Link(self.store)
             skew_s = self.random.uniform(-0.3, 0.3)
             node = JobsNode(
                 link,

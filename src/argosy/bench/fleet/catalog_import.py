@@ -62,6 +62,7 @@ async def measure_import(bench: Bench, scratch: Path, repositories: int, nodes: 
         before = {name: await read_counts(server) for name, server in servers.items()}
         cpu_s, started = sum(node.cpu_s for node in fleet.nodes), time.monotonic()
         bench.progress(f"importing {repositories} repositories")
+        # In a thread: the command runs for seconds, and this loop would else miss its own deadlines.
         await asyncio.to_thread(fleet.import_repositories, specs)
         imported_s = time.monotonic() - started
         await fleet.wait_settled(repositories, READY_S_MAX)

@@ -56,18 +56,18 @@ class NodeLoss:
     reindexed_s: float  # indexing the affected repositories again took the busiest node this long
 
     @property
-    def failed(self) -> list[QueryResult]:
+    def failures(self) -> list[QueryResult]:
         return [each for each in self.results if not each.is_complete]
 
     @property
-    def failed_of_others(self) -> list[QueryResult]:
+    def unrelated_failures(self) -> list[QueryResult]:
         """Failures that losing this node does not explain: an error, or a missing repository that others hold."""
-        return [each for each in self.failed if each.status != 200 or not each.missing <= self.affected]
+        return [each for each in self.failures if each.status != 200 or not each.missing <= self.affected]
 
     @property
     def outage_s(self) -> float:
         """Until the start of the last query that was not answered completely."""
-        return max((each.started_at - self.killed_at for each in self.failed), default=0.0)
+        return max((each.started_at - self.killed_at for each in self.failures), default=0.0)
 
 
 async def measure_node_loss(bench: Bench, scratch: Path, failover: FailoverSettings, nodes: int) -> None:
@@ -76,19 +76,19 @@ async def measure_node_loss(bench: Bench, scratch: Path, failover: FailoverSetti
         bench.progress("killing a node, every repository with a replica")
         replicated = [{**spec, "replicas": 1} for spec in specs]
         loss = await _lose_node(scratch / "replicated", failover, nodes, replicated)
-        bench.record(figures.FAILED_WITH_REPLICA, [len(loss.failed)])
-        bench.notes.append(f"killed, with replica: {len(loss.results):,} queries; {_count_failures(loss.failed)}")
+        bench.record(figures.FAILED_WITH_REPLICA, [len(loss.failures)])
+        bench.notes.append(f"killed, with replica: {len(loss.results):,} queries; {_count_failures(loss.failures)}")
     if bench.wants(figures.OUTAGE.id, figures.FAILED_OF_OTHERS.id):
         bench.progress("killing a node, no replicas")
         loss = await _lose_node(scratch / "single", failover, nodes, specs)
         # Below the sum of TTL, window and indexing nothing can go: the lease must expire, an auction must be held, and
         # the index must be built. So the goal is what this run had to take, and not a constant.
         bench.record(figures.outage(failover.ttl_s + failover.window_s + loss.reindexed_s), [loss.outage_s])
-        bench.record(figures.FAILED_OF_OTHERS, [len(loss.failed_of_others)])
+        bench.record(figures.FAILED_OF_OTHERS, [len(loss.unrelated_failures)])
         bench.notes.append(
             f"killed, no replica: TTL {failover.ttl_s:g} s, window {failover.window_s:g} s, reindexing "
             f"{loss.reindexed_s:.1f} s; {len(loss.affected)} of {len(specs)} repositories affected; "
-            f"{_count_failures(loss.failed)}"
+            f"{_count_failures(loss.failures)}"
         )
 
 
@@ -109,6 +109,7 @@ async def _lose_node(
         is_over, queries = asyncio.Event(), [gateway_query(fleet.gateway.address, query) for query in QUERIES]
         async with open_connections() as connections:
             load = asyncio.ensure_future(run_until(connections, queries, RATE_PER_S, is_over))
+            # Load before the death too: a query that was running at that instant is one of those that may fail.
             await asyncio.sleep(MARGIN_S)
             killed_at = time.monotonic()
             victim.stop()

@@ -81,6 +81,7 @@ async def _compare_ways(
     for number, word in enumerate(words):
         is_direct_first = number % 2 == 0
         direct, routed = node_query(node, word, held[node]), gateway_query(address, word, held[node])
+        # The CPU of both gateway requests, the one for warming included, hence the half.
         cpu_s = fleet.gateway.cpu_s
         direct_s, routed_s = await _time_both(connections, [direct], [routed], is_first=is_direct_first)
         times.gateway_cpu_s.append((fleet.gateway.cpu_s - cpu_s) / 2)
@@ -109,6 +110,7 @@ async def _run_all(connections: LoadConnections, queries: Sequence[LoadQuery]) -
     results: list[QueryResult] = await asyncio.gather(*(run_query(connections, each) for each in queries))
     if not all(each.is_complete for each in results):
         raise Unavailable(f"an idle fleet returned incomplete results, status {[each.status for each in results]}")
+    # A gateway waits for the slowest node too.
     return max(each.took_s for each in results)
 
 

@@ -33,6 +33,7 @@ async def measure_finds(bench: Bench, scratch: Path, shape: ChainShape, seconds:
     cores = sorted(os.sched_getaffinity(0))
     async with start_publishers("cbor", FIND_SEED, 1, shape) as publishers, start_indexer(scratch, "find") as indexer:
         await indexer.ingest(publishers.chains[0])
+        # After the ingest, which may use all cores.
         indexer.pin({cores[0]})
         half = min(SOUGHT // 2, shape.chunk)
         sought = alternate(chunk_multihashes(FIND_SEED, 0, half), absent_multihashes(FIND_SEED, half))
@@ -106,6 +107,7 @@ async def _measure_overhead(
 
     async def run() -> Values:
         direct: list[float] = []
+        # Direct finds just before those through the gateway, in the same run: both had the same machine.
         for indexer_url, direct_requests in per_indexer:
             direct += await _find_times_s(indexer_url, direct_requests, finds // len(per_indexer))
         direct_p50 = percentile(direct, 0.5) * 1e3

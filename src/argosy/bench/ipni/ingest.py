@@ -37,6 +37,7 @@ async def measure_ingest(bench: Bench, scratch: Path, codec: str, shape: ChainSh
         start_publishers(codec, seed + 1, repeats, shape) as publishers,
         start_indexer(scratch, f"ingest-{codec}") as indexer,
     ):
+        # Small, and before the clock starts: the finds of the first run need something to hit.
         await indexer.ingest(findable.chains[0])
         chains = iter(publishers.chains)
 
@@ -73,6 +74,7 @@ async def _ingest_with_finds(
     finally:
         is_over.set()
         finds: FindResults = await finding
+    # A fast ingest that answers finds with errors is no result.
     finds.check_hits()
     return {
         rate.id: shape.multihashes / took_s,

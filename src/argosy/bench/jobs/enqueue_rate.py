@@ -17,6 +17,7 @@ from argosy.jobs.silo import silo_pb2 as silo
 
 GROUP = "bench"
 PAYLOAD = b"x" * 100
+# Batch and callers keep about 2,000 jobs in flight, so that the group commit of the broker always has work.
 BATCH = 250
 BATCH_CALLERS = 8
 SINGLE_CALLERS = 128

@@ -82,6 +82,7 @@ async def run_race(queue: RacingQueue, jobs: int) -> dict[str, float]:
         await _empty(queue.url)
     try:
         async with asyncio.timeout(RACE_S_MAX), queue.start("work", jobs) as worker:
+            # One job first: it shows that the worker has started, which is not part of the race.
             async with queue.start("produce", 1) as first:
                 await queue.wait_event(first, "produce", ENQUEUED)
             await queue.wait_event(worker, "work", READY)

@@ -45,6 +45,7 @@ async def open_shard(
     clock = SystemClock()
     shards = await SlateShardStore.open(f"file://{directory}")
     limiter = await open_limiter("memory://", clock=clock)
+    # Measured here and not by the parent, which would also see the interpreter and its imports.
     before_bytes, started = resident_bytes(), time.monotonic()
     store = GroupCommitStore(await shards.shard(SHARD))
     shard = ShardService(

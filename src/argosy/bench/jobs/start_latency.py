@@ -131,6 +131,7 @@ async def measure_fairness(bench: Bench, scratch: Path, noisy: int, quiet: int, 
             async with asyncio.timeout(START_S_MAX):
                 await is_busy.wait()
 
+            # The slowest of few jobs and not a percentile: a tenant with twenty jobs notices each of them.
             async def slowest() -> float:
                 return max(await _start_times_s(client, starts, started, quiet))
 

@@ -22,7 +22,7 @@ OURS = "argosy"
 LONG_MS = 1_000.0  # of wall time; a slower query is run once, and that value counts for every round
 
 
-class Searcher(Protocol):
+class ComparedSearcher(Protocol):
     """Argosy or a peer."""
 
     @property
@@ -41,7 +41,7 @@ class Comparison:
     failures: list[str] = field(default_factory=list)
     _failed: set[tuple[str, Form, BenchQuery]] = field(default_factory=set)
 
-    def run_round(self, form: Form, searchers: Mapping[str, Searcher], progress: Callable[[str], None]) -> None:
+    def run_round(self, form: Form, searchers: Mapping[str, ComparedSearcher], progress: Callable[[str], None]) -> None:
         for kind, queries in self.queries.items():
             for query in queries:
                 progress(f"{form} {kind}: {query.text}")
@@ -49,7 +49,7 @@ class Comparison:
                     if (name, form, query) not in self._failed:
                         self._run(name, form, query, searcher)
 
-    def _run(self, name: str, form: Form, query: BenchQuery, searcher: Searcher) -> None:
+    def _run(self, name: str, form: Form, query: BenchQuery, searcher: ComparedSearcher) -> None:
         recorded = [self.samples.get((name, form, measure, query), []) for measure in MEASURES]
         if all(recorded) and recorded[-1][0] > LONG_MS:
             for values in recorded:

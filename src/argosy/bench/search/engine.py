@@ -63,6 +63,7 @@ class Engine:
         """The median of several calls: one call takes microseconds, too short to be measured alone."""
         text, options, index_set = query.text, OPTIONS[form], self._index_sets[threads]
         calls: list[CpuAndWall] = []
+        # A long query is run three times at least, a short one up to nine times: the median needs an odd man out.
         while len(calls) < CALLS_MIN or (len(calls) < CALLS_MAX and sum(call.wall_s for call in calls) < CALLS_S):
             calls.append(time_call(lambda: index_set.search_now(parse(text).query, options)))
         return CpuAndWall(

@@ -13,7 +13,7 @@ from argosy.bench import machine
 from argosy.bench.harness import Bench, Figure, load_peers
 from argosy.bench.search import figures, server_measures
 from argosy.bench.search.bench_query import FORMS, KINDS, BenchQuery, Kind
-from argosy.bench.search.comparison import OURS, Comparison, Searcher, record_latencies, record_ratios
+from argosy.bench.search.comparison import OURS, ComparedSearcher, Comparison, record_latencies, record_ratios
 from argosy.bench.search.corpus import Corpus, environment_roots, prepare_corpus, tree_roots
 from argosy.bench.search.engine import OPTIONS, Engine, build_index, private_bytes
 from argosy.bench.search.peers import PeerOpener, SearchPeer, compare_files, open_peers, record_background
@@ -127,6 +127,7 @@ def measure_memory(bench: Bench, corpus: Corpus) -> tuple[Index, list[float]]:
     builds_s = []
     if bench.wants(figures.ACCOUNT.id, figures.BUILD_SYMBOLS.id):
         builds_s.append(build_index(corpus.directory, with_symbols=True).index_cpu_s)
+    # Private and not resident bytes: pages of shared libraries are not part of an index.
     before = private_bytes()
     built = build_index(corpus.directory, with_symbols=True)
     builds_s.append(built.index_cpu_s)
@@ -225,7 +226,7 @@ def measure_comparison(
     forms = [form for form in FORMS if bench.wants_any(figures.comparison_figures(form, names))]
     selected = {kind: queries[kind] if _wants_class(bench, kind, names) else [] for kind in KINDS}
     comparison = Comparison(selected, engine.cores)
-    searchers: dict[str, Searcher] = {OURS: engine, **{peer.name: peer for peer in peers}}
+    searchers: dict[str, ComparedSearcher] = {OURS: engine, **{peer.name: peer for peer in peers}}
     for number in range(sizes.rounds):
         for form in forms:
             comparison.run_round(form, searchers, partial(_report, bench, f"round {number + 1} of {sizes.rounds}"))

@@ -15,7 +15,7 @@ from argosy.bench.throttle import decisions, shared_instances
 from argosy.bench.throttle.shared_instances import allocations, allocations_through_server, jain_indices
 from argosy.sim.throttle_eval import NONE, Setup
 from argosy.sim.throttle_load import SCENARIOS
-from argosy.sim.throttle_reference import published
+from argosy.sim.throttle_reference import original_allocation
 from argosy.throttle import ThrottleSettings
 
 INSTANCES = 16
@@ -60,7 +60,7 @@ NOISY_MIN = Figure("fair.noisy.jain_min", "", "higher")
 NOISY_USE = Figure("fair.noisy.utilisation", "", "higher", goal=0.99)
 STRICT = Figure("fair.noisy.strict.jain", "", "higher", goal=0.84)
 SURGE = Figure("fair.surge.jain", "", "higher", goal=0.99)
-# The evaluation that the Go original has published, with its random numbers and its hashes.
+# The evaluation that the Go original has original_allocation, with its random numbers and its hashes.
 PUBLISHED = Figure("fair.noisy.published.jain", "", "higher", goal=0.66)
 PUBLISHED_USE = Figure("fair.noisy.published.utilisation", "", "higher", goal=0.99)
 PUBLISHED_STRICT = Figure("fair.noisy.published.strict.jain", "", "higher", goal=0.84)
@@ -100,6 +100,7 @@ def measure_cpu(bench: Bench, sizes: ThrottleSizes, peers: Any | None) -> None:
         "admitted": decisions.admitted_ns,
         "admitted, shared": lambda rounds: decisions.admitted_ns(rounds, is_shared=True),
     }
+    # Argosy and the peers in one loop, so that their values of a repeat are from the same second.
     runs = {**own, **({} if peers is None else peers.CPU_RUNS)}
     for _ in range(bench.repeats):
         for name, run in runs.items():
@@ -171,7 +172,11 @@ def measure_published(bench: Bench) -> None:
     if not bench.wants(PUBLISHED.id, PUBLISHED_USE.id, PUBLISHED_STRICT.id):
         return
     noisy = SCENARIOS["noisy"]
-    without, standard, strict = published(noisy, None), published(noisy), published(noisy, "strict")
+    without, standard, strict = (
+        original_allocation(noisy, None),
+        original_allocation(noisy),
+        original_allocation(noisy, "strict"),
+    )
     peers = {"no throttle": [without.entitlement_jain]}
     bench.record(PUBLISHED, [standard.entitlement_jain], peers)
     bench.record(PUBLISHED_USE, [standard.utilisation])

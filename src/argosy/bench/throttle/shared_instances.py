@@ -23,8 +23,8 @@ from redis import Redis
 
 from argosy.base.backends.servers import Valkey
 from argosy.base.errors import Unavailable
-from argosy.sim.throttle_checkers import EQUAL
-from argosy.sim.throttle_eval import Setup, run_once, still
+from argosy.sim.checkers.throttle import EQUAL
+from argosy.sim.throttle_eval import Setup, run_once, static_preset
 from argosy.sim.throttle_load import Allocation, Scenario, arrivals
 from argosy.sim.throttle_world import spread
 from argosy.throttle import FairThrottle, Outcome, RowStore, ThrottleSettings, ThrottleSync
@@ -173,7 +173,7 @@ def allocations_through_server(
 def _allocation_through_server(
     server: Valkey, scenario: Scenario, setup: Setup, seed: int, settings: ThrottleSettings
 ) -> Allocation:
-    config = still(setup.preset)
+    config = static_preset(setup.preset)
     stores: list[RowStore] = []
     of_run = ThrottleSettings(namespace=f"bench-{secrets.token_hex(4)}", call_timeout_s=CALL_TIMEOUT_S)
 

@@ -1,18 +1,12 @@
-"""Checkers watch from outside, by invariant name: they see true time, the store's inside, and every node's claims."""
+"""Checkers observe a world from outside, by invariant: they see true time, the inside of the store, and every node.
 
-from argosy.sim.checkers.auctions import AuctionChecker
-from argosy.sim.checkers.index_controller import IndexControllerChecker
-from argosy.sim.checkers.liveness import unsettled_units
-from argosy.sim.checkers.ring import RingChecker
-from argosy.sim.checkers.serving import ServingChecker
-from argosy.sim.checkers.violations import Violation, ViolationLog
+placement     OWN-2, OWN-3, OWN-5, OWN-6: how units get their holders
+served_units  OWN-1, OWN-4, NODE-1, NODE-2, LIVE: which node serves which unit, and from which index
+jobs          JOB-1, JOB-2, JOB-3
+throttle      THR-1, THR-2
+"""
 
-__all__ = [
-    "AuctionChecker",
-    "IndexControllerChecker",
-    "RingChecker",
-    "ServingChecker",
-    "Violation",
-    "ViolationLog",
-    "unsettled_units",
-]
+from argosy.sim.checkers.placement import AuctionChecker, RingChecker
+from argosy.sim.checkers.served_units import IndexControllerChecker, ServingChecker, unsettled_units
+
+__all__ = ["AuctionChecker", "IndexControllerChecker", "RingChecker", "ServingChecker", "unsettled_units"]

@@ -1,8 +1,11 @@
-"""JOB-1, JOB-2 and JOB-3, seen from three sides at once: clients, workers and disks, in true time.
+"""JOB-1, JOB-2 and JOB-3, observed at clients, workers and disks, in true time.
 
-JOB-1: an acknowledged job is never lost, nor is an acknowledged success undone. JOB-2: a task has at most one live
-lease; a worker counts on its own from when it asked, so it never thinks longer of a lease than the broker does. JOB-3:
-no limit is exceeded, neither by those who run nor by the holders on a disk.
+JOB-1: an acknowledged job is never lost, and an acknowledged success is never undone. JOB-2: a task has at most one
+live lease; a worker counts its lease from when it sent the request, so it never believes in a lease longer than the
+broker does. JOB-3: no limit is exceeded, neither by running jobs nor by the holders on a disk.
+
+The checker decodes the rows that become durable, so it sees a violation in the batch that causes it and not only when a
+client notices. It does not see rows of other kinds; the audit of a shard reads those.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +14,7 @@ from dataclasses import dataclass, field
 from argosy.jobs import keys
 from argosy.jobs.model import JobStatus, RefreshLimit
 from argosy.jobs.shard.rows import decode_lease
-from argosy.sim.checkers.violations import ViolationLog
+from argosy.sim.trace import ViolationLog
 
 JobName = tuple[str, str]  # tenant and id
 Slot = tuple[str, str]  # tenant and key of a limit
@@ -19,12 +22,12 @@ Slot = tuple[str, str]  # tenant and key of a limit
 
 @dataclass
 class Run:
-    """A worker's belief that it runs a job."""
+    """A worker's view that it runs a job."""
 
     job: JobName
     task: str
     worker: str
-    until: float  # true time; a heartbeat that was answered moves it
+    until: float  # true time; extended by each heartbeat with a response
     slot: Slot | None = None
 
 
@@ -41,12 +44,12 @@ class _Disk:
 class JobsChecker:
     """`heights` has the most that may run under each limit at a time."""
 
-    def __init__(self, findings: ViolationLog, heights: Mapping[str, int]) -> None:
+    def __init__(self, violations: ViolationLog, heights: Mapping[str, int]) -> None:
         self.acknowledged: dict[JobName, None] = {}
-        self.succeeded: dict[JobName, None] = {}  # whose worker was told that its report stands
-        self.most: dict[Slot, int] = {}  # that ran under a limit at a time
+        self.succeeded: dict[JobName, None] = {}  # whose worker has a response to its report
+        self.most: dict[Slot, int] = {}  # that ran under a limit at the same time
         self.runs = 0
-        self._findings = findings
+        self._violations = violations
         self._heights = heights
         self._disks: dict[str, _Disk] = {}
         self._by_job: dict[JobName, dict[str, Run]] = {}
@@ -55,28 +58,31 @@ class JobsChecker:
     # -- clients ----------------------------------------------------------------------------------------------------
 
     def on_enqueued(self, job: JobName) -> None:
-        """A client was told that its job is taken in: it must be durable by now."""
+        """A client has the acknowledgement of its job: it must be durable by now."""
         self.acknowledged[job] = None
-        if not self._is_kept(job):
-            self._findings.add("JOB-1", f"{_name(job)} is acknowledged, and on no disk")
+        if not self._is_stored(job):
+            self._violations.add("JOB-1", f"{_name(job)} is acknowledged and on no disk")
 
-    def not_found(self, job: JobName) -> None:
-        self._findings.add("JOB-1", f"{_name(job)} was acknowledged, and nobody knows it")
+    def on_not_found(self, job: JobName) -> None:
+        self._violations.add("JOB-1", f"{_name(job)} was acknowledged and is not found")
 
-    def seen(self, job: JobName, status: JobStatus) -> None:
+    def on_status(self, job: JobName, status: JobStatus) -> None:
         if job in self.succeeded and status != JobStatus.SUCCEEDED:
-            self._findings.add("JOB-1", f"{_name(job)} has succeeded, was reported so, and is {status.name}")
+            self._violations.add("JOB-1", f"{_name(job)} succeeded, was reported so, and is {status.name}")
 
     # -- workers ----------------------------------------------------------------------------------------------------
 
-    def began(self, run: Run) -> None:
+    def on_run_started(self, run: Run) -> None:
         self.runs += 1
         if run.job in self.succeeded:
-            self._findings.add("JOB-1", f"{_name(run.job)} has succeeded, was reported so, and runs again")
+            self._violations.add("JOB-1", f"{_name(run.job)} succeeded, was reported so, and runs again")
         if not any(run.task in disk.leases for disk in self._disks.values()):
-            self._findings.add("JOB-2", f"{run.worker} runs {_name(run.job)} as {run.task}, a lease that is on no disk")
+            self._violations.add(
+                "JOB-2", f"{run.worker} runs {_name(run.job)} as {run.task}, a task lease that is on no disk"
+            )
+        # By the views of the workers, because only a worker knows until when it would go on.
         for other in self._alive(self._by_job.setdefault(run.job, {})):
-            self._findings.add(
+            self._violations.add(
                 "JOB-2", f"{_name(run.job)} runs at {other.worker} as {other.task} and at {run.worker} as {run.task}"
             )
         self._by_job[run.job][run.task] = run
@@ -86,22 +92,22 @@ class JobsChecker:
             count, height = len(self._alive(running)), self._heights[run.slot[1]]
             self.most[run.slot] = max(count, self.most.get(run.slot, 0))
             if count > height:
-                self._findings.add("JOB-3", f"{count} run under {_name(run.slot)}, and {height} may")
+                self._violations.add("JOB-3", f"{count} run under {_name(run.slot)}, and the limit is {height}")
 
     def on_run_ended(self, run: Run) -> None:
-        """The worker does nothing more for the job, whether the broker hears of it or not."""
+        """The worker has stopped working on the job, whether or not the broker learns of it."""
         self._by_job.get(run.job, {}).pop(run.task, None)
         if run.slot is not None:
             self._by_slot.get(run.slot, {}).pop(run.task, None)
 
     def on_reported(self, job: JobName) -> None:
-        """A worker was told that its report of a success stands."""
+        """A worker has the response to its report of a success."""
         self.succeeded[job] = None
 
     # -- disks ------------------------------------------------------------------------------------------------------
 
     def on_commit(self, shard: str, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
-        """One batch has become durable, as a whole."""
+        """A batch has become durable, as a whole."""
         disk = self._disks.setdefault(shard, _Disk())
         lost: list[JobName] = []
         for key, value in changes:
@@ -122,13 +128,13 @@ class JobsChecker:
                         holders.pop(task, None)
                     else:
                         holders[task] = None
-        self._judge(shard, disk)
-        self._judge_lost(lost)
+        self._check(shard, disk)
+        self._check_lost(lost)
 
     def on_removed(self, shard: str) -> None:
         """A disk is deleted."""
         disk = self._disks.pop(shard, _Disk())
-        self._judge_lost(disk.jobs)
+        self._check_lost(disk.jobs)
 
     def _lease(self, disk: _Disk, key: bytes, value: bytes | None) -> None:
         task = str(keys.items(key)[0])
@@ -139,30 +145,32 @@ class JobsChecker:
                     del disk.tasks[job]
             return
         leased = decode_lease(value).task
+        # The refresh of a floating limit is a task of the broker and not a job.
         if not isinstance(leased, RefreshLimit):
             disk.leases[task] = (leased.tenant, leased.job)
             disk.tasks.setdefault((leased.tenant, leased.job), {})[task] = None
 
-    def _judge(self, shard: str, disk: _Disk) -> None:
+    def _check(self, shard: str, disk: _Disk) -> None:
         for job, tasks in disk.tasks.items():
             if len(tasks) > 1:
-                self._findings.add("JOB-2", f"shard {shard} keeps leases {' and '.join(tasks)} of {_name(job)}")
+                self._violations.add("JOB-2", f"shard {shard} has task leases {' and '.join(tasks)} of {_name(job)}")
         for slot, holders in disk.holders.items():
             if len(holders) > self._heights.get(slot[1], len(holders)):
-                self._findings.add(
-                    "JOB-3", f"{len(holders)} hold {_name(slot)} in shard {shard}, and {self._heights[slot[1]]} may"
+                self._violations.add(
+                    "JOB-3",
+                    f"{len(holders)} hold {_name(slot)} in shard {shard}, and the limit is {self._heights[slot[1]]}",
                 )
 
-    def _judge_lost(self, jobs: Iterable[JobName]) -> None:
+    def _check_lost(self, jobs: Iterable[JobName]) -> None:
         for job in jobs:
-            if job in self.acknowledged and not self._is_kept(job):
-                self._findings.add("JOB-1", f"{_name(job)} was acknowledged, and its last row is deleted")
+            if job in self.acknowledged and not self._is_stored(job):
+                self._violations.add("JOB-1", f"{_name(job)} was acknowledged, and its last row is deleted")
 
-    def _is_kept(self, job: JobName) -> bool:
+    def _is_stored(self, job: JobName) -> bool:
         return any(job in disk.jobs for disk in self._disks.values())
 
     def _alive(self, runs: Mapping[str, Run]) -> list[Run]:
-        now = self._findings.true_now()
+        now = self._violations.true_now()
         return [run for run in runs.values() if run.until > now]
 
 
