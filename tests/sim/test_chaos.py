@@ -73,7 +73,7 @@ def test_an_error_that_escapes_is_a_violation_and_the_search_goes_on(monkeypatch
     assert found == ["BUG at 0.000 s: ZeroDivisionError: oh"] * 2
 
 
-def test_the_story_of_a_seed_can_be_kept() -> None:
+def test_the_whole_trace_of_a_seed_can_be_returned() -> None:
     trace_tail = run_seed(1, keeps_trace=True).trace_tail
     assert any("ServingStarted" in line for line in trace_tail)
     assert any("AuctionClosed" in line for line in trace_tail)

@@ -228,83 +228,83 @@ class AuctionStage(Stage):
 
 
 @pytest.fixture
-def house() -> AuctionStage:
+def stage() -> AuctionStage:
     return AuctionStage()
 
 
-def test_a_lease_won_at_auction_is_lawful(house: AuctionStage) -> None:
-    house.open()
-    house.bid("a")
-    house.bid("b")
-    house.checker.on_event(LeaseChanged(lease("b", 1)))
-    house.close("a", winner="b")
-    assert house.found() == []
+def test_a_lease_won_at_auction_is_lawful(stage: AuctionStage) -> None:
+    stage.open()
+    stage.bid("a")
+    stage.bid("b")
+    stage.checker.on_event(LeaseChanged(lease("b", 1)))
+    stage.close("a", winner="b")
+    assert stage.found() == []
 
 
-def test_a_lease_without_an_auction_breaks_own_2(house: AuctionStage) -> None:
-    house.checker.on_event(LeaseChanged(lease("a", 1)))
-    house.checker.on_call(StoreCall("a", "claim", (session("a"), U), lease("a", 1)))
-    assert house.found() == ["OWN-2"]
+def test_a_lease_without_an_auction_breaks_own_2(stage: AuctionStage) -> None:
+    stage.checker.on_event(LeaseChanged(lease("a", 1)))
+    stage.checker.on_call(StoreCall("a", "claim", (session("a"), U), lease("a", 1)))
+    assert stage.found() == ["OWN-2"]
 
 
-def test_a_winner_that_never_bid_breaks_own_2(house: AuctionStage) -> None:
-    house.open()
-    house.bid("a")
-    house.checker.on_event(LeaseChanged(lease("c", 1)))
-    house.close("a", winner="c")
-    assert house.found() == ["OWN-2"]
+def test_a_winner_that_never_bid_breaks_own_2(stage: AuctionStage) -> None:
+    stage.open()
+    stage.bid("a")
+    stage.checker.on_event(LeaseChanged(lease("c", 1)))
+    stage.close("a", winner="c")
+    assert stage.found() == ["OWN-2"]
 
 
-def test_a_lease_that_goes_to_another_than_the_winner_breaks_own_2(house: AuctionStage) -> None:
-    house.open()
-    house.bid("a")
-    house.checker.on_event(LeaseChanged(lease("c", 1)))
-    house.close("a", winner="a")
-    assert house.found() == ["OWN-2"]
+def test_a_lease_that_goes_to_another_than_the_winner_breaks_own_2(stage: AuctionStage) -> None:
+    stage.open()
+    stage.bid("a")
+    stage.checker.on_event(LeaseChanged(lease("c", 1)))
+    stage.close("a", winner="a")
+    assert stage.found() == ["OWN-2"]
 
 
-def test_a_hand_over_is_lawful_and_a_change_of_state_is_no_grant(house: AuctionStage) -> None:
+def test_a_handoff_is_lawful_and_a_change_of_state_is_no_grant(stage: AuctionStage) -> None:
     ready_successor = Unit("u", SUCCESSOR)
     for unit, node in ((U, "a"), (ready_successor, "b")):
-        house.open(unit, auction_id=1 + unit.replica)
-        house.bid(node, unit)
-        house.checker.on_event(LeaseChanged(lease(node, 1, unit)))
-        house.close(node, unit=unit, auction_id=1 + unit.replica, winner=node)
-    house.checker.on_event(LeaseChanged(lease("a", 1, U, LeaseState.DRAINING)))
-    house.checker.on_call(StoreCall("a", "set_state", (), None))
-    house.checker.on_event(LeaseGone(U, 1))
-    house.checker.on_event(LeaseChanged(lease("b", 2)))
-    house.checker.on_event(LeaseGone(ready_successor, 1))
-    house.checker.on_call(StoreCall("a", "hand_over", (), None))
-    assert house.found() == []
+        stage.open(unit, auction_id=1 + unit.replica)
+        stage.bid(node, unit)
+        stage.checker.on_event(LeaseChanged(lease(node, 1, unit)))
+        stage.close(node, unit=unit, auction_id=1 + unit.replica, winner=node)
+    stage.checker.on_event(LeaseChanged(lease("a", 1, U, LeaseState.DRAINING)))
+    stage.checker.on_call(StoreCall("a", "set_state", (), None))
+    stage.checker.on_event(LeaseGone(U, 1))
+    stage.checker.on_event(LeaseChanged(lease("b", 2)))
+    stage.checker.on_event(LeaseGone(ready_successor, 1))
+    stage.checker.on_call(StoreCall("a", "hand_over", (), None))
+    assert stage.found() == []
 
 
-def test_two_true_bids_of_one_node_break_own_3(house: AuctionStage) -> None:
+def test_two_true_bids_of_one_node_break_own_3(stage: AuctionStage) -> None:
     for unit in (U, V):
-        house.store._open_auction(unit, 2, 60.0).bids["a"] = Bid("a", "a:1", "t", 1, 1)
-    house.bid("a", V)
-    assert "OWN-3" in house.found()
+        stage.store._open_auction(unit, 2, 60.0).bids["a"] = Bid("a", "a:1", "t", 1, 1)
+    stage.bid("a", V)
+    assert "OWN-3" in stage.found()
 
 
-def test_an_auction_closed_twice_breaks_own_6(house: AuctionStage) -> None:
-    house.open()
-    house.bid("a")
-    house.close("a")
-    assert house.found() == []
-    house.close("b")
-    assert house.found() == ["OWN-6"]
+def test_an_auction_closed_twice_breaks_own_6(stage: AuctionStage) -> None:
+    stage.open()
+    stage.bid("a")
+    stage.close("a")
+    assert stage.found() == []
+    stage.close("b")
+    assert stage.found() == ["OWN-6"]
 
 
-def test_a_second_closer_that_is_told_it_closed_breaks_own_6(house: AuctionStage) -> None:
-    house.checker.on_call(StoreCall("b", "close_auction", (U,), CloseResult(CloseOutcome.NO_WINNER)))
-    assert house.found() == ["OWN-6"]
+def test_a_second_successful_close_breaks_own_6(stage: AuctionStage) -> None:
+    stage.checker.on_call(StoreCall("b", "close_auction", (U,), CloseResult(CloseOutcome.NO_WINNER)))
+    assert stage.found() == ["OWN-6"]
 
 
-def test_a_pending_mark_that_outlives_its_auction_breaks_own_6(house: AuctionStage) -> None:
-    house.open()
-    house.store._pending["a"] = U
-    house.close("a")
-    assert set(house.found()) == {"OWN-6"}
+def test_a_pending_mark_that_outlives_its_auction_breaks_own_6(stage: AuctionStage) -> None:
+    stage.open()
+    stage.store._pending["a"] = U
+    stage.close("a")
+    assert set(stage.found()) == {"OWN-6"}
 
 
 # -- OWN-5 ----------------------------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_a_node_may_not_answer_without_an_index() -> None:
     assert watched.answers("u") == ["NODE-1"]
 
 
-def test_a_node_may_not_answer_from_what_it_knows_to_be_damaged_until_it_is_made_anew() -> None:
+def test_a_node_may_not_search_an_index_that_it_knows_to_be_damaged() -> None:
     watched = Watched()
     watched.checker.on_damage_found("n1", "u")
     assert watched.answers("u") == [], "in the same instant it can do nothing about it"

@@ -139,7 +139,7 @@ def test_percentiles_are_nearest_ranks() -> None:
     assert percentile([], 0.5) is None
 
 
-def test_the_picture_is_well_formed_and_says_what_it_shows(report: FleetReport) -> None:
+def test_the_picture_is_well_formed_and_has_titles(report: FleetReport) -> None:
     drawn = ElementTree.fromstring(draw_fleet(report))
     texts = {element.text for element in drawn.iter("{http://www.w3.org/2000/svg}text")}
     assert {"40 repos on 5 nodes", "time (s)", "repos", "held (MiB)", "Repos owned and ready", "budget"} <= texts

@@ -109,7 +109,7 @@ def test_a_job_may_leave_a_disk_as_long_as_another_has_it(watch: Watch) -> None:
     assert watch.found() == ["JOB-1"]
 
 
-def test_an_acknowledged_job_that_nobody_knows_is_seen(watch: Watch) -> None:
+def test_an_acknowledged_job_that_is_not_found_breaks_job_1(watch: Watch) -> None:
     watch.checker.on_not_found(JOB)
     assert watch.found() == ["JOB-1"]
 

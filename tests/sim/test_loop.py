@@ -32,7 +32,7 @@ def test_timeouts_fire_at_their_virtual_instant() -> None:
     assert run(main) == pytest.approx(7.5)
 
 
-def test_a_deadlock_is_an_error_that_says_so() -> None:
+def test_a_deadlock_is_an_error() -> None:
     async def main(loop: SimLoop) -> None:
         await asyncio.sleep(3)
         await asyncio.Event().wait()
@@ -60,7 +60,7 @@ def test_threads_are_refused() -> None:
         run(main)
 
 
-def test_an_exception_that_nobody_caught_fails_the_run() -> None:
+def test_an_uncaught_exception_fails_the_run() -> None:
     async def main(loop: SimLoop) -> None:
         loop.call_later(1, lambda: 1 / 0)
         await asyncio.sleep(2)
@@ -180,7 +180,7 @@ def test_a_killed_process_does_nothing_more_not_even_its_finally_blocks(capfd: p
     assert capfd.readouterr().err == ""
 
 
-def test_tasks_left_at_the_end_make_no_noise(capfd: pytest.CaptureFixture[str]) -> None:
+def test_tasks_left_at_the_end_report_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     async def facts() -> AsyncIterator[int]:
         try:
             while True:

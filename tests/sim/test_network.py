@@ -79,7 +79,7 @@ def test_a_lost_reply_is_unavailable_though_the_effect_happened() -> None:
     on_bench(scenario)
 
 
-def test_requests_that_met_a_partition_may_arrive_after_their_sender_gave_up() -> None:
+def test_requests_into_a_partition_may_arrive_after_their_timeout() -> None:
     async def scenario(bench: Bench) -> None:
         bench.link.block(UP)
         for _ in range(20):
@@ -171,7 +171,7 @@ async def _join(bench: Bench, *names: str) -> None:
         await bench.memory.open_session(SessionRole.MEMBER, Member(name, "a:1"), ttl_s=1e6)
 
 
-def test_a_watch_begins_with_a_snapshot_and_keeps_the_order() -> None:
+def test_a_watch_starts_with_a_snapshot_and_is_in_order() -> None:
     async def scenario(bench: Bench) -> None:
         listener = Listener(bench)
         await asyncio.sleep(1)

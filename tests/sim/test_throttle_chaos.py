@@ -90,7 +90,7 @@ def test_a_calm_world_has_no_findings() -> None:
     assert messages(violations) == []
 
 
-def test_a_request_that_asks_the_store_is_noticed() -> None:
+def test_a_request_that_waits_for_the_store_breaks_thr_2() -> None:
     world, checker, violations = watched()
     with checker.request(world.instances[0]):
         world.advance(1.0)
@@ -98,14 +98,14 @@ def test_a_request_that_asks_the_store_is_noticed() -> None:
     assert messages(violations)[-1] == "THR-2 a request to i0 took 1.000 s"
 
 
-def test_a_lock_that_is_held_while_the_store_is_asked_is_noticed() -> None:
+def test_a_lock_held_during_an_exchange_breaks_thr_2() -> None:
     world, checker, violations = watched()
     with world.instances[1].throttle._lock:
         checker.on_exchange(world.instances[1])
     assert messages(violations) == ["THR-2 the throttle of i1 is locked during an exchange with the store"]
 
 
-def test_a_decision_and_a_bucket_outside_the_bounds_are_noticed() -> None:
+def test_a_decision_and_a_bucket_outside_the_bounds_break_thr_1() -> None:
     world, checker, violations = watched()
     throttle = world.instances[0].throttle
     throttle.report("a", Outcome.FAILURE)
@@ -116,7 +116,7 @@ def test_a_decision_and_a_bucket_outside_the_bounds_are_noticed() -> None:
     assert "of i0 has value 1.5" in messages(violations)[1]
 
 
-def test_instances_that_do_not_converge_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_instances_that_do_not_converge_break_thr_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a squash that keeps what one has, what others know is never taken over."""
     monkeypatch.setitem(rows._NAMED, "max", lambda local, fetched, outstanding: local)
     world, checker, violations = watched(ThrottleSettings(flush_s=0.25, poll_s=0.5, squash="max"))

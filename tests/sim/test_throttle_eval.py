@@ -21,7 +21,7 @@ def report() -> EvalReport:
     return evaluate([SHORT], seeds=1, instances=[1, 4])
 
 
-def test_every_way_is_told_once(report: EvalReport) -> None:
+def test_every_setup_is_reported_once(report: EvalReport) -> None:
     assert [each.setup for each in report.evaluations] == list(setups([1, 4]))
     assert [setup.name for setup in setups([1, 4])] == [
         "none",

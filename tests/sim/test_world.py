@@ -105,7 +105,7 @@ def test_a_crashed_nodes_units_are_served_by_others() -> None:
     play(scenario, plan())
 
 
-def test_a_paused_node_says_nothing_and_knows_on_waking_up_that_it_holds_nothing() -> None:
+def test_a_paused_node_reports_nothing_and_holds_nothing_when_it_resumes() -> None:
     async def scenario(world: World) -> None:
         await asyncio.sleep(READY_S)
         victim = world.nodes[holders(world)["u0"]]

@@ -130,7 +130,8 @@ class SimLoop(asyncio.SelectorEventLoop):
         self._steps = 0
         self.failures: list[str] = []
         super().__init__(_NeverWaits(self._wait))
-        # asyncio runs all timers that are due within the resolution of its clock, which must not be that of the machine.
+        # asyncio runs all timers that are due within the resolution of its clock, which must not be that of the
+        # machine.
         self._clock_resolution = 1e-9
         self.set_exception_handler(_note_failure)
 

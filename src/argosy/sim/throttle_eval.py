@@ -48,7 +48,7 @@ class Setup:
     def name(self) -> str:
         if self.instances == 1:
             return self.preset
-        return f"{self.preset}, {self.instances} {'sharing' if self.is_shared else 'unshared_throttle'}"
+        return f"{self.preset}, {self.instances} {'sharing' if self.is_shared else 'alone'}"
 
 
 @dataclass(frozen=True)
