@@ -239,7 +239,7 @@ async def test_a_connection_that_breaks_off_may_have_taken_effect() -> None:
     server = await asyncio.start_server(hang_up, HOST, 0)
     port = server.sockets[0].getsockname()[1]
     async with server, IndexerClient(f"http://{HOST}:{port}") as client:
-        with pytest.raises(OutcomeUnknown, match="broke off"):
+        with pytest.raises(OutcomeUnknown, match="closed the connection"):
             await client.assign(P1)
 
 
@@ -254,7 +254,7 @@ async def test_the_token_is_shown_to_the_admin_api_alone() -> None:
 
 async def test_what_has_no_url_is_not_asked() -> None:
     async with IndexerClient(find_url=f"http://{HOST}:1") as client:
-        with pytest.raises(Invalid, match="needs the admin URL"):
+        with pytest.raises(Invalid, match="the admin URL of the indexer is missing"):
             await client.status()
 
 

@@ -38,7 +38,7 @@ from argosy.ipni.formats.multihash import SHA2_256, split, wrap
 from argosy.ipni.publish.backends.key_file import open_key
 from argosy.ipni.publish.backends.sqlite import SqliteChain
 from argosy.ipni.publish.head_announcer import AnnounceClient, AnnounceResult, HeadAnnouncer
-from argosy.ipni.publish.http import FOR_EVER, publisher_routes
+from argosy.ipni.publish.http import IMMUTABLE, publisher_routes
 from argosy.ipni.publish.ports import context_of, context_prefix
 from argosy.ipni.publish.publisher import Publisher
 from argosy.search.content_digests import DIGEST_BYTES, DigestMatch, HashingStopped, IndexDigests, hash_contents
@@ -280,7 +280,7 @@ def files_route(content: ContentPublisher, *, fleet_token: str | None = None) ->
         code, digest = split(cid.multihash)
         if cid.codec != RAW or code != SHA2_256:
             raise Invalid(f"unsupported CID {cid}: pass a raw CID with a sha2-256 hash; see argosy find")
-        headers = {"etag": f'"{cid}.raw"', "cache-control": FOR_EVER, "x-content-type-options": "nosniff"}
+        headers = {"etag": f'"{cid}.raw"', "cache-control": IMMUTABLE, "x-content-type-options": "nosniff"}
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         async with reads:

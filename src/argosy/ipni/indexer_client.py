@@ -36,14 +36,14 @@ from argosy.ipni.model import Assignment, IndexerStatus, Provider, ProviderResul
 from argosy.ipni.web.providers_json import decode_provider, decode_providers
 from argosy.ipni.web.results import decode_json
 
-CALL_S = 10.0  # unless a call is known to do more before it answers
-HANDOFF_S = 60.0  # the indexer reads the frozen one's providers first
+CALL_S = 10.0  # for calls that answer at once
+HANDOFF_S = 60.0  # the indexer first reads the providers of the frozen one
 CONNECT_S = 3.0
 KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
 CONNECTIONS_MAX = 32
 BODY_BYTES_MAX = 8 << 20
 LIST_BYTES_MAX = 256 << 20  # of providers: some 1 KiB each
-RETRY_AFTER_S = 2.0  # of a 429 that does not say
+RETRY_AFTER_S = 2.0  # for a 429 without retry-after
 
 _KINDS: Mapping[int, type[ArgosyError]] = {
     400: Invalid,
@@ -57,7 +57,8 @@ _KINDS: Mapping[int, type[ArgosyError]] = {
 
 
 class OutcomeUnknown(Unavailable):
-    """The request was sent and no answer came: it may have taken effect."""
+    """The request was sent and not answered: it may have taken effect. An assigner must not assign the publisher to
+    another indexer then."""
 
 
 class IndexerClient:
@@ -93,7 +94,7 @@ class IndexerClient:
         if session is not None:
             await session.close()
 
-    # -- what an assigner asks ----------------------------------------------------------------------------------------
+    # -- for assigners ------------------------------------------------------------------------------------------------
 
     async def status(self) -> IndexerStatus:
         return indexer_wire.status(await self._request("admin", "GET", "/status"))
@@ -119,7 +120,7 @@ class IndexerClient:
     async def announce(self, announce: Announcement) -> None:
         await self._request("ingest", "PUT", "/announce", body=encode_announcement(announce))
 
-    # -- what an operator asks ----------------------------------------------------------------------------------------
+    # -- for operators ------------------------------------------------------------------------------------------------
 
     async def check_health(self) -> None:
         await self._request("admin", "GET", "/healthcheck")
@@ -162,7 +163,7 @@ class IndexerClient:
     async def reload(self) -> None:
         await self._request("admin", "POST", "/reloadconfig")
 
-    # -- what anybody asks --------------------------------------------------------------------------------------------
+    # -- public -------------------------------------------------------------------------------------------------------
 
     async def providers(self) -> list[Provider]:
         return decode_providers(await self._request("find", "GET", "/providers", bytes_max=LIST_BYTES_MAX))
@@ -216,7 +217,7 @@ class IndexerClient:
     ) -> bytes:
         base = self._bases[api]
         if base is None:
-            raise Invalid(f"this needs the {api} URL of the indexer: give it")
+            raise Invalid(f"the {api} URL of the indexer is missing")
         headers = {"accept": "application/json"}
         if self._token and api == "admin":
             headers["authorization"] = f"Bearer {self._token}"
@@ -256,7 +257,7 @@ async def _deadline(call_s: float, url: URL) -> AsyncIterator[None]:
     except TimeoutError:
         raise OutcomeUnknown(f"{url} timed out after {call_s} s") from None
     except (aiohttp.ClientError, OSError) as why:
-        raise OutcomeUnknown(f"{url} broke off ({type(why).__name__}: {why})") from None
+        raise OutcomeUnknown(f"{url} closed the connection ({type(why).__name__}: {why})") from None
 
 
 async def _read_bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes:
@@ -272,11 +273,11 @@ async def _read_bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes
 
 
 def _error(url: URL, answer: aiohttp.ClientResponse, data: bytes) -> ArgosyError:
-    words = f"{url} answered {answer.status}: {indexer_wire.refusal(data) or answer.reason or 'no message'}"
+    message = f"{url} answered {answer.status}: {indexer_wire.refusal(data) or answer.reason or 'no message'}"
     if answer.status == 429:
         decoded = answer.headers.get("retry-after", "")
-        return Throttled(words, retry_after_s=float(decoded) if decoded.isdecimal() else RETRY_AFTER_S)
-    return _KINDS.get(answer.status, Unavailable)(words)
+        return Throttled(message, retry_after_s=float(decoded) if decoded.isdecimal() else RETRY_AFTER_S)
+    return _KINDS.get(answer.status, Unavailable)(message)
 
 
 def _part(text: str) -> str:

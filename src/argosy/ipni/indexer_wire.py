@@ -25,13 +25,13 @@ def normalize_url(text: str) -> str:
     except ValueError:
         is_good = False
     if not is_good or parts.query or parts.fragment:
-        raise Invalid(f"{text!r} is not the URL of an HTTP API: write http://host:port or https://host")
+        raise Invalid(f"{text!r} is not the URL of an HTTP API; use http://host:port or https://host")
     return url.rstrip("/")
 
 
 T = TypeVar("T")
 
-SHOWN_CHARS_MAX = 200  # of foreign text in our messages
+QUOTED_CHARS_MAX = 200  # of foreign text in our messages
 NS_PER_S = 1e9
 
 
@@ -42,7 +42,7 @@ def parse(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as why:
-        raise Invalid(f"the answer is not JSON ({why}): is this the right URL?") from None
+        raise Invalid(f"the answer is not JSON ({why}); check the URL") from None
 
 
 def fields(node: Any) -> Mapping[str, Any]:
@@ -67,7 +67,7 @@ def field(node: Mapping[str, Any], name: str, zero: T) -> T:
 
 def truncate_repr(value: object) -> str:
     text = repr(value)
-    return text if len(text) <= SHOWN_CHARS_MAX else text[:SHOWN_CHARS_MAX] + "…"
+    return text if len(text) <= QUOTED_CHARS_MAX else text[:QUOTED_CHARS_MAX] + "…"
 
 
 def items(node: Any) -> list[Any]:
@@ -83,7 +83,7 @@ def status(data: bytes) -> IndexerStatus:
     decoded = fields(parse(data))
     found = IndexerStatus(field(decoded, "ID", ""), field(decoded, "Frozen", False), field(decoded, "Usage", 0.0))
     if not found.id:
-        raise Invalid("the status names no ID: is this the admin URL of an indexer?")
+        raise Invalid("the status has no ID; check that this is the admin URL of an indexer")
     return found
 
 
@@ -132,7 +132,7 @@ def refusal(data: bytes) -> str:
         text = field(fields(decoded.get("error")), "message", text)
     except (Invalid, msgspec.DecodeError):
         pass  # plain text
-    return " ".join(text.split())[:SHOWN_CHARS_MAX]
+    return " ".join(text.split())[:QUOTED_CHARS_MAX]
 
 
 def _required_text(decoded: Mapping[str, Any], name: str) -> str:

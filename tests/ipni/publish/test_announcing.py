@@ -173,7 +173,7 @@ def test_what_is_no_url_is_refused_at_once(given: str) -> None:
 
 async def test_an_announcement_without_an_address_is_refused(publisher: Publisher) -> None:
     async with announcing("http://a") as announcer:
-        with pytest.raises(Invalid, match="give an address"):
+        with pytest.raises(Invalid, match="needs an address"):
             HeadAnnouncer(publisher, announcer, [], clock=SystemClock())
 
 

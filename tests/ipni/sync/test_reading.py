@@ -87,13 +87,13 @@ async def test_blocks_of_other_hash_functions_are_checked_too(liar: Liar, source
     liar.answers[f"/ipni/v1/ad/{block}"] = [reply(BODY), reply(BODY + b" ")]
     source = opened(sources, liar)
     assert await source.block(block, is_entries=True) == BODY
-    with pytest.raises(Invalid, match="its hash differs"):
+    with pytest.raises(Invalid, match="the hash differs"):
         await source.block(block, is_entries=True)
 
 
 async def test_a_block_with_another_hash_is_refused_and_not_asked_for_again(liar: Liar, sources: HttpSources) -> None:
     liar.answers[PATH] = [reply(b'{"Entries":[0]}')]
-    with pytest.raises(Invalid, match="served something else"):
+    with pytest.raises(Invalid, match="served other bytes"):
         await opened(sources, liar).block(BLOCK, is_entries=True)
     assert liar.paths() == [PATH]
 
@@ -133,7 +133,7 @@ async def test_a_publisher_in_trouble_is_unavailable_with_its_status(
 
 async def test_a_publisher_that_forbids_both_forms_is_unavailable(liar: Liar, sources: HttpSources) -> None:
     liar.answers[PATH] = liar.answers[f"/{BLOCK}"] = [reply(status=403)]
-    with pytest.raises(BadStatus, match="may not be read"):
+    with pytest.raises(BadStatus, match="answered 403"):
         await opened(sources, liar).block(BLOCK, is_entries=True)
 
 
@@ -183,7 +183,7 @@ async def test_each_kind_of_block_has_its_own_bound(liar: Liar, is_entries: bool
     try:
         source = opened(sources, liar)
         assert await source.block(block, is_entries=is_entries) == data
-        with pytest.raises(Invalid, match="1024 bytes, the bound for its kind"):
+        with pytest.raises(Invalid, match="1024 bytes, the limit for its kind"):
             await source.block(block, is_entries=not is_entries)
     finally:
         await sources.close()
@@ -194,14 +194,14 @@ async def test_a_gzip_bomb_is_unpacked_no_further_than_the_bound(liar: Liar, sou
     liar.answers[PATH] = [pour(bomb[: 32 * KIB], content_encoding="gzip")]
     tracemalloc.start()
     try:
-        with pytest.raises(Invalid, match="bytes, the bound for its kind"):
+        with pytest.raises(Invalid, match="bytes, the limit for its kind"):
             await opened(sources, liar).block(BLOCK, is_entries=True)
         assert tracemalloc.get_traced_memory()[1] < 4 * MIB
     finally:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("packing", "said"), [("br", "only gzip was asked for"), ("gzip", "and is not")])
+@pytest.mark.parametrize(("packing", "said"), [("br", "only gzip was requested"), ("gzip", "and is not")])
 async def test_a_packing_that_was_not_asked_for_is_refused(
     liar: Liar, sources: HttpSources, packing: str, said: str
 ) -> None:
@@ -215,7 +215,7 @@ async def test_a_slow_drip_ends_when_the_rate_is_missed(liar: Liar, mood: object
     liar.answers[PATH] = [mood]  # type: ignore[list-item]
     sources = HttpSources(SyncSettings(allow_private=True, grace_s=0.2))
     try:
-        with pytest.raises(Unavailable, match="is too slow"):
+        with pytest.raises(Unavailable, match="timed out after"):
             await opened(sources, liar).block(BLOCK, is_entries=True)
     finally:
         await sources.close()
@@ -301,7 +301,7 @@ async def test_private_addresses_are_refused_unless_they_are_allowed(address: st
 
 @pytest.mark.parametrize("addresses", [(), ("/ip4/1.2.3.4/tcp/4001",), ("/dns4/example.org/tcp/443/wss", "nonsense")])
 async def test_a_publisher_without_an_http_address_cannot_be_read(addresses: tuple[str, ...]) -> None:
-    with pytest.raises(Invalid, match=r"cannot be read: (it has no address|.*only http and https publishers)"):
+    with pytest.raises(Invalid, match=r"cannot be read: (it has no address|.*only http and https are supported)"):
         HttpSources().open(Peer(KEY.peer_id, addresses))
 
 

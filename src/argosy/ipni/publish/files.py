@@ -18,12 +18,12 @@ from argosy.ipni.publish.backends.file_hashes import Hashes, Note, hash_files
 from argosy.ipni.publish.ports import context_of, context_prefix
 from argosy.ipni.publish.publisher import Publisher
 
-MARK_CHARS = 8  # of the hash of the whole path: folders of the same name are kept apart
+MARK_CHARS = 8  # of the hash of the whole path, which distinguishes directories of the same name
 
 
 @dataclass(frozen=True)
 class WithdrawnPath:
-    """A path and what was taken back of it; without an advertisement nothing of it was published."""
+    """A path and the context that was removed; without an advertisement nothing of it was published."""
 
     path: Path
     context: bytes = b""
@@ -33,7 +33,7 @@ class WithdrawnPath:
 
 @dataclass(frozen=True)
 class PublishedPath:
-    """A path and what it is published as; without an advertisement it had not changed, or holds no file."""
+    """A path and its context; without an advertisement it had not changed, or contains no file."""
 
     path: Path
     context: bytes
@@ -46,16 +46,16 @@ Event: TypeAlias = Note | PublishedPath
 
 
 class _Stopped(Exception):
-    """Nobody waits for the hashes any more: the thread ends with the file it is at."""
+    """The caller was cancelled: stops the hashing thread after its current file."""
 
 
 def http_metadata(_: Path) -> bytes:
-    """Metadata of files that the publisher's addresses give by their CIDs, as an HTTP gateway does."""
+    """Metadata of files that the publisher's addresses serve by CID, as an HTTP gateway does."""
     return metadatas.http()
 
 
 def label_metadata(path: Path) -> bytes:
-    """Metadata of files of which is only said who has them: no protocol, and the name of what they are part of."""
+    """Metadata of files that are not served: no protocol, only the name of the path."""
     return encode_label(Label(name_of(path)))
 
 
@@ -66,7 +66,7 @@ async def publish_paths(
     metadata: Callable[[Path], bytes] = http_metadata,
     progress: Callable[[Event], None] = lambda _: None,
 ) -> list[PublishedPath]:
-    """Hashes and publishes each path in turn; `progress` is told of every file."""
+    """Hashes and publishes each path in turn; `progress` is called for every file and path."""
     done = []
     for path in paths:
         published = await _publish(path, publisher, metadata(path), progress)
@@ -76,7 +76,7 @@ async def publish_paths(
 
 
 async def withdraw_paths(paths: Sequence[Path], publisher: Publisher) -> list[WithdrawnPath]:
-    """Takes back what is published of the paths, whatever is there now."""
+    """Removes what is published of the paths, whether they still exist or not."""
     done = []
     for path in paths:
         published = await publisher.list_contexts(context_prefix(name_of(path)))
@@ -88,7 +88,8 @@ async def withdraw_paths(paths: Sequence[Path], publisher: Publisher) -> list[Wi
 
 
 def name_of(path: Path) -> str:
-    """The same for one place whenever it is named; it tells nobody where on this machine that is."""
+    """A stable name of the path. It is published, so it contains the last component only, and a hash of the whole
+    path."""
     whole = path.absolute()
     mark = sha256(bytes(whole)).hexdigest()[:MARK_CHARS]
     return f"{whole.name or 'root'}-{mark}"

@@ -23,33 +23,33 @@ from argosy.ipni.publish.ports import PublisherChain
 
 PATH = "/announce"
 ANNOUNCE_S_MAX = 10.0  # one attempt
-ANSWER_BYTES_MAX = 4096  # of what a refusal says
+ANSWER_BYTES_MAX = 4096  # of an error message
 RETRIES = Backoff(first_s=0.5, ceiling_s=10.0, attempts_max=4)
 _HEADERS = {False: {"content-type": "application/octet-stream"}, True: {"content-type": "application/json"}}
 
 
 @dataclass(frozen=True)
 class AnnounceResult:
-    """What became of one announcement; without an error it was taken."""
+    """Result of one announcement; without an error it was accepted."""
 
     url: str
     error: ArgosyError | None = None
 
 
 def announce_url(url: str) -> str:
-    """Where to announce: at the URL itself if it has a path, else where indexers listen."""
+    """The announce endpoint of an indexer's URL; one that names it already is left as it is."""
     try:
         parsed = URL(url)
         is_good = parsed.scheme in ("http", "https") and bool(parsed.host)
     except (ValueError, TypeError):
         is_good = False
     if not is_good:
-        raise Invalid(f"{redact(url)[:200]!r} is not the URL of an indexer: write http://host:port or https://host")
+        raise Invalid(f"{redact(url)[:200]!r} is not the URL of an indexer; use http://host:port or https://host")
     return url if parsed.path.endswith(PATH) else str(parsed.with_path(parsed.path.rstrip("/") + PATH))
 
 
 class AnnounceClient:
-    """Announces to a fixed set of URLs. Belongs to the event loop it is first used in."""
+    """Announces to a fixed set of URLs. Belongs to the event loop of its first use."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class AnnounceClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def announce(self, url: str, announce: Announcement) -> AnnounceResult:
-        """One URL, with its retries; never raises for what the other side does."""
+        """Announces to one URL, with retries; failures are in the result, never raised."""
         body = encode_announcement_json(announce) if self._is_json else encode_announcement(announce)
         try:
             await retry(lambda: self._put(url, body), self._backoff, clock=self._clock, random=self._random)
@@ -91,16 +91,16 @@ class AnnounceClient:
                 text = (await answer.content.read(ANSWER_BYTES_MAX)).decode("utf-8", "replace").strip()
                 status = answer.status
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(f"{redact(url)} cannot be reached ({type(error).__name__}): try again") from None
+            raise Unavailable(f"{redact(url)} is unreachable ({type(error).__name__})") from None
         if 200 <= status < 300:
             return
-        refusal = f"{redact(url)} answers {status} to the announcement: {text[:200]}"
+        refusal = f"{redact(url)} rejected the announcement with status {status}: {text[:200]}"
         if status in (401, 403):
             raise Forbidden(refusal)
         raise Unavailable(refusal) if status >= 500 or status in (408, 429) else Invalid(refusal)
 
 
-REPEAT_S = 3600.0
+REPEAT_S = 3600.0  # an announcement of a known head costs the indexer nothing
 
 
 class HeadAnnouncer:
@@ -117,17 +117,17 @@ class HeadAnnouncer:
         on_result: Callable[[AnnounceResult], None] = lambda _: None,
     ) -> None:
         if not addresses:
-            raise Invalid("an announcement says where the chain can be read: give an address")
+            raise Invalid("an announcement needs an address where the chain can be read")
         self._publisher = publisher
         self._announcer = announcer
         self._peer = Peer(publisher.id, tuple(addresses))
         self._clock = clock
         self._repeat_s = repeat_s
         self._on_result = on_result
-        self._accepted: dict[str, Cid] = {}  # by URL: the head it was result last, and took
+        self._accepted: dict[str, Cid] = {}  # by URL: the last head that it accepted
 
     async def announce(self) -> list[AnnounceResult]:
-        """Tells all of them the head once; nobody is result of an empty chain."""
+        """Announces the head to all URLs once; an empty chain has none."""
         head = self._publisher.head
         if head is None:
             return []
@@ -135,7 +135,7 @@ class HeadAnnouncer:
         return list(result)
 
     async def run(self) -> None:
-        """Goes on from what `announce` has result: an indexer that takes no publisher here would refuse twice."""
+        """Announces changes and repeats. Heads that `announce` has delivered are not announced again at once."""
         async with asyncio.TaskGroup() as group:
             for url in self._announcer.urls:
                 group.create_task(self._announce_changes(url))
@@ -147,7 +147,7 @@ class HeadAnnouncer:
             await self._announce_to(url, seen)
 
     async def _next_head(self, seen: Cid | None) -> Cid:
-        """Another head than was seen, or the same one when it is time to repeat it."""
+        """The next head after `seen`, or `seen` itself when it is time to repeat it."""
         grown = asyncio.ensure_future(self._publisher.wait_new_head(seen))
         if seen is None:
             return await grown

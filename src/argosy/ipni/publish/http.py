@@ -17,9 +17,9 @@ from argosy.ipni.formats import cid as cids
 from argosy.ipni.formats.cid import DAG_CBOR, DAG_JSON, Cid
 from argosy.ipni.publish.ports import PublisherChain
 
-FOR_EVER = "public, max-age=29030400, immutable"
+IMMUTABLE = "public, max-age=29030400, immutable"  # as the specification asks
 GZIP_BYTES_MIN = 4096  # below this it saves no packet
-GZIP_LEVEL = 1  # most of a block is base64 of hashes: no level makes more of it than this
+GZIP_LEVEL = 1  # most of a block is base64 of hashes, which higher levels do not compress further
 _MEDIA_TYPES = {DAG_JSON: "application/json", DAG_CBOR: "application/cbor"}
 
 
@@ -37,13 +37,13 @@ def publisher_routes(publisher: PublisherChain) -> list[Route]:
             cid = cids.parse(request.path_params["cid"])
         except Invalid as error:
             return PlainTextResponse(f"{error}\n", 400)
-        headers = {"cache-control": FOR_EVER, "etag": f'"{cid}"', "vary": "accept-encoding"}
+        headers = {"cache-control": IMMUTABLE, "etag": f'"{cid}"', "vary": "accept-encoding"}
         data = await publisher.block(cid)
         if data is None:
             return PlainTextResponse(f"this publisher has no block {cid}\n", 404, {"cache-control": "no-cache"})
         if _is_known(request, cid):
             return Response(status_code=304, headers=headers)
-        if len(data) >= GZIP_BYTES_MIN and _takes_gzip(request):
+        if len(data) >= GZIP_BYTES_MIN and _accepts_gzip(request):
             data = await asyncio.to_thread(gzip.compress, data, GZIP_LEVEL, mtime=0)
             headers["content-encoding"] = "gzip"
         return Response(data, headers=headers, media_type=_MEDIA_TYPES.get(cid.codec, "application/octet-stream"))
@@ -52,17 +52,17 @@ def publisher_routes(publisher: PublisherChain) -> list[Route]:
 
 
 def publisher_app(publisher: PublisherChain) -> Starlette:
-    """An ASGI application of its own."""
+    """An ASGI application with these routes."""
     return Starlette(routes=publisher_routes(publisher))
 
 
 def _is_known(request: Request, cid: Cid) -> bool:
-    asked = request.headers.get("if-none-match", "")
-    tags = {tag.strip().removeprefix("W/") for tag in asked.split(",")}
+    header = request.headers.get("if-none-match", "")
+    tags = {tag.strip().removeprefix("W/") for tag in header.split(",")}
     return "*" in tags or f'"{cid}"' in tags
 
 
-def _takes_gzip(request: Request) -> bool:
+def _accepts_gzip(request: Request) -> bool:
     for part in request.headers.get("accept-encoding", "").lower().split(","):
         name, _, weight = part.partition(";")
         if name.strip() in ("gzip", "*") and weight.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000"):

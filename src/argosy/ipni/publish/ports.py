@@ -1,4 +1,8 @@
-"""What a publisher stands on: a chain that grows in whole steps and is still there after a restart."""
+"""Ports of a publisher, its records, and the names of contexts.
+
+A context has 64 bytes and names one version of one thing, such as `repository@commit`. Versions share a prefix, by
+which the publisher finds what a new version supersedes.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +16,7 @@ from argosy.ipni.model import CONTEXT_BYTES_MAX
 
 @dataclass(frozen=True)
 class PublishedContext:
-    """What is published under one context now; `advert` is the newest advertisement about it."""
+    """What is published under one context; `ad` is the newest advertisement of it."""
 
     provider: str
     context: bytes
@@ -23,17 +27,17 @@ class PublishedContext:
 
 @dataclass(frozen=True)
 class ChainLink:
-    """An advertisement with its block, and what it changes: an offer that holds from now on, or one that is over."""
+    """An advertisement to append: its block, and the context that it publishes or removes."""
 
     cid: Cid
     data: bytes
     published: PublishedContext | None = None
-    entries: tuple[Cid, ...] = ()  # staged blocks that it leads to
+    entries: tuple[Cid, ...] = ()  # staged blocks that it links to
     is_removed: bool = False
 
 
 class PublisherChain(Protocol):
-    """A chain as it is served and announced; `head` is the newest that was seen here."""
+    """A chain as it is served and announced; `head` is the newest one known to this process."""
 
     @property
     def id(self) -> str: ...
@@ -42,7 +46,7 @@ class PublisherChain(Protocol):
     def head(self) -> Cid | None: ...
 
     async def wait_new_head(self, seen: Cid | None) -> Cid:
-        """The head, as soon as it is another one than was seen."""
+        """Returns the head when it differs from `seen`."""
         ...
 
     async def signed_head(self) -> bytes | None: ...
@@ -51,10 +55,11 @@ class PublisherChain(Protocol):
 
 
 class ChainStore(Protocol):
-    """A publisher's blocks, head and offers. One publisher at a time uses it, and makes one change at a time."""
+    """A publisher's blocks, head and published contexts. It has one writer, which makes one change at a time."""
 
     async def claim(self, publisher: str) -> None:
-        """Conflict if the chain is another publisher's: heads that it did not sign would lead nowhere."""
+        """Binds the chain to the publisher. Raises Conflict if it is another one's: indexers reject heads that
+        another key signed."""
         ...
 
     async def head(self) -> Cid | None: ...
@@ -62,44 +67,44 @@ class ChainStore(Protocol):
     async def block(self, cid: Cid) -> bytes | None: ...
 
     async def stage(self, cid: Cid, data: bytes) -> None:
-        """Keeps a block of entries that an advertisement will lead to; without one it goes at the next sweep."""
+        """Stores a block of entries for an advertisement that follows; without one the next sweep deletes it."""
         ...
 
     async def append(self, links: Sequence[ChainLink]) -> None:
-        """All of it, the last one being the new head, or none; on disk before it returns."""
+        """Appends all links or none; the last one is the new head. On disk when it returns."""
         ...
 
     async def find_context(self, provider: str, context: bytes) -> PublishedContext | None: ...
 
     async def list_contexts(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
-        """Those whose context begins so, in order of their contexts."""
+        """The contexts with the prefix, in order."""
         ...
 
     async def sweep(self, blocks_max: int) -> int:
-        """Frees up to so many blocks of entries that no offer needs; how many there were."""
+        """Deletes up to `blocks_max` blocks of entries that no published context needs; returns how many."""
         ...
 
     async def close(self) -> None: ...
 
 
-VERSION_CHARS_MAX = 20  # of a commit or digest: 80 bits, enough to tell versions of one thing apart
+VERSION_CHARS_MAX = 20  # of a commit or digest: 80 bits distinguish the versions of one thing
 _SIGN = b"@"
-_MARK_CHARS = 12
+_MARK_CHARS = 12  # of the hash of a name that had to be cut
 
 
 def context_of(name: str, version: str) -> bytes:
-    """The context of one version; `beginning_of(name)` is common to all versions, and to no other name's."""
+    """The context of one version. `context_prefix(name)` is common to its versions and to no other name's."""
     if not version or "@" in version or not version.isascii():
-        raise Invalid(f"a version is an ASCII text without @, not {version!r}")
+        raise Invalid(f"a version must be ASCII text without @, not {version!r}")
     return context_prefix(name) + version[:VERSION_CHARS_MAX].encode()
 
 
 def context_prefix(name: str) -> bytes:
     text = name.encode("utf-8", "surrogateescape")
-    room = CONTEXT_BYTES_MAX - VERSION_CHARS_MAX - len(_SIGN)
+    bytes_max = CONTEXT_BYTES_MAX - VERSION_CHARS_MAX - len(_SIGN)
     if not text:
         raise Invalid("a context needs a name")
-    if len(text) <= room and _SIGN not in text:
+    if len(text) <= bytes_max and _SIGN not in text:
         return text + _SIGN
     mark = sha256(text).hexdigest()[:_MARK_CHARS].encode()
-    return text[: room - _MARK_CHARS - 1].replace(_SIGN, b"_") + b"~" + mark + _SIGN
+    return text[: bytes_max - _MARK_CHARS - 1].replace(_SIGN, b"_") + b"~" + mark + _SIGN

@@ -21,11 +21,11 @@ from argosy.ipni.formats.peer import PrivateKey
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, ExtendedPeer, Peer
 from argosy.ipni.publish.ports import ChainLink, ChainStore, PublishedContext
 
-POLL_S = 5.0  # how often is looked whether another process has published
+POLL_S = 5.0  # interval of checking whether another process has published
 
 
 class HeadSigner:
-    """Signs a head once, however often it is asked for."""
+    """Signs each head once, however often it is requested."""
 
     def __init__(self, key: PrivateKey) -> None:
         self._key = key
@@ -40,7 +40,7 @@ class HeadSigner:
 
 
 class ReadOnlyChain:
-    """`Chain` over a store that is only read. Made by `open`."""
+    """A `PublisherChain` over a store that another process writes; create it with `open`."""
 
     def __init__(self, key: PrivateKey, store: ChainStore, head: Cid | None, *, clock: Clock, poll_s: float) -> None:
         self._store = store
@@ -78,16 +78,16 @@ class ReadOnlyChain:
         return self._head
 
 
-CHUNK_MULTIHASHES = 16384  # what other publishers take; about 1 MiB as dag-json
-CHUNKS_PER_ADVERT_MAX = 400  # the specification's advice; what has more becomes several advertisements
-SWEEP_BLOCKS_MAX = 4096  # freed at the start, and after one change
+CHUNK_MULTIHASHES = 16384  # the default of index-provider; about 1 MiB as dag-json
+CHUNKS_PER_AD_MAX = 400  # as the specification advises; a larger context is several advertisements
+SWEEP_BLOCKS_MAX = 4096  # deleted at start, and after each change
 
 Multihashes: TypeAlias = Iterable[bytes] | AsyncIterable[bytes]
 
 
 @dataclass(frozen=True)
 class _Chunks:
-    """Entries that are kept and not yet advertised."""
+    """Entries that are staged and not yet advertised."""
 
     first: Cid
     cids: tuple[Cid, ...]
@@ -133,17 +133,17 @@ class Publisher:
         chunk_multihashes: int = CHUNK_MULTIHASHES,
         frees_removed: bool = True,
     ) -> "Publisher":
-        """Goes on where the chain ended. `addresses` are where the content can be had from this provider.
+        """Opens the chain at its head. `addresses` are where this provider serves the content.
 
-        With `frees_removed`, entries that no offer needs any more are deleted: whoever reads the chain later finds them
-        missing, and the removal after them.
+        With `frees_removed`, entries that no published context needs are deleted. An indexer that reads the chain later
+        skips them without loss, because their removal follows in the chain.
         """
         if not 1 <= chunk_multihashes <= CHUNK_MULTIHASHES:
             raise Invalid(f"a chunk has 1 to {CHUNK_MULTIHASHES} multihashes, not {chunk_multihashes}")
         await store.claim(key.peer_id)
         head = await store.head()
         if frees_removed:
-            await store.sweep(SWEEP_BLOCKS_MAX)  # what a broken off publication left
+            await store.sweep(SWEEP_BLOCKS_MAX)  # blocks of an interrupted publication
         return cls(
             key,
             store,
@@ -163,7 +163,7 @@ class Publisher:
         return self._head
 
     async def wait_new_head(self, seen: Cid | None) -> Cid:
-        """The head, as soon as it is another one than was seen."""
+        """Returns the head when it differs from `seen`."""
         while self._head is None or self._head == seen:
             await self._head_changed.wait()
         return self._head
@@ -178,7 +178,7 @@ class Publisher:
         return await self._store.find_context(provider or self.id, context)
 
     async def list_contexts(self, beginning: bytes = b"", *, provider: str | None = None) -> list[PublishedContext]:
-        """What is published now, under contexts that begin so."""
+        """The published contexts with the prefix."""
         return await self._store.list_contexts(provider or self.id, beginning)
 
     async def publish(
@@ -190,13 +190,13 @@ class Publisher:
         provider: Peer | None = None,
         supersedes: Sequence[bytes] = (),
     ) -> Cid:
-        """Adds the multihashes under the context, then removes the contexts that it takes the place of.
+        """Adds the multihashes under the context, then removes the contexts that it supersedes.
 
-        Whoever reads the chain in order finds the content all the while. All of it counts, or nothing does.
+        In this order indexers find the content of both versions throughout. All advertisements are appended, or none.
         """
         _check(context, metadata)
         if not metadata:
-            raise Invalid("entries need metadata, which says how they can be had: give some")
+            raise Invalid("entries need metadata, which names the protocols to fetch them by")
         async with self._turn:
             peer = provider or self._self
             change = _ChainChange(self, peer, await self._store.find_context(peer.id, context))
@@ -210,7 +210,7 @@ class Publisher:
             return await self._append(change.links)
 
     async def remove(self, context: bytes, *, provider: Peer | None = None) -> Cid:
-        """Takes back everything under the context; NotFound if it is not published."""
+        """Removes everything under the context; raises NotFound if it is not published."""
         async with self._turn:
             peer = provider or self._self
             change = _ChainChange(self, peer, await self._require_context(peer, context))
@@ -218,10 +218,10 @@ class Publisher:
             return await self._append(change.links)
 
     async def update_metadata(self, context: bytes, metadata: bytes, *, provider: Peer | None = None) -> Cid:
-        """New metadata for all that is already under the context; NotFound if it is not published."""
+        """Sets the metadata of everything under the context; raises NotFound if it is not published."""
         _check(context, metadata)
         if not metadata:
-            raise Invalid("empty metadata would change nothing: give some, or remove the context")
+            raise Invalid("empty metadata would change nothing; remove the context instead")
         async with self._turn:
             peer = provider or self._self
             change = _ChainChange(self, peer, await self._require_context(peer, context))
@@ -229,7 +229,7 @@ class Publisher:
             return await self._append(change.links)
 
     async def update_addresses(self, addresses: Sequence[str], *, provider: Peer | None = None) -> Cid:
-        """Where the content can be had from now on."""
+        """Changes the addresses where the provider serves the content."""
         async with self._turn:
             peer = Peer(provider.id if provider else self.id, tuple(addresses))
             cid = await self._append([self._link(Advertisement(peer.id, peer.addresses, NO_ENTRIES, b"", b""))])
@@ -245,14 +245,14 @@ class Publisher:
         metadata: bytes = b"",
         is_override: bool = False,
     ) -> Cid:
-        """Other providers of the same content, each signing with its own key: of all, or of one context.
+        """Names other providers of the same content, each signing with its own key, for all content or for one context.
 
-        They take the place of all that were named before; none at all takes them back. This publisher itself is added
-        where the wire wants it named.
+        They replace all that were named before; an empty list removes them. The publisher itself is added, because the
+        wire format requires it in a list that is not empty.
         """
         _check(context, metadata)
         if is_override and not context:
-            raise Invalid("an override hides the chain's own providers for one context: name the context")
+            raise Invalid("an override applies to one context; name the context")
         named = list(peers)
         if named and self.id not in {peer.id for peer, _ in named}:
             named.insert(0, (ExtendedPeer(self.id, self._self.addresses), self._key))
@@ -278,16 +278,17 @@ class Publisher:
     async def _require_context(self, peer: Peer, context: bytes) -> PublishedContext:
         published = await self._store.find_context(peer.id, context)
         if published is None:
-            raise NotFound(f"nothing is published under context {context.hex()} of {peer.id}: list what is")
+            raise NotFound(f"context {context.hex()} of {peer.id} is not published")
         return published
 
     async def _append(self, links: Sequence[ChainLink]) -> Cid:
-        """A change that has begun is finished, whoever has gone: else the head here and that on disk would differ."""
+        """Finishes the change even if the caller is cancelled; otherwise the head here and the one on disk would
+        differ."""
         change = asyncio.ensure_future(self._append_whole(links))
         try:
             await asyncio.shield(change)
         except asyncio.CancelledError:
-            await asyncio.wait([change])  # still in turn
+            await asyncio.wait([change])  # the lock is held until it is done
             raise
         return links[-1].cid
 
@@ -300,7 +301,8 @@ class Publisher:
             await self._store.sweep(SWEEP_BLOCKS_MAX)
 
     async def _stage_chunks(self, multihashes: Multihashes) -> AsyncIterator[_Chunks]:
-        """Stages chunk after chunk, and yields as many as one advertisement leads to."""
+        """Stages chunk after chunk, and yields as many as one advertisement links to."""
+        # Each chunk links to the one before it, so only one is in memory, and the last one is the first to be read.
         cids: list[Cid] = []
         count = 0
         async for batch in _batches(multihashes, self._chunk_multihashes):
@@ -309,7 +311,7 @@ class Publisher:
             await self._store.stage(cid, data)
             cids.append(cid)
             count += len(batch)
-            if len(cids) == CHUNKS_PER_ADVERT_MAX:
+            if len(cids) == CHUNKS_PER_AD_MAX:
                 yield _Chunks(cid, tuple(cids), count)
                 cids, count = [], 0
         if cids:
@@ -317,7 +319,7 @@ class Publisher:
 
 
 class _ChainChange:
-    """The advertisements of one change, each linked to the one before."""
+    """The advertisements of one change, each linked to the previous one."""
 
     def __init__(self, publisher: Publisher, peer: Peer, published: PublishedContext | None) -> None:
         self.links: list[ChainLink] = []
@@ -346,9 +348,9 @@ class _ChainChange:
 
 def _check(context: bytes, metadata: bytes) -> None:
     if len(context) > CONTEXT_BYTES_MAX:
-        raise Invalid(f"a context of {len(context)} bytes is longer than {CONTEXT_BYTES_MAX}: shorten or hash it")
+        raise Invalid(f"a context of {len(context)} bytes is longer than {CONTEXT_BYTES_MAX}; shorten or hash it")
     if len(metadata) > METADATA_BYTES_MAX:
-        raise Invalid(f"metadata of {len(metadata)} bytes is longer than {METADATA_BYTES_MAX}: shorten it")
+        raise Invalid(f"metadata of {len(metadata)} bytes is longer than {METADATA_BYTES_MAX}; shorten it")
 
 
 async def _batches(multihashes: Multihashes, size: int) -> AsyncIterator[list[bytes]]:

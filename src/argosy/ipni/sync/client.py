@@ -18,13 +18,13 @@ from argosy.ipni.sync.fetcher import ConnectionReset, HttpFetcher, HttpReply
 from argosy.ipni.sync.url_policy import AddressCheck, bases
 
 PREFIX = "/ipni/v1/ad"
-SCHEMA_HEADER = "Ipni-Cid-Schema-Type"  # a hint to publishers that keep kinds apart
+SCHEMA_HEADER = "Ipni-Cid-Schema-Type"  # a hint for publishers that store advertisements and entries separately
 _MISSING = (404, 410)
 _NO_CONTENT = 204
 
 
 class BadStatus(Unavailable):
-    """The publisher answered, and said that it cannot: `code` is how."""
+    """The publisher answered with an error status, `code`."""
 
     def __init__(self, message: str, *, code: int) -> None:
         super().__init__(message)
@@ -32,14 +32,14 @@ class BadStatus(Unavailable):
 
 
 class HttpSources:
-    """All publishers, behind one pool of connections. Belongs to the event loop it is first used in."""
+    """All publishers, with one pool of connections. Belongs to the event loop of its first use."""
 
     def __init__(self, settings: SyncSettings | None = None, *, private: AddressCheck = is_private) -> None:
         self._settings = settings or SyncSettings()
         self._fetcher = HttpFetcher(self._settings, private=private)
 
     def open(self, publisher: Peer) -> "HttpSource":
-        """Invalid if none of its addresses is one of http or https that may be read."""
+        """Raises Invalid if none of its addresses is an http or https address that may be read."""
         return HttpSource(publisher.id, bases(publisher, self._fetcher.judge), self._fetcher, self._settings)
 
     async def close(self) -> None:
@@ -47,7 +47,7 @@ class HttpSources:
 
 
 class HttpSource:
-    """One publisher. Remembers which of its addresses answers, and which form of paths it has."""
+    """One publisher. Remembers which of its addresses answers, and the form of its paths."""
 
     def __init__(self, publisher: str, bases: tuple[str, ...], fetcher: HttpFetcher, settings: SyncSettings) -> None:
         self._publisher = publisher
@@ -62,7 +62,7 @@ class HttpSource:
             return None
         signed = decode_head(found.body)
         if signed.signer != self._publisher:
-            raise Invalid(f"the head of publisher {self._publisher} is signed by {signed.signer}: it is not taken")
+            raise Invalid(f"the head of publisher {self._publisher} is signed by {signed.signer}")
         return signed
 
     async def block(self, cid: Cid, *, is_entries: bool) -> bytes:
@@ -70,11 +70,11 @@ class HttpSource:
         bytes_max = self._settings.entries_bytes_max if is_entries else self._settings.ad_bytes_max
         found = await self._fetch(str(cid), bytes_max, {SCHEMA_HEADER: kind})
         if found.status == _NO_CONTENT or not multihash.is_of(cid.multihash, found.body):
-            raise Invalid(f"publisher {self._publisher} served something else for {cid}: its hash differs")
+            raise Invalid(f"publisher {self._publisher} served other bytes for {cid}: the hash differs")
         return found.body
 
     async def _fetch(self, name: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
-        """From the first address that answers, which is then the first to be asked."""
+        """Fetches from the first address that answers, and tries that one first from then on."""
         failure: Unavailable | None = None
         for base in tuple(self._bases):
             try:
@@ -90,7 +90,9 @@ class HttpSource:
         raise failure
 
     async def _fetch_from(self, base: str, name: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
-        """In the form of paths that this address is known to have, or in both: the older one has no prefix."""
+        """Fetches with the path prefix, or, as older publishers need it, without; the form that worked is
+        remembered."""
+        # As in the original, not only 404 but also 403 leads to the second form.
         known = self._prefix.get(base)
         forms = (PREFIX, "") if known is None else (known,)
         is_missing = False
@@ -101,13 +103,13 @@ class HttpSource:
                 return found
             is_missing = is_missing or found.status in _MISSING
             if found.status not in (*_MISSING, 403):
-                raise BadStatus(f"{base} answers {found.status} for {name}: ask again later", code=found.status)
+                raise BadStatus(f"{base} answered {found.status} for {name}", code=found.status)
         if is_missing:
-            raise NotFound(f"{base} answers {found.status} for {name}: the publisher does not have it")
-        raise BadStatus(f"{base} answers {found.status} for {name}: it may not be read", code=found.status)
+            raise NotFound(f"{base} answered {found.status} for {name}: the publisher does not have it")
+        raise BadStatus(f"{base} answered {found.status} for {name}", code=found.status)
 
     async def _get(self, url: str, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
         try:
             return await self._fetcher.get(url, bytes_max=bytes_max, headers=headers)
-        except ConnectionReset:
+        except ConnectionReset:  # typically a kept-alive connection that the server closed just now
             return await self._fetcher.get(url, bytes_max=bytes_max, headers=headers)

@@ -1,4 +1,4 @@
-"""HTTP GET from hosts that may be hostile: size, time, redirects and network addresses are bounded.
+"""HTTP GET from hosts that may be hostile: size, time, redirects and network addresses are limited.
 
 The timeout grows with the bytes received: the grace period, then as long as the minimum rate allows. So a slow drip
 ends and a large block over a slow line does not. Compressed bodies are limited by their decompressed size.
@@ -24,7 +24,7 @@ KEEP_ALIVE_S = 4.0  # less than the 5 s after which common servers close what is
 USER_AGENT = "argosy-ipni"
 _REDIRECTS = {301, 302, 303, 307, 308}
 _GZIP = 16 + zlib.MAX_WBITS  # zlib's way to say that a gzip header is expected
-_BROKEN = (aiohttp.ClientError, OSError, UnicodeError)  # the last: a name that no name service can be asked for
+_BROKEN = (aiohttp.ClientError, OSError, UnicodeError)  # UnicodeError: a name that cannot be encoded for DNS
 
 
 class ConnectionReset(Unavailable):
@@ -33,14 +33,14 @@ class ConnectionReset(Unavailable):
 
 @dataclass(frozen=True)
 class HttpReply:
-    """An answer; the body of one that is no success is left unread."""
+    """A response; the body of an error is not read."""
 
     status: int
     body: bytes = b""
 
 
 class HttpFetcher:
-    """Asks with GET, behind one bounded pool of connections. Belongs to the event loop it is first used in."""
+    """GET requests with one bounded pool of connections. Belongs to the event loop of its first use."""
 
     def __init__(self, settings: SyncSettings, *, private: AddressCheck = is_private) -> None:
         self.judge: AddressCheck | None = None if settings.allow_private else private
@@ -48,7 +48,8 @@ class HttpFetcher:
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, url: str, *, bytes_max: int, headers: Mapping[str, str]) -> HttpReply:
-        """Follows redirects. Invalid if a bound is broken, Unavailable if no whole answer comes in time."""
+        """Follows redirects. Raises Invalid if a limit is exceeded, Unavailable if the response is not complete in
+        time."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -62,14 +63,14 @@ class HttpFetcher:
                 return await self._follow(url, body, headers)
         except TimeoutError:
             raise Unavailable(
-                f"{url} is too slow: after {loop.time() - began:.1f} s it had not come at "
+                f"{url} timed out after {loop.time() - began:.1f} s: slower than "
                 f"{self._settings.rate_bytes_s_min} bytes/s"
             ) from None
         except _BROKEN as error:
             is_reset = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError | aiohttp.ClientOSError)
             is_reset = is_reset and not isinstance(error, aiohttp.ClientConnectorError)
             kind = ConnectionReset if is_reset or isinstance(error, aiohttp.ClientPayloadError) else Unavailable
-            raise kind(f"{url} cannot be read ({type(error).__name__}): it will be tried again") from None
+            raise kind(f"{url} cannot be read ({type(error).__name__}); it is retried later") from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -78,6 +79,7 @@ class HttpFetcher:
 
     async def _follow(self, url: str, body: "_Body", headers: Mapping[str, str]) -> HttpReply:
         here = url
+        # Not by aiohttp: every hop is checked, or a public URL could redirect to an address in the private network.
         for _ in range(REDIRECTS_MAX + 1):
             target = check_url(here, self.judge)
             async with self._open_session().get(target, headers=headers, allow_redirects=False) as answer:
@@ -86,7 +88,7 @@ class HttpFetcher:
                     is_success = answer.status == 200
                     return HttpReply(answer.status, await body.read(answer) if is_success else b"")
             here = redirect_target(here, location, self.judge)
-        raise Invalid(f"{url} redirects more than {REDIRECTS_MAX} times: announce the address it leads to")
+        raise Invalid(f"{url} redirects more than {REDIRECTS_MAX} times; announce the final address")
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -94,7 +96,7 @@ class HttpFetcher:
                 limit=self._settings.connections_max,
                 limit_per_host=self._settings.connections_per_host_max,
                 keepalive_timeout=KEEP_ALIVE_S,
-                use_dns_cache=False,  # it would keep every name that was ever announced
+                use_dns_cache=False,  # the cache would grow with every announced name
                 resolver=_CheckedResolver(self.judge),
             )
             self._session = aiohttp.ClientSession(
@@ -108,7 +110,7 @@ class HttpFetcher:
 
 
 class _Body:
-    """Reads one answer within its bound."""
+    """Reads one body within its limit."""
 
     def __init__(self, url: str, bytes_max: int, extend: Callable[[int], None]) -> None:
         self._url = url
@@ -116,10 +118,10 @@ class _Body:
         self._extend = extend
 
     async def read(self, answer: aiohttp.ClientResponse) -> bytes:
-        packing = answer.headers.get("content-encoding", "identity").strip().lower()
-        if packing not in ("gzip", "x-gzip", "identity", ""):
-            raise Invalid(f"{self._url} is packed with {packing[:40]!r}: only gzip was asked for")
-        unpack = _Gzip(self._url) if "gzip" in packing else None
+        encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("gzip", "x-gzip", "identity", ""):
+            raise Invalid(f"{self._url} has content-encoding {encoding[:40]!r}; only gzip was requested")
+        unpack = _Gzip(self._url) if "gzip" in encoding else None
         whole = bytearray()
         received = 0
         async for piece in answer.content.iter_chunked(PIECE_BYTES):
@@ -137,11 +139,11 @@ class _Body:
 
     def _check(self, size: int) -> None:
         if size > self._bytes_max:
-            raise Invalid(f"{self._url} has more than {self._bytes_max} bytes, the bound for its kind: make it smaller")
+            raise Invalid(f"{self._url} has more than {self._bytes_max} bytes, the limit for its kind")
 
 
 class _Gzip:
-    """Unpacks gzip of one or several members, never past a bound."""
+    """Decompresses gzip of one or several members up to a limit: a small body may expand a thousandfold."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -155,15 +157,16 @@ class _Gzip:
                 whole += self._inner.decompress(piece, bytes_max - len(whole))
                 piece = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
         except zlib.error:
-            raise Invalid(f"{self._url} says that it is packed with gzip, and is not") from None
+            raise Invalid(f"{self._url} is declared as gzip and is not") from None
 
     def check_whole(self) -> None:
         if not self._inner.eof:
-            raise ConnectionReset(f"{self._url} ended in the middle of its gzip: it will be tried again")
+            raise ConnectionReset(f"{self._url} ended in the middle of its gzip data; it is retried")
 
 
 class _CheckedResolver(AbstractResolver):
-    """The machine's name service, judged: the addresses that were checked are those that are connected to."""
+    """The system's resolver with the policy. The connection uses the addresses that were checked; a check before the
+    connection would resolve the name twice, and the second answer could differ (DNS rebinding)."""
 
     def __init__(self, judge: AddressCheck | None) -> None:
         self._judge = judge

@@ -28,7 +28,7 @@ from argosy.ipni.web.http import Handler, Verbs, flag_in, peer_in
 
 
 def _parse_address(body: bytes) -> str | None:
-    """Of a sync: a multiaddr as a JSON text, or nothing."""
+    """The body of a sync: a multiaddr as a JSON text, or empty."""
     if not body.strip():
         return None
     value = _decode_json(body)
@@ -44,7 +44,7 @@ def _parse_handoff(body: bytes) -> tuple[str, str]:
 
 
 def _parse_import_url(body: bytes) -> str:
-    """Of the indexer to import providers from; the wire has it in base64."""
+    """The URL of the indexer to import providers from, in base64: a []byte of the original."""
     text = _text(_object(body), "indexer")
     try:
         return _url(b64decode(text, validate=True).decode())
@@ -69,7 +69,7 @@ def _decode_json(body: bytes) -> Any:
 def _text(values: dict[str, Any], name: str) -> str:
     value = values.get(name.lower())
     if not isinstance(value, str) or not value:
-        raise Invalid(f"the body lacks the field {name}, a text")
+        raise Invalid(f"the body has no text field {name}")
     return value
 
 
@@ -93,11 +93,11 @@ class TelemetryBuffer:
             before = self._counts.get(provider, (0, 0.0, 0))
             self._counts[provider] = (before[0] + multihashes, before[1] + seconds, before[2] + samples)
 
-    def take_all(self) -> dict[str, Counts]:
+    def drain(self) -> dict[str, Counts]:
         taken, self._counts = self._counts, {}
         return taken
 
-    def take(self, provider: str) -> Counts | None:
+    def pop(self, provider: str) -> Counts | None:
         return self._counts.pop(provider, None)
 
 
@@ -239,23 +239,23 @@ class _Admin:
     async def telemetry(self, _: Request) -> Response:
         self._unread.add(self._indexer.telemetry())
         return _json_or_no_content(
-            {provider: _counts_json(counts) for provider, counts in self._unread.take_all().items()}
+            {provider: _counts_json(counts) for provider, counts in self._unread.drain().items()}
         )
 
     async def telemetry_of(self, request: Request) -> Response:
         self._unread.add(self._indexer.telemetry())
-        counts = self._unread.take(peer_in(request))
+        counts = self._unread.pop(peer_in(request))
         return _json_or_no_content(counts and _counts_json(counts))
 
     async def log_level(self, request: Request) -> Response:
         """Handles `?<pattern>=<level>`, repeatable; nothing changes if one of them is invalid."""
         changes = [(_pattern(pattern), _level(level)) for pattern, level in request.query_params.multi_items()]
         if not changes:
-            raise Invalid("say which logs and at what level, as in ?ipni.*=debug")
+            raise Invalid("name logs and a level, as in ?ipni.*=debug")
         for pattern, level in changes:
             named = [name for name in _subsystems() if pattern.search(name)]
             if not named:
-                raise NotFound(f"no log is named like {pattern.pattern!r}")
+                raise NotFound(f"no log matches {pattern.pattern!r}")
             for name in named:
                 logging.getLogger(f"{LOGGERS}.{name}").setLevel(level)
         return Response()
@@ -281,7 +281,7 @@ def _counts_json(counts: Counts) -> dict[str, int]:
 
 
 def _depth(request: Request) -> int:
-    """0 is what is configured, -1 no limit."""
+    """The depth of a sync: 0 as configured, -1 unlimited."""
     text = request.query_params.get("depth") or "0"
     try:
         depth = int(text)

@@ -1,4 +1,8 @@
-"""The APIs of an indexer as ASGI applications."""
+"""The APIs of an indexer as ASGI applications, and the routes of the ingest API.
+
+storetheindex listens on three ports, one per API: `find_app`, `ingest_app` and `admin_app`. `indexer_app` serves all
+three on one port; their paths are disjoint, and the admin routes still need the token.
+"""
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -49,6 +53,7 @@ class _Ingest:
     async def announce(self, request: Request) -> Response:
         body = await read_body(request, bytes_max=ANNOUNCE_BYTES_MAX)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        # 204 when the announcement is queued, not when it is applied, as publishers expect.
         await self._indexer.announce(decode_announcement(body, is_json=kind == "application/json"))
         return Response(status_code=204)
 

@@ -1,4 +1,4 @@
-"""Routes of the find API, except those of `fast_path`."""
+"""Routes of the find API, except those of `find_fast_path`."""
 
 import asyncio
 from base64 import b64decode
@@ -46,10 +46,10 @@ SAMPLES_MAX = 10
 BEACON_BYTES_MAX = 32
 SHOWN_MAX = 100  # results on the page for people
 STATS_TTL_S = 60.0
-ESTIMATE_BYTES_PER_ENTRY = 40  # how clients of the original have always been told an estimate
+ESTIMATE_BYTES_PER_ENTRY = 40  # as storetheindex computes the estimate
 
 CORS = {"access-control-allow-origin": "*"}
-# A browser asks before it sends a body of JSON to another site than its own.
+# A browser sends a preflight request before a JSON body to another site.
 _BATCH = {**CORS, "access-control-allow-methods": "POST, OPTIONS", "access-control-allow-headers": "content-type"}
 _ROUTING = {
     **CORS,
@@ -112,10 +112,12 @@ class _Find:
         if form_of(accept) is ResponseFormat.LINES and not any(
             kind in accept for kind in (b"application/json", b"*/*")
         ):
-            raise NotAcceptable("lines do not say which multihash they belong to: accept application/json for a batch")
+            raise NotAcceptable("lines do not name their multihash; accept application/json for a batch")
         hashes = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
         if len(hashes) > BATCH_MULTIHASHES_MAX:
-            raise Invalid(f"a batch may have {BATCH_MULTIHASHES_MAX} multihashes, not {len(hashes)}: send more batches")
+            raise Invalid(
+                f"a batch has up to {BATCH_MULTIHASHES_MAX} multihashes, not {len(hashes)}; send more batches"
+            )
         hashes = list(dict.fromkeys(hashes))
         for each in hashes:
             multihash.split(each)
@@ -150,7 +152,7 @@ class _Find:
     async def sample(self, request: Request) -> Response:
         """Some multihashes of a context, the same for the same beacon, with which others check availability."""
         if request.query_params.get("federation_epoch", "0") != "0":
-            raise Invalid("there is no federation epoch but 0")
+            raise Invalid("the only federation epoch is 0")
         context = _context(request.path_params["context"])
         beacon = _beacon(request.query_params.get("beacon", ""))
         count = request.query_params.get("max", "1")
@@ -159,11 +161,11 @@ class _Find:
         peer = peer_in(request)
         found = await self._indexer.sample(peer, context, beacon=beacon, multihashes_max=int(count))
         if not found:
-            raise NotFound(f"{peer} has nothing here under this context")
+            raise NotFound(f"context of {peer} not found")
         return json_response([base58(each) for each in found])
 
     async def provide(self, _: Request) -> Response:
-        return PlainTextResponse("records are not taken here: publish an advertisement and announce it\n", 501)
+        return PlainTextResponse("records are not accepted; publish an advertisement and announce it\n", 501)
 
     async def routing(self, request: Request) -> Response:
         filters = routing.Filters.parse(_once(request, "filter-addrs"), _once(request, "filter-protocols"))
@@ -199,7 +201,7 @@ class _Find:
 
 
 def _batch_answer(hashes: Sequence[bytes], found: Sequence[Sequence[ProviderResult]]) -> Response:
-    """As many results as an answer may have, those of the first multihashes first."""
+    """At most RESULTS_MAX results over all multihashes, the first ones first."""
     left = RESULTS_MAX
     document: list[results.Found] = []
     for each, its in zip(hashes, found, strict=True):
@@ -237,7 +239,7 @@ def _nothing() -> Response:
 
 
 def _cut(found: Sequence[object]) -> dict[str, str]:
-    """An answer that is not complete says so (GW-1)."""
+    """Adds the truncation header to an incomplete answer (GW-1)."""
     return {TRUNCATED_HEADER: str(len(found))} if len(found) > RESULTS_MAX else {}
 
 
@@ -248,12 +250,12 @@ def _accept(request: Request) -> bytes:
 def _once(request: Request, name: str) -> str:
     values = request.query_params.getlist(name)
     if len(values) > 1:
-        raise Invalid(f"{name} is given {len(values)} times: give it once, its names separated by commas")
+        raise Invalid(f"{name} is given {len(values)} times; give it once, with names separated by commas")
     return values[0] if values else ""
 
 
 def _context(text: str) -> bytes:
-    """In base64, of either alphabet and with its padding or without."""
+    """Decodes base64 in either alphabet, with or without padding."""
     bare = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         context = b64decode(bare + "=" * (-len(bare) % 4), validate=True)

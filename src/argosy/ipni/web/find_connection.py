@@ -29,11 +29,11 @@ class FindConnection(HttpToolsProtocol):
     def __init__(self, finds: FindFastPath, **of_uvicorn: Any) -> None:
         super().__init__(**of_uvicorn)
         self._finds = finds
-        self._is_turn_taken = False
+        self._has_answered = False
 
     def data_received(self, data: bytes) -> None:
         # One fast answer per packet: a thousand pipelined finds would delay all other clients.
-        self._is_turn_taken = False
+        self._has_answered = False
         super().data_received(data)
 
     def on_headers_complete(self) -> None:
@@ -41,7 +41,7 @@ class FindConnection(HttpToolsProtocol):
         if reply is None:
             super().on_headers_complete()
             return
-        self._is_turn_taken = True
+        self._has_answered = True
         self.transport.write(encode_reply(reply, self.server_state.default_headers))
         self.on_response_complete()
 
@@ -52,7 +52,7 @@ class FindConnection(HttpToolsProtocol):
     def _is_free(self) -> bool:
         """Whether an answer written now neither precedes an earlier one nor goes to a client that does not read."""
         is_idle = self.cycle is None or self.cycle.response_complete
-        return is_idle and not self._is_turn_taken and not self.flow.write_paused
+        return is_idle and not self._has_answered and not self.flow.write_paused
 
     def _reply(self) -> FindReply | None:
         """Returns None if the request is not plain, or its answer would wait."""
@@ -66,7 +66,7 @@ class FindConnection(HttpToolsProtocol):
             reply: FindReply = found.value
             return reply
         except Exception:
-            return None  # it will fail again on the normal path, where the server reports it
+            return None  # the normal path raises it again, and there the server reports it
         finding.close()
         return None
 

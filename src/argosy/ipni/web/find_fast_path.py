@@ -1,4 +1,9 @@
-"""fast path"""
+"""The fast path of `GET /multihash/…` and `GET /cid/…`, implemented directly on ASGI, and the metrics of finds.
+
+There is no request object and no routing between server and store, and the response is joined from pre-encoded bytes,
+because an indexer answers finds on one core (decision 32). All other paths go to the application behind it.
+`find_connection` skips even ASGI and calls `reply` itself, so both give the same bytes.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-# Some content is everywhere: fourteen thousand records for one CID have been seen, in four megabytes of JSON.
+# Some content is everywhere: 14,000 records for one CID, 4 MiB of JSON, have been seen in the public network.
 RESULTS_MAX = 20_000
 TRUNCATED_HEADER = "x-argosy-truncated"  # number of results, when some are omitted
 
@@ -59,8 +64,8 @@ class MeasuredFinds:
         self._metrics.observe(FIND_SECONDS, took_s, surface=surface, found="yes" if is_found else "no")
 
 
-# A hit may change when its provider does; a miss must not outlive the publishing of the content by much, and the
-# caches that others put in front of an index have kept misses for twenty minutes.
+# A hit changes rarely. A miss must not outlive the publication of the content by much: the public network's cache keeps
+# misses for twenty minutes, so content stays unfindable although it is indexed.
 HIT_CACHE = "public, max-age=60, stale-while-revalidate=60, stale-if-error=120"
 MISS_CACHE = "public, max-age=15"
 PIECE_BYTES = 64 * 1024  # lines of a stream are sent together up to about this
@@ -146,19 +151,19 @@ class FindFastPath:
 def _find_reply(form: ResponseFormat, multihash: bytes, found: Sequence[ProviderResult]) -> FindReply:
     if not found:
         return _NOTHING
-    kept = found[:RESULTS_MAX]
+    shown = found[:RESULTS_MAX]
     if form is ResponseFormat.JSON:
-        return FindReply(200, _cut(_JSON, found), results.encode_json([(multihash, kept)]))
-    return FindReply(200, _cut(_LINES, found), b"", (results.encode_line(result) for result in kept))
+        return FindReply(200, _cut(_JSON, found), results.encode_json([(multihash, shown)]))
+    return FindReply(200, _cut(_LINES, found), b"", (results.encode_line(result) for result in shown))
 
 
 def _encrypted_reply(form: ResponseFormat, multihash: bytes, keys: Sequence[bytes]) -> FindReply:
     if not keys:
         return _NOTHING
-    kept = keys[:RESULTS_MAX]
+    shown = keys[:RESULTS_MAX]
     if form is ResponseFormat.JSON:
-        return FindReply(200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, kept)]))
-    return FindReply(200, _cut(_LINES, keys), b"", (results.encode_encrypted_line(key) for key in kept))
+        return FindReply(200, _cut(_JSON, keys), results.encode_encrypted_json([(multihash, shown)]))
+    return FindReply(200, _cut(_LINES, keys), b"", (results.encode_encrypted_line(key) for key in shown))
 
 
 def _cut(headers: Headers, found: Sequence[object]) -> Headers:
@@ -178,16 +183,16 @@ async def _stream(send: "Send", headers: Headers, lines: Iterable[bytes]) -> Non
 
 def pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Joins lines to pieces of about `PIECE_BYTES`."""
-    held: list[bytes] = []
+    piece: list[bytes] = []
     size = 0
     for line in lines:
-        held.append(line)
+        piece.append(line)
         size += len(line)
         if size >= PIECE_BYTES:
-            yield b"".join(held)
-            held, size = [], 0
-    if held:
-        yield b"".join(held)
+            yield b"".join(piece)
+            piece, size = [], 0
+    if piece:
+        yield b"".join(piece)
 
 
 async def _send(send: "Send", reply: FindReply) -> None:

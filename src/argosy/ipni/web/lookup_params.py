@@ -9,7 +9,7 @@ from argosy.ipni.formats import cid, multihash
 from argosy.ipni.formats.bases import from_base58
 
 ACCEPT_CHARS_MAX = 1024
-_USUAL_HEX, _USUAL_BYTES = "1220", 34  # a zero is no sign of base58
+_USUAL_HEX, _USUAL_BYTES = "1220", 34  # hexadecimal sha2-256; base58 has no digit 0
 _MEDIA_TYPE = re.compile(r"[^\s/;,]+/[^\s/;,]+")
 
 
@@ -39,7 +39,7 @@ def form_of(accept: bytes) -> ResponseFormat:
         return ResponseFormat.LINES
     if not types or ResponseFormat.JSON.value in types or "*/*" in types:
         return ResponseFormat.JSON
-    raise NotAcceptable("this can be answered as application/json or application/x-ndjson: accept one of them")
+    raise NotAcceptable("not acceptable; accept application/json or application/x-ndjson")
 
 
 def multihash_of_cid(text: str) -> bytes:
@@ -65,7 +65,7 @@ def multihash_of_text(text: str) -> bytes:
 
 
 def second_hash(found: bytes) -> bytes:
-    """The same multihash, if it is one of double-hashed lookups."""
+    """The multihash itself; raises Invalid unless it is a second hash of double-hashed lookups."""
     code, _ = multihash.split(found)
     if code != multihash.DBL_SHA2_256:
         raise Invalid(f"a lookup of this kind is by the second hash, of function 0x56, not {code:#x}")

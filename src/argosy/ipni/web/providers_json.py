@@ -26,7 +26,7 @@ def encode_providers(providers: Iterable[Provider]) -> bytes:
 
 
 def decode_provider(data: bytes) -> Provider:
-    """Invalid if it is not one provider's JSON."""
+    """Decodes one provider's JSON, ours or storetheindex's."""
     return _read(_decode_json(data))
 
 
@@ -81,7 +81,7 @@ def _extended_json(extended: ExtendedProviders) -> dict[str, object]:
 
 
 def _set(peers: Sequence[ExtendedPeer]) -> dict[str, object]:
-    """Providers and, at the same places, their metadata."""
+    """Providers and their metadata, in two lists of the same order."""
     return {
         "Providers": [_peer(each.id, each.addresses) for each in peers],
         "Metadatas": [b64encode(each.metadata).decode() for each in peers],
@@ -176,8 +176,8 @@ def _read_extended(document: object) -> ExtendedProviders:
     contexts = {}
     for each in _list(document.get("contextual"), "contextual sets"):
         inner = _JsonObject(each, "contextual set")
-        twin = inner.get("contextidbytes")
-        context = inner.text("contextid").encode() if twin is None else _read_bytes(twin)
+        exact = inner.get("contextidbytes")  # absent in answers of storetheindex
+        context = inner.text("contextid").encode() if exact is None else _read_bytes(exact)
         contexts[context] = ContextSet(_read_set(inner), inner.get("override") is True)
     return ExtendedProviders(_read_set(document), contexts)
 

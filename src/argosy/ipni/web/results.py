@@ -14,7 +14,7 @@ import msgspec
 from argosy.base.errors import Invalid
 from argosy.ipni.model import Peer, ProviderResult
 
-PEERS_KEPT = 8192  # encoded providers; an indexer knows some thousands
+CACHED_PEERS = 8192  # encoded providers; an indexer knows some thousands
 
 Found = tuple[bytes, Sequence[ProviderResult]]  # a multihash, and who has it
 FoundEncrypted = tuple[bytes, Sequence[bytes]]  # a second hash, and the encrypted value keys under it
@@ -28,7 +28,7 @@ def encode_json(found: Iterable[Found]) -> bytes:
 
 
 def encode_line(result: ProviderResult) -> bytes:
-    """One line of a stream, its end included."""
+    """One line of a stream, with its newline."""
     return encode_result(result) + b"\n"
 
 
@@ -56,13 +56,13 @@ def encode_encrypted_line(key: bytes) -> bytes:
 
 
 def decode_json(data: bytes) -> list[Found]:
-    """What `encode_json` wrote, or another indexer; Invalid if it is no such document."""
+    """Decodes the answer of any indexer; raises Invalid if it is not such a document."""
     document = _decode(_document, data)
     return [(each.multihash, _usable(each.results or ())) for each in document.found or ()]
 
 
 def decode_line(line: bytes) -> ProviderResult:
-    """One line of a stream; blank ones are the caller's to skip. Invalid if it names no provider."""
+    """Decodes one line of a stream; the caller skips blank ones. Raises Invalid if it has no provider."""
     usable = _usable([_decode(_line, line)])
     if not usable:
         raise Invalid(f"a result without a provider is of no use: {line[:200]!r}")
@@ -90,7 +90,7 @@ def _one(multihash: bytes, results: Sequence[ProviderResult]) -> bytes:
     )
 
 
-@lru_cache(maxsize=PEERS_KEPT)
+@lru_cache(maxsize=CACHED_PEERS)
 def _peer(id: str, addresses: tuple[str, ...]) -> bytes:
     """Cached by id and addresses: hashing and comparing a `Peer` costs more than the rest of a result."""
     return msgspec.json.encode({"ID": id, "Addrs": addresses})
@@ -101,19 +101,19 @@ class _Provider(msgspec.Struct):
     addresses: list[str] | None = msgspec.field(name="Addrs", default=None)
 
 
-class _Result(msgspec.Struct):
+class _ResultJson(msgspec.Struct):
     context: bytes | None = msgspec.field(name="ContextID", default=None)
     metadata: bytes | None = msgspec.field(name="Metadata", default=None)
     provider: _Provider | None = msgspec.field(name="Provider", default=None)
 
 
-class _Found(msgspec.Struct):
+class _FoundJson(msgspec.Struct):
     multihash: bytes = msgspec.field(name="Multihash")
-    results: list[_Result] | None = msgspec.field(name="ProviderResults", default=None)
+    results: list[_ResultJson] | None = msgspec.field(name="ProviderResults", default=None)
 
 
 class _Document(msgspec.Struct):
-    found: list[_Found] | None = msgspec.field(name="MultihashResults", default=None)
+    found: list[_FoundJson] | None = msgspec.field(name="MultihashResults", default=None)
 
 
 class _FoundEncrypted(msgspec.Struct):
@@ -134,7 +134,7 @@ class _Batch(msgspec.Struct):
 
 
 _document = msgspec.json.Decoder(_Document)
-_line = msgspec.json.Decoder(_Result)
+_line = msgspec.json.Decoder(_ResultJson)
 _encrypted_document = msgspec.json.Decoder(_EncryptedDocument)
 _encrypted_line = msgspec.json.Decoder(_EncryptedLine)
 _batch = msgspec.json.Decoder(_Batch)
@@ -147,7 +147,7 @@ def _decode(decoder: "msgspec.json.Decoder[_T]", data: bytes) -> _T:
         raise Invalid(f"this is not the JSON of a find: {why}") from None
 
 
-def _usable(results: Iterable[_Result]) -> tuple[ProviderResult, ...]:
+def _usable(results: Iterable[_ResultJson]) -> tuple[ProviderResult, ...]:
     return tuple(
         [
             ProviderResult(each.context or b"", each.metadata or b"", Peer(peer.id, tuple(peer.addresses or ())))

@@ -18,7 +18,7 @@ from argosy.ipni.model import ProviderResult
 RECORDS_JSON_MAX = 100  # of a document; a stream may have more
 FILTER_NAMES_MAX = 64
 _UNKNOWN = "unknown"
-_KEPT = 8192  # addresses and metadata whose protocols are remembered
+_CACHED = 8192  # addresses and metadata whose protocols are cached
 _NUMBERS = {name: number for number, name in metadata.NAMES.items()}
 
 
@@ -44,7 +44,7 @@ class Filters:
 
     def apply(self, record: RoutingRecord) -> RoutingRecord | None:
         """The record with the addresses that pass; None if nothing useful is left."""
-        if self.protocols and not self._is_spoken(record):
+        if self.protocols and not self._has_protocol(record):
             return None
         if not self.addresses:
             return record
@@ -53,16 +53,16 @@ class Filters:
         passing = tuple(address for address in record.addresses if self._passes(address))
         return RoutingRecord(record.id, passing, record.protocols) if passing else None
 
-    def _is_spoken(self, record: RoutingRecord) -> bool:
+    def _has_protocol(self, record: RoutingRecord) -> bool:
         if not record.protocols:
             return _UNKNOWN in self.protocols
         return any(name.lower() in self.protocols for name, _ in record.protocols)
 
     def _passes(self, address: str) -> bool:
-        spoken = _address_protocols(address)
-        refused = {name[1:] for name in self.addresses if name.startswith("!")}
+        protocols = _address_protocols(address)
+        unwanted = {name[1:] for name in self.addresses if name.startswith("!")}
         wanted = {name for name in self.addresses if not name.startswith("!")}
-        return not spoken & refused and (not wanted or bool(spoken & wanted))
+        return not protocols & unwanted and (not wanted or bool(protocols & wanted))
 
 
 def records(results: Iterable[ProviderResult], filters: Filters | None = None) -> Iterator[RoutingRecord]:
@@ -91,7 +91,7 @@ def encode_record(record: RoutingRecord) -> bytes:
 
 
 def encode_records(document: Iterable[RoutingRecord]) -> bytes:
-    """The document; no records are an empty list, never null, on which clients have stumbled."""
+    """The document; without records an empty list, never null as in indexstar, which clients fail to read."""
     return b'{"Providers":[' + b",".join([encode_record(record) for record in document]) + b"]}"
 
 
@@ -102,7 +102,7 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(names)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _address_protocols(address: str) -> frozenset[str]:
     try:
         return frozenset(multiaddr.protocols(address))
@@ -110,9 +110,9 @@ def _address_protocols(address: str) -> frozenset[str]:
         return frozenset()  # an unreadable address matches no name, wanted or unwanted
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED)
 def _protocols(data: bytes) -> tuple[tuple[str, bytes], ...]:
-    """Those we know by name, each with its part of the metadata: its number and its payload."""
+    """The known protocols by name, each with its part of the metadata: its code and its payload."""
     try:
         found = metadata.protocols(data)
     except Invalid:

@@ -1,1 +1,1 @@
-"""Chains in memory and on disk, and the files that are published."""
+"""Chain stores (SQLite, memory), the key file, and the hashing of files."""

@@ -18,7 +18,7 @@ from argosy.base.errors import NotFound
 from argosy.ipni.formats.multihash import SHA2_256, wrap
 
 MULTIHASH_BYTES = 34  # of sha2-256
-SPOOL_BYTES_MAX = 8 << 20  # of multihashes in memory; more of them wait in a temporary file
+SPOOL_BYTES_MAX = 8 << 20  # of multihashes in memory; more go to a temporary file
 READ_BYTES = 64 << 10
 
 
@@ -42,7 +42,7 @@ Note: TypeAlias = FileHashed | FileSkipped
 
 
 class Hashes:
-    """The multihashes of one folder or file in a settled order, with a digest that changes whenever they do."""
+    """The multihashes of one directory or file in a stable order, and a digest over all of them."""
 
     def __init__(self, spool: BinaryIO, digest: str, count: int, size_bytes: int) -> None:
         self.digest = digest
@@ -58,9 +58,9 @@ class Hashes:
 
 @contextmanager
 def hash_files(path: Path, note: Callable[[Note], None]) -> Iterator[Hashes]:
-    """Hashes everything beneath the path; NotFound if there is nothing there."""
+    """Hashes all files below the path; raises NotFound if it does not exist."""
     if not path.exists():
-        raise NotFound(f"there is no file or folder {path}")
+        raise NotFound(f"{path} not found")
     digest = hashlib.sha256()
     count = size_bytes = 0
     with tempfile.SpooledTemporaryFile(SPOOL_BYTES_MAX) as spool:
@@ -68,7 +68,7 @@ def hash_files(path: Path, note: Callable[[Note], None]) -> Iterator[Hashes]:
             try:
                 content, size = _hash(file)
             except OSError as error:
-                note(FileSkipped(file, f"it cannot be read: {error.strerror}"))
+                note(FileSkipped(file, f"unreadable: {error.strerror}"))
                 continue
             multihash = wrap(SHA2_256, content)
             digest.update(multihash)
@@ -80,25 +80,26 @@ def hash_files(path: Path, note: Callable[[Note], None]) -> Iterator[Hashes]:
 
 
 def _files(path: Path, note: Callable[[Note], None]) -> Iterator[Path]:
-    """Those beneath it in the order of their names; the path itself may be a link, as it was named."""
+    """The files below the path in the order of their names. The path itself may be a link, because the user named
+    it."""
     if not path.is_dir():
         if path.is_file():
             yield path
         else:
-            note(FileSkipped(path, "it is no regular file"))
+            note(FileSkipped(path, "not a regular file"))
         return
     root = path.resolve()
     waiting = [path]
     while waiting:
-        folder = waiting.pop()
+        directory = waiting.pop()
         try:
-            with os.scandir(folder) as found:
+            with os.scandir(directory) as found:
                 entries = sorted(found, key=lambda entry: entry.name)
         except OSError as error:
-            note(FileSkipped(folder, f"it cannot be read: {error.strerror}"))
+            note(FileSkipped(directory, f"unreadable: {error.strerror}"))
             continue
         for entry in entries:
-            here = folder / entry.name
+            here = directory / entry.name
             if entry.is_symlink():
                 if reason := _refusal(here, root):
                     note(FileSkipped(here, reason))
@@ -107,28 +108,28 @@ def _files(path: Path, note: Callable[[Note], None]) -> Iterator[Path]:
             elif entry.is_file():
                 yield here
             elif not entry.is_dir():
-                note(FileSkipped(here, "it is no regular file"))
-        waiting.extend(folder / entry.name for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
+                note(FileSkipped(here, "not a regular file"))
+        waiting.extend(directory / entry.name for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
 
 
 def _refusal(link: Path, root: Path) -> str:
-    """Why a link is not followed; empty if it is."""
+    """Why a link is not followed; empty if it is followed."""
     try:
         target = link.resolve(strict=True)
     except (OSError, RuntimeError):
-        return "it is a link that leads nowhere"
+        return "broken link"
     if not target.is_relative_to(root):
-        return "it is a link that leads out of what is published"
-    return "" if target.is_file() else "it is a link, and not to a file"
+        return "link to a file outside of the published path"
+    return "" if target.is_file() else "link to a directory"
 
 
 def _hash(path: Path) -> tuple[bytes, int]:
-    """The sha2-256 of what the file holds, and how much that is."""
-    # Without waiting: a file may have become a pipe since it was found, and nobody may be writing to it.
+    """The sha2-256 and the size of the file's content."""
+    # O_NONBLOCK: the file may have become a pipe without a writer since it was found, and opening that would block.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "not a regular file")
         digest = hashlib.sha256()
         size = 0
         while piece := file.read(READ_BYTES):

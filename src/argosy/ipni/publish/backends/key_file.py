@@ -1,4 +1,4 @@
-"""A publisher's private key in a file that only its owner may read, as base64 of what libp2p writes."""
+"""A publisher's private key in a file that only its owner may read, as base64 of libp2p's encoding."""
 
 import base64
 import binascii
@@ -12,7 +12,7 @@ KEY_FILE_BYTES_MAX = 16384
 
 
 def open_key(path: Path) -> PrivateKey:
-    """The key in the file; a new one is made, and kept there, if there is none."""
+    """Reads the key from the file; creates key and file if there is none."""
     try:
         return read_key(path)
     except FileNotFoundError:
@@ -25,28 +25,32 @@ def read_key(path: Path) -> PrivateKey:
     try:
         return PrivateKey.from_protobuf(base64.b64decode(text.strip(), validate=True))
     except (Invalid, binascii.Error):
-        raise Invalid(f"{path} holds no private key: it is one line of base64, as libp2p writes it") from None
+        raise Invalid(
+            f"{path} does not contain a private key; expected one line of base64 in libp2p's encoding"
+        ) from None
 
 
 def _create_key(path: Path) -> PrivateKey:
-    """Written whole under another name first, and linked: of two that begin at once, both go on with one key."""
+    """Writes the whole file under another name, then links it: of two processes that start at once, both use one
+    key."""
     key = PrivateKey.generate()
     path.parent.mkdir(parents=True, exist_ok=True)
-    passing = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(passing, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(handle, "wb") as file:
         file.write(base64.b64encode(key.to_protobuf()) + b"\n")
         file.flush()
         os.fsync(handle)
     try:
-        os.link(passing, path)
+        os.link(partial, path)
     except FileExistsError:
         return read_key(path)
     finally:
-        passing.unlink()
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        partial.unlink()
+    # The directory too, or a crash of the machine could lose the name: the next start would create another identity.
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(folder)
+        os.fsync(directory)
     finally:
-        os.close(folder)
+        os.close(directory)
     return key

@@ -1,4 +1,4 @@
-"""A chain in memory: for embedding where the chain may end with the process, and for tests."""
+"""A chain store in memory, for tests and for programs whose chain may end with the process."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from argosy.ipni.publish.ports import ChainLink, PublishedContext
 
 
 class MemoryChain:
-    """ChainStore without a disk."""
+    """A ChainStore in dictionaries."""
 
     def __init__(self) -> None:
         self._publisher: str | None = None
@@ -20,7 +20,9 @@ class MemoryChain:
 
     async def claim(self, publisher: str) -> None:
         if self._publisher not in (None, publisher):
-            raise Conflict(f"this chain is {self._publisher}'s, not {publisher}'s: use its key, or another chain")
+            raise Conflict(
+                f"this chain belongs to {self._publisher}, not to {publisher}; use its key, or another chain"
+            )
         self._publisher = publisher
 
     async def head(self) -> Cid | None:

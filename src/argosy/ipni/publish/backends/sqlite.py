@@ -21,8 +21,8 @@ from argosy.ipni.publish.ports import ChainLink, PublishedContext
 
 SCHEMA = (Path(__file__).parent / "sql" / "chain.sql").read_text(encoding="utf-8")
 PAGE_BYTES = 16384  # blocks of entries are large
-VACUUM_PAGES_MAX = 1 << 16  # given back to the disk at a time: 1 GiB
-BUSY_S = 2.0  # how long a process that ends may still hold the lock
+VACUUM_PAGES_MAX = 1 << 16  # freed on disk at a time: 1 GiB
+BUSY_S = 2.0  # for this long a process that is exiting may still hold the lock
 LOCK_RETRY_S = 0.05
 
 _T = TypeVar("_T")
@@ -36,8 +36,8 @@ PRAGMA foreign_keys = ON;
 """
 _READING = "PRAGMA query_only = ON;"
 
-_OFFER = "SELECT provider, context, metadata, advert, multihashes FROM offers WHERE provider = ?"
-_PUT_OFFER = """
+_CONTEXT = "SELECT provider, context, metadata, advert, multihashes FROM offers WHERE provider = ?"
+_PUT_CONTEXT = """
 INSERT INTO offers (provider, context, metadata, advert, multihashes) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (provider, context) DO UPDATE
 SET metadata = excluded.metadata, advert = excluded.advert, multihashes = excluded.multihashes
@@ -51,7 +51,7 @@ DELETE FROM blocks WHERE cid IN (
 
 
 class SqliteChain:
-    """ChainStore in a file. Its calls are made one after another, in a thread of its own."""
+    """A ChainStore in a file. Its calls run one after another in a thread of its own."""
 
     def __init__(
         self, connection: sqlite3.Connection, thread: ThreadPoolExecutor, path: Path, lock: int | None
@@ -59,16 +59,16 @@ class SqliteChain:
         self._connection = connection
         self._thread = thread
         self._path = path
-        self._lock = lock  # open file; None if the chain is only read
+        self._lock = lock  # descriptor of the lock file; None for a reader
 
     @classmethod
     async def open(cls, path: Path) -> "SqliteChain":
-        """To publish. Makes the file if there is none. Conflict if another process publishes."""
+        """Opens the chain to publish, creating the file if needed. Raises Conflict if another process publishes."""
         return await cls._open(path, _connect_to_publish)
 
     @classmethod
     async def read(cls, path: Path) -> "SqliteChain":
-        """To serve what is there, and what others publish; every change is refused."""
+        """Opens the chain to serve it, also while another process publishes; every change fails."""
         return await cls._open(path, _connect_to_read)
 
     @classmethod
@@ -84,7 +84,9 @@ class SqliteChain:
     async def claim(self, publisher: str) -> None:
         found = await self._run(lambda db: _claim(db, publisher), is_durable=True)
         if found != publisher:
-            raise Conflict(f"the chain in {self._path} is {found}'s, not {publisher}'s: use its key, or another file")
+            raise Conflict(
+                f"the chain in {self._path} belongs to {found}, not to {publisher}; use its key, or another file"
+            )
 
     async def head(self) -> Cid | None:
         row = await self._run(lambda db: db.execute("SELECT value FROM state WHERE name = 'head'").fetchone())
@@ -105,20 +107,20 @@ class SqliteChain:
         await self._run(change, is_durable=True)
 
     async def find_context(self, provider: str, context: bytes) -> PublishedContext | None:
-        query = f"{_OFFER} AND context = ?"
+        query = f"{_CONTEXT} AND context = ?"
         row = await self._run(lambda db: db.execute(query, (provider, context)).fetchone())
-        return _offer(row) if row else None
+        return _context_from_row(row) if row else None
 
     async def list_contexts(self, provider: str, beginning: bytes = b"") -> list[PublishedContext]:
-        query = f"{_OFFER} AND context >= ? AND (? OR context < ?) ORDER BY context"
-        end = _after(beginning)
+        query = f"{_CONTEXT} AND context >= ? AND (? OR context < ?) ORDER BY context"
+        end = _end_of_prefix(beginning)
         values = (provider, beginning, end is None, end)
-        return [_offer(row) for row in await self._run(lambda db: db.execute(query, values).fetchall())]
+        return [_context_from_row(row) for row in await self._run(lambda db: db.execute(query, values).fetchall())]
 
     async def sweep(self, blocks_max: int) -> int:
         swept = await self._run(lambda db: db.execute(_SWEEP, (blocks_max,)).rowcount)
         if swept:
-            # It frees a page with each step, and only a script is stepped to its end by Python.
+            # The pragma frees one page per step, and of Python's calls only executescript runs a statement to its end.
             await self._run(lambda db: db.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES_MAX})"))
         return swept
 
@@ -130,9 +132,9 @@ class SqliteChain:
             self._lock = None
 
     async def _run(self, work: Callable[[sqlite3.Connection], _T], *, is_durable: bool = False) -> _T:
-        """In one transaction; it takes place as a whole even if whoever asked has gone.
+        """Runs the work in one transaction, to its end even if the caller is cancelled.
 
-        What is not durable itself becomes so with the next change that is: that one waits for the whole log.
+        A change that is not durable itself becomes so with the next durable one, which syncs the whole log.
         """
 
         def transaction() -> _T:
@@ -141,7 +143,7 @@ class SqliteChain:
                 with self._connection:
                     return work(self._connection)
             except sqlite3.OperationalError as error:
-                raise Unavailable(f"the chain in {self._path} cannot be used now: {error}") from error
+                raise Unavailable(f"the chain in {self._path} is unavailable: {error}") from error
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, transaction)
 
@@ -157,7 +159,7 @@ def _connect_to_publish(path: Path) -> tuple[sqlite3.Connection, int]:
 
 def _connect_to_read(path: Path) -> tuple[sqlite3.Connection, None]:
     if not path.exists():
-        raise NotFound(f"there is no chain in {path}: publish something first")
+        raise NotFound(f"no chain in {path}; publish something first")
     return _connect(path, _READING), None
 
 
@@ -175,7 +177,7 @@ def _connect(path: Path, script: str) -> sqlite3.Connection:
 
 
 def _lock_file(path: Path) -> int:
-    """The lock, held until the file it is on is closed, also by the end of the process."""
+    """Takes the lock, which lasts until the descriptor is closed, at the latest when the process exits."""
     try:
         lock = os.open(path.with_name(f"{path.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
@@ -189,8 +191,8 @@ def _lock_file(path: Path) -> int:
             if time.monotonic() >= until:
                 os.close(lock)
                 raise Conflict(
-                    f"another process publishes the chain in {path}: wait until it is done, or stop it if it is "
-                    "another `argosy up` or node with the same data folder"
+                    f"another process publishes the chain in {path}; wait until it is done, or stop it if it is "
+                    "another `argosy up` or node with the same data directory"
                 ) from None
             time.sleep(LOCK_RETRY_S)
 
@@ -200,10 +202,10 @@ def _claim(db: sqlite3.Connection, publisher: str) -> str:
     return str(db.execute("SELECT value FROM state WHERE name = 'publisher'").fetchone()[0])
 
 
-def _after(beginning: bytes) -> bytes | None:
-    """The first of all texts that do not begin so and come after those that do; None if there is none."""
-    kept = beginning.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+def _end_of_prefix(prefix: bytes) -> bytes | None:
+    """The first key after all keys with the prefix; None if there is none."""
+    head = prefix.rstrip(b"\xff")
+    return head[:-1] + bytes([head[-1] + 1]) if head else None
 
 
 def _put_block(db: sqlite3.Connection, cid: Cid, data: bytes, *, is_ad: bool) -> None:
@@ -220,10 +222,10 @@ def _append(db: sqlite3.Connection, link: ChainLink) -> None:
         db.execute("DELETE FROM offers WHERE provider = ? AND context = ?", (published.provider, published.context))
         return
     row = (published.provider, published.context, published.metadata, published.ad.bytes, published.multihashes)
-    (number,) = db.execute(_PUT_OFFER, row).fetchone()
+    (number,) = db.execute(_PUT_CONTEXT, row).fetchone()
     db.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?)", [(cid.bytes, number) for cid in link.entries])
 
 
-def _offer(row: tuple[str, bytes, bytes, bytes, int]) -> PublishedContext:
+def _context_from_row(row: tuple[str, bytes, bytes, bytes, int]) -> PublishedContext:
     provider, context, metadata, ad, multihashes = row
     return PublishedContext(provider, context, metadata, cids.decode(ad), multihashes)
