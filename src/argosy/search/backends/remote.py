@@ -70,6 +70,7 @@ class FetchedSource:
     def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
         try:
             for content in self._inner.read(entries):
+                # In a complete clone no object is missing, so the mirror is damaged: the next fetch clones it again.
                 if isinstance(content, SkipReason) and content in _DAMAGE:
                     self.is_damaged = True
                 yield content
@@ -180,7 +181,7 @@ class RemoteFetcher:
             log.warning("mirror unusable, cloning again", repository=spec.name, why=why)
         await run_to_end(asyncio.to_thread(mirror.discard))
         await self._clone(address, refs, mirror.new_path, mirror.lock_fds, progress)
-        mirror.publish()
+        mirror.publish()  # by a rename, so a mirror at its path is complete
         return await _open_fetched(address, spec, refs, mirror.path)
 
     # -- git commands -------------------------------------------------------------------------------------------------
@@ -282,7 +283,7 @@ class RemoteFetcher:
             except TimeoutError:
                 raise timeout_error(address, what, limit_s) from None
             except FetchFailed as failed:
-                if failed.problem in met:
+                if failed.problem in met:  # at most one attempt for each, so the loop ends
                     raise
                 met.add(failed.problem)
                 if failed.problem is FetchProblem.REDIRECT:
