@@ -30,13 +30,13 @@ SLOW = {"refresh_s": 3600.0, "verify_s": 3600.0}
 
 PROVED_ELSEWHERE = {
     "Avoid persistent shard artifacts: no object store, no disk-based shard persistence required for normal operation.":
-        "tests/search/fleet/test_service.py::test_a_dropped_repository_leaves_nothing_behind",
+        "tests/search/fleet/test_search_node.py::test_a_dropped_repository_leaves_nothing_behind",
     "Support safe failover: when a node dies, another node can re-claim and reindex the repo.":
         "tests/journeys/test_search_fleet.py::test_no_answer_is_wrong_whatever_dies_sleeps_moves_or_changes",
     "Optional shared git mirror/cache: speeds up clones and reduces external git server load.":
         "tests/search/backends/test_remote_mirrors.py::test_several_who_want_the_same_fetch_it_once",
     "node determines latest commit (catalog or git server)":
-        "tests/search/fleet/test_service.py::test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need",
+        "tests/search/fleet/test_search_node.py::test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need",
     "node performs a shallow clone (or uses mirror cache) and runs the indexer to build the in-memory index.":
         "tests/search/backends/test_remote.py::test_a_repository_is_brought_under_its_wished_name",
     "Queries are routed to the owner.":
@@ -50,7 +50,7 @@ PROVED_ELSEWHERE = {
     "Drain flow: node sets repo state to draining, finishes in-flight queries":
         "tests/search/fleet/test_local_node.py::test_dropping_waits_for_the_questions_under_way",
     "optionally streams index to a new owner (advanced), then releases claim.":
-        "tests/search/fleet/test_service.py::test_a_node_that_drains_hands_its_indexes_to_its_successor",
+        "tests/search/fleet/test_search_node.py::test_a_node_that_drains_hands_its_indexes_to_its_successor",
     "Evicted repos are released in the catalog so other nodes can claim and reindex them.":
         "tests/journeys/test_search_fleet_memory.py::test_what_no_longer_fits_is_given_up_and_claimed_by_a_node_with_room",
     "Eviction policy: LRU by last-served time":
@@ -58,26 +58,26 @@ PROVED_ELSEWHERE = {
     "or a custom cost metric (size × traffic).":
         "tests/search/fleet/test_eviction.py::test_by_cost_the_largest_for_its_traffic_goes_first",
     "provide a mechanism to mark specific repos as pinned (non-evictable) when needed.":
-        "tests/registry/test_catalog.py::test_a_repository_is_pinned_and_asked_to_be_indexed_anew",
+        "tests/registry/test_catalog.py::test_a_repository_is_pinned_and_a_reindex_requested",
     "Scale-up triggers: high count of unclaimed repos":
-        "tests/ownership/test_autoscale.py::test_a_backlog_of_open_units_asks_for_nodes",
-    "high average claim latency": "tests/ownership/test_autoscale.py::test_long_waits_for_a_holder_ask_for_a_node",
+        "tests/ownership/test_autoscale.py::test_a_backlog_of_open_units_requires_nodes",
+    "high average claim latency": "tests/ownership/test_autoscale.py::test_long_waits_for_a_holder_require_a_node",
     "or CPU/memory saturation across the fleet.":
-        "tests/ownership/test_autoscale.py::test_memory_in_use_asks_for_nodes_in_proportion",
+        "tests/ownership/test_autoscale.py::test_memory_in_use_requires_nodes_in_proportion",
     "Scale-down: sustained low claim count and low CPU":
-        "tests/ownership/test_autoscale.py::test_nobody_is_named_for_draining_before_the_fleet_has_been_calm",
+        "tests/ownership/test_autoscale.py::test_no_node_is_named_for_draining_before_the_fleet_has_been_calm",
     "perform graceful drain before terminating nodes":
         "tests/ownership/test_autoscale.py::test_a_node_is_removable_only_when_it_is_no_member_and_holds_nothing",
     "Placement: prefer replica placement close to [...] client traffic for lower latency.":
         "tests/gateway/test_load_balancer.py::test_the_faster_node_is_picked",
     "Replicas index proactively and stand ready to serve if primary fails.":
-        "tests/search/fleet/test_service.py::test_a_replica_indexes_before_it_is_needed_and_takes_over",
+        "tests/search/fleet/test_search_node.py::test_a_replica_indexes_before_it_is_needed_and_takes_over",
     "Mitigation: keep local persistent repo mirror or use shallow fetch to speed reindex.":
         "tests/search/backends/test_remote.py::test_a_new_commit_is_seen_and_fetched_into_the_mirror",
     "Thundering reindex after outage: [...] limit concurrent reindexes per node.":
         "tests/search/fleet/test_index_queue.py::test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up",
     "Corrupted in-memory index: detect via checksums or simple health checks":
-        "tests/search/fleet/test_service.py::test_a_damaged_index_is_found_and_made_anew",
+        "tests/search/fleet/test_search_node.py::test_a_damaged_index_is_found_and_made_anew",
     "use shared mirrors or per-node persistent cache to avoid repeated full clones.":
         "tests/search/backends/test_remote.py::test_nothing_is_fetched_when_nothing_is_new",
     "Secrets: store git credentials securely":
@@ -85,11 +85,11 @@ PROVED_ELSEWHERE = {
     "nodes use short-lived tokens to access repos.":
         "tests/search/backends/test_remote_credentials.py::test_a_command_is_asked_again_when_it_is_refused",
     "Tracing across clone → index → serve is critical.":
-        "tests/search/fleet/test_service.py::test_a_trace_shows_where_the_time_went",
+        "tests/search/fleet/test_search_node.py::test_a_trace_shows_where_the_time_went",
     "Run a simulation with 500 fixture repos of varying sizes to tune TTLs, clone/parallelism, and autoscaling":
         "tests/sim/test_fleet.py::test_two_runs_in_two_interpreters_give_the_same_bytes",
     "optional snapshotting to disk for very large repos to speed rehydration on restart":
-        "tests/search/fleet/test_service.py::test_a_snapshot_brings_a_large_index_back_without_a_fetch",
+        "tests/search/fleet/test_search_node.py::test_a_snapshot_brings_a_large_index_back_without_a_fetch",
 }  # fmt: skip
 
 

@@ -139,7 +139,7 @@ class Page:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(program)
             compile(program, str(path), "exec")
-        elif "\nworker.run_until_" in program:  # it ends with SIGTERM, as the page says
+        elif "\nworker.run_forever()" in program:  # it ends with SIGTERM, as the page says
             running = self.world.start_script(Command(block.page, block.line, "python"), program)
             running.assert_alive()
         else:

@@ -132,9 +132,9 @@ TRICKS: dict[Trick, str] = {
     wrong_chunk_hash: "hash",
     forged_signature: "what was signed is not the advertisement",
     redirect_loop: "redirect",
-    slow_drip: "timed out",
-    never_answers: "timed out",
-    hangs_up: "it is retried later",
+    slow_drip: "too slow",
+    never_answers: "too slow",
+    hangs_up: "it will be tried again",
 }
 CROWD = [*TRICKS, *([huge_chunk, packed_chunk] * 4)]
 

@@ -76,7 +76,7 @@ def test_what_was_added_meanwhile_is_served_again_only_with_resume(home: Home) -
         assert session.names() == {"ship", "added"}
         check_searches(session, "sail", 2)
         session.stop()
-    assert home.run("repo", "list").stdout.startswith("the catalog is empty")
+    assert home.run("repo", "list").stdout.startswith("no repositories found")
 
 
 def test_nodes_are_ready_when_a_search_is_complete_and_come_back_when_killed(home: Home) -> None:
@@ -132,7 +132,7 @@ def starts_that_fail(home: Home, taken: str) -> list[tuple[str, subprocess.Compl
     folder = home.folder_with("one", one="sail = 1")
     return [
         ("nowhere", home.run("up", folder, home.folder / "nowhere")),
-        ("is not a folder", home.run("up", folder / "one.py")),
+        ("is not a directory", home.run("up", folder / "one.py")),
         ("one.py/below", home.run("up", os.path.relpath(folder / "one.py" / "below"))),
         ("missing-word", home.run("up", folder, "missing-word")),
         ("ftp://", home.run("up", folder, "ftp://host/path")),

@@ -313,7 +313,7 @@ async def test_over_plain_http_one_is_told_what_to_do(indexes: list[Index]) -> N
     async with open_door(Counter(*indexes).node) as address:
         heard = await spoken_to(address, b"GET /v1/node/frames?x HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
     assert heard.startswith(b"HTTP/1.1 400 ")
-    assert b"upgrade: argosy-frames-2" in heard
+    assert b"upgrade to argosy-frames-2" in heard
 
 
 # -- servers that behave badly --------------------------------------------------------------------------------------

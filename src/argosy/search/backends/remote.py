@@ -70,7 +70,6 @@ class FetchedSource:
     def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
         try:
             for content in self._inner.read(entries):
-                # In a complete clone no object is missing, so the mirror is damaged: the next fetch clones it again.
                 if isinstance(content, SkipReason) and content in _DAMAGE:
                     self.is_damaged = True
                 yield content
@@ -181,7 +180,7 @@ class RemoteFetcher:
             log.warning("mirror unusable, cloning again", repository=spec.name, why=why)
         await run_to_end(asyncio.to_thread(mirror.discard))
         await self._clone(address, refs, mirror.new_path, mirror.lock_fds, progress)
-        mirror.publish()  # by a rename, so a mirror at its path is complete
+        mirror.publish()
         return await _open_fetched(address, spec, refs, mirror.path)
 
     # -- git commands -------------------------------------------------------------------------------------------------
@@ -283,7 +282,7 @@ class RemoteFetcher:
             except TimeoutError:
                 raise timeout_error(address, what, limit_s) from None
             except FetchFailed as failed:
-                if failed.problem in met:  # at most one attempt for each, so the loop ends
+                if failed.problem in met:
                     raise
                 met.add(failed.problem)
                 if failed.problem is FetchProblem.REDIRECT:

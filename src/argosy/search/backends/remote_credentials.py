@@ -100,7 +100,7 @@ class Credentials:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,  # it might print a secret
-                start_new_session=True,  # its children are killed with it
+                start_new_session=True,
             )
         except OSError as error:
             raise Invalid(f"cannot run fetch.credentials_command: {error.strerror}; fix or unset it") from error

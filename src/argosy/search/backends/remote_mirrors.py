@@ -140,7 +140,7 @@ class Mirrors:
             is_ours = await writing.lock(fcntl.LOCK_EX, self._clock, wait_s)
             if not is_ours or not await using.lock(fcntl.LOCK_SH, self._clock, wait_s):
                 raise Unavailable(f"{address.url} is being fetched by another process; retrying later")
-            os.utime(using.descriptor)  # the time of use, by which `trim` chooses
+            os.utime(using.descriptor)
             yield Mirror(base + _MIRROR, base + _NEW, writing, using)
         finally:
             using.close()
@@ -218,7 +218,6 @@ class Mirrors:
     def _delete_unused(self, key: str) -> bool:
         writing, using = self._locks(key)
         try:
-            # Both locks, without waiting: a mirror that is fetched into or read from is in use and stays.
             is_free = writing.try_lock(fcntl.LOCK_EX) and using.try_lock(fcntl.LOCK_EX)
             if is_free:
                 shutil.rmtree(join(self._dir, key + _MIRROR), ignore_errors=True)

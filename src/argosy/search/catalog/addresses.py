@@ -72,10 +72,8 @@ def address_of(text: str, *, allow_local: bool = False) -> Address:
         raise Invalid(f"address too long: {len(text)} characters, limit {ADDRESS_CHARS_MAX}")
     if not text.isprintable():
         raise _invalid(text, "contains a control character")
-    # An address is an argument of git: `--upload-pack=…` would be a command.
     if text.startswith("-"):
         raise _invalid(text, "starts with a dash, like an option")
-    # `ext::sh -c …` runs a command, and `name::…` starts the program git-remote-name.
     if _HELPER.match(text):
         raise _invalid(text, "names a git remote helper")
     scheme = _SCHEME.match(text)
@@ -94,7 +92,6 @@ def address_of(text: str, *, allow_local: bool = False) -> Address:
 
 def repository_id(name: str) -> int:
     """The numeric id of a repository, the same on every node; never 0, which zoekt's clients read as none."""
-    # A stable hash of the name: nodes agree on ids without a database that assigns them (decision 0021).
     return xxhash.xxh32_intdigest(name.encode(errors="surrogateescape")) or 1
 
 
@@ -108,13 +105,11 @@ def _url(text: str, scheme: str) -> Address:
     except ValueError:
         raise _invalid(text, "invalid host or port") from None
     host = _host(text, split.hostname or "")
-    # git would append its own path to a query, and a fragment never reaches the server.
     if "?" in text or "#" in text:
         raise _invalid(text, "has a query or fragment", "remove the part after ? or #")
     path = _url_path(text, split.path)
     user = _user(text, split) if scheme == "ssh" and split.username else ""
     host_port = _host_port(scheme, host, port)
-    # Over http a lone user name is a token at some code hosts; over ssh it is part of the address.
     has_secret = bool(split.password) or (scheme != "ssh" and "@" in split.netloc)
     return Address(
         url=f"{scheme}://{user}{host_port}/{path}",

@@ -51,7 +51,7 @@ class CatalogWatcher:
                 # The revision is read before the list: a change in between is delivered twice, but none is lost.
                 revision = await self._registry.revision()
                 self._replace(await self._registry.run(catalog.everything()))
-                failures = 0  # counts consecutive failures: a successful list ends them
+                failures = 0
                 async for change in self._registry.watch(revision, rows_of=(REPOSITORIES,)):
                     self._apply(change)
             except Gone:
@@ -95,7 +95,6 @@ class CatalogWatcher:
         self._notify()
 
     def _replace(self, rows: list[RepositoryRow]) -> None:
-        # A new dictionary, not an update: a reader that holds `specs` across an await keeps a consistent catalog.
         self._specs = {row.repo_id: spec_from_row(row) for row in rows}
         self._has_synced.set()
         self._notify()

@@ -77,7 +77,6 @@ class BuildExecutor:
                 raise why from None  # the broken stream is the cause, the incomplete index only its consequence
             raise
         finally:
-            # The filling task may wait for capacity that the loading thread no longer frees.
             filling.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await filling
@@ -111,7 +110,6 @@ class BuildExecutor:
             raise
 
     def close(self) -> None:
-        # Without waiting: a build that runs ends at its next progress report, or with the process.
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -120,7 +118,6 @@ class _ChunkBuffer:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # The semaphore bounds the queue: a SimpleQueue has no limit, and a blocking put would block the event loop.
         self._capacity = asyncio.Semaphore(CHUNKS_MAX)
         self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 

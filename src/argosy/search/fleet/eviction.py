@@ -1,8 +1,8 @@
 """Eviction: which indexes a node gives up when their memory exceeds the budget.
 
 Above the high watermark indexes are evicted until the rest is below the low one, so that evictions come in batches and
-not one per new index. Pinned repositories are never evicted. Young indexes are evicted last: there was no time to
-search them yet, and building one again costs more than holding it.
+not one per new index. Pinned repositories are never evicted. Young indexes are evicted last: nobody has had time to
+search them, and building one again costs more than keeping it.
 """
 
 from collections.abc import Collection, Iterable
@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from argosy.search.fleet.held_repo import HeldRepo, LoadedIndex
 from argosy.search.settings import SearchSettings
 
-YOUNG_S = 60.0  # else a node above its watermark would evict what it has just built, and win it again
-HALF_LIFE_S = (
-    600.0  # of the weight of a search: yesterday's demand does not protect an index, a short pause does not expose it
-)
+YOUNG_S = 60.0
+HALF_LIFE_S = 600.0  # of the weight of a search
 
 
 @dataclass(slots=True)
@@ -89,7 +87,6 @@ class MemoryBudget:
         load_bytes = self.held_bytes + coming_bytes
         if load_bytes <= self.high_bytes:
             return []  # the common case, without a pass over all repositories
-        # Evictions under way count as done: their memory is still held, and evicting others for it would be too much.
         load_bytes -= sum(repo.memory_bytes for repo in repos if repo.is_leaving)
         if load_bytes <= self.high_bytes:
             return []
@@ -102,7 +99,6 @@ def select_victims(
     """Names in the order of eviction, enough to bring `load_bytes` down to `low_bytes` where that is possible."""
     candidates = [each for each in repos if each.loaded is not None and not each.is_leaving and not is_pinned(each)]
     rank = _last_use if by == "lru" else _cost
-    # The name decides among equals, so that a simulated run is reproducible.
     candidates.sort(key=lambda repo: (_is_young(repo, now), rank(repo, traffic, now), repo.name))
     victims: list[str] = []
     for repo in candidates:

@@ -27,7 +27,7 @@ from argosy.base.tracing import Tracer
 from argosy.search.fleet import protocol
 from argosy.search.fleet.protocol import Frame, Parser, decode_trace, encode_frame, encode_refusal
 
-STALL_S = 30.0  # a client that reads no response for so long is disconnected
+STALL_S = 30.0  # an asker that takes no answer for so long is given up
 
 Handler = Callable[[bytes], Coroutine[Any, Any, bytes]]
 
@@ -58,8 +58,10 @@ class FramesRoute(Route):
 
 
 async def _require_upgrade(_: Request) -> Response:
-    # Also the response of a server that does not hand over upgraded connections.
-    return error_response(Invalid(f"this path is for frames only; send 'upgrade: {protocol.LANGUAGE}'"))
+    told = (
+        f"this is for connections in frames: ask for an upgrade to {protocol.LANGUAGE}, of a server that hands it over"
+    )
+    return error_response(Invalid(told))
 
 
 class _ServerConnection(asyncio.Protocol):
@@ -110,7 +112,6 @@ class _ServerConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._can_write.clear()
-        # Back-pressure: a client that does not read its responses may not send further requests.
         self._transport.pause_reading()
         self._stall_timer = self._loop.call_later(STALL_S, self._transport.abort)
 
@@ -127,7 +128,6 @@ class _ServerConnection(asyncio.Protocol):
         """Answers the requests received so far and reads no more."""
         if not self._is_shutting_down:
             self._is_shutting_down = True
-            # While the buffer is full, reading is paused already.
             if self._can_write.is_set():
                 self._transport.pause_reading()
             self._end_if_idle()
@@ -136,7 +136,7 @@ class _ServerConnection(asyncio.Protocol):
         if self._is_shutting_down and not self._tasks:
             self._transport.close()
 
-    # -- requests ----------------------------------------------------------------------------------------------------
+    # -- questions ---------------------------------------------------------------------------------------------------
 
     def _accept(self, data: bytes) -> None:
         self._greeting += data
@@ -150,7 +150,7 @@ class _ServerConnection(asyncio.Protocol):
             self._transport.close()
             return
         if not head.has_upgrade:
-            self._transport.write(protocol.rejection(426, f"unsupported protocol; send 'upgrade: {protocol.LANGUAGE}'"))
+            self._transport.write(protocol.rejection(426, f"ask for an upgrade to {protocol.LANGUAGE}"))
             self._transport.close()
             return
         self._transport.write(protocol.UPGRADED)
@@ -168,8 +168,6 @@ class _ServerConnection(asyncio.Protocol):
                 self._begin(frame)
 
     def _begin(self, frame: Frame) -> None:
-        # The first step runs here and not in a task: most searches end with it. It gets a context of its own, as a task
-        # would have, so that the trace of one request is not seen by the next.
         work, context = self._serve(frame), copy_context()
         try:
             awaited = context.run(work.send, None)
@@ -193,10 +191,8 @@ class _ServerConnection(asyncio.Protocol):
         except ArgosyError as error:
             body = encode_refusal(error)
         except Exception as error:
-            # The client gets no details: they may contain paths or secrets of this machine.
             log.error("request failed", kind=frame.kind, exc_info=error)
             body = encode_refusal(ArgosyError("internal error; see this node's log"))
-        # A loop, because another response may have filled the buffer again before this one was woken.
         while not self._can_write.is_set():
             await self._can_write.wait()
         if not self._transport.is_closing():

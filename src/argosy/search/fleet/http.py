@@ -152,7 +152,7 @@ _STREAM_TYPE = (b"content-type", b"application/octet-stream")
 
 
 def _name(scope: Scope) -> str:
-    """The repository's name, from the raw path: `scope["path"]` has lost bytes that are not valid UTF-8."""
+    """The repository's name. `scope["path"]` has lost what is no UTF-8."""
     raw: bytes = scope["raw_path"]
     return unquote(raw.decode("ascii").partition(protocol.INDEX_PATH)[2], errors="surrogateescape")
 
@@ -181,7 +181,6 @@ def _check_size(size: int) -> None:
 
 async def _run_while_connected(work: Coroutine[Any, Any, _T], receive: Receive) -> _T | None:
     """The result of the work; None, and the work is cancelled, if the client disconnects."""
-    # ASGI reports a disconnect only to a pending `receive`, so one runs beside the work.
     task = asyncio.ensure_future(work)
     disconnect = asyncio.ensure_future(_wait_disconnect(receive))
     try:
@@ -191,7 +190,7 @@ async def _run_while_connected(work: Coroutine[Any, Any, _T], receive: Receive) 
         disconnect.cancel()
         if not task.done():
             task.cancel()
-            await asyncio.wait((task,))  # the request gate counts this request until its work has really ended
+            await asyncio.wait((task,))
 
 
 async def _wait_disconnect(receive: Receive) -> None:

@@ -1,7 +1,7 @@
 """The provisioner: obtains one index, from a snapshot on local disk, from another node, or from its origin.
 
 Each job is a task of its own that can be cancelled at any time. It ends with exactly one event. A finished index is
-stored under the number of its job until it is taken.
+kept under the number of its job until it is taken.
 """
 
 import asyncio
@@ -111,13 +111,12 @@ class IndexProvisioner:
         running = self._running[number] = _RunningJob(asyncio.get_running_loop().create_future())
         task = running.task = asyncio.ensure_future(self._run(effect, running))
         try:
-            await asyncio.wait([task])  # and not `await task`: its cancellation by `stop` is not one of this coroutine
+            await asyncio.wait([task])
         finally:
             del self._running[number]
             if not task.done():  # the node itself is being stopped
                 task.cancel()
                 await asyncio.wait([task])
-        # The slot is freed only now: a cancelled build occupies its thread until it notices the cancellation.
         if task.cancelled():
             return [ProvisionStopped(number)]
         if (why := task.exception()) is not None:
@@ -157,8 +156,6 @@ class IndexProvisioner:
                 source = await stack.enter_async_context(self._fetcher.fetch(spec, on_progress))
             fetch_time_ms = self._since_ms(began)
             self._post(SourceFetched(number))
-            # The controller permits the build when a slot is free. Until then the source stays on disk, and its fetch
-            # slot stays occupied, which bounds the disk space.
             is_incremental = await running.permit
             running.step, began = "index", self._clock.now()
             previous = None

@@ -51,7 +51,6 @@ class IndexQueue:
         job, repo.job = _job_of(repo), None
         if self._waiting.pop(job.number, None) is not None:
             return None
-        # Its slot stays occupied until the event that the work has ended: see the module's description.
         del self._under_way[job.number]
         self._stopping[job.number] = job.stage
         return job.number

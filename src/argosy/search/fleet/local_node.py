@@ -215,8 +215,6 @@ class LocalNode:
             while held:
                 with self._requests.track(held):
                     answer = await self._indexes.search(query, options, only=held.keys())
-                # OWN-1: a lease lost during the search invalidates what was found under it. The loop ends, because each
-                # pass has fewer repositories.
                 lost = self._serving.drop_lost(held)
                 if not lost:
                     break
@@ -234,7 +232,6 @@ class LocalNode:
         with self._requests.track(held):
             found = await self._indexes.repositories(query, only=held.keys()) if held else ()
             statuses = self._serving.statuses()
-            # In a thread, because the first count of an index reads all of its text.
             entries = await self._in_thread(
                 lambda: [self._counts.listing(held[each.name], statuses.get(each.name)) for each in found]
             )
@@ -258,15 +255,14 @@ class LocalNode:
         index = self._serving.index(name)
         with self._requests.track([name]):
             result = await self._in_thread(lambda: read(index))
-        self._serving.check(name)  # OWN-1: the lease must have been held until the end of the read
+        self._serving.check(name)
         self._host.record_searches([name])
         return result
 
     async def index(self, repository: str) -> AsyncIterator[bytes]:
         """A chunk is produced when the reader takes it, so a slow reader costs no memory.
 
-        The lease is checked once: the stream is one version of the repository, which stays valid if another node holds
-        it.
+        The lease is checked once: the stream is one version of the repository, which stays valid whoever holds it.
         """
         chunks = dump(self._serving.index(repository))
         with self._requests.track([repository]):

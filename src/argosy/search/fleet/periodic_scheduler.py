@@ -12,9 +12,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 class TimerHeap(Generic[K]):
-    """One time per key; the earliest is available at once.
+    """One time per key, with the earliest at hand.
 
-    The controller needs the earliest of thousands of times after every event, hence a heap. Changing a time leaves
+    The controller asks for the earliest of thousands of times after every event, hence a heap. Changing a time leaves
     the old heap entry behind; it is skipped when it reaches the top.
     """
 
@@ -34,7 +34,6 @@ class TimerHeap(Generic[K]):
         self._at[key] = at
         self._count += 1
         heapq.heappush(self._heap, (at, self._count, key))
-        # Rebuilt when most entries are stale, so the heap's size stays within a constant factor of the number of keys.
         if len(self._heap) > 2 * len(self._at) + 16:
             self._rebuild()
 

@@ -54,7 +54,7 @@ def unpack(body: bytes, kind: type[_T]) -> _T:
     try:
         return _decoder(kind).decode(body)
     except msgspec.ValidationError:
-        pass  # text sent as an extension is not valid for the typed decoder, which is the fast path
+        pass  # text as an extension origin_checks wrong at first
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"invalid msgpack: {error}") from None
     try:
@@ -64,13 +64,12 @@ def unpack(body: bytes, kind: type[_T]) -> _T:
 
 
 def pack_answer(answer: SearchResult, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:
-    """Encodes a result. One that is too large is cut after its first files, which are the best, and marked as cut
-    (GW-1)."""
+    """Encodes a result. One that is too large is cut after its first files, and says so (GW-1)."""
     body = pack(answer)
     while len(body) > bytes_max and answer.files:
-        count = int(len(answer.files) * bytes_max / len(body) * _SPARE)
+        kept = int(len(answer.files) * bytes_max / len(body) * _SPARE)
         limits_hit = sorted({*answer.limits_hit, LimitHit.FILES_SHOWN}, key=lambda each: each.value)
-        answer = msgspec.structs.replace(answer, files=answer.files[:count], limits_hit=tuple(limits_hit))
+        answer = msgspec.structs.replace(answer, files=answer.files[:kept], limits_hit=tuple(limits_hit))
         body = pack(answer)
     return body
 

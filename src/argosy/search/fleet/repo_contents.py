@@ -136,7 +136,7 @@ class IndexCounts:
         cached = self._cached.get(name)
         if cached is None or cached[0] != version:
             if len(self._cached) >= CACHED_MAX:
-                self._cached.clear()  # rare: a node holds far fewer repositories
+                self._cached.clear()
             cached = self._cached[name] = version, count_index(index)
         return cached[1]
 

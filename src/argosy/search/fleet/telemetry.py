@@ -18,7 +18,6 @@ LAST_SERVED_AT = gauge("argosy_last_served_at", "Unix time of the last search of
 CLAIM_LATENCY = gauge(
     "argosy_repository_claim_latency_seconds", "Time from unowned to owned by this node", ("repository",)
 )
-# Removed with the repository; every other metric has a fixed number of series.
 PER_REPOSITORY = (INDEX_TIME_MS, FETCH_TIME_MS, MEMORY_BYTES, LAST_SERVED_AT, CLAIM_LATENCY)
 
 INDEXES_PROVISIONED = counter(

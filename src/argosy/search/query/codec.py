@@ -145,8 +145,6 @@ def _to_plain(query: Query) -> tuple[object, ...]:
 
 def _plain_text(text: str) -> str | bytes:
     """The text, or its bytes if they are not valid UTF-8: names of repositories and files may have any."""
-    if text.isascii():  # nearly every text of a query
-        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -175,8 +173,6 @@ _KINDS = {kind.value: kind for kind in ResultKind}
 
 class _Decoder:
     """Decodes one tree, and counts what its nodes share a bound of."""
-
-    __slots__ = ("_nodes", "_steps")
 
     def __init__(self) -> None:
         self._nodes = 0
