@@ -32,7 +32,7 @@ PROVED_ELSEWHERE = {
     "Avoid persistent shard artifacts: no object store, no disk-based shard persistence required for normal operation.":
         "tests/search/fleet/test_search_node.py::test_a_dropped_repository_leaves_nothing_behind",
     "Support safe failover: when a node dies, another node can re-claim and reindex the repo.":
-        "tests/journeys/test_search_fleet.py::test_no_answer_is_wrong_whatever_dies_sleeps_moves_or_changes",
+        "tests/journeys/test_search_fleet.py::test_no_response_is_wrong_during_failures_and_changes",
     "Optional shared git mirror/cache: speeds up clones and reduces external git server load.":
         "tests/search/backends/test_remote_mirrors.py::test_several_who_want_the_same_fetch_it_once",
     "node determines latest commit (catalog or git server)":
@@ -52,7 +52,7 @@ PROVED_ELSEWHERE = {
     "optionally streams index to a new owner (advanced), then releases claim.":
         "tests/search/fleet/test_search_node.py::test_a_node_that_drains_hands_its_indexes_to_its_successor",
     "Evicted repos are released in the catalog so other nodes can claim and reindex them.":
-        "tests/journeys/test_search_fleet_memory.py::test_what_no_longer_fits_is_given_up_and_claimed_by_a_node_with_room",
+        "tests/journeys/test_search_fleet_memory.py::test_repositories_over_budget_are_evicted_and_claimed_by_a_node_with_free_memory",
     "Eviction policy: LRU by last-served time":
         "tests/search/fleet/test_eviction.py::test_the_longest_unserved_go_first_and_no_more_than_needed",
     "or a custom cost metric (size × traffic).":

@@ -51,7 +51,7 @@ PROVED_ELSEWHERE = {
     "the compute is \"stateless\", in the sense that it can be started and stopped without fear of dataloss.":
         f"{CLUSTER}/test_embedded.py::test_jobs_and_shard_ids_outlive_the_process_that_took_them",
     "Storage is provided by object storage":
-        "tests/journeys/test_jobs_survive.py::test_no_job_is_lost_doubled_or_over_its_limit_whatever_dies",
+        "tests/journeys/test_jobs_survive.py::test_no_job_is_lost_run_twice_or_over_its_limit_during_failures",
     "individual compute node members all hold leases over some subset of the overall shards.":
         f"{CLUSTER}/test_cluster.py::test_all_shards_are_served_by_the_nodes_that_the_ring_names",
     "there's no central coordiantor managing which bits are assigned to which nodes":

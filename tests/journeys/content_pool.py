@@ -36,35 +36,35 @@ from tests.ipni.indexer.stage import ADDRESS, METADATA, key_of
 from tests.ipni.publish.serving import serving
 
 TOKEN = "the-admin-token"
-PATIENCE_S = 90.0  # for what takes a second or two on an idle machine
+PATIENCE_S = 90.0  # generous: the awaited steps take a second or two on an idle machine
 POLL_S = 0.05
 CALL_S = 30.0
 CHUNK = 20  # multihashes
-BATCH = 500  # multihashes asked for at once
+BATCH = 500  # multihashes per find request
 
 _hosts = count(1)
 
 
-async def until(condition: Callable[[], Awaitable[bool] | bool], what: str) -> None:
+async def wait_until(condition: Callable[[], Awaitable[bool] | bool], what: str) -> None:
     clock = SystemClock()
-    began = clock.now()
+    started_at = clock.now()
     while True:
         found = condition()
         if found is True or (not isinstance(found, bool) and await found):
             return
-        assert clock.now() - began < PATIENCE_S, f"{what}: not within {PATIENCE_S} s"
+        assert clock.now() - started_at < PATIENCE_S, f"timed out after {PATIENCE_S} s: {what}"
         await clock.sleep(POLL_S)
 
 
 def own_host() -> str:
-    """An address of this machine that nothing else has, so that whoever is killed finds its port free again."""
+    """An unused loopback address, so that a killed process finds its port free on restart."""
     number = next(_hosts)
     return f"127.{1 + os.getpid() % 250}.{1 + os.getpid() // 250 % 250}.{number}"
 
 
 @dataclass
 class Member:
-    """One `argosy serve`, at an address of its own that it keeps when it is started again."""
+    """One `argosy serve` process with its own address, which it keeps across restarts."""
 
     name: str
     role: str
@@ -96,25 +96,27 @@ class Member:
             "node_admin_token": TOKEN,
             "log_format": "json",
         }
-        kept = {key: value for key, value in os.environ.items() if not key.startswith("ARGOSY_")}
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith("ARGOSY_")}
         ours = {f"ARGOSY_{key.upper()}": value for key, value in settings.items()}
         self._log_from = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as out:
             command = [sys.executable, "-m", "argosy.cli", "serve", "--role", self.role]
-            self.process = subprocess.Popen(command, stdout=out, stderr=out, env={**kept, **ours})
+            self.process = subprocess.Popen(command, stdout=out, stderr=out, env={**inherited, **ours})
 
     def kill(self) -> None:
-        """As `kill -9`."""
+        """Send SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
 
-    def told(self, event: str) -> list[dict[str, Any]]:
-        """Since it was started last."""
+    def log_events(self, event: str) -> list[dict[str, Any]]:
+        """Events of this name since the last start."""
         lines = self.log.read_bytes()[self._log_from :].splitlines()
-        return [told for line in lines if line.startswith(b"{") and (told := json.loads(line))["event"] == event]
+        return [
+            log_events for line in lines if line.startswith(b"{") and (log_events := json.loads(line))["event"] == event
+        ]
 
-    async def up(self) -> None:
+    async def wait_up(self) -> None:
         event, key = {
             "indexer": ("indexer up", "find"),
             "assigner": ("assigner up", "url"),
@@ -123,11 +125,11 @@ class Member:
 
         def is_up() -> bool:
             assert self.process is not None
-            assert self.process.poll() is None, f"{self.name} has ended:\n{self.log.read_text()[-2000:]}"
-            return bool(self.told(event) and self.told("node up"))
+            assert self.process.poll() is None, f"{self.name} exited:\n{self.log.read_text()[-2000:]}"
+            return bool(self.log_events(event) and self.log_events("node up"))
 
-        await until(is_up, f"{self.name} is up")
-        place = self.told(event)[0][key]
+        await wait_until(is_up, f"{self.name} is up")
+        place = self.log_events(event)[0][key]
         self.url = place if "://" in place else f"http://{place}"
 
     def client(self) -> IndexerClient:
@@ -136,7 +138,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Chapter:
-    """One advertisement with entries. Chunks are read last first, so `early` is stored first and `late` last."""
+    """One advertisement with entries. Chunks are read in reverse, so `early` is stored first and `late` last."""
 
     ad: Cid
     context: bytes
@@ -153,7 +155,7 @@ class Chapter:
 
 @dataclass
 class Author:
-    """A publisher and what it has published, oldest first."""
+    """A publisher and its advertisements, oldest first."""
 
     name: str
     publisher: Publisher
@@ -177,7 +179,7 @@ class Author:
         return Announcement(self.publisher.head, self.peer)
 
     async def chunks(self, chapter: Chapter) -> list[Cid]:
-        """In the order in which they are read."""
+        """In reading order."""
         block = await self.publisher.block(chapter.ad)
         assert block is not None
         cid: Cid | None = adverts.decode(chapter.ad, block).entries
@@ -192,8 +194,8 @@ class Author:
         return found
 
 
-class Holding:
-    """Keeps whoever asks for certain blocks waiting."""
+class BlockGate:
+    """Delays responses for certain blocks until they are released."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -215,11 +217,11 @@ class Holding:
 
 
 @dataclass
-class Press:
-    """All authors, at one place."""
+class PublisherServer:
+    """One HTTP server for all publishers."""
 
     url: str
-    holding: Holding
+    holding: BlockGate
     routes: list[Mount]
     authors: list[Author] = field(default_factory=list)
 
@@ -232,16 +234,16 @@ class Press:
 
 
 @asynccontextmanager
-async def press() -> AsyncIterator[Press]:
+async def serve_publishers() -> AsyncIterator[PublisherServer]:
     app = Starlette()
-    holding = Holding(app)
+    holding = BlockGate(app)
     async with serving(holding, own_host()) as url:
         routes: list[Any] = app.router.routes
-        yield Press(url, holding, routes)
+        yield PublisherServer(url, holding, routes)
         holding.release()
 
 
-# A gateway that keeps nothing and waits for everybody: what it does not find was not there.
+# No cache and no early return, so that a multihash missing from a response is missing from the index.
 GATEWAY = {
     "content_watch_s": "0.1",
     "content_cache_entries": "0",
@@ -251,14 +253,14 @@ GATEWAY = {
 }
 
 
-class Asker:
-    """Asks doors and processes over HTTP."""
+class ContentClient:
+    """Sends requests to gateways and indexers over HTTP."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     async def find(self, url: str, multihashes: Sequence[bytes]) -> set[bytes] | None:
-        """Those that are found; None if there was no answer."""
+        """The multihashes found; None without a response."""
         body = json.dumps({"Multihashes": [b64encode(each).decode() for each in multihashes]})
         try:
             async with self._session.post(f"{url}/multihash", data=body) as answer:
@@ -270,8 +272,8 @@ class Asker:
         assert answer.status == 200, (answer.status, data)
         return {multihash for multihash, found in results.decode_json(data) if found}
 
-    async def is_whole(self, url: str, multihash: bytes) -> bool:
-        """Whether a gateway heard everybody for its answer (GW-1)."""
+    async def is_complete(self, url: str, multihash: bytes) -> bool:
+        """Whether every indexer contributed to the gateway's response (GW-1)."""
         async with self._session.get(f"{url}/multihash/{multihash.hex()}") as answer:
             return INCOMPLETE_HEADER not in answer.headers
 
@@ -281,7 +283,7 @@ class Asker:
             return await answer.json()
 
     async def announce(self, url: str, author: Author) -> int:
-        """The status; 0 if there was no answer."""
+        """The status; 0 without a response."""
         try:
             async with self._session.put(f"{url}/announce", data=encode_announcement(author.announce())) as answer:
                 return answer.status
@@ -298,21 +300,21 @@ class Asker:
 
 
 @asynccontextmanager
-async def asking() -> AsyncIterator[Asker]:
+async def open_content_client() -> AsyncIterator[ContentClient]:
     timeout = aiohttp.ClientTimeout(total=CALL_S)
     async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(force_close=True)) as session:
-        yield Asker(session)
+        yield ContentClient(session)
 
 
 @asynccontextmanager
-async def processes(folder: Path) -> AsyncIterator[Callable[..., Member]]:
-    """Makes members that are ended with the test."""
+async def run_members(folder: Path) -> AsyncIterator[Callable[..., Member]]:
+    """Yields a function that creates members; all are stopped at the end of the test."""
     async with AsyncExitStack() as closing:
 
-        def made(name: str, role: str, **settings: str) -> Member:
+        def create_member(name: str, role: str, **settings: str) -> Member:
             member = Member(name, role, folder, settings)
             closing.callback(member.kill)
             member.start()
             return member
 
-        yield made
+        yield create_member

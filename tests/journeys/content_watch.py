@@ -1,19 +1,19 @@
-"""Whoever never stops asking: what must be found is found, and chains are applied oldest first."""
+"""Continuous requests during a test: required multihashes must be found, and chains must be applied oldest first."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from argosy.base.clock import SystemClock
-from tests.journeys.content_pool import BATCH, Asker, Author
+from tests.journeys.content_pool import BATCH, Author, ContentClient
 
-PAUSE_S = 0.02  # between two rounds: whoever is watched needs the processor, too
+PAUSE_S = 0.02  # between two rounds: leaves processor time to the processes under test
 
 
 class Watch:
-    """Asks one door for all that is `required`, over and over. A miss is one of IPN-1 if it was required before the
-    question and after the answer."""
+    """Requests all `required` multihashes from one gateway in a loop. A miss violates IPN-1 if the multihash was
+    required before the request and after the response."""
 
-    def __init__(self, door: Callable[[Sequence[bytes]], Awaitable[set[bytes] | None]]) -> None:
-        self._door = door
+    def __init__(self, find: Callable[[Sequence[bytes]], Awaitable[set[bytes] | None]]) -> None:
+        self._find = find
         self.required: set[bytes] = set()
         self.missed: list[str] = []
         self.answers = 0
@@ -26,29 +26,29 @@ class Watch:
 
     async def run(self) -> None:
         while True:
-            wanted = sorted(self.required)
-            for at in range(0, len(wanted), BATCH):
-                await self._ask(wanted[at : at + BATCH])
+            requested = sorted(self.required)
+            for at in range(0, len(requested), BATCH):
+                await self._request(requested[at : at + BATCH])
             await SystemClock().sleep(PAUSE_S)
 
-    async def _ask(self, batch: Sequence[bytes]) -> None:
-        found = await self._door(batch)
+    async def _request(self, batch: Sequence[bytes]) -> None:
+        found = await self._find(batch)
         missing = sorted((set(batch) & self.required) - (found or set()))
         self.answers += 1
         if found is None:
-            self.missed.append("no answer at all")
+            self.missed.append("no response")
         elif missing:
-            self.missed.append(f"{len(missing)} of {len(batch)}, the first is {missing[0].hex()}")
+            self.missed.append(f"{len(missing)} of {len(batch)} missing, first: {missing[0].hex()}")
 
 
 class OrderWatch:
-    """Asks every indexer for the last entry of every chapter (IPN-3).
+    """Requests the last entry of every chapter from every indexer (IPN-3).
 
-    One that was missing in an answer and is there in the next has come after everything that the answer before had.
+    An entry that is missing in one response and present in the next was applied after everything in the first response.
     """
 
-    def __init__(self, asker: Asker, urls: Mapping[str, str], authors: Sequence[Author]) -> None:
-        self._asker = asker
+    def __init__(self, client: ContentClient, urls: Mapping[str, str], authors: Sequence[Author]) -> None:
+        self._client = client
         self._urls = urls
         self._places = {
             chapter.late: (author.name, number) for author in authors for number, chapter in enumerate(author.chapters)
@@ -60,14 +60,14 @@ class OrderWatch:
     async def run(self) -> None:
         while True:
             for name, url in list(self._urls.items()):
-                await self._look(name, url)
+                await self._check_order(name, url)
             await SystemClock().sleep(PAUSE_S)
 
-    async def _look(self, name: str, url: str) -> None:
+    async def _check_order(self, name: str, url: str) -> None:
         found: set[bytes] = set()
-        wanted = list(self._places)
-        for at in range(0, len(wanted), BATCH):
-            part = await self._asker.find(url, wanted[at : at + BATCH])
+        requested = list(self._places)
+        for at in range(0, len(requested), BATCH):
+            part = await self._client.find(url, requested[at : at + BATCH])
             if part is None:
                 return
             found |= part

@@ -1,4 +1,4 @@
-"""Real nodes as real processes, with a client that keeps asking them who holds what."""
+"""Nodes as real processes, with a client that requests the owner of every unit in a loop."""
 
 import json
 import os
@@ -19,17 +19,17 @@ POLL_S = 0.05
 
 
 def eventually(condition: Callable[[], bool], *, within_s: float, what: str) -> float:
-    """Waits for a condition and returns how long it took."""
-    began = time.monotonic()
+    """Wait for a condition and return how long it took."""
+    started_at = time.monotonic()
     while not condition():
-        assert time.monotonic() - began < within_s, f"{what}: not within {within_s} s"
+        assert time.monotonic() - started_at < within_s, f"timed out after {within_s} s: {what}"
         threading.Event().wait(POLL_S)
-    return time.monotonic() - began
+    return time.monotonic() - started_at
 
 
 @dataclass
 class NodeProcess:
-    """One `argosy serve --role hold`, which logs to a file of its own."""
+    """One `argosy serve --role hold`, with a log file of its own."""
 
     name: str
     folder: Path
@@ -65,15 +65,15 @@ class NodeProcess:
         return self.process.poll() is None
 
     def address(self) -> str | None:
-        """Where it listens, once it has said so."""
+        """The listen address, once logged."""
         if self._address is None:
             for line in self.log.read_text().splitlines():
-                if line.startswith("{") and (told := json.loads(line))["event"] == "node up":
-                    self._address = str(told["address"])
+                if line.startswith("{") and (event := json.loads(line))["event"] == "node up":
+                    self._address = str(event["address"])
         return self._address
 
     def get(self, path: str, timeout_s: float = 5.0) -> tuple[int, dict]:
-        """Status and body; status 0 if nothing answered, or not to the end."""
+        """Status and body; status 0 without a complete response."""
         connection = HTTPConnection(self.address() or "nowhere", timeout=timeout_s)
         try:
             connection.request("GET", path)
@@ -85,7 +85,7 @@ class NodeProcess:
             connection.close()
 
     def owned(self) -> dict[str, str]:
-        """Unit to node, of the primaries that are ready, as this node sees it."""
+        """Unit to node, of the ready primaries, as this node sees them."""
         _, body = self.get("/v1/leases")
         return {row["unit"]: row["node"] for row in body.get("leases", ()) if row["state"] == "ready"}
 
@@ -95,12 +95,12 @@ class Answer:
     unit: str
     node: str
     epoch: int
-    asked_at: float
-    answered_at: float
+    sent_at: float
+    received_at: float
 
 
 class Prober(threading.Thread):
-    """Asks every node about every unit, over and over; a stopped node's answers come when it wakes up."""
+    """Requests every unit from every node in a loop; a stopped node's responses arrive after it continues."""
 
     def __init__(self, node: NodeProcess, units: list[str]) -> None:
         super().__init__(daemon=True)
@@ -112,10 +112,10 @@ class Prober(threading.Thread):
     def run(self) -> None:
         while not self._is_over.is_set():
             for unit in self._units:
-                asked_at = time.monotonic()
+                sent_at = time.monotonic()
                 status, body = self._node.get(f"/v1/units/{unit}", timeout_s=60.0)
                 if status == 200:
-                    self.answers.append(Answer(unit, body["node"], body["epoch"], asked_at, time.monotonic()))
+                    self.answers.append(Answer(unit, body["node"], body["epoch"], sent_at, time.monotonic()))
                 if status == 0 or self._is_over.wait(0.002):
                     break
             self._is_over.wait(0.02)
@@ -126,17 +126,17 @@ class Prober(threading.Thread):
         return self.answers
 
 
-def answers_from_the_past(answers: list[Answer]) -> list[Answer]:
-    """Answers under an epoch older than one that had been answered before they were even asked for."""
+def stale_answers(answers: list[Answer]) -> list[Answer]:
+    """Responses under an epoch older than one already received before the request was sent."""
     by_unit: dict[str, list[Answer]] = defaultdict(list)
-    for answer in sorted(answers, key=lambda answer: answer.answered_at):
+    for answer in sorted(answers, key=lambda answer: answer.received_at):
         by_unit[answer.unit].append(answer)
     late = []
     for of_unit in by_unit.values():
-        ends = [answer.answered_at for answer in of_unit]
+        ends = [answer.received_at for answer in of_unit]
         newest = list(accumulate((answer.epoch for answer in of_unit), max))
         for answer in of_unit:
-            before = bisect_left(ends, answer.asked_at)
+            before = bisect_left(ends, answer.sent_at)
             if before and newest[before - 1] > answer.epoch:
                 late.append(answer)
     return late

@@ -1,4 +1,4 @@
-"""A process of the job broker as the journeys handle it."""
+"""A process of the job broker."""
 
 import json
 import os
@@ -14,14 +14,14 @@ class Node:
     def __init__(self, name: str, folder: Path, settings: dict[str, str]) -> None:
         self.name = name
         self.log = folder / f"{name}.log"
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("ARGOSY_", "AWS_"))}
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("ARGOSY_", "AWS_"))}
         ours = {f"ARGOSY_{key.upper()}": value for key, value in settings.items()}
         command = [sys.executable, "-m", "tests.journeys.jobs_process"]
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, stderr=log, env={**kept, **ours, "ARGOSY_NODE_ID": name})
+            self.process = subprocess.Popen(command, stderr=log, env={**inherited, **ours, "ARGOSY_NODE_ID": name})
 
     def address(self) -> str | None:
-        """Where it speaks gRPC, once it has said so."""
+        """The gRPC address, once logged."""
         lines = [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
         return next((line["grpc"] for line in lines if line["event"] == "jobs up"), None)
 

@@ -1,4 +1,4 @@
-"""Reads what nodes logged of their serving, and finds instants at which two of them served one unit.
+"""Parses serving intervals from node logs, and finds instants at which two nodes served one unit.
 
 A stopped process cannot log that it has stopped, so `serving` and `extended` carry the wall time until which the node
 may serve. An interval ends with `stopped`, or at that time, whichever comes first. The time of the line itself proves
@@ -30,18 +30,18 @@ class _Open:
 
 def intervals(logs: Iterable[Path]) -> dict[str, list[Interval]]:
     """Serving intervals by unit, from the logs of all nodes."""
-    found: dict[str, list[Interval]] = defaultdict(list)
+    by_unit_: dict[str, list[Interval]] = defaultdict(list)
     for path in logs:
         serving: dict[str, _Open] = {}
         for line in path.read_text().splitlines():
             if line.startswith("{"):
-                _take(json.loads(line), path.stem, serving, found)
+                _apply_line(json.loads(line), path.stem, serving, by_unit_)
         for unit, open_ in serving.items():
-            found[unit].append(Interval(path.stem, open_.epoch, open_.start, open_.until))
-    return found
+            by_unit_[unit].append(Interval(path.stem, open_.epoch, open_.start, open_.until))
+    return by_unit_
 
 
-def _take(line: dict, node: str, serving: dict[str, _Open], found: dict[str, list[Interval]]) -> None:
+def _apply_line(line: dict, node: str, serving: dict[str, _Open], by_unit_: dict[str, list[Interval]]) -> None:
     at = datetime.fromisoformat(line["at"]).timestamp()
     match line["event"]:
         case "serving started":
@@ -51,7 +51,7 @@ def _take(line: dict, node: str, serving: dict[str, _Open], found: dict[str, lis
                 open_.until = line["until"]
         case "serving stopped":
             open_ = serving.pop(line["unit"])
-            found[line["unit"]].append(Interval(node, open_.epoch, open_.start, min(at, open_.until)))
+            by_unit_[line["unit"]].append(Interval(node, open_.epoch, open_.start, min(at, open_.until)))
 
 
 def overlaps(by_unit: dict[str, list[Interval]]) -> list[tuple[str, Interval, Interval]]:

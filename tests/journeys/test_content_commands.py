@@ -1,4 +1,4 @@
-"""`argosy serve --role indexer`, `argosy ipni publish` and the commands that steer an indexer, as users run them."""
+"""`argosy serve --role indexer`, `argosy ipni publish` and the commands that control an indexer, as users run them."""
 
 import json
 import os
@@ -24,8 +24,8 @@ STRANGER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
 
 
 @dataclass
-class Harbour:
-    """Processes of one test, and what they said."""
+class ContentProcesses:
+    """The processes of one test, and their logs."""
 
     folder: Path
     processes: list["subprocess.Popen[bytes]"] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Harbour:
             self.processes.append(subprocess.Popen(command, stdout=out, stderr=out, env={**kept, **data, **ours}))
         return log
 
-    def told(self, log: Path, event: str) -> dict[str, Any] | None:
+    def find_event(self, log: Path, event: str) -> dict[str, Any] | None:
         lines = (json.loads(line) for line in log.read_text().splitlines() if line.startswith("{"))
         return next((line for line in lines if line["event"] == event), None)
 
@@ -50,12 +50,12 @@ class Harbour:
         options = ["--url", self.find, "--token", TOKEN, *(["--json"] if is_json else [])]
         return CliRunner().invoke(root.cli, ["ipni", name, *rest, *options])
 
-    def asked(self, *arguments: str) -> Any:
+    def query(self, *arguments: str) -> Any:
         result = self.command(*arguments)
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
-    def found(self, content: bytes) -> bool:
+    def is_found(self, content: bytes) -> bool:
         connection = HTTPConnection(self.find.removeprefix("http://"), timeout=PATIENCE_S)
         try:
             connection.request("GET", f"/multihash/1220{sha256(content).hexdigest()}")
@@ -65,9 +65,9 @@ class Harbour:
 
 
 @pytest.fixture
-def harbour(tmp_path: Path) -> Iterator[Harbour]:
-    made = Harbour(tmp_path)
-    log = made.run(
+def processes(tmp_path: Path) -> Iterator[ContentProcesses]:
+    started = ContentProcesses(tmp_path)
+    log = started.run(
         "indexer",
         "serve",
         "--role",
@@ -78,19 +78,21 @@ def harbour(tmp_path: Path) -> Iterator[Harbour]:
         ipni_sync_allow_private="true",
     )
     try:
-        eventually(lambda: made.told(log, "node up") is not None, within_s=PATIENCE_S, what="the indexer is up")
-        up = made.told(log, "indexer up")
+        eventually(
+            lambda: started.find_event(log, "node up") is not None, within_s=PATIENCE_S, what="the indexer is up"
+        )
+        up = started.find_event(log, "indexer up")
         assert up is not None
-        made.find = up["find"]
-        yield made
+        started.find = up["find"]
+        yield started
     finally:
-        for process in made.processes:
+        for process in started.processes:
             process.kill()
             process.wait()
 
 
 @pytest.fixture
-def papers(tmp_path: Path) -> Path:
+def documents(tmp_path: Path) -> Path:
     folder = tmp_path / "papers"
     folder.mkdir()
     for name in ("one", "two"):
@@ -98,84 +100,94 @@ def papers(tmp_path: Path) -> Path:
     return folder
 
 
-def publishing(harbour: Harbour, papers: Path) -> Callable[[], str]:
-    log = harbour.run("publisher", "ipni", "publish", str(papers), "--port", "0", "--announce", harbour.find)
+def start_publisher(processes: ContentProcesses, documents: Path) -> Callable[[], str]:
+    log = processes.run("publisher", "ipni", "publish", str(documents), "--port", "0", "--announce", processes.find)
     eventually(lambda: "serving" in log.read_text(), within_s=PATIENCE_S, what="the publisher serves")
     return log.read_text
 
 
-def test_files_are_published_found_and_withdrawn_by_their_removal(harbour: Harbour, papers: Path) -> None:
-    said = publishing(harbour, papers)
-    publisher = said().split()[1]
-    assert f"{papers}  2 files, 6 bytes  baguqeera" in said()
-    eventually(lambda: harbour.found(b"one") and harbour.found(b"two"), within_s=PATIENCE_S, what="both are found")
-    assert not harbour.found(b"three")
-    assert [(each["id"], each["publisher"], each["lag"]) for each in harbour.asked("providers")] == [
+def test_files_are_published_found_and_withdrawn_when_removed(processes: ContentProcesses, documents: Path) -> None:
+    output = start_publisher(processes, documents)
+    publisher = output().split()[1]
+    assert f"{documents}  2 files, 6 bytes  baguqeera" in output()
+    eventually(
+        lambda: processes.is_found(b"one") and processes.is_found(b"two"),
+        within_s=PATIENCE_S,
+        what="both files are found",
+    )
+    assert not processes.is_found(b"three")
+    assert [(each["id"], each["publisher"], each["lag"]) for each in processes.query("providers")] == [
         (publisher, publisher, 0)
     ]
-    assert harbour.asked("status")["entries"] == 2
-    assert harbour.asked("progress", publisher)["State"] == "idle"
-    harbour.processes[-1].send_signal(signal.SIGINT)
-    assert harbour.processes[-1].wait(PATIENCE_S) == 0
+    assert processes.query("status")["entries"] == 2
+    assert processes.query("progress", publisher)["State"] == "idle"
+    processes.processes[-1].send_signal(signal.SIGINT)
+    assert processes.processes[-1].wait(PATIENCE_S) == 0
 
-    (papers / "two").write_bytes(b"three")  # the chain goes on where it ended
-    publishing(harbour, papers)
-    eventually(lambda: harbour.found(b"three"), within_s=PATIENCE_S, what="the new file is found")
-    eventually(lambda: not harbour.found(b"two"), within_s=PATIENCE_S, what="the old one no more")
-    assert harbour.found(b"one")
+    (documents / "two").write_bytes(b"three")  # the chain continues at its head
+    start_publisher(processes, documents)
+    eventually(lambda: processes.is_found(b"three"), within_s=PATIENCE_S, what="the new file is found")
+    eventually(lambda: not processes.is_found(b"two"), within_s=PATIENCE_S, what="the old file is removed")
+    assert processes.is_found(b"one")
 
 
-def test_another_process_publishes_once_to_the_chain_that_is_served(harbour: Harbour, papers: Path) -> None:
-    said = publishing(harbour, papers)
-    multiaddr = said().rpartition("serving ")[2].split()[0]
-    eventually(lambda: harbour.found(b"one"), within_s=PATIENCE_S, what="the first folder is found")
-    (papers / "two").write_bytes(b"three")
-    harbour.run(
-        "publisher", "ipni", "publish", str(papers), "--once", "--address", multiaddr, "--announce", harbour.find
+def test_publish_once_in_another_process_extends_the_served_chain(processes: ContentProcesses, documents: Path) -> None:
+    output = start_publisher(processes, documents)
+    multiaddr = output().rpartition("serving ")[2].split()[0]
+    eventually(lambda: processes.is_found(b"one"), within_s=PATIENCE_S, what="the first folder is found")
+    (documents / "two").write_bytes(b"three")
+    processes.run(
+        "publisher", "ipni", "publish", str(documents), "--once", "--address", multiaddr, "--announce", processes.find
     )
-    assert harbour.processes[-1].wait(PATIENCE_S) == 0
-    eventually(lambda: harbour.found(b"three"), within_s=PATIENCE_S, what="what was published once is found")
-    eventually(lambda: not harbour.found(b"two"), within_s=PATIENCE_S, what="the old one no more")
-
-
-def test_an_indexer_is_steered_by_commands(harbour: Harbour, papers: Path) -> None:
-    assert harbour.command("check", is_json=False).stdout == "the indexer is healthy\n"
-    assert harbour.command("block", STRANGER, is_json=False).stdout == f"blocked {STRANGER}\n"
-    assert harbour.command("allow", STRANGER, is_json=False).stdout == f"allowed {STRANGER}\n"
-    assert harbour.asked("reload") == {"done": "reloaded policy"}
-    assert harbour.asked("syncs") == []
-    assert harbour.command("assignments").exit_code == 1  # there is no assigner
-    publishing(harbour, papers)
-    eventually(lambda: harbour.found(b"one"), within_s=PATIENCE_S, what="it is found")
-    [provider] = harbour.asked("providers")
-    assert [row["multihashes"] for row in harbour.asked("telemetry")] == [2]
-    assert harbour.command("sync", provider["id"], "--resync", is_json=False).stdout.startswith("sync started: ")
+    assert processes.processes[-1].wait(PATIENCE_S) == 0
     eventually(
-        lambda: harbour.asked("progress", provider["id"])["State"] == "idle", within_s=PATIENCE_S, what="it is reread"
+        lambda: processes.is_found(b"three"), within_s=PATIENCE_S, what="the file published with --once is found"
     )
-    assert harbour.asked("freeze") == {"done": "froze the indexer"}
-    assert harbour.asked("status")["is_frozen"]
-    frozen_at = harbour.asked("providers", provider["id"])[0]["frozen_at"]
+    eventually(lambda: not processes.is_found(b"two"), within_s=PATIENCE_S, what="the old file is removed")
+
+
+def test_commands_control_an_indexer(processes: ContentProcesses, documents: Path) -> None:
+    assert processes.command("check", is_json=False).stdout == "the indexer is healthy\n"
+    assert processes.command("block", STRANGER, is_json=False).stdout == f"blocked {STRANGER}\n"
+    assert processes.command("allow", STRANGER, is_json=False).stdout == f"allowed {STRANGER}\n"
+    assert processes.query("reload") == {"done": "reloaded policy"}
+    assert processes.query("syncs") == []
+    assert processes.command("assignments").exit_code == 1  # no assigner configured
+    start_publisher(processes, documents)
+    eventually(lambda: processes.is_found(b"one"), within_s=PATIENCE_S, what="the file is found")
+    [provider] = processes.query("providers")
+    assert [row["multihashes"] for row in processes.query("telemetry")] == [2]
+    assert processes.command("sync", provider["id"], "--resync", is_json=False).stdout.startswith("sync started: ")
+    eventually(
+        lambda: processes.query("progress", provider["id"])["State"] == "idle",
+        within_s=PATIENCE_S,
+        what="the chain has been read again",
+    )
+    assert processes.query("freeze") == {"done": "froze the indexer"}
+    assert processes.query("status")["is_frozen"]
+    frozen_at = processes.query("providers", provider["id"])[0]["frozen_at"]
     assert frozen_at == provider["last_ad"]
-    harbour.asked("remove-provider", provider["id"])
-    assert not harbour.found(b"one")
-    missing = harbour.command("remove-provider", provider["id"])
+    processes.query("remove-provider", provider["id"])
+    assert not processes.is_found(b"one")
+    missing = processes.command("remove-provider", provider["id"])
     assert (missing.exit_code, "not" in missing.stderr) == (1, True)
 
 
-def test_without_the_token_nothing_is_steered_and_bad_input_is_told(harbour: Harbour, tmp_path: Path) -> None:
+def test_commands_without_the_token_are_rejected_and_bad_input_is_reported(
+    processes: ContentProcesses, tmp_path: Path
+) -> None:
     for token in ("", "a-wrong-token"):
-        refused = CliRunner().invoke(root.cli, ["ipni", "freeze", "--url", harbour.find, "--token", token])
-        assert refused.exit_code == 1
-        assert "authorization: Bearer" in refused.stderr
-    assert not harbour.asked("status")["is_frozen"]
+        error = CliRunner().invoke(root.cli, ["ipni", "freeze", "--url", processes.find, "--token", token])
+        assert error.exit_code == 1
+        assert "authorization: Bearer" in error.stderr
+    assert not processes.query("status")["is_frozen"]
 
-    def said(*arguments: str) -> str:
+    def output(*arguments: str) -> str:
         result = CliRunner().invoke(root.cli, ["ipni", *arguments])
         assert result.exit_code == 2, result.output
         return result.stderr
 
-    assert "is not a CID" in said("mark-processed", STRANGER, "nonsense", "--url", harbour.find)
-    assert "invalid URL 'elsewhere'" in said("import-providers", "elsewhere", "--url", harbour.find)
-    assert "not found: " in said("publish", str(tmp_path / "nothing"))
-    assert "--once requires --address" in said("publish", str(tmp_path), "--once")
+    assert "is not a CID" in output("mark-processed", STRANGER, "nonsense", "--url", processes.find)
+    assert "invalid URL 'elsewhere'" in output("import-providers", "elsewhere", "--url", processes.find)
+    assert "not found: " in output("publish", str(tmp_path / "nothing"))
+    assert "--once requires --address" in output("publish", str(tmp_path), "--once")

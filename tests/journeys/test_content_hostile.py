@@ -1,4 +1,4 @@
-"""Publishers who mean harm, against a real indexer: each ends in a clear status, and costs others nothing."""
+"""Malicious publishers against a real indexer: each sync ends in a clear status, without effect on others."""
 
 import gzip
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +15,15 @@ from argosy.ipni.formats.head import Announcement
 from argosy.ipni.model import Peer
 from tests.ipni.indexer.stage import ADDRESS, METADATA, Chain, hashes
 from tests.ipni.sync.liar import Liar, drip, hang_up, lying, pour, reply, silence
-from tests.journeys.content_pool import Asker, Author, Member, asking, press, processes, until
+from tests.journeys.content_pool import (
+    Author,
+    ContentClient,
+    Member,
+    open_content_client,
+    run_members,
+    serve_publishers,
+    wait_until,
+)
 
 MIB = 1 << 20
 GROWTH_BYTES_MAX = 160 * MIB  # a single bomb has 256
@@ -31,8 +39,8 @@ SETTINGS = {
 
 
 @dataclass
-class Villain:
-    """A publisher of a chain that is served by somebody who answers otherwise where he is told to."""
+class HostilePublisher:
+    """A publisher whose chain is served by a server that returns malicious responses for some paths."""
 
     trick: "Trick | None"
     chain: Chain
@@ -53,75 +61,75 @@ def path(cid: Cid) -> str:
 
 @cache
 def bomb() -> bytes:
-    """A megabyte that unpacks to 256."""
+    """One MiB that unpacks to 256 MiB."""
     return gzip.compress(bytes(64 * MIB), 1) * 4
 
 
-Trick = Callable[[Villain], None]
+Trick = Callable[[HostilePublisher], None]
 
 
-def endless_chain(villain: Villain) -> None:
+def endless_chain(hostile: HostilePublisher) -> None:
     for number in range(3 * DEPTH_MAX):
-        villain.chain.add(f"{number}".encode(), hashes(f"{number}", 1))
+        hostile.chain.add(f"{number}".encode(), hashes(f"{number}", 1))
 
 
-def endless_entries(villain: Villain) -> None:
-    villain.chain.add(b"e", hashes("endless", 3 * BLOCKS_MAX), chunk=1)
+def endless_entries(hostile: HostilePublisher) -> None:
+    hostile.chain.add(b"e", hashes("endless", 3 * BLOCKS_MAX), chunk=1)
 
 
-def huge_chunk(villain: Villain) -> None:
-    cid = villain.chain.chunks(hashes("c", 4))
-    villain.liar.answers[path(cid)] = [pour(b"x" * 65536)]
-    villain.chain.add(b"c", entries=cid)
+def huge_chunk(hostile: HostilePublisher) -> None:
+    cid = hostile.chain.chunks(hashes("c", 4))
+    hostile.liar.answers[path(cid)] = [pour(b"x" * 65536)]
+    hostile.chain.add(b"c", entries=cid)
 
 
-def packed_chunk(villain: Villain) -> None:
-    cid = villain.chain.chunks(hashes("c", 4))
-    villain.liar.answers[path(cid)] = [reply(bomb(), content_encoding="gzip")]
-    villain.chain.add(b"c", entries=cid)
+def packed_chunk(hostile: HostilePublisher) -> None:
+    cid = hostile.chain.chunks(hashes("c", 4))
+    hostile.liar.answers[path(cid)] = [reply(bomb(), content_encoding="gzip")]
+    hostile.chain.add(b"c", entries=cid)
 
 
-def huge_advert(villain: Villain) -> None:
-    villain.liar.answers[path(villain.chain.add(b"c", hashes("c", 4)))] = [pour(b"x" * 65536)]
+def huge_advert(hostile: HostilePublisher) -> None:
+    hostile.liar.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [pour(b"x" * 65536)]
 
 
-def wrong_hash(villain: Villain) -> None:
-    other = villain.chain.add(b"c", hashes("c", 4))
-    head = villain.chain.add(b"d", hashes("d", 4))
-    villain.liar.answers[path(head)] = [reply(villain.chain.blocks[other])]
+def wrong_hash(hostile: HostilePublisher) -> None:
+    other = hostile.chain.add(b"c", hashes("c", 4))
+    head = hostile.chain.add(b"d", hashes("d", 4))
+    hostile.liar.answers[path(head)] = [reply(hostile.chain.blocks[other])]
 
 
-def wrong_chunk_hash(villain: Villain) -> None:
-    cid = villain.chain.chunks(hashes("c", 4))
-    villain.liar.answers[path(cid)] = [reply(villain.chain.blocks[villain.chain.chunks(hashes("other", 4))])]
-    villain.chain.add(b"c", entries=cid)
+def wrong_chunk_hash(hostile: HostilePublisher) -> None:
+    cid = hostile.chain.chunks(hashes("c", 4))
+    hostile.liar.answers[path(cid)] = [reply(hostile.chain.blocks[hostile.chain.chunks(hashes("other", 4))])]
+    hostile.chain.add(b"c", entries=cid)
 
 
-def forged_signature(villain: Villain) -> None:
-    chain = villain.chain
+def forged_signature(hostile: HostilePublisher) -> None:
+    chain = hostile.chain
     signed = adverts.sign(Advertisement(chain.id, (ADDRESS,), chain.chunks(hashes("c", 4)), b"c", METADATA), chain.key)
     chain.head, block = adverts.encode(replace(signed, metadata=b"another"))
     chain.blocks[chain.head] = block
 
 
-def redirect_loop(villain: Villain) -> None:
-    head = villain.chain.add(b"c", hashes("c", 4))
-    villain.liar.answers[path(head)] = [reply(status=302, location=path(head))]
+def redirect_loop(hostile: HostilePublisher) -> None:
+    head = hostile.chain.add(b"c", hashes("c", 4))
+    hostile.liar.answers[path(head)] = [reply(status=302, location=path(head))]
 
 
-def slow_drip(villain: Villain) -> None:
-    villain.liar.answers[path(villain.chain.add(b"c", hashes("c", 4)))] = [drip]
+def slow_drip(hostile: HostilePublisher) -> None:
+    hostile.liar.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [drip]
 
 
-def never_answers(villain: Villain) -> None:
-    villain.liar.answers[path(villain.chain.add(b"c", hashes("c", 4)))] = [silence]
+def no_response(hostile: HostilePublisher) -> None:
+    hostile.liar.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [silence]
 
 
-def hangs_up(villain: Villain) -> None:
-    villain.liar.answers[path(villain.chain.add(b"c", hashes("c", 4)))] = [hang_up]
+def closes_connection(hostile: HostilePublisher) -> None:
+    hostile.liar.answers[path(hostile.chain.add(b"c", hashes("c", 4)))] = [hang_up]
 
 
-# What the status says in the end: of the whole sync, or of an advertisement that was given up.
+# The final status: of the whole sync, or of an advertisement that was skipped.
 TRICKS: dict[Trick, str] = {
     endless_chain: "IsCut",
     endless_entries: f"{BLOCKS_MAX} blocks",
@@ -133,28 +141,28 @@ TRICKS: dict[Trick, str] = {
     forged_signature: "what was signed is not the advertisement",
     redirect_loop: "redirect",
     slow_drip: "too slow",
-    never_answers: "too slow",
-    hangs_up: "it will be tried again",
+    no_response: "too slow",
+    closes_connection: "it will be tried again",
 }
 CROWD = [*TRICKS, *([huge_chunk, packed_chunk] * 4)]
 
 
 @asynccontextmanager
-async def villains(*tricks: Trick) -> AsyncIterator[list[Villain]]:
+async def serve_hostile(*tricks: Trick) -> AsyncIterator[list[HostilePublisher]]:
     async with AsyncExitStack() as closing:
-        made = []
+        hostile_publishers = []
         for number, trick in enumerate(tricks):
             liar = await closing.enter_async_context(lying())
-            made.append(Villain(trick, Chain(f"{trick.__name__} {number}"), liar))
-            trick(made[-1])
-            made[-1].serve()
-        yield made
+            hostile_publishers.append(HostilePublisher(trick, Chain(f"{trick.__name__} {number}"), liar))
+            trick(hostile_publishers[-1])
+            hostile_publishers[-1].serve()
+        yield hostile_publishers
 
 
 @dataclass
-class Scene:
+class HostileScene:
     indexer: Member
-    asker: Asker
+    client: ContentClient
     honest: Author
 
     async def announce(self, announce: Announcement) -> None:
@@ -165,75 +173,75 @@ class Scene:
         async with self.indexer.client() as client:
             return dict(await client.sync_status(publisher))
 
-    async def ended(self, publisher: str) -> dict[str, Any]:
-        """Its status, once nothing is under way any more."""
-        found: dict[str, Any] = {}
+    async def wait_ended(self, publisher: str) -> dict[str, Any]:
+        """Its status after all its syncs have ended."""
+        sync_status: dict[str, Any] = {}
 
         async def is_over() -> bool:
-            found.clear()
-            found.update(await self.status(publisher))
-            return found.get("State") == "idle" and ("ScanHistory" in found or "Error" in found)
+            sync_status.clear()
+            sync_status.update(await self.status(publisher))
+            return sync_status.get("State") == "idle" and ("ScanHistory" in sync_status or "Error" in sync_status)
 
-        await until(is_over, "it has come to an end")
-        return found
+        await wait_until(is_over, "the sync has ended")
+        return sync_status
 
-    async def honest_work(self) -> None:
-        """Somebody else publishes, and is found."""
+    async def check_honest_publisher(self) -> None:
+        """An honest publisher publishes, and its multihashes are found."""
         chapter = await self.honest.write()
-        assert await self.asker.announce(self.indexer.url, self.honest) == 204
-        wanted = list(chapter.multihashes)
+        assert await self.client.announce(self.indexer.url, self.honest) == 204
+        multihashes = list(chapter.multihashes)
 
         async def is_found() -> bool:
-            return await self.asker.find(self.indexer.url, wanted) == set(wanted)
+            return await self.client.find(self.indexer.url, multihashes) == set(multihashes)
 
-        await until(is_found, "an honest publisher is served")
+        await wait_until(is_found, "an honest publisher is ingested")
 
     def peak_bytes(self) -> int:
-        """The most memory that the process has had."""
+        """The peak memory of the process."""
         for line in Path(f"/proc/{self.indexer.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-        raise AssertionError("the machine does not tell")
+        raise AssertionError("peak memory not available")
 
 
 @asynccontextmanager
-async def scene(folder: Path, **settings: str) -> AsyncIterator[Scene]:
-    async with asking() as asker, press() as house, processes(folder) as made:
-        indexer = made("indexer", "indexer", **SETTINGS, **settings)
-        honest = await house.author("honest")
-        await indexer.up()
-        yield Scene(indexer, asker, honest)
+async def scene(folder: Path, **settings: str) -> AsyncIterator[HostileScene]:
+    async with open_content_client() as client, serve_publishers() as publishers, run_members(folder) as create_member:
+        indexer = create_member("indexer", "indexer", **SETTINGS, **settings)
+        honest = await publishers.author("honest")
+        await indexer.wait_up()
+        yield HostileScene(indexer, client, honest)
 
 
-async def test_every_trick_ends_in_a_clear_status_with_bounded_memory_while_others_are_served(tmp_path: Path) -> None:
-    async with scene(tmp_path, ipni_sync_allow_private="true") as it, villains(*CROWD) as bad:
-        await it.honest_work()
+async def test_every_attack_ends_in_a_clear_status_with_bounded_memory_while_others_are_served(tmp_path: Path) -> None:
+    async with scene(tmp_path, ipni_sync_allow_private="true") as it, serve_hostile(*CROWD) as bad:
+        await it.check_honest_publisher()
         before = it.peak_bytes()
-        for villain in bad:
-            await it.announce(villain.announce())
-        await it.honest_work()
-        for villain in bad:
-            assert villain.trick is not None
-            assert TRICKS[villain.trick] in str(await it.ended(villain.chain.id)), villain.chain.name
-        await it.honest_work()
+        for hostile in bad:
+            await it.announce(hostile.announce())
+        await it.check_honest_publisher()
+        for hostile in bad:
+            assert hostile.trick is not None
+            assert TRICKS[hostile.trick] in str(await it.wait_ended(hostile.chain.id)), hostile.chain.name
+        await it.check_honest_publisher()
         assert it.peak_bytes() - before < GROWTH_BYTES_MAX
-        await nothing_unproven_counts(it, {villain.trick: villain for villain in bad})
+        await check_nothing_unproven(it, {hostile.trick: hostile for hostile in bad})
 
 
-async def nothing_unproven_counts(it: Scene, bad: "dict[Trick | None, Villain]") -> None:
-    """Nobody was asked for more than the bounds allow, and what was not proven is not found."""
+async def check_nothing_unproven(it: HostileScene, bad: "dict[Trick | None, HostilePublisher]") -> None:
+    """The number of requests is bounded, and unproven multihashes are not found."""
     assert len(bad[endless_chain].liar.asked) <= 2 * DEPTH_MAX
     assert len(bad[endless_entries].liar.asked) <= 2 * BLOCKS_MAX
     assert len(bad[redirect_loop].liar.asked) <= 10
     async with it.indexer.client() as client:
         known = {provider.id for provider in await client.providers()}
-    for trick in (huge_advert, wrong_hash, forged_signature, redirect_loop, slow_drip, never_answers, hangs_up):
+    for trick in (huge_advert, wrong_hash, forged_signature, redirect_loop, slow_drip, no_response, closes_connection):
         assert bad[trick].chain.id not in known
-    assert await it.asker.find(it.indexer.url, hashes("c", 4) + hashes("d", 4) + hashes("other", 4)) == set()
+    assert await it.client.find(it.indexer.url, hashes("c", 4) + hashes("d", 4) + hashes("other", 4)) == set()
 
 
 async def test_private_addresses_are_never_connected_to(tmp_path: Path) -> None:
-    """Anyone can announce any address; by default the indexer does not go where only it can."""
+    """Announcements may carry any address; by default the indexer does not connect to private ones."""
     async with scene(tmp_path) as it, lying() as liar:
         for number, address in enumerate(
             (
@@ -245,9 +253,9 @@ async def test_private_addresses_are_never_connected_to(tmp_path: Path) -> None:
                 "/ip6/::1/tcp/80/http",
             )
         ):
-            villain = Villain(None, Chain(f"private{number}"), liar)
-            villain.chain.add(b"c", hashes("c", 4))
-            villain.serve()
-            await it.announce(villain.announce(address))
-            assert "private address" in (await it.ended(villain.chain.id))["Error"]
+            hostile = HostilePublisher(None, Chain(f"private{number}"), liar)
+            hostile.chain.add(b"c", hashes("c", 4))
+            hostile.serve()
+            await it.announce(hostile.announce(address))
+            assert "private address" in (await it.wait_ended(hostile.chain.id))["Error"]
         assert liar.asked == []

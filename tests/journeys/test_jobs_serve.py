@@ -1,4 +1,4 @@
-"""One real process of the broker on a folder: who may call, what outlives it, and that nobody shares the folder."""
+"""One real broker process on a directory: authentication, durability across a restart, and exclusive use."""
 
 import asyncio
 import json
@@ -37,11 +37,11 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Node]]:
     }
     started: list[Node] = []
 
-    def begin(name: str) -> Node:
+    def start_node(name: str) -> Node:
         started.append(Node(name, tmp_path, settings))
         return started[-1]
 
-    yield begin
+    yield start_node
     for node in started:
         node.kill()
 
@@ -63,22 +63,22 @@ async def enqueue(node: Node, tenant: str, token: str | None) -> api.EnqueueResu
 
 
 def is_served(node: Node) -> bool:
-    async def ask() -> int:
+    async def shard_count() -> int:
         info = await call(node, "/silo.v1.Silo/GetNodeInfo", silo.GetNodeInfoRequest(), silo.GetNodeInfoResponse, TOKEN)
         return len(info.owned_shards)
 
-    return node.address() is not None and asyncio.run(ask()) == 2
+    return node.address() is not None and asyncio.run(shard_count()) == 2
 
 
-def refused(node: Node, tenant: str, token: str | None) -> str:
-    """The code with which an enqueue is refused, as a whole or in its place."""
+def rejection_code(node: Node, tenant: str, token: str | None) -> str:
+    """The status code of a rejected enqueue, of the call or of its item."""
     try:
         return asyncio.run(enqueue(node, tenant, token)).error.code
     except grpc.aio.AioRpcError as answer:
         return answer.code().name
 
 
-def over_http(node: Node, headers: dict[str, str]) -> tuple[int, bytes]:
+def get_over_http(node: Node, headers: dict[str, str]) -> tuple[int, bytes]:
     lines = [json.loads(line) for line in node.log.read_text().splitlines() if line.startswith("{")]
     connection = HTTPConnection(next(line["address"] for line in lines if line["event"] == "node up"), timeout=10)
     try:
@@ -90,17 +90,17 @@ def over_http(node: Node, headers: dict[str, str]) -> tuple[int, bytes]:
 
 
 @pytest.mark.timeout(180)
-def test_a_process_serves_those_it_knows_and_its_jobs_outlive_it(start: Callable[[str], Node]) -> None:
+def test_a_process_serves_authenticated_clients_and_its_jobs_survive_a_restart(start: Callable[[str], Node]) -> None:
     first = start("first")
     eventually(lambda: is_served(first), within_s=START_S, what="two shards are served")
-    assert refused(first, "acme", None) == "UNAUTHENTICATED"
-    assert refused(first, "acme", "a-wrong-token") == "UNAUTHENTICATED"
-    assert refused(first, "other", ACME_KEY) == "PERMISSION_DENIED"
+    assert rejection_code(first, "acme", None) == "UNAUTHENTICATED"
+    assert rejection_code(first, "acme", "a-wrong-token") == "UNAUTHENTICATED"
+    assert rejection_code(first, "other", ACME_KEY) == "PERMISSION_DENIED"
     assert asyncio.run(enqueue(first, "acme", ACME_KEY)).id == "kept"
 
     headers = {"authorization": f"Bearer {ACME_KEY}", TENANT_HEADER: "acme"}
-    assert over_http(first, headers)[0] == 200
-    assert over_http(first, {})[0] == 401
+    assert get_over_http(first, headers)[0] == 200
+    assert get_over_http(first, {})[0] == 401
 
     rival = start("rival")
     assert rival.process.wait(START_S) != 0
@@ -115,7 +115,7 @@ def test_a_process_serves_those_it_knows_and_its_jobs_outlive_it(start: Callable
     assert job.job.status == silo.JOB_STATUS_SCHEDULED
 
 
-def test_a_place_that_names_no_store_is_told_at_once(tmp_path: Path) -> None:
+def test_an_invalid_storage_url_is_reported_at_startup(tmp_path: Path) -> None:
     environ = {**os.environ, "ARGOSY_JOBS_URL": "ftp://nowhere", "ARGOSY_NODE_PORT": "0"}
     command = [sys.executable, "-m", "tests.journeys.jobs_process"]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=START_S, check=False)

@@ -1,4 +1,4 @@
-"""A broker that speaks mutual TLS, and the command line that shows its papers."""
+"""A broker with mutual TLS, and the command line with a client certificate."""
 
 import subprocess
 import sys
@@ -19,15 +19,15 @@ CALL_S = 10.0
 
 
 @dataclass
-class Guarded:
-    """A running broker, and where the papers lie."""
+class TlsBroker:
+    """A running broker, and the directory of its certificates."""
 
     node: Node
-    papers: Path
+    certificates: Path
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def tls_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
     tmp_path = tmp_path_factory.mktemp("guarded")
     ours, theirs = Authority("ours"), Authority("theirs")
     (tmp_path / "ca.pem").write_bytes(ours.pem)
@@ -47,16 +47,16 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     node = Node("guarded", tmp_path, settings)
     try:
         eventually(lambda: node.address() is not None, within_s=START_S, what="the broker is up")
-        yield Guarded(node, tmp_path)
+        yield TlsBroker(node, tmp_path)
     finally:
         node.kill()
 
 
-def asked(guarded: Guarded, credentials: grpc.ChannelCredentials | None) -> str:
-    """The code with which a call ends."""
-    address = guarded.node.address() or ""
-    made = grpc.insecure_channel(address) if credentials is None else grpc.secure_channel(address, credentials)
-    with made as channel:
+def call_code(tls_broker: TlsBroker, credentials: grpc.ChannelCredentials | None) -> str:
+    """The status code of a call."""
+    address = tls_broker.node.address() or ""
+    new_channel = grpc.insecure_channel(address) if credentials is None else grpc.secure_channel(address, credentials)
+    with new_channel as channel:
         call = channel.unary_unary(
             "/silo.v1.Silo/GetClusterInfo", request_serializer=silo.GetClusterInfoRequest.SerializeToString
         )
@@ -67,19 +67,19 @@ def asked(guarded: Guarded, credentials: grpc.ChannelCredentials | None) -> str:
         return "OK"
 
 
-def test_who_shows_a_certificate_of_the_authority_is_served_and_nobody_else(guarded: Guarded) -> None:
-    ca, client, no = ((guarded.papers / f"{name}.pem").read_bytes() for name in ("ca", "client", "no"))
-    client_key, no_key = ((guarded.papers / f"{name}.key").read_bytes() for name in ("client", "no"))
-    assert asked(guarded, grpc.ssl_channel_credentials(ca, client_key, client)) == "OK"
-    assert asked(guarded, grpc.ssl_channel_credentials(ca)) == "UNAVAILABLE"
-    assert asked(guarded, grpc.ssl_channel_credentials(ca, no_key, no)) == "UNAVAILABLE"
-    assert asked(guarded, None) == "UNAVAILABLE"
+def test_only_clients_with_a_certificate_of_the_authority_are_served(tls_broker: TlsBroker) -> None:
+    ca, client, no = ((tls_broker.certificates / f"{name}.pem").read_bytes() for name in ("ca", "client", "no"))
+    client_key, no_key = ((tls_broker.certificates / f"{name}.key").read_bytes() for name in ("client", "no"))
+    assert call_code(tls_broker, grpc.ssl_channel_credentials(ca, client_key, client)) == "OK"
+    assert call_code(tls_broker, grpc.ssl_channel_credentials(ca)) == "UNAVAILABLE"
+    assert call_code(tls_broker, grpc.ssl_channel_credentials(ca, no_key, no)) == "UNAVAILABLE"
+    assert call_code(tls_broker, None) == "UNAVAILABLE"
 
 
-def test_the_command_line_shows_its_papers(guarded: Guarded) -> None:
+def test_the_command_line_presents_its_certificate(tls_broker: TlsBroker) -> None:
     options = ("--ca", "ca.pem", "--cert", "client.pem", "--key", "client.key")
-    command = [sys.executable, "-m", "argosy.cli", "job", "enqueue", "-a", guarded.node.address() or "", *options]
+    command = [sys.executable, "-m", "argosy.cli", "job", "enqueue", "-a", tls_broker.node.address() or "", *options]
     put = subprocess.run(
-        [*command, "mail", "--id", "kept"], cwd=guarded.papers, capture_output=True, text=True, timeout=START_S
+        [*command, "mail", "--id", "kept"], cwd=tls_broker.certificates, capture_output=True, text=True, timeout=START_S
     )
     assert (put.returncode, put.stdout) == (0, "kept\n"), put.stderr

@@ -1,4 +1,4 @@
-"""`argosy search` as people meet it: on this very repository, on a terminal, interrupted, in a pipe, on bad input."""
+"""`argosy search` as users run it: on this repository, on a terminal, interrupted, in a pipe, on bad input."""
 
 import json
 import os
@@ -23,46 +23,46 @@ from argosy.cli.search_progress import SearchProgress
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-m", "argosy.cli", "search")
-START_S_MAX = 120.0  # until something is seen: loading, or compiling, on a machine that is busy
-END_S_MAX = 10.0  # from Ctrl-C to the end: it takes milliseconds, and the work it ends would take longer
+START_S_MAX = 120.0  # until the first output: loading, or compiling, on a busy machine
+END_S_MAX = 10.0  # from Ctrl-C to the exit: takes milliseconds, and the interrupted work would take longer
 MANY_FILES = 20_000
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def record(properties: Mapping[str, Any], *optional: str) -> dict[str, Any]:
-    """An object with these fields and no others, all of them there but the optional ones."""
+def object_of(properties: Mapping[str, Any], *optional: str) -> dict[str, Any]:
+    """An object schema with exactly these fields, all required but the optional ones."""
     required = [name for name in properties if name not in optional]
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def several(item: Mapping[str, Any]) -> dict[str, Any]:
+def list_of(item: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": item}
 
 
 TEXT, FLAG, NUMBER = {"type": "string"}, {"type": "boolean"}, {"type": "number"}
 COUNT, FROM_ONE = {"type": "integer", "minimum": 0}, {"type": "integer", "minimum": 1}
-PLACE = record({"offset": COUNT, "line": FROM_ONE, "column": FROM_ONE})
-RANGE = record({"start": PLACE, "end": PLACE})
-SYMBOL = record({"name": TEXT, "kind": TEXT, "parent": TEXT, "parent_kind": TEXT})
-CHUNK = record(
+PLACE = object_of({"offset": COUNT, "line": FROM_ONE, "column": FROM_ONE})
+RANGE = object_of({"start": PLACE, "end": PLACE})
+SYMBOL = object_of({"name": TEXT, "kind": TEXT, "parent": TEXT, "parent_kind": TEXT})
+CHUNK = object_of(
     {
-        "content": TEXT, "content_base64": TEXT, "start": PLACE, "ranges": several(RANGE),
-        "symbols": several({"anyOf": [SYMBOL, {"type": "null"}]}), "is_file_name": FLAG, "is_clipped": FLAG,
+        "content": TEXT, "content_base64": TEXT, "start": PLACE, "ranges": list_of(RANGE),
+        "symbols": list_of({"anyOf": [SYMBOL, {"type": "null"}]}), "is_file_name": FLAG, "is_clipped": FLAG,
         "best_line": COUNT, "score": NUMBER, "explanation": TEXT,
     },
     "content_base64",
 )  # fmt: skip
-FILE = record(
+FILE = object_of(
     {
         "file": TEXT, "file_base64": TEXT, "repository": TEXT, "path": TEXT, "path_base64": TEXT, "language": TEXT,
-        "branches": several(TEXT), "version": TEXT, "score": NUMBER, "match_count": COUNT, "chunks": several(CHUNK),
+        "branches": list_of(TEXT), "version": TEXT, "score": NUMBER, "match_count": COUNT, "chunks": list_of(CHUNK),
         "lines": {"const": []}, "content": {"type": "null"}, "checksum": TEXT, "repository_id": COUNT,
         "repository_rank": COUNT, "skipped": TEXT, "explanation": TEXT,
     },
     "file_base64", "path_base64",
 )  # fmt: skip
-STATS = record(
+STATS = object_of(
     {
         **dict.fromkeys(["files", "matches", "files_considered", "files_loaded", "files_skipped"], COUNT),
         **dict.fromkeys(["content_bytes", "index_bytes", "regexps_considered", "ngram_lookups"], COUNT),
@@ -70,7 +70,7 @@ STATS = record(
         **dict.fromkeys(["duration_s", "wait_s"], NUMBER),
     }
 )
-INDEXED = record(
+INDEXED = object_of(
     {
         **dict.fromkeys(["files", "text_bytes", "memory_bytes"], COUNT),
         "duration_s": NUMBER,
@@ -78,9 +78,9 @@ INDEXED = record(
     }
 )
 BOUND = {"enum": ["index_match_limit", "total_match_limit", "wall_time_s", "files_max", "matches_max", "cancelled"]}
-ANSWER = record(
+ANSWER = object_of(
     {
-        "query": TEXT, "files": several(FILE), "stats": STATS, "limits_hit": several(BOUND), "is_complete": FLAG,
+        "query": TEXT, "files": list_of(FILE), "stats": STATS, "limits_hit": list_of(BOUND), "is_complete": FLAG,
         "indexed": INDEXED,
     }
 )  # fmt: skip
@@ -88,17 +88,17 @@ ANSWER = record(
 
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
-    """Loaded before anything is tested, so that a compiler that must run once runs now."""
+    """Loads the engine before the tests, so that a one-time compilation is not timed."""
     load_engine(SearchProgress())
 
 
-def inside(*words: str) -> Result:
-    """The command in this process, where the engine is loaded already."""
+def run_in_process(*words: str) -> Result:
+    """Run the command in this process, where the engine is already loaded."""
     return CliRunner().invoke(cli, ["search", *words])
 
 
 class Terminal:
-    """The command on a terminal of its own."""
+    """The command on its own pseudo-terminal."""
 
     def __init__(self, *words: str) -> None:
         self._ours, theirs = pty.openpty()
@@ -119,7 +119,7 @@ class Terminal:
         os.close(self._ours)
 
     def read_until(self, text: bytes | None, within_s: float) -> str:
-        """What has been shown when the text has appeared, or the command has ended."""
+        """The output when the text has appeared, or when the command has exited."""
         deadline = time.monotonic() + within_s
         while text is None or text not in self._seen:
             left_s = deadline - time.monotonic()
@@ -135,7 +135,7 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder that takes a while, with text that takes RE2 far longer."""
+    """A directory that takes a while to search, with text that takes RE2 far longer."""
     root = tmp_path_factory.mktemp("big")
     body = b"    value = compute(self, alpha, while_index, needle)\n" * 36_000
     for number in range(30):
@@ -145,23 +145,23 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         path.unlink()
 
 
-# A run of any of 20 letters, so long that its automaton has a state for nearly every place: RE2 has to go slowly.
+# A run of any of 20 letters, so long that its automaton has a state for nearly every position: RE2 has no fast path.
 SLOW = r"[a-q][^u-z\n]{100,200}[^a-z\s]\pL{9}"
 
 
-def test_the_engine_is_found_in_its_own_repository_and_told_by_the_schema() -> None:
+def test_the_engine_is_found_in_its_own_repository_and_json_matches_the_schema() -> None:
     answer = subprocess.run([*COMMAND, "--json", "class IndexSet"], cwd=ROOT, capture_output=True, text=True)
     assert (answer.returncode, answer.stderr) == (0, "")
-    told = json.loads(answer.stdout)
-    jsonschema.validate(told, ANSWER)
-    best = told["files"][0]
+    body = json.loads(answer.stdout)
+    jsonschema.validate(body, ANSWER)
+    best = body["files"][0]
     assert best["file"] == "src/argosy/search/index_set.py"
     kinds = [symbol["kind"] for symbol in best["chunks"][0]["symbols"] if symbol]
     assert kinds == ["class"]
 
 
-def test_places_for_editors_are_where_they_say() -> None:
-    answer = inside("--vimgrep", "budget", str(ROOT / "src"), str(ROOT / "docs" / "query-language.md"))
+def test_editor_locations_point_at_the_match() -> None:
+    answer = run_in_process("--vimgrep", "budget", str(ROOT / "src"), str(ROOT / "docs" / "query-language.md"))
     assert answer.exit_code == 0
     places = [line.split(":", 3) for line in answer.stdout.splitlines()]
     assert len(places) > 20
@@ -171,7 +171,7 @@ def test_places_for_editors_are_where_they_say() -> None:
         assert content[int(column) - 1 :].lower().startswith(b"budget")
 
 
-def test_on_a_terminal_there_are_headings_and_colours_and_nothing_hostile(tmp_path: Path) -> None:
+def test_terminal_output_has_headings_and_colours_and_escapes_hostile_text(tmp_path: Path) -> None:
     names = ["new\nline", "escape\x1b[2J", "bell\x07", "tab\t", "round\u202e", "[red]", "-l", os.fsdecode(b"\xff")]
     for name in names:
         (tmp_path / name).write_bytes(b"needle \x1b]0;owned\x07\n")
@@ -180,7 +180,7 @@ def test_on_a_terminal_there_are_headings_and_colours_and_nothing_hostile(tmp_pa
     ) as terminal:
         shown = terminal.read_until(None, START_S_MAX)
         assert terminal.process.wait(END_S_MAX) == 0
-    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")  # the cursor is hidden no more
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h")  # every hidden cursor is shown again
     answer = shown.replace("\r", "")[shown.replace("\r", "").index("\x1b[35m/") :]
     assert "class \x1b[31m\x1b[1mIndexSet\x1b[0m:" in answer
     text = COLOURS.sub("", answer)
@@ -189,12 +189,12 @@ def test_on_a_terminal_there_are_headings_and_colours_and_nothing_hostile(tmp_pa
     heads = [line for line in text.splitlines() if line.startswith(str(tmp_path))]
     shown_as = ("-l", "[red]", r"bell\x07", r"escape\x1b[2J", r"new\nline", r"round\u202e", r"tab\t", r"\xff")
     assert heads == [f"{tmp_path}/{name}" for name in shown_as]
-    told = json.loads(inside("--json", "needle", str(tmp_path)).stdout)
-    assert {file.get("path_base64") or file["path"] for file in told["files"]} == {*names[:-1], "/w=="}
+    body = json.loads(run_in_process("--json", "needle", str(tmp_path)).stdout)
+    assert {file.get("path_base64") or file["path"] for file in body["files"]} == {*names[:-1], "/w=="}
 
 
 @pytest.mark.parametrize("moment", [b"indexing", b"searching"])
-def test_ctrl_c_ends_it_at_once(big: Path, moment: bytes) -> None:
+def test_ctrl_c_exits_at_once(big: Path, moment: bytes) -> None:
     with Terminal(SLOW, str(big), "--no-symbols", "--max-time", "0") as terminal:
         terminal.read_until(moment, START_S_MAX)
         terminal.process.send_signal(signal.SIGINT)
@@ -205,7 +205,7 @@ def test_ctrl_c_ends_it_at_once(big: Path, moment: bytes) -> None:
     assert "Aborted" not in shown
 
 
-def test_whoever_has_read_enough_may_leave() -> None:
+def test_a_closed_pipe_ends_the_command_quietly() -> None:
     words = ["return", "src", "--max-files", "0"]
     with subprocess.Popen([*COMMAND, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -218,7 +218,7 @@ def test_whoever_has_read_enough_may_leave() -> None:
     assert complaints == b""
 
 
-def test_an_answer_that_cannot_be_written_is_an_error() -> None:
+def test_a_failed_write_to_stdout_is_an_error() -> None:
     with Path("/dev/full").open("w") as full:
         answer = subprocess.run([*COMMAND, "IndexSet", "src"], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
     assert answer.returncode == 2
@@ -227,8 +227,8 @@ def test_an_answer_that_cannot_be_written_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("query", ["(", "[z-a]", r"a{2001}", r"(?P<x>a)\1", "foo("])
-def test_an_invalid_regex_is_pointed_at(query: str) -> None:
-    answer = inside(query, str(ROOT / "docs"))
+def test_an_invalid_regex_error_marks_the_position(query: str) -> None:
+    answer = run_in_process(query, str(ROOT / "docs"))
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert answer.stderr.startswith("error: ")
     assert answer.stderr.splitlines()[1] == f"  {query}"
@@ -242,22 +242,22 @@ def repository(folder: Path) -> Path:
     return folder / ".git"
 
 
-def test_a_broken_repository_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_broken_repository_is_reported_in_one_line_with_the_fix(tmp_path: Path) -> None:
     hidden = repository(tmp_path)
     for path in (hidden / "objects").glob("??/*"):
         path.unlink()
-    answer = inside("x", str(tmp_path), "--branch", "HEAD")
+    answer = run_in_process("x", str(tmp_path), "--branch", "HEAD")
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert len(answer.stderr.splitlines()) == 1
     assert str(tmp_path) in answer.stderr
     (hidden / "HEAD").write_bytes(b"\x1b[2Jnothing\n")
-    answer = inside("x", str(tmp_path))
+    answer = run_in_process("x", str(tmp_path))
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert len(answer.stderr.splitlines()) == 1
     assert "\x1b" not in answer.stderr
 
 
-def test_a_folder_of_very_many_files_is_searched(tmp_path: Path) -> None:
+def test_a_directory_of_very_many_files_is_searched(tmp_path: Path) -> None:
     folders = [tmp_path / str(number) for number in range(MANY_FILES // 1000)]
     for folder in folders:
         folder.mkdir()
@@ -265,27 +265,27 @@ def test_a_folder_of_very_many_files_is_searched(tmp_path: Path) -> None:
             word = "needle" if number == 7 else "hay"
             (folder / f"{number}.txt").write_text(f"{word} {number} of {folder}\n")
     try:
-        answer = inside("--jsonl", "--sort", "path", "needle", str(tmp_path))
+        answer = run_in_process("--jsonl", "--sort", "path", "needle", str(tmp_path))
         assert (answer.exit_code, answer.stderr) == (0, "")
         *files, figures = [json.loads(line) for line in answer.stdout.splitlines()]
         assert [file["path"] for file in files] == sorted(f"{folder.name}/7.txt" for folder in folders)
         assert figures["indexed"]["files"] == MANY_FILES
     finally:
-        for folder in folders:  # pytest would keep them for two more runs
+        for folder in folders:  # pytest would keep the files for two more runs
             for path in folder.iterdir():
                 path.unlink()
 
 
-def test_a_file_of_a_gigabyte_is_found_by_name_and_its_content_left_out(tmp_path: Path) -> None:
+def test_a_gigabyte_file_is_found_by_name_without_its_content(tmp_path: Path) -> None:
     with (tmp_path / "giant.log").open("wb") as file:
         file.write(b"needle\n")
         file.truncate(1 << 30)
     (tmp_path / "small.log").write_bytes(b"needle\n")
     for place in (tmp_path, tmp_path / "giant.log"):
-        answer = inside("-l", "needle or giant", str(place))
+        answer = run_in_process("-l", "needle or giant", str(place))
         assert answer.exit_code == 0
         assert str(tmp_path / "giant.log") in answer.stdout.splitlines()
         assert answer.stderr.startswith("note: 1 file too large to search")
-    told = json.loads(inside("--json", "needle", str(tmp_path)).stdout)
-    assert [file["path"] for file in told["files"]] == ["small.log"]
-    assert told["indexed"]["by_name_only"] == {"too_large": 1}
+    body = json.loads(run_in_process("--json", "needle", str(tmp_path)).stdout)
+    assert [file["path"] for file in body["files"]] == ["small.log"]
+    assert body["indexed"]["by_name_only"] == {"too_large": 1}

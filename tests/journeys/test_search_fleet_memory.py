@@ -1,4 +1,4 @@
-"""A node whose memory runs short gives repositories up, and another one takes them: no answer is wrong meanwhile."""
+"""A node short of memory evicts repositories, and another node claims them: no response is wrong meanwhile."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,7 +15,7 @@ from tests.servers.valkey import Valkey
 
 SHIPS = 6
 PINNED, GROWING = "ship-01", "ship-04"
-LOAD = 0.7  # of its budget is what the first node holds at first
+LOAD = 0.7  # initial share of the first node's budget in use
 
 
 @pytest.fixture
@@ -37,39 +37,39 @@ def world(tmp_path: Path) -> Iterator[World]:
             search_budget_bytes=str(budget_bytes),
         ) as fleet,
     ):
-        fleet.start(doors=1, nodes=1)
+        fleet.start(gateways=1, nodes=1)
         for name, repo in repos.items():
             fleet.add(repo, pinned=name == PINNED)
         fleet.wait_settled("at first")
         world = World(fleet, repos, oracle, [])
-        stack.callback(world.ask(fleet.doors[0]).stop)
+        stack.callback(world.add_client(fleet.gateways[0]).stop)
         yield world
 
 
 @pytest.mark.timeout(240)
-def test_what_no_longer_fits_is_given_up_and_claimed_by_a_node_with_room(world: World) -> None:
+def test_repositories_over_budget_are_evicted_and_claimed_by_a_node_with_free_memory(world: World) -> None:
     fleet, [tight] = world.fleet, world.fleet.nodes
     assert fleet.held_by(tight) == set(world.repos)
     roomy = fleet.member("node-2", "search")
     fleet.wait_up()
-    world.judged_whole()
+    world.check_complete()
     world.push(GROWING, cargo())
     newest = world.oracle.newest(GROWING)
     eventually(
         lambda: fleet.is_settled() and fleet.version(GROWING) == newest and bool(fleet.held_by(roomy)),
         within_s=PATIENCE_S,
-        what="what was evicted is ready elsewhere",
+        what="evicted repositories are ready elsewhere",
     )
     moved = fleet.held_by(roomy)
     assert moved < set(world.repos)
     assert PINNED not in moved
     world.settle(GROWING, newest)
-    world.judged_served(but=moved)
+    world.check_served(but=moved)
     world.oracle.settle()
-    world.judged_whole()
+    world.check_complete()
 
 
 def cargo() -> bytes:
-    """As much as makes one index three times as large."""
+    """Enough bytes to make one index three times as large."""
     random = Random(5)
     return b"".join(b"rope %x\n" % random.getrandbits(64) for _ in range(5_000))

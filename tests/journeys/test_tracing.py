@@ -1,4 +1,4 @@
-"""Tracing is off unless a collector is named; named, it receives what the node did."""
+"""Tracing is off without a collector; with one, it receives the node's spans."""
 
 import signal
 import threading
@@ -13,7 +13,7 @@ from tests.journeys.fleet import NodeProcess, eventually
 
 
 class Collector(HTTPServer):
-    """Keeps the bodies that an OTLP exporter sends."""
+    """Stores the bodies that an OTLP exporter sends."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Receiver)
@@ -37,7 +37,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
+def run_collector() -> Iterator[Collector]:
     with Collector() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -50,11 +50,11 @@ def collecting() -> Iterator[Collector]:
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    with collecting() as server:
+    with run_collector() as server:
         yield server
 
 
-def test_a_named_collector_receives_the_spans_of_a_node(collector: Collector, tmp_path: Path) -> None:
+def test_a_configured_collector_receives_the_spans_of_a_node(collector: Collector, tmp_path: Path) -> None:
     settings = {"ownership_units": "traced-unit", "tracing_endpoint": collector.url, "tracing_service_name": "one-node"}
     node = NodeProcess("n1", tmp_path, settings)
     node.start()
@@ -65,5 +65,5 @@ def test_a_named_collector_receives_the_spans_of_a_node(collector: Collector, tm
     finally:
         node.kill()
     received = b"".join(collector.bodies)
-    for told in (b"one-node", b"ownership PlaceBid", b"ownership Warm", b"traced-unit"):
-        assert told in received
+    for span_text in (b"one-node", b"ownership PlaceBid", b"ownership Warm", b"traced-unit"):
+        assert span_text in received

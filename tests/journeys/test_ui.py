@@ -1,6 +1,6 @@
 """The web pages in a real Chromium, over a real server and a small fleet in this process.
 
-Set ARGOSY_SCREENSHOTS to a folder to see what the browser saw.
+Set ARGOSY_SCREENSHOTS to a directory for screenshots.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from argosy.gateway.ui.links import file_url, folder_url
 from argosy.ownership.events import AuctionOpened, LeaseChanged
 from argosy.ownership.model import Auction, LeaseState, Unit
 from tests.gateway.ui.ui_fixture import BERTHS as BERTHS_TEXT
-from tests.gateway.ui.ui_fixture import COMMIT, HARBOUR, HOSTILE_NAME, WILD, fleet_of, served
+from tests.gateway.ui.ui_fixture import COMMIT, HARBOUR, HOSTILE_NAME, WILD, fleet_of, serve_ui
 from tests.gateway.zoekt.fleet_fixture import Fleet, lease
 from tests.servers.chromium import chromium
 from tests.servers.valkey import free_port
@@ -30,20 +30,20 @@ SLOW = "github.com/big/slow"
 WIDE = {"width": 1280, "height": 900}
 LIGHT_TEXT, DARK_TEXT = "rgb(27, 33, 48)", "rgb(227, 231, 238)"
 NARROW = {"width": 390, "height": 844}
-expect.set_options(timeout=20_000)  # a page comes within 0.1 s on an idle machine
+expect.set_options(timeout=20_000)  # a page loads within 0.1 s on an idle machine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")  # one browser for all
 
 
 class Visit:
-    """A page in the browser, and whatever it complained about."""
+    """A page in the browser, and its console errors."""
 
     def __init__(self, page: Page, fleet: Fleet) -> None:
         self.page = page
         self.fleet = fleet
-        self.complaints: list[str] = []
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        self.errors: list[str] = []
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
 
     async def shot(self, name: str) -> None:
         if folder := os.environ.get("ARGOSY_SCREENSHOTS"):
@@ -52,17 +52,17 @@ class Visit:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as started:
-        yield started
+    async with chromium() as running:
+        yield running
 
 
 @asynccontextmanager
 async def visit(
     browser: Browser, *, is_dark: bool = False, is_narrow: bool = False, with_scripts: bool = True
 ) -> AsyncIterator[Visit]:
-    """A fleet, its server, and a page in a profile of its own."""
+    """A fleet, its server, and a page in a browser profile of its own."""
     fleet = fleet_of(warming=[SLOW])
-    async with served(fleet) as url:
+    async with serve_ui(fleet) as url:
         context = await browser.new_context(
             base_url=url,
             viewport=NARROW if is_narrow else WIDE,
@@ -70,25 +70,25 @@ async def visit(
             java_script_enabled=with_scripts,
             permissions=["clipboard-read", "clipboard-write"],
         )
-        found = Visit(await context.new_page(), fleet)
-        yield found
-        assert found.complaints == []
+        visit_ = Visit(await context.new_page(), fleet)
+        yield visit_
+        assert visit_.errors == []
         await context.close()
     fleet.close()
 
 
 async def test_a_word_is_searched_narrowed_and_opened_at_its_line(browser: Browser) -> None:
-    async with visit(browser) as found:
-        page = found.page
+    async with visit(browser) as visit_:
+        page = visit_.page
         await page.goto("/")
         await expect(page.get_by_label("Search code")).to_be_focused()
-        await found.shot("home")
+        await visit_.shot("home")
         await page.keyboard.type("needle")
         await page.keyboard.press("Enter")
         await expect(page.locator("mark").first).to_have_text("needle")
         await expect(page.get_by_label("Search code")).to_have_value("needle")
         await expect(page.locator(".notice").first).to_contain_text("1 repository is missing")
-        await found.shot("results")
+        await visit_.shot("results")
         await page.get_by_role("complementary").get_by_role("link", name="Python").click()
         await expect(page.get_by_label("Search code")).to_have_value("needle lang:Python")
         await page.get_by_role("complementary").get_by_role("link", name=HARBOUR).click()
@@ -97,20 +97,20 @@ async def test_a_word_is_searched_narrowed_and_opened_at_its_line(browser: Brows
         await expect(page.locator(".picked")).to_contain_text("needle")
         await expect(page.locator(".source mark")).to_have_count(2)
         await expect(page).to_have_url(re.compile("#L16$"))
-        await found.shot("file")
+        await visit_.shot("file")
 
 
-async def test_a_chosen_facet_is_given_up_by_a_second_click(browser: Browser) -> None:
-    async with visit(browser) as found:
-        page = found.page
+async def test_a_second_click_clears_a_facet(browser: Browser) -> None:
+    async with visit(browser) as visit_:
+        page = visit_.page
         await page.goto("/search?q=needle+lang:Go")
         await page.get_by_role("complementary").get_by_role("link", name="Go 1").click()
         await expect(page.get_by_label("Search code")).to_have_value("needle")
 
 
-async def test_lines_are_picked_and_their_permanent_link_copied(browser: Browser) -> None:
-    async with visit(browser) as found:
-        page = found.page
+async def test_selected_lines_are_copied_as_a_permanent_link(browser: Browser) -> None:
+    async with visit(browser) as visit_:
+        page = visit_.page
         await page.goto(BERTHS)
         await page.locator("#L9 .no").click()
         await expect(page).to_have_url(re.compile("#L9$"))
@@ -129,9 +129,9 @@ async def test_lines_are_picked_and_their_permanent_link_copied(browser: Browser
         await expect(page.locator(".picked")).to_contain_text("def moor")
 
 
-async def test_branches_are_changed_and_folders_walked(browser: Browser) -> None:
-    async with visit(browser) as found:
-        page = found.page
+async def test_branches_can_be_switched_and_directories_browsed(browser: Browser) -> None:
+    async with visit(browser) as visit_:
+        page = visit_.page
         await page.goto(folder_url(HARBOUR))
         await page.get_by_role("link", name="src/").click()
         await page.get_by_role("link", name="harbour/").click()
@@ -147,9 +147,9 @@ async def test_branches_are_changed_and_folders_walked(browser: Browser) -> None
         await expect(page.locator("body")).to_contain_text("LENGTH_MAX = 400")
 
 
-async def test_everything_can_be_done_with_keys(browser: Browser) -> None:
-    async with visit(browser) as found:
-        page = found.page
+async def test_every_action_has_a_keyboard_shortcut(browser: Browser) -> None:
+    async with visit(browser) as visit_:
+        page = visit_.page
         await page.goto("/search?q=needle")
         await page.keyboard.press("j")
         await page.keyboard.press("j")
@@ -170,14 +170,14 @@ async def test_everything_can_be_done_with_keys(browser: Browser) -> None:
         await expect(page.locator("mark.current")).to_be_visible()
 
 
-async def test_the_fleet_changes_before_ones_eyes(browser: Browser) -> None:
-    async with visit(browser) as found:
-        page, view = found.page, found.fleet.view
+async def test_the_fleet_page_updates_live(browser: Browser) -> None:
+    async with visit(browser) as visit_:
+        page, view = visit_.page, visit_.fleet.view
         await page.goto("/fleet")
         await expect(page.locator("#live-word")).to_have_text("live")
         await expect(page.locator(".node")).to_have_count(2)
         await expect(page.get_by_label("Summary")).to_contain_text("1 warming")
-        await found.shot("fleet")
+        await visit_.shot("fleet")
         now = asyncio.get_running_loop().time()
         view.apply(AuctionOpened(Auction(Unit("github.com/new/arrival"), 1, 3, 60.0)), now)
         view.apply(LeaseChanged(lease(SLOW, "n1:6071", LeaseState.DRAINING)), now)
@@ -187,9 +187,9 @@ async def test_the_fleet_changes_before_ones_eyes(browser: Browser) -> None:
         await expect(page.locator("[data-countdown]")).not_to_have_text(left)
 
 
-async def test_repositories_are_filtered_while_one_types(browser: Browser) -> None:
-    async with visit(browser) as found:
-        page = found.page
+async def test_repositories_are_filtered_while_typing(browser: Browser) -> None:
+    async with visit(browser) as visit_:
+        page = visit_.page
         await page.goto("/repos")
         await expect(page.locator("#repos tbody tr:visible")).to_have_count(3)
         await page.get_by_label("Filter by name").fill("slow")
@@ -200,13 +200,13 @@ async def test_repositories_are_filtered_while_one_types(browser: Browser) -> No
         await page.get_by_role("link", name="Memory").click()
         await page.get_by_role("link", name="Memory").click()
         await expect(page.get_by_role("columnheader", name="Memory")).to_have_attribute("aria-sort", "descending")
-        await found.shot("repos")
+        await visit_.shot("repos")
 
 
-async def test_hostile_names_and_contents_do_nothing(browser: Browser) -> None:
-    async with visit(browser) as found:
-        page = found.page
-        page.on("dialog", lambda dialog: found.complaints.append(dialog.message))
+async def test_hostile_names_and_contents_are_escaped(browser: Browser) -> None:
+    async with visit(browser) as visit_:
+        page = visit_.page
+        page.on("dialog", lambda dialog: visit_.errors.append(dialog.message))
         await page.goto(folder_url(WILD))
         await page.get_by_role("link", name="onerror").click()
         await expect(page.locator(".source")).to_contain_text('</code></div><script>alert("needle")</script>')
@@ -228,30 +228,32 @@ async def test_a_narrow_page_never_scrolls_sideways(browser: Browser) -> None:
         "listing": "/search?q=repo:.",
     }
     widths = {}
-    async with visit(browser, is_narrow=True) as found:
+    async with visit(browser, is_narrow=True) as visit_:
         for name, address in pages.items():
-            await found.page.goto(address)
-            await found.shot(f"narrow-{name}")
-            widths[name] = await found.page.evaluate("document.documentElement.scrollWidth")
+            await visit_.page.goto(address)
+            await visit_.shot(f"narrow-{name}")
+            widths[name] = await visit_.page.evaluate("document.documentElement.scrollWidth")
     assert widths == dict.fromkeys(pages, NARROW["width"])
 
 
-async def test_a_dark_page_is_dark_and_a_light_one_light(browser: Browser) -> None:
+async def test_pages_follow_the_color_scheme(browser: Browser) -> None:
     grounds = []
     for is_dark in (False, True):
-        async with visit(browser, is_dark=is_dark) as found:
-            await found.page.goto("/search?q=needle")
-            await found.shot("results-dark" if is_dark else "results-light")
-            await expect(found.page.locator("mark .c").first).to_have_css("color", DARK_TEXT if is_dark else LIGHT_TEXT)
-            ground = await found.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        async with visit(browser, is_dark=is_dark) as visit_:
+            await visit_.page.goto("/search?q=needle")
+            await visit_.shot("results-dark" if is_dark else "results-light")
+            await expect(visit_.page.locator("mark .c").first).to_have_css(
+                "color", DARK_TEXT if is_dark else LIGHT_TEXT
+            )
+            ground = await visit_.page.evaluate("getComputedStyle(document.body).backgroundColor")
             grounds.append(sum(int(part) for part in ground[4:-1].split(",")))
     light, dark = grounds
     assert dark < 120 < 600 < light
 
 
-async def test_without_scripts_everything_but_comfort_is_there(browser: Browser) -> None:
-    async with visit(browser, with_scripts=False) as found:
-        page = found.page
+async def test_pages_work_without_scripts(browser: Browser) -> None:
+    async with visit(browser, with_scripts=False) as visit_:
+        page = visit_.page
         await page.goto("/")
         await page.get_by_label("Search code").fill("needle lang:go")
         await page.get_by_role("button", name="Search").click()
@@ -264,7 +266,7 @@ async def test_without_scripts_everything_but_comfort_is_there(browser: Browser)
         await expect(page.locator(".node")).to_have_count(2)
 
 
-async def test_the_program_shows_a_folder_and_stops_while_pages_are_open(browser: Browser, tmp_path: Path) -> None:
+async def test_argosy_up_serves_a_directory_and_stops_while_pages_are_open(browser: Browser, tmp_path: Path) -> None:
     source = tmp_path / "harbour"
     source.mkdir()
     (source / "berths.py").write_bytes(BERTHS_TEXT)
@@ -307,7 +309,7 @@ async def test_the_program_shows_a_folder_and_stops_while_pages_are_open(browser
 
 
 async def is_up(page: Page) -> bool:
-    """Whether the first page is there and says that everything is ready."""
+    """Whether the first page loads and reports that everything is ready."""
     try:
         await page.goto("/")
     except PlaywrightError:

@@ -1,4 +1,4 @@
-"""`argosy up` as a process, and who holds what by `argosy find`."""
+"""`argosy up` as a process, and the holders listed by `argosy find`."""
 
 import json
 import os
@@ -18,7 +18,7 @@ PATIENCE_S = 90.0
 
 
 class Up:
-    """`argosy up`, again and again over one data directory."""
+    """`argosy up`, restartable over one data directory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,7 +36,7 @@ class Up:
 
     def start(self, *words: str, **settings: str) -> None:
         self.log.write_bytes(b"")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("ARGOSY_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("ARGOSY_")}
         ours = {
             "node_data_dir": str(self.folder / "data"),
             "log_format": "json",
@@ -44,16 +44,18 @@ class Up:
             "search_refresh_s": "1",
             **settings,
         }
-        environ = {**kept, **{f"ARGOSY_{name.upper()}": value for name, value in ours.items()}}
+        environ = {**inherited, **{f"ARGOSY_{name.upper()}": value for name, value in ours.items()}}
         with self.log.open("ab") as log:
             command = [sys.executable, "-m", "argosy.cli", "up", "--port", "0", *words]
             self.process = subprocess.Popen(command, stderr=log, env=environ)
-        eventually(lambda: self.told("node up", node="front") is not None, within_s=PATIENCE_S, what="it is up")
-        up = self.told("node up", node="front")
+        eventually(
+            lambda: self.find_event("node up", node="front") is not None, within_s=PATIENCE_S, what="argosy up is ready"
+        )
+        up = self.find_event("node up", node="front")
         assert up is not None
         self.url = f"http://{up['address']}"
 
-    def told(self, event: str, **fields: str) -> dict[str, Any] | None:
+    def find_event(self, event: str, **fields: str) -> dict[str, Any] | None:
         lines = (json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{"))
         return next((line for line in lines if line["event"] == event and fields.items() <= line.items()), None)
 
@@ -66,11 +68,11 @@ class Up:
         return CliRunner().invoke(find, [*words, "--url", self.url])
 
     def holders(self, content: bytes) -> list[str]:
-        """Who has it, as `repository@commit`."""
+        """The holders, as `repository@commit`."""
         answer = self.find(f"1220{sha256(content).hexdigest()}", "--json")
         assert answer.exit_code in (0, 1), answer.output
-        [told] = json.loads(answer.stdout)
-        return sorted(f"{holder['repository']}@{holder['version']}" for holder in told["holders"])
+        [result] = json.loads(answer.stdout)
+        return sorted(f"{holder['repository']}@{holder['version']}" for holder in result["holders"])
 
-    def until_held(self, content: bytes, *holders: str) -> None:
+    def wait_held(self, content: bytes, *holders: str) -> None:
         eventually(lambda: self.holders(content) == sorted(holders), within_s=PATIENCE_S, what=f"held by {holders}")

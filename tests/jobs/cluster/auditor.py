@@ -11,7 +11,7 @@ class Run:
 
     job: str
     task: str
-    began: float
+    started_at: float
     until: float
     limit: str = ""
 
@@ -21,23 +21,23 @@ class Auditor:
     acknowledged: dict[str, str] = field(default_factory=dict)  # job -> tenant
     runs: list[Run] = field(default_factory=list)
 
-    def twice_at_once(self) -> list[tuple[Run, Run]]:
+    def overlapping_runs(self) -> list[tuple[Run, Run]]:
         """Runs of one job that overlap (JOB-2)."""
         by_job: dict[str, list[Run]] = defaultdict(list)
         for each in self.runs:
             by_job[each.job].append(each)
         found = []
         for runs in by_job.values():
-            runs.sort(key=lambda each: each.began)
-            found += [(a, b) for a, b in pairwise(runs) if b.began < a.until]
+            runs.sort(key=lambda each: each.started_at)
+            found += [(a, b) for a, b in pairwise(runs) if b.started_at < a.until]
         return found
 
-    def most_at_once(self) -> dict[str, int]:
+    def max_concurrent(self) -> dict[str, int]:
         """For each limit, how many ran under it at the same time at most (JOB-3)."""
         steps: dict[str, list[tuple[float, int]]] = defaultdict(list)
         for each in self.runs:
-            if each.limit and each.until > each.began:
-                steps[each.limit] += [(each.began, 1), (each.until, -1)]
+            if each.limit and each.until > each.started_at:
+                steps[each.limit] += [(each.started_at, 1), (each.until, -1)]
         most = {}
         for limit, changes in steps.items():
             running = high = 0
