@@ -1,4 +1,4 @@
-"""The stores that the contract suites run on: one memory twin, one real Valkey and two real etcds per test process."""
+"""The stores that the contract suites run on: one in memory, one real Valkey and two real etcds per test process."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -16,12 +16,12 @@ from tests.contracts.registry_stage import registry_valkey, stage, store  # noqa
 from tests.contracts.stage import OpenStore
 from tests.servers.etcd import Etcd, NewEtcd
 from tests.servers.valkey import Valkey
-from tests.servers.valkey_groups import watched
+from tests.servers.valkey_groups import run_sentinel
 
 BACKENDS = ("memory", "valkey", "sentinel", "etcd", "new_etcd")  # 3.5.1 and 3.6
 
 
-BUILD_S_MAX = 1200  # the first test on the newer etcd may have to build it, beside other tests
+BUILD_S_MAX = 1200  # the first test on the newer etcd may have to build it, in parallel with other tests
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -31,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 class Server(Protocol):
-    """What a store's server can do here."""
+    """The operations on a store's server that the suites use."""
 
     @property
     def url(self) -> str: ...
@@ -42,16 +42,16 @@ class Backend(ABC):
     """One store, private to a test, that any number of clients may open."""
 
     def __init__(self) -> None:
-        self._opened: list[OwnershipStore] = []
+        self._clients: list[OwnershipStore] = []
 
     async def open(self, space: Space, grace_s: float = 0.0) -> OwnershipStore:
-        opened = await self._open(space, grace_s)
-        self._opened.append(opened)
-        return opened
+        client = await self._open(space, grace_s)
+        self._clients.append(client)
+        return client
 
     async def close(self) -> None:
-        for opened in self._opened:
-            await opened.close()
+        for client in self._clients:
+            await client.close()
 
     @abstractmethod
     async def _open(self, space: Space, grace_s: float) -> OwnershipStore: ...
@@ -77,7 +77,7 @@ class ServerBackend(Backend):
         self._namespace = f"test-{secrets.token_hex(6)}"
 
     def restart(self) -> None:
-        """The server ends in good order and comes back with all it knew."""
+        """The server stops cleanly and restarts with all its data."""
         self._server.restart()
 
     async def _open(self, space: Space, grace_s: float) -> OwnershipStore:
@@ -110,11 +110,11 @@ class BehindSentinel:
 
 @pytest.fixture(scope="session")
 def sentinel_server() -> Iterator[BehindSentinel]:
-    # A restart of the primary must not be taken for its end.
+    # A restart of the primary must not trigger a failover.
     with (
         Valkey(is_durable=True) as primary,
         Valkey() as replica,
-        watched(primary, replica, down_after_ms=60_000) as url,
+        run_sentinel(primary, replica, down_after_ms=60_000) as url,
     ):
         yield BehindSentinel(url, primary)
 
@@ -134,14 +134,14 @@ def new_etcd_server() -> Iterator[NewEtcd]:
 @pytest.fixture(params=BACKENDS)
 async def backend(request: pytest.FixtureRequest) -> AsyncIterator[Backend]:
     if request.param == "memory":
-        opened: Backend = MemoryBackend()
+        client: Backend = MemoryBackend()
     else:
-        opened = ServerBackend(request.getfixturevalue(f"{request.param}_server"))
-    yield opened
-    await opened.close()
+        client = ServerBackend(request.getfixturevalue(f"{request.param}_server"))
+    yield client
+    await client.close()
 
 
 @pytest.fixture
 def open_store(backend: Backend) -> OpenStore:
-    """Opens a client of this test's store; all clients of one test see the same state."""
+    """Opens a client of this test's store; all clients of one test share its state."""
     return backend.open

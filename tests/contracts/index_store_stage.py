@@ -1,4 +1,4 @@
-"""What the suites of the content index's store share: stores to open, and things to put into them."""
+"""Shared by the suites of the content index's store: stores to open, and test data."""
 
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b, sha256, sha512
@@ -12,7 +12,7 @@ Open = Callable[[], Awaitable[IndexStore]]
 
 
 def peer(name: str) -> str:
-    """A peer id of the usual kind."""
+    """A peer id of the common kind."""
     return base58(multihash.wrap(multihash.IDENTITY, b"\x08\x01\x12\x20" + sha256(name.encode()).digest()))
 
 
@@ -25,12 +25,12 @@ def many(name: str, count: int) -> list[bytes]:
 
 
 def crowded(count: int, begin: bytes = b"\xaa" * 16) -> list[bytes]:
-    """Claimed digests that begin alike."""
+    """Digests with a common prefix."""
     return [multihash.wrap(multihash.SHA2_256, begin + each.to_bytes(32 - len(begin), "big")) for each in range(count)]
 
 
 def unusual() -> list[bytes]:
-    """Other functions, short ones, long ones, and pairs that differ in the function or at the very end only."""
+    """Multihashes of rare functions, short and long ones, and pairs that differ only in function or last byte."""
     digest = sha256(b"unusual").digest()
     return [
         multihash.wrap(multihash.BLAKE2B_256, blake2b(b"unusual", digest_size=32).digest()),

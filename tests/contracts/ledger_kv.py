@@ -1,4 +1,4 @@
-"""A ledger as an OrderedKV: writing is staging and waiting until it is durable."""
+"""A ledger as an OrderedKV: `write` stages a batch and waits until it is durable."""
 
 from argosy.base.kv import Batch
 from argosy.jobs.group_commit import GroupCommitStore

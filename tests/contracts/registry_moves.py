@@ -1,6 +1,6 @@
-"""Moves: every operation of the registry with small random arguments, so that moves meet.
+"""Moves: every operation of the registry with small random arguments, so that moves interact.
 
-Names, versions, fences and numbers come from a handful, so a random sequence often hits what an earlier one made.
+Names, versions, fences and numbers come from a handful, so a random sequence often uses what an earlier move created.
 """
 
 import re
@@ -51,7 +51,7 @@ bits = st.booleans()
 
 @dataclass(frozen=True)
 class Move:
-    """One operation with its arguments; `begin` makes a new transaction each time."""
+    """One operation with its arguments; `begin` creates a new transaction each time."""
 
     name: str
     begin: Callable[[], Transaction[Any]]
@@ -66,15 +66,15 @@ def move(operation: Callable[..., Transaction[Any]], *args: Any, is_timed: bool 
     """A strategy: the operation with arguments drawn from strategies."""
     name = f"{operation.__module__.rpartition('.')[2]}.{operation.__name__}"
 
-    def made(drawn: tuple[tuple[Any, ...], dict[str, Any]]) -> Move:
+    def to_move(drawn: tuple[tuple[Any, ...], dict[str, Any]]) -> Move:
         return Move(name, partial(operation, *drawn[0], **drawn[1]), is_timed)
 
-    return st.tuples(st.tuples(*args), st.fixed_dictionaries(kwargs)).map(made)
+    return st.tuples(st.tuples(*args), st.fixed_dictionaries(kwargs)).map(to_move)
 
 
 @transaction
-def rewritten(table: Table[Any], key: str, change: Mapping[str, Any]) -> TransactionBody[Any]:
-    """What an editor does: read a row, change it, write it back."""
+def rewrite_row(table: Table[Any], key: str, change: Mapping[str, Any]) -> TransactionBody[Any]:
+    """A read-modify-write of one row, as an editor does it."""
     row = yield from crud.read(table, key)
     if row is None:
         return None
@@ -196,7 +196,7 @@ WATCHES = st.one_of(
         canaries.create, names, some, index_uid=some, interval_s=st.integers(1, 9), query=maps,
         assertions=st.lists(st.builds(dict, type=some), max_size=2), is_enabled=bits,
     ),
-    move(rewritten, st.just(TABLES[7]), names, st.fixed_dictionaries({"name": some})),
+    move(rewrite_row, st.just(TABLES[7]), names, st.fixed_dictionaries({"name": some})),
     move(canaries.enable, names, bits),
     move(canaries.read_by_name, some),
     move(canaries.everything, is_enabled=st.none() | bits),
@@ -230,11 +230,11 @@ WISHES = st.one_of(
     move(catalog.pin, names, bits),
     move(catalog.request_reindex, names),
     move(catalog.record_push, names),
-    move(rewritten, st.just(TABLES[13]), names, st.fixed_dictionaries({"url": some, "replicas": small})),
+    move(rewrite_row, st.just(TABLES[13]), names, st.fixed_dictionaries({"url": some, "replicas": small})),
     move(catalog.remove, names, expected_version=versions),
     move(catalog.read_by_url, some),
     move(put_rollover, names, some, bits),
-    move(rewritten, st.just(ROLLOVER_POLICIES), names, st.fixed_dictionaries({"retention": maps})),
+    move(rewrite_row, st.just(ROLLOVER_POLICIES), names, st.fixed_dictionaries({"retention": maps})),
     move(policies.record_rollover, names, texts),
     move(policies.put_search_ui, names, maps, expected_version=st.none() | small),
     move(
@@ -256,7 +256,7 @@ _TIME = re.compile(r'"at":\d+')
 
 
 def timeless(answer: Any, *, is_timed: bool = False) -> Any:
-    """An answer without its times, for stores that have a clock of their own."""
+    """A result without its times, for stores with a clock of their own."""
     if is_dataclass(answer) and not isinstance(answer, type):
         return (
             type(answer).__name__,

@@ -1,6 +1,6 @@
-"""What the contract tests of the registry share: one store per test on each backend, and patience.
+"""Shared by the contract tests of the registry: one store per test on each backend, and retries with a deadline.
 
-A test asks for `stage` (any number of clients of one store) or `store` (one client).
+A test uses `stage` (any number of clients of one store) or `store` (one client).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ RACERS = 50
 
 
 class LoadingStore(RegistryStore, Protocol):
-    """A store that can be filled with what another has dumped."""
+    """A store that can be filled with another store's dump."""
 
     async def load(self, items: AsyncIterable[tuple[str, dict[str, Any]]]) -> int: ...
 
@@ -46,30 +46,30 @@ class Stage:
         self._url = url
         self._clock = clock or SystemClock()
         self._namespace = f"test-{secrets.token_hex(6)}"
-        self._opened: list[LoadingStore] = []
+        self._clients: list[LoadingStore] = []
 
     async def open(self) -> LoadingStore:
-        if self._url == "memory://" and self._opened:
-            return self._opened[0]
+        if self._url == "memory://" and self._clients:
+            return self._clients[0]
         store = await self.reopen()
-        self._opened.append(store)
+        self._clients.append(store)
         return store
 
     async def reopen(self) -> LoadingStore:
-        """A client that its opener closes."""
+        """A client that the caller closes."""
         store: Any = await open_registry(
             self._url, clock=self._clock, random=system_random(), namespace=self._namespace
         )
-        opened: LoadingStore = store
-        return opened
+        new_stage: LoadingStore = store
+        return new_stage
 
     async def close(self) -> None:
-        for store in self._opened:
+        for store in self._clients:
             await store.close()
 
 
 def url_of(name: str, folder: Path, server: Valkey) -> str:
-    """Where a new store of a backend lies."""
+    """The URL of a new store on a backend."""
     return {
         "memory": "memory://",
         "sqlite": f"sqlite:///{folder}/registry-{secrets.token_hex(4)}.db",
@@ -85,9 +85,9 @@ def registry_valkey() -> Iterator[Valkey]:
 
 @pytest.fixture(params=BACKENDS)
 async def stage(request: pytest.FixtureRequest, tmp_path: Path, registry_valkey: Valkey) -> AsyncIterator[Stage]:
-    opened = Stage(request.param, url_of(request.param, tmp_path, registry_valkey))
-    yield opened
-    await opened.close()
+    new_stage = Stage(request.param, url_of(request.param, tmp_path, registry_valkey))
+    yield new_stage
+    await new_stage.close()
 
 
 @pytest.fixture
@@ -96,8 +96,8 @@ async def store(stage: Stage) -> LoadingStore:
 
 
 @transaction
-def reads_of(*questions: Read) -> TransactionBody[tuple[Any, ...]]:
-    return (yield from read_many(*questions))
+def reads_of(*reads: Read) -> TransactionBody[tuple[Any, ...]]:
+    return (yield from read_many(*reads))
 
 
 @transaction
@@ -105,12 +105,12 @@ def commit_of(*writes: Write) -> TransactionBody[CommitResult]:
     return (yield from commit(*writes))
 
 
-async def answer(store: RegistryStore, question: Read) -> Any:
-    return (await store.run(reads_of(question)))[0]
+async def answer(store: RegistryStore, read: Read) -> Any:
+    return (await store.run(reads_of(read)))[0]
 
 
 async def race(stores: Sequence[RegistryStore], programs: Sequence[Transaction[T]]) -> list[T | BaseException]:
-    """All at once, dealt out to the clients; what is raised is an outcome too."""
+    """Run all programs concurrently over the clients; an exception is an outcome too."""
     calls = [stores[n % len(stores)].run(program) for n, program in enumerate(programs)]
     return await asyncio.gather(*calls, return_exceptions=True)
 

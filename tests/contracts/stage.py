@@ -1,4 +1,4 @@
-"""What the contract tests of ownership share: nodes, patience, and a watcher that remembers."""
+"""Shared by the contract tests of ownership: sessions, retries with a deadline, and a watcher that records events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -39,7 +39,7 @@ AUCTIONED = Space("repos", is_auctioned=True)
 CLAIMED = Space("shards", is_auctioned=False)
 
 TTL_S = 60.0  # outlives the test
-SHORT_TTL_S = 1.0  # ends within the test; the shortest that etcd knows
+SHORT_TTL_S = 1.0  # expires within the test; etcd's minimum
 WINDOW_S = 60.0  # an auction that ends within the test only when it is full
 SHORT_WINDOW_S = 0.2
 PATIENCE_S = 20.0
@@ -47,26 +47,26 @@ POLL_S = 0.02
 
 
 class OpenStore(Protocol):
-    """Opens one more client of this test's store, as another node would."""
+    """Opens one more client of this test's store, as a second node does."""
 
     async def __call__(self, space: Space, grace_s: float = 0.0) -> OwnershipStore: ...
 
 
-async def eventually(look: Callable[[], Awaitable[T]], *, is_so: Callable[[T], bool] = bool) -> T:
-    """Looks again and again until it is so, within PATIENCE_S; a store that is away for the moment is asked again."""
-    found: object = None
+async def eventually(poll: Callable[[], Awaitable[T]], *, condition: Callable[[T], bool] = bool) -> T:
+    """Poll until the condition holds, within PATIENCE_S; an unreachable store is retried."""
+    last_result: object = None
     deadline = CLOCK.now() + PATIENCE_S
     while CLOCK.now() < deadline:
         try:
-            found = await look()
-            if is_so(found):
-                return found
+            last_result = await poll()
+            if condition(last_result):
+                return last_result
         except Fenced:
             raise
         except Unavailable as error:
-            found = error
+            last_result = error
         await CLOCK.sleep(POLL_S)
-    raise AssertionError(f"it did not come to pass within {PATIENCE_S} s; last seen: {found}")
+    raise AssertionError(f"condition not reached within {PATIENCE_S} s; last result: {last_result}")
 
 
 async def member(store: OwnershipStore, node: str, *, is_bidding: bool = True, ttl_s: float = TTL_S) -> Session:
@@ -92,17 +92,17 @@ async def bid(
     )
 
 
-async def closed(store: OwnershipStore, unit: Unit) -> CloseResult:
-    """Closes an auction as soon as it is due."""
+async def close_when_due(store: OwnershipStore, unit: Unit) -> CloseResult:
+    """Close an auction as soon as it is due."""
     return await eventually(
-        lambda: store.close_auction(unit), is_so=lambda closing: closing.outcome is not CloseOutcome.NOT_DUE
+        lambda: store.close_auction(unit), condition=lambda closing: closing.outcome is not CloseOutcome.NOT_DUE
     )
 
 
-async def won(store: OwnershipStore, session: Session, unit: Unit) -> Lease:
-    """A lease got in the proper way: at an auction with one bidder."""
+async def win_lease(store: OwnershipStore, session: Session, unit: Unit) -> Lease:
+    """A lease won at an auction with one bidder, the only way to a first lease."""
     await bid(store, session, unit, max_bids=1)
-    closing = await closed(store, unit)
+    closing = await close_when_due(store, unit)
     assert closing.lease is not None
     return closing.lease
 
@@ -118,7 +118,7 @@ async def holders(store: OwnershipStore) -> dict[Unit, str]:
     return {lease.unit: lease.node for lease in (await snapshot(store)).leases}
 
 
-async def living(store: OwnershipStore) -> set[tuple[SessionRole, str]]:
+async def live_nodes(store: OwnershipStore) -> set[tuple[SessionRole, str]]:
     return {(info.role, info.node) for info in await store.sessions()}
 
 
@@ -132,14 +132,14 @@ class ClosableWatch(Protocol):
 
 @dataclass
 class View:
-    """What a watcher knows: the fold of all stream. Times are left out, for they pass."""
+    """The state known to a watcher: the fold of all events, without times."""
 
     leases: dict[Unit, Lease] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     auctions: dict[Unit, tuple[int, int]] = field(default_factory=dict)
     max_bids: int | None = None
 
-    def learn(self, event: WatchEvent) -> None:
+    def apply(self, event: WatchEvent) -> None:
         match event:
             case Snapshot(leases, members, auctions, max_bids):
                 self.leases = {lease.unit: lease for lease in leases}
@@ -163,7 +163,7 @@ class View:
 
 
 class Watcher:
-    """Watches a store in the background and keeps all it hears."""
+    """Watches a store in the background and records every event."""
 
     def __init__(self) -> None:
         self.events: list[WatchEvent] = []
@@ -174,30 +174,30 @@ class Watcher:
         async with aclosing(cast("ClosableWatch", store.watch())) as stream:
             async for event in stream:
                 self.events.append(event)
-                self.view.learn(event)
+                self.view.apply(event)
                 self._arrived.set()
 
-    async def wait_until(self, is_so: Callable[[View], bool]) -> None:
-        """Waits until what it knows is so."""
+    async def wait_until(self, condition: Callable[[View], bool]) -> None:
+        """Wait until the known state satisfies the condition."""
         async with asyncio.timeout(PATIENCE_S):
-            while not is_so(self.view):
+            while not condition(self.view):
                 self._arrived.clear()
                 await self._arrived.wait()
 
-    async def catches_up(self, store: OwnershipStore, mark: int) -> None:
-        """Waits until it has received all that was told so far: a pushed number goes through the same queue."""
-        await eventually(lambda: _pushed(store, mark))
+    async def wait_caught_up(self, store: OwnershipStore, mark: int) -> None:
+        """Wait until everything up to now has been received: a pushed number goes through the same queue."""
+        await eventually(lambda: _push_mark(store, mark))
         await self.wait_until(lambda view: view.max_bids == mark)
 
 
-async def _pushed(store: OwnershipStore, mark: int) -> bool:
+async def _push_mark(store: OwnershipStore, mark: int) -> bool:
     await store.push_max_bids(mark)
     return True
 
 
 @asynccontextmanager
-async def watching(store: OwnershipStore) -> AsyncIterator[Watcher]:
-    """A watcher that has had its first snapshot."""
+async def watch_store(store: OwnershipStore) -> AsyncIterator[Watcher]:
+    """A watcher that has received its first snapshot."""
     watcher = Watcher()
     task = asyncio.create_task(watcher.listen(store))
     try:
@@ -208,5 +208,5 @@ async def watching(store: OwnershipStore) -> AsyncIterator[Watcher]:
     finally:
         task.cancel()
         failures = await asyncio.gather(task, return_exceptions=True)
-    # A test that did not notice that its watcher tripped has not seen what it thinks it has.
+    # Without this check a crashed watcher would let its test pass.
     assert all(isinstance(failure, asyncio.CancelledError) for failure in failures), failures

@@ -1,4 +1,4 @@
-"""Any sequence of changes, sweeps and restarts leaves each store with just what a plain model says."""
+"""Any sequence of changes, sweeps and restarts leaves each store in the state of a plain model."""
 
 import asyncio
 import shutil
@@ -38,7 +38,7 @@ SMALL = (
 
 
 class Stores(RuleBasedStateMachine):
-    """The model, a store in memory and one in a folder, all told the same."""
+    """The model, a store in memory and one on disk, given the same operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,8 +52,8 @@ class Stores(RuleBasedStateMachine):
         self.memory: IndexStore = MemoryIndexStore(is_double_hashed=True)
         self.rocks: IndexStore = self.run(RocksStore.open(self.folder, is_double_hashed=True))
 
-    def run(self, doing: Coroutine[Any, Any, T]) -> T:
-        return self.runner.run(doing)
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(coroutine)
 
     def teardown(self) -> None:
         self.run(self.rocks.close())
@@ -114,15 +114,15 @@ class Stores(RuleBasedStateMachine):
 
     @rule()
     def sweep_all(self) -> None:
-        """Then nothing is left of what was removed."""
+        """After a full sweep nothing is left of removed entries."""
         for store in self.stores:
             self.run(store.sweep(10_000))
             held = set[bytes]().union(*(hashes for _, hashes in self.contexts.values()))
-            found = self.run(store.find_second([second_digest(each) for each in UNIVERSE]))
-            assert found == [each if each in held else None for each in UNIVERSE]
+            resolved = self.run(store.find_second([second_digest(each) for each in UNIVERSE]))
+            assert resolved == [each if each in held else None for each in UNIVERSE]
 
     @invariant()
-    def what_is_found_is_what_was_put(self) -> None:
+    def finds_match_the_model(self) -> None:
         expected = [
             tuple(IndexValue(*key, metadata) for key, (metadata, hashes) in self.contexts.items() if each in hashes)
             for each in UNIVERSE
@@ -131,15 +131,15 @@ class Stores(RuleBasedStateMachine):
             assert self.run(store.find(UNIVERSE)) == expected
 
     @invariant()
-    def values_and_rows_are_those_of_the_model(self) -> None:
+    def values_and_rows_match_the_model(self) -> None:
         for store in self.stores:
             for (provider, context), (metadata, _) in self.contexts.items():
                 key_hash = sha256(peer_bytes(provider) + context).digest()
                 assert self.run(store.find_value(key_hash)) == IndexValue(provider, context, metadata)
-            assert self.run(scanned(store)) == sorted(self.rows.items())
+            assert self.run(scan_all(store)) == sorted(self.rows.items())
 
 
-async def scanned(store: IndexStore) -> list[tuple[bytes, bytes]]:
+async def scan_all(store: IndexStore) -> list[tuple[bytes, bytes]]:
     return [each async for each in store.scan(b"")]
 
 

@@ -6,15 +6,15 @@ import pytest
 
 from argosy.base.errors import Conflict, Fenced, Invalid, Throttled
 from argosy.ownership.model import SUCCESSOR, LeaseState, Unit
-from tests.contracts.stage import AUCTIONED, CLAIMED, OpenStore, eventually, holder, holders, watching
+from tests.contracts.stage import AUCTIONED, CLAIMED, OpenStore, eventually, holder, holders, watch_store
 
 UNIT = Unit("example/repo")
 RACERS = 20
 GRACE_S = 1.0
-SLACK_S = 1.0  # etcd counts whole seconds
+SLACK_S = 1.0  # etcd has a resolution of one second
 
 
-async def test_a_free_unit_is_claimed_and_a_held_one_is_not(open_store: OpenStore) -> None:
+async def test_an_unowned_unit_can_be_claimed_and_a_held_one_cannot(open_store: OpenStore) -> None:
     """ "On success the node is owner for a TTL." """
     store = await open_store(CLAIMED)
     first, second = await holder(store, "n1"), await holder(store, "n2")
@@ -27,7 +27,7 @@ async def test_a_free_unit_is_claimed_and_a_held_one_is_not(open_store: OpenStor
     assert await holders(store) == {UNIT: "n1"}
 
 
-async def test_of_many_who_claim_at_once_one_gets_the_unit(open_store: OpenStore) -> None:
+async def test_concurrent_claims_have_one_winner(open_store: OpenStore) -> None:
     """ "Split-brain: atomic CAS claims in the catalog prevent dual-ownership" """
     stores = [await open_store(CLAIMED) for _ in range(4)]
     sessions = [await holder(stores[n % 4], f"n{n}") for n in range(RACERS)]
@@ -59,16 +59,16 @@ async def test_the_holder_changes_the_state_of_its_lease(open_store: OpenStore) 
     store = await open_store(CLAIMED)
     session = await holder(store, "n1")
     lease = await store.claim(session, UNIT)
-    async with watching(store) as watcher:
+    async with watch_store(store) as watcher:
         for state in (LeaseState.READY, LeaseState.READY, LeaseState.DRAINING, LeaseState.READY):
             changed = await store.set_state(session, UNIT, lease.epoch, state)
             assert (changed.state, changed.epoch, changed.node) == (state, lease.epoch, "n1")
-        await watcher.catches_up(store, 7)
-        told = [event.lease.state for event in watcher.events if hasattr(event, "lease")]
-    assert told == [LeaseState.READY, LeaseState.DRAINING, LeaseState.READY]
+        await watcher.wait_caught_up(store, 7)
+        states = [event.lease.state for event in watcher.events if hasattr(event, "lease")]
+    assert states == [LeaseState.READY, LeaseState.DRAINING, LeaseState.READY]
 
 
-async def test_a_stale_epoch_or_another_node_changes_nothing(open_store: OpenStore) -> None:
+async def test_a_stale_epoch_or_another_node_is_fenced(open_store: OpenStore) -> None:
     """ "require owner_id checks for operations" """
     store = await open_store(CLAIMED)
     mine, other = await holder(store, "n1"), await holder(store, "n2")
@@ -83,7 +83,7 @@ async def test_a_stale_epoch_or_another_node_changes_nothing(open_store: OpenSto
     assert await holders(store) == {UNIT: "n1"}
 
 
-async def test_a_namesake_does_not_release_what_an_earlier_run_held(open_store: OpenStore) -> None:
+async def test_a_restarted_node_does_not_release_leases_of_its_earlier_run(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED)
     first = await holder(store, "n1")
     lease = await store.claim(first, UNIT)
@@ -95,7 +95,7 @@ async def test_a_namesake_does_not_release_what_an_earlier_run_held(open_store: 
     assert await store.release(second, UNIT, newer.epoch)
 
 
-async def test_a_released_unit_is_free_at_once(open_store: OpenStore) -> None:
+async def test_a_released_unit_is_unowned_at_once(open_store: OpenStore) -> None:
     """ "Voluntary release: node can release a claim (e.g., during graceful drain) so others can take over
     immediately." """
     store = await open_store(CLAIMED)
@@ -106,7 +106,7 @@ async def test_a_released_unit_is_free_at_once(open_store: OpenStore) -> None:
     assert (await store.claim(second, UNIT)).epoch > lease.epoch
 
 
-async def test_a_unit_is_handed_over_to_a_ready_successor_in_one_step(open_store: OpenStore) -> None:
+async def test_a_unit_is_handed_off_to_a_ready_successor_in_one_step(open_store: OpenStore) -> None:
     """ "Drain flow: node sets repo state to draining, finishes in-flight queries, optionally streams index to a new
     owner (advanced), then releases claim." """
     store = await open_store(CLAIMED)
@@ -114,7 +114,7 @@ async def test_a_unit_is_handed_over_to_a_ready_successor_in_one_step(open_store
     slot = Unit(UNIT.name, SUCCESSOR)
     lease, waiting = await store.claim(old, UNIT), await store.claim(new, slot)
     await store.set_state(old, UNIT, lease.epoch, LeaseState.DRAINING)
-    assert await store.hand_off(old, UNIT, lease.epoch, slot) is None, "the successor still warms"
+    assert await store.hand_off(old, UNIT, lease.epoch, slot) is None, "the successor is still warming"
     await store.set_state(new, slot, waiting.epoch, LeaseState.READY)
     given = await store.hand_off(old, UNIT, lease.epoch, slot)
     assert given is not None
@@ -126,7 +126,7 @@ async def test_a_unit_is_handed_over_to_a_ready_successor_in_one_step(open_store
     assert not await store.renew(old)
 
 
-async def test_only_the_holder_hands_over_and_only_to_a_sibling(open_store: OpenStore) -> None:
+async def test_only_the_holder_hands_off_and_only_to_a_replica_slot(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED)
     old, new = await holder(store, "n1"), await holder(store, "n2")
     lease = await store.claim(old, UNIT)
@@ -150,7 +150,7 @@ async def test_an_auctioned_unit_cannot_be_claimed(open_store: OpenStore) -> Non
 
 
 @pytest.mark.parametrize("name", ["a|b", "a:b", "{a}:b", "a'b\"c\\d", "naïve 名前 🚢", "a/../b", "-1:x", " "])
-async def test_nodes_and_units_may_be_called_anything(open_store: OpenStore, name: str) -> None:
+async def test_node_and_unit_names_may_contain_any_characters(open_store: OpenStore, name: str) -> None:
     """ "could be replaced with a robust serialization (JSON or base64) to avoid parsing issues when holder ids contain
     the separator" """
     store = await open_store(CLAIMED)
@@ -165,7 +165,7 @@ async def test_nodes_and_units_may_be_called_anything(open_store: OpenStore, nam
     assert await store.release(longer, other.unit, other.epoch)
 
 
-async def test_a_store_that_may_have_lost_leases_grants_none_for_a_while(open_store: OpenStore) -> None:
+async def test_a_store_that_may_have_lost_leases_grants_none_for_a_grace_period(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED, GRACE_S)
     session = await holder(store, "n1")
     with pytest.raises(Throttled) as refusal:

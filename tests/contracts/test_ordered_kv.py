@@ -1,7 +1,7 @@
 """The contract of OrderedKV, run on every implementation.
 
-To add one, put its name into `STORES`, and into the fixture `open_store` a function that opens an empty store each time
-it is called.
+To add one, add its name to `STORES`, and to the fixture `open_store` a function that opens an empty store on each
+call.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -67,17 +67,17 @@ async def open_ledger() -> OrderedKV:
 
 
 def opener(url: str, chosen: ShardStoreSettings) -> Open:
-    opened: list[SlateShardStore] = []
+    opened_stores: list[SlateShardStore] = []
 
     async def open_shard() -> OrderedKV:
-        if not opened:
-            opened.append(await SlateShardStore.open(url, chosen))
-        return await opened[0].shard(f"shard-{next(_names)}")
+        if not opened_stores:
+            opened_stores.append(await SlateShardStore.open(url, chosen))
+        return await opened_stores[0].shard(f"shard-{next(_names)}")
 
     return open_shard
 
 
-async def filled(open_store: Open, *keys: bytes) -> OrderedKV:
+async def fill_store(open_store: Open, *keys: bytes) -> OrderedKV:
     store = await open_store()
     batch = Batch()
     for key in keys:
@@ -91,13 +91,13 @@ async def keys_of(store: OrderedKV, start: bytes = b"", end: bytes | None = None
 
 
 async def test_a_written_value_is_read_back(open_store: Open) -> None:
-    store = await filled(open_store, b"a")
+    store = await fill_store(open_store, b"a")
     assert await store.get(b"a") == b"value of a"
     await store.close()
 
 
 async def test_a_key_never_written_has_no_value(open_store: Open) -> None:
-    store = await filled(open_store, b"a")
+    store = await fill_store(open_store, b"a")
     assert await store.get(b"b") is None
     await store.close()
 
@@ -110,31 +110,31 @@ async def test_an_empty_value_is_a_value(open_store: Open) -> None:
     await store.close()
 
 
-async def test_many_values_come_in_the_order_asked(open_store: Open) -> None:
-    store = await filled(open_store, b"a", b"b")
+async def test_get_many_returns_values_in_request_order(open_store: Open) -> None:
+    store = await fill_store(open_store, b"a", b"b")
     answers = await store.get_many([b"b", b"nothing", b"a", b"b"])
     assert answers == [b"value of b", None, b"value of a", b"value of b"]
     assert await store.get_many([]) == []
     await store.close()
 
 
-async def test_a_scan_goes_from_its_start_up_to_but_not_including_its_end(open_store: Open) -> None:
-    store = await filled(open_store, b"d", b"a", b"c", b"b")
+async def test_a_scan_includes_its_start_and_excludes_its_end(open_store: Open) -> None:
+    store = await fill_store(open_store, b"d", b"a", b"c", b"b")
     assert await keys_of(store, b"b", b"d") == [b"b", b"c"]
     assert await keys_of(store, b"bb", b"cc") == [b"c"]
     assert await keys_of(store) == [b"a", b"b", b"c", b"d"]
     await store.close()
 
 
-async def test_a_scan_backwards_shows_the_same_pairs_from_the_end(open_store: Open) -> None:
-    store = await filled(open_store, b"a", b"b", b"c", b"d")
+async def test_a_reverse_scan_returns_the_same_pairs_from_the_end(open_store: Open) -> None:
+    store = await fill_store(open_store, b"a", b"b", b"c", b"d")
     assert await keys_of(store, b"b", b"d", reverse=True) == [b"c", b"b"]
     assert await keys_of(store, reverse=True, limit=1) == [b"d"]
     await store.close()
 
 
-async def test_a_limit_counts_from_where_the_scan_begins(open_store: Open) -> None:
-    store = await filled(open_store, b"a", b"b", b"c")
+async def test_a_limit_counts_from_the_start_of_the_scan(open_store: Open) -> None:
+    store = await fill_store(open_store, b"a", b"b", b"c")
     assert await keys_of(store, limit=2) == [b"a", b"b"]
     assert await keys_of(store, limit=2, reverse=True) == [b"c", b"b"]
     assert await keys_of(store, limit=0) == []
@@ -142,8 +142,8 @@ async def test_a_limit_counts_from_where_the_scan_begins(open_store: Open) -> No
     await store.close()
 
 
-async def test_a_range_that_is_empty_or_turned_round_holds_nothing(open_store: Open) -> None:
-    store = await filled(open_store, b"a", b"b")
+async def test_an_empty_or_inverted_range_has_no_pairs(open_store: Open) -> None:
+    store = await fill_store(open_store, b"a", b"b")
     assert await keys_of(store, b"a", b"a") == []
     assert await keys_of(store, b"b", b"a") == []
     assert await keys_of(store, b"b", b"a", reverse=True) == []
@@ -152,25 +152,25 @@ async def test_a_range_that_is_empty_or_turned_round_holds_nothing(open_store: O
 
 async def test_keys_sort_bytewise(open_store: Open) -> None:
     keys = [b"\x00", b"\x00\x00", b"\x00\xff", b"a", b"a\x00", b"aa", b"b", b"\xff", b"\xff\xff"]
-    store = await filled(open_store, *reversed(keys))
+    store = await fill_store(open_store, *reversed(keys))
     assert await keys_of(store) == keys
     await store.close()
 
 
-async def test_what_is_written_during_a_scan_does_not_appear_in_it(open_store: Open) -> None:
-    store = await filled(open_store, b"a", b"b", b"c")
-    seen = []
+async def test_writes_during_a_scan_are_not_visible_to_it(open_store: Open) -> None:
+    store = await fill_store(open_store, b"a", b"b", b"c")
+    scanned = []
     async for key, value in store.scan(b"", None):
-        seen.append((key, value))
+        scanned.append((key, value))
         if key == b"a":
             await store.write(Batch().put(b"bb", b"new").put(b"b", b"changed").delete(b"c"))
-    assert seen == [(key, b"value of " + key) for key in (b"a", b"b", b"c")]
+    assert scanned == [(key, b"value of " + key) for key in (b"a", b"b", b"c")]
     assert await keys_of(store) == [b"a", b"b", b"bb"]
     await store.close()
 
 
-async def test_a_scan_may_be_left_early(open_store: Open) -> None:
-    store = await filled(open_store, b"a", b"b")
+async def test_a_scan_can_be_abandoned(open_store: Open) -> None:
+    store = await fill_store(open_store, b"a", b"b")
     async for key, _ in store.scan(b"", None):
         assert key == b"a"
         break
@@ -178,14 +178,14 @@ async def test_a_scan_may_be_left_early(open_store: Open) -> None:
     await store.close()
 
 
-async def test_a_batch_puts_and_deletes_together(open_store: Open) -> None:
-    store = await filled(open_store, b"a", b"b")
+async def test_a_batch_is_atomic(open_store: Open) -> None:
+    store = await fill_store(open_store, b"a", b"b")
     await store.write(Batch().delete(b"a").put(b"c", b"new").delete(b"was never there"))
     assert await keys_of(store) == [b"b", b"c"]
     await store.close()
 
 
-async def test_the_last_change_to_a_key_in_a_batch_counts(open_store: Open) -> None:
+async def test_the_last_change_to_a_key_in_a_batch_wins(open_store: Open) -> None:
     store = await open_store()
     await store.write(Batch().put(b"a", b"1").delete(b"a").put(b"b", b"1").put(b"b", b"2").delete(b"c").put(b"c", b"3"))
     assert await store.get_many([b"a", b"b", b"c"]) == [None, b"2", b"3"]
@@ -193,14 +193,14 @@ async def test_the_last_change_to_a_key_in_a_batch_counts(open_store: Open) -> N
 
 
 async def test_an_empty_batch_changes_nothing(open_store: Open) -> None:
-    store = await filled(open_store, b"a")
+    store = await fill_store(open_store, b"a")
     await store.write(Batch())
     assert await keys_of(store) == [b"a"]
     await store.close()
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * (KEY_BYTES_MAX + 1), "text", bytearray(b"x")])
-async def test_a_key_that_no_store_could_keep_is_refused(open_store: Open, key: bytes) -> None:
+async def test_an_invalid_key_is_rejected(open_store: Open, key: bytes) -> None:
     store = await open_store()
     with pytest.raises(Invalid):
         await store.get(key)
@@ -213,21 +213,21 @@ async def test_a_key_that_no_store_could_keep_is_refused(open_store: Open, key: 
     await store.close()
 
 
-async def test_the_longest_key_is_kept(open_store: Open) -> None:
+async def test_the_longest_key_is_stored(open_store: Open) -> None:
     longest = b"x" * KEY_BYTES_MAX
-    store = await filled(open_store, longest)
+    store = await fill_store(open_store, longest)
     assert await keys_of(store) == [longest]
     await store.close()
 
 
-async def test_a_negative_limit_is_refused(open_store: Open) -> None:
-    store = await filled(open_store, b"a")
+async def test_a_negative_limit_is_rejected(open_store: Open) -> None:
+    store = await fill_store(open_store, b"a")
     with pytest.raises(Invalid, match="negative"):
         await keys_of(store, limit=-1)
     await store.close()
 
 
-async def test_asking_for_more_keys_than_the_bound_is_refused(open_store: Open, monkeypatch) -> None:
+async def test_a_request_for_too_many_keys_is_rejected(open_store: Open, monkeypatch) -> None:
     monkeypatch.setattr(kv_module, "GET_MANY_MAX", 2)
     store = await open_store()
     with pytest.raises(Invalid, match="the limit is 2"):
@@ -236,7 +236,7 @@ async def test_asking_for_more_keys_than_the_bound_is_refused(open_store: Open, 
 
 
 async def test_a_closed_store_is_unavailable_and_may_be_closed_again(open_store: Open) -> None:
-    store = await filled(open_store, b"a")
+    store = await fill_store(open_store, b"a")
     await store.close()
     await store.close()
     for call in (store.get(b"a"), store.get_many([b"a"]), store.write(Batch().put(b"b", b"")), keys_of(store)):
@@ -244,7 +244,7 @@ async def test_a_closed_store_is_unavailable_and_may_be_closed_again(open_store:
             await call
 
 
-# Few keys, so that puts, deletes and scans meet one another.
+# Few keys, so that puts, deletes and scans collide.
 some_key = st.lists(st.sampled_from([0, 0x61, 0xFF]), min_size=1, max_size=3).map(bytes)
 some_batch = st.lists(st.tuples(some_key, st.none() | st.binary(max_size=3)), max_size=8)
 some_scan = st.tuples(st.just(b"") | some_key, st.none() | some_key, st.none() | st.integers(0, 5), st.booleans())
@@ -256,18 +256,18 @@ some_steps = st.lists(st.one_of(some_batch, some_scan, some_key), max_size=20)
 @pytest.mark.parametrize("open_store", QUICK, indirect=True)
 @settings(max_examples=150, deadline=None)
 @given(steps=some_steps)
-async def test_a_store_answers_as_a_sorted_dict_would(open_store: Open, steps: list) -> None:
-    assert await is_like_a_sorted_dict(await open_store(), steps)
+async def test_a_store_behaves_like_a_sorted_dict(open_store: Open, steps: list) -> None:
+    assert await matches_a_sorted_dict(await open_store(), steps)
 
 
 @pytest.mark.parametrize("open_store", SLOW, indirect=True)
 @settings(max_examples=5, deadline=None)
 @given(steps=some_steps)
-async def test_a_store_that_is_slow_answers_as_a_sorted_dict_would(open_store: Open, steps: list) -> None:
-    assert await is_like_a_sorted_dict(await open_store(), steps)
+async def test_a_slow_store_behaves_like_a_sorted_dict(open_store: Open, steps: list) -> None:
+    assert await matches_a_sorted_dict(await open_store(), steps)
 
 
-async def is_like_a_sorted_dict(store: OrderedKV, steps: list) -> bool:
+async def matches_a_sorted_dict(store: OrderedKV, steps: list) -> bool:
     model: dict[bytes, bytes | None] = {}
     for step in steps:
         match step:

@@ -1,4 +1,4 @@
-"""A caller that dies between any two steps of an operation has done all of it or nothing; so has a server."""
+"""A caller that dies between any two steps of an operation leaves all of it or nothing; so does a crashing server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,18 +11,18 @@ from argosy.registry import aliases, canaries, changes, jobs, leadership, limits
 from argosy.registry.rows import ControlJobState, RunStatus, TaskStatus
 from argosy.registry.transaction import Transaction, TransactionBody
 from tests.contracts.registry_stage import LoadingStore, Stage
-from tests.contracts.test_registry_dump import dumped
+from tests.contracts.test_registry_dump import dump_sorted
 from tests.servers.valkey import Valkey
 
 STEPS_MAX = 20
 
 
 class Crash(BaseException):
-    """The caller is gone."""
+    """The caller has died."""
 
 
-def crashing(operation: Transaction[Any], after: int) -> Transaction[Any]:
-    """The operation, whose caller dies when `after` of its steps are done."""
+def with_crash(operation: Transaction[Any], after: int) -> Transaction[Any]:
+    """The operation, whose caller dies after `after` of its steps."""
 
     def program() -> TransactionBody[Any]:
         steps = operation.begin()
@@ -38,8 +38,8 @@ def crashing(operation: Transaction[Any], after: int) -> Transaction[Any]:
     return Transaction(program)
 
 
-async def begun(store: LoadingStore) -> None:
-    """Something for each operation to work on."""
+async def fill(store: LoadingStore) -> None:
+    """Data for each operation to work on."""
     await store.run(jobs.enqueue("waiting", "index", {}))
     await store.run(jobs.enqueue("big", "index", {}, priority=1))
     await store.run(jobs.claim("w", lease_ms=60_000))
@@ -68,33 +68,33 @@ OPERATIONS: dict[str, Callable[[], Transaction[Any]]] = {
 @pytest.mark.parametrize("name", OPERATIONS)
 async def test_a_crash_between_any_two_steps_leaves_all_or_nothing(name: str, stage: Stage) -> None:
     store = await stage.open()
-    await begun(store)
-    before, outcomes = await dumped(store), []
+    await fill(store)
+    before, outcomes = await dump_sorted(store), []
     for after in range(STEPS_MAX):
         try:
-            await store.run(crashing(OPERATIONS[name](), after))
+            await store.run(with_crash(OPERATIONS[name](), after))
             break
         except Crash:
-            outcomes.append(await dumped(store) != before)
+            outcomes.append(await dump_sorted(store) != before)
             if outcomes[-1]:
                 break
     assert outcomes
     assert not any(outcomes[:-1]), "nothing is written before the commit, which is the last step"
-    assert await dumped(store) != before
+    assert await dump_sorted(store) != before
 
 
 @pytest.fixture
-async def durable(tmp_path: Any) -> AsyncIterator[tuple[Valkey, Stage]]:
+async def durable_stage(tmp_path: Any) -> AsyncIterator[tuple[Valkey, Stage]]:
     with Valkey(is_durable=True, options=("--appendfsync", "always")) as server:
         stage = Stage("valkey", server.url)
         yield server, stage
         await stage.close()
 
 
-async def test_a_server_killed_while_it_writes_has_all_it_acknowledged_and_nothing_half(
-    durable: tuple[Valkey, Stage],
+async def test_a_server_killed_while_writing_keeps_acknowledged_writes_and_no_partial_ones(
+    durable_stage: tuple[Valkey, Stage],
 ) -> None:
-    server, stage = durable
+    server, stage = durable_stage
     store = await stage.open()
     acknowledged: list[str] = []
     enough = asyncio.Event()
@@ -127,6 +127,6 @@ async def test_a_server_killed_while_it_writes_has_all_it_acknowledged_and_nothi
 async def every_job(store: LoadingStore) -> AsyncIterator[Any]:
     async for table, values in store.dump():
         if table == "jobs":
-            found = await store.run(jobs.read(values["job_id"]))
-            assert found is not None
-            yield found
+            job = await store.run(jobs.read(values["job_id"]))
+            assert job is not None
+            yield job

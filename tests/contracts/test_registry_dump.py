@@ -22,7 +22,7 @@ PAIRS = [(source, target) for source in BACKENDS for target in BACKENDS]
 
 
 async def fill(store: LoadingStore) -> None:
-    """Strange rows in every table, logs that have dropped entries, counters with and without an end."""
+    """Unusual rows in every table, logs that have dropped entries, counters with and without an expiry."""
     for table in TABLES:
         await store.run(commit_of(Put(table, full(table)), Put(table, empty(table))))
         await store.run(commit_of(Upsert(table, full(table))))
@@ -37,28 +37,26 @@ async def fill(store: LoadingStore) -> None:
     await store.run(commit_of(*(Upsert(LIVE_PODS, LivePod(f"p{n}", n)) for n in range(600)), Notify("x", "y")))
 
 
-async def dumped(store: LoadingStore) -> list[Item]:
-    """In an order that does not depend on the store; logs keep theirs."""
+async def dump_sorted(store: LoadingStore) -> list[Item]:
+    """Sorted, so that the order does not depend on the store; logs keep theirs."""
     items = [item async for item in store.dump()]
     return sorted(items, key=lambda item: (item[0], repr(item[1].get("name", item[1]))))
 
 
-async def each(items: list[Item]) -> AsyncIterator[Item]:
+async def iterate(items: list[Item]) -> AsyncIterator[Item]:
     for item in items:
         yield item
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-async def test_what_was_dumped_is_loaded_without_loss(
-    source: str, target: str, tmp_path: Path, registry_valkey: Valkey
-) -> None:
+async def test_a_dump_loads_without_loss(source: str, target: str, tmp_path: Path, registry_valkey: Valkey) -> None:
     first, second = (Stage(name, url_of(name, tmp_path, registry_valkey)) for name in (source, target))
     old, new = await first.open(), await second.open()
     await fill(old)
-    items = await dumped(old)
+    items = await dump_sorted(old)
     stream: AsyncIterable[Item] = old.dump()
     assert await new.load(stream) == len(items)
-    assert await dumped(new) == items
+    assert await dump_sorted(new) == items
     for table in TABLES:
         assert await answer(new, Get(table, ("k",) * len(table.key))) == replace(empty(table), version=1)
     assert await new.run(changes.overflow("hook:1")) == await old.run(changes.overflow("hook:1"))
@@ -73,7 +71,7 @@ async def test_what_was_dumped_is_loaded_without_loss(
 
 
 @pytest.mark.parametrize("target", BACKENDS)
-async def test_a_loaded_registry_goes_on_as_the_old_one_would(
+async def test_a_loaded_registry_continues_like_the_original(
     target: str, tmp_path: Path, registry_valkey: Valkey
 ) -> None:
     first, second = (Stage(name, url_of(name, tmp_path, registry_valkey)) for name in ("memory", target))
@@ -93,9 +91,9 @@ async def test_a_loaded_registry_goes_on_as_the_old_one_would(
     await second.close()
 
 
-async def test_only_an_empty_registry_is_loaded(store: LoadingStore) -> None:
+async def test_loading_into_a_registry_with_data_is_rejected(store: LoadingStore) -> None:
     await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1))))
-    items = await dumped(store)
+    items = await dump_sorted(store)
     with pytest.raises(Conflict, match="empty"):
-        await store.load(each(items))
-    assert await dumped(store) == items
+        await store.load(iterate(items))
+    assert await dump_sorted(store) == items

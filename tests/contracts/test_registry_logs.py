@@ -39,7 +39,7 @@ async def test_a_log_drops_its_oldest_by_number_and_by_bytes(store: RegistryStor
     assert await answer(store, ReadLog(LOG, 9)) == LogState((), 0, 0, 7)
 
 
-async def test_the_oldest_entries_are_taken_once(stage: Stage) -> None:
+async def test_the_oldest_entries_are_popped_once(stage: Stage) -> None:
     stores = [await stage.open() for _ in range(3)]
     for n in range(60):
         await stores[0].run(commit_of(Append(LOG, b"%d" % n)))
@@ -49,7 +49,7 @@ async def test_the_oldest_entries_are_taken_once(stage: Stage) -> None:
     assert await answer(stores[0], ReadLog(LOG, 9)) == LogState((), 0, 0, 0)
 
 
-async def test_several_writes_to_logs_answer_in_order(store: RegistryStore) -> None:
+async def test_several_log_writes_return_results_in_order(store: RegistryStore) -> None:
     appends, takes = [Append("a", b"1"), Append("a", b"22")], [TakeOldest("a", 1), TakeOldest("b", 1)]
     done = await store.run(commit_of(*appends, *takes, CountUp("c"), CountUp("c")))
     assert (done.taken, done.counts) == (((b"1",), ()), ((1, 0), (2, 0)))
@@ -67,14 +67,14 @@ async def test_bytes_stay_exact_under_many_writers(stage: Stage) -> None:
     assert state.size_bytes > 100 - 17
 
 
-async def test_counters_count_everyone_once(stage: Stage) -> None:
+async def test_concurrent_increments_all_count(stage: Stage) -> None:
     stores = [await stage.open() for _ in range(3)]
     outcomes = await race(stores, [commit_of(CountUp("n")) for _ in range(100)])
     assert sorted(done.counts[0][0] for done in results(outcomes)) == list(range(1, 101))
     assert await answer(stores[0], ReadCounter("n")) == (100, 0)
 
 
-async def test_a_counter_ends_with_the_window_of_its_first_hit(store: RegistryStore) -> None:
+async def test_a_counter_expires_with_the_window_of_its_first_hit(store: RegistryStore) -> None:
     ((value, left),) = (await store.run(commit_of(CountUp("n", 60_000)))).counts
     assert value == 1
     assert 0 < left <= 60_000
@@ -83,22 +83,22 @@ async def test_a_counter_ends_with_the_window_of_its_first_hit(store: RegistrySt
     assert 0 < again <= left
     await store.run(commit_of(CountUp("short", SHORT_MS)))
 
-    async def is_over() -> bool:
+    async def has_expired() -> bool:
         return bool(await answer(store, ReadCounter("short")) == (0, 0))
 
-    await eventually(is_over)
+    await eventually(has_expired)
     assert (await store.run(commit_of(CountUp("short", 60_000)))).counts[0][0] == 1
 
 
 @pytest.mark.parametrize("ttl_ms", [0, -5])
-async def test_a_window_is_longer_than_nothing(store: RegistryStore, ttl_ms: int) -> None:
+async def test_a_window_without_duration_is_rejected(store: RegistryStore, ttl_ms: int) -> None:
     """Defect R11: less than a second left was an error of the server."""
     with pytest.raises(Invalid):
         await store.run(commit_of(CountUp("n", ttl_ms)))
     assert (await store.run(commit_of(CountUp("n", 1)))).counts[0][0] == 1
 
 
-async def test_logs_change_no_revision_and_rows_do(store: RegistryStore) -> None:
+async def test_rows_change_the_revision_and_logs_do_not(store: RegistryStore) -> None:
     before = await store.revision()
     done = await store.run(commit_of(Append(LOG, b"x"), CountUp("n")))
     assert done.revision == await store.revision() == before

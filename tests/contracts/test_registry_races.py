@@ -1,4 +1,4 @@
-"""Races, on every backend: of many at once, as many succeed as may."""
+"""Races, on every backend: of many concurrent operations exactly as many succeed as allowed."""
 
 import asyncio
 from collections import Counter
@@ -34,7 +34,7 @@ async def clients(stage: Stage) -> list[RegistryStore]:
     return [await stage.open() for _ in range(CLIENTS)]
 
 
-async def test_every_job_is_claimed_by_one(stage: Stage) -> None:
+async def test_every_job_is_claimed_once(stage: Stage) -> None:
     stores = await clients(stage)
     for n in range(RACERS // 2):
         await stores[0].run(jobs.enqueue(f"j{n}", "t", {}))
@@ -48,18 +48,18 @@ async def test_every_job_is_claimed_by_one(stage: Stage) -> None:
     assert await stores[0].run(jobs.count(ControlJobState.QUEUED)) == 0
 
 
-async def test_of_many_flips_from_one_version_one_succeeds(stage: Stage) -> None:
+async def test_of_concurrent_flips_from_one_version_one_succeeds(stage: Stage) -> None:
     stores = await clients(stage)
     await stores[0].run(aliases.create("docs", ["docs-0"]))
     flips = [aliases.flip("docs", [f"docs-{n}"], expected_version=1) for n in range(1, RACERS + 1)]
     outcomes = await race(stores, flips)
-    [won] = results(outcomes)
+    [winner] = results(outcomes)
     assert errors(outcomes) == [Conflict] * (RACERS - 1)
-    assert await stores[1].run(aliases.read("docs")) == won
-    assert won.version == 2
+    assert await stores[1].run(aliases.read("docs")) == winner
+    assert winner.version == 2
 
 
-async def test_flips_that_name_no_version_all_succeed_in_some_order(stage: Stage) -> None:
+async def test_flips_without_a_version_all_succeed(stage: Stage) -> None:
     stores = await clients(stage)
     await stores[0].run(aliases.create("docs", ["docs-0"]))
     outcomes = await race(stores, [aliases.flip("docs", [f"docs-{n}"]) for n in range(1, 21)])
@@ -69,10 +69,10 @@ async def test_flips_that_name_no_version_all_succeed_in_some_order(stage: Stage
     assert [state.uids for state in states] == [aliases.uids_of(alias) for alias in flipped[9:19]]
 
 
-async def test_of_many_requests_with_one_key_one_is_new(stage: Stage) -> None:
+async def test_of_concurrent_requests_with_one_key_one_is_new(stage: Stage) -> None:
     stores = await clients(stage)
     outcomes = await race(stores, [idempotency.begin("k", BODY) for _ in range(RACERS)])
-    assert Counter(begun.verdict for begun in results(outcomes)) == {
+    assert Counter(result.verdict for result in results(outcomes)) == {
         IdempotencyVerdict.NEW: 1,
         IdempotencyVerdict.PENDING: RACERS - 1,
     }
@@ -87,7 +87,7 @@ async def test_a_scope_has_one_leader(stage: Stage) -> None:
     assert await stores[2].run(leadership.leader("ilm")) == lease
 
 
-async def test_tasks_get_numbers_of_their_own(stage: Stage) -> None:
+async def test_tasks_get_distinct_numbers(stage: Stage) -> None:
     stores = await clients(stage)
     uids = results(await race(stores, [tasks.next_uid() for _ in range(RACERS)]))
     outcomes = await race(stores, [tasks.insert(f"t{n}", uid) for n, uid in enumerate(uids)])
@@ -98,7 +98,7 @@ async def test_tasks_get_numbers_of_their_own(stage: Stage) -> None:
     assert (len(results(again)), set(errors(again))) == (1, {Conflict})
 
 
-async def test_nodes_that_answer_at_once_are_all_recorded(stage: Stage) -> None:
+async def test_concurrent_node_reports_are_all_recorded(stage: Stage) -> None:
     stores = await clients(stage)
     await stores[0].run(tasks.insert("t", 1))
     outcomes = await race(stores, [tasks.set_node_task("t", f"n{n}", str(n)) for n in range(20)])
@@ -108,7 +108,7 @@ async def test_nodes_that_answer_at_once_are_all_recorded(stage: Stage) -> None:
     assert task.node_tasks == {f"n{n}": str(n) for n in range(20)}
 
 
-async def test_settings_versions_settle_on_the_highest(stage: Stage) -> None:
+async def test_settings_versions_converge_to_the_highest(stage: Stage) -> None:
     stores = await clients(stage)
     await race(stores, [settings_versions.advance("docs", "n1", n) for n in range(20)])
     assert await stores[0].run(settings_versions.nodes_of("docs")) == {"n1": 19}
@@ -116,7 +116,7 @@ async def test_settings_versions_settle_on_the_highest(stage: Stage) -> None:
     assert sorted(results(bumped)) == list(range(1, 21))
 
 
-async def test_a_cursor_is_moved_by_one(stage: Stage) -> None:
+async def test_a_cursor_is_advanced_once(stage: Stage) -> None:
     stores = await clients(stage)
     moves = [changes.advance("hook", "docs", expected_seq=0, new_seq=n) for n in range(1, RACERS + 1)]
     outcomes = await race(stores, moves)
@@ -125,7 +125,7 @@ async def test_a_cursor_is_moved_by_one(stage: Stage) -> None:
     assert await stores[3].run(changes.cursor("hook", "docs")) == moved
 
 
-async def test_a_limit_lets_exactly_so_many_pass(stage: Stage) -> None:
+async def test_a_limit_admits_exactly_its_number(stage: Stage) -> None:
     stores = await clients(stage)
     hits = results(await race(stores, [limits.hit_search_ui("::1", limit=10) for _ in range(RACERS)]))
     assert sum(hit.is_allowed for hit in hits) == 10
@@ -144,7 +144,7 @@ async def test_failures_are_all_counted(stage: Stage) -> None:
     assert sorted(locked) == [limits.lock_ms(n) for n in range(1, 11)]
 
 
-async def test_an_address_is_in_the_catalog_once(stage: Stage) -> None:
+async def test_an_address_is_added_to_the_catalog_once(stage: Stage) -> None:
     stores = await clients(stage)
     outcomes = await race(stores, [catalog.add(f"r{n}", "https://example.org/a.git") for n in range(RACERS)])
     assert (len(results(outcomes)), set(errors(outcomes))) == (1, {Conflict})
@@ -166,12 +166,12 @@ async def test_a_key_is_rotated_once(stage: Stage) -> None:
     assert await stores[0].run(scoped_keys.read("docs")) == key
 
 
-async def test_a_row_that_moved_between_two_reads_is_a_lost_race(registry_valkey: Valkey, tmp_path: Path) -> None:
-    """On a store whose programs race: what was decided on the first look must still be true when it is written."""
+async def test_a_row_changed_between_two_reads_is_a_lost_race(registry_valkey: Valkey, tmp_path: Path) -> None:
+    """On a store with optimistic transactions: what the first read returned must still hold at the commit."""
     stage = Stage("valkey", url_of("valkey", tmp_path, registry_valkey))
     store = await stage.open()
     await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1))))
-    looks: list[int] = []
+    reads: list[int] = []
 
     def rival() -> None:
         async def write() -> None:
@@ -182,18 +182,18 @@ async def test_a_row_that_moved_between_two_reads_is_a_lost_race(registry_valkey
         asyncio.run(write())
 
     @transaction
-    def look_twice() -> TransactionBody[tuple[int, int]]:
+    def read_twice() -> TransactionBody[tuple[int, int]]:
         first = yield from get(LIVE_PODS, "p")
-        if not looks:
+        if not reads:
             with ThreadPoolExecutor(1) as pool:
                 pool.submit(rival).result()
         second = yield from get(LIVE_PODS, "p")
         assert first is not None
         assert second is not None
-        looks.append(first.seen_at)
+        reads.append(first.seen_at)
         yield from commit(Put(LIVE_PODS, LivePod("q", first.seen_at)))
         return first.seen_at, second.seen_at
 
-    assert await store.run(look_twice()) == (2, 2)
-    assert looks == [1, 2]
+    assert await store.run(read_twice()) == (2, 2)
+    assert reads == [1, 2]
     await stage.close()

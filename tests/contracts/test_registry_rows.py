@@ -1,4 +1,4 @@
-"""Rows, on every backend: what is stored comes back, in the order that is declared, at the version that is counted."""
+"""Rows, on every backend: stored values are returned unchanged, in the declared order, at the counted version."""
 
 import asyncio
 from dataclasses import fields, replace
@@ -51,7 +51,7 @@ from argosy.registry.transaction import (
 )
 from tests.contracts.registry_stage import Stage, answer, commit_of, reads_of
 
-FUTURE_MS = 1 << 44  # rows that expire then outlive the test
+FUTURE_MS = 1 << 44  # an expiry after the end of the test
 STRANGE = "_index:%3A \x00\x7f{a}*?\"'\\ ünïcode 𝄞\n"
 PLAIN: dict[ColumnKind, Any] = {
     ColumnKind.TEXT: STRANGE,
@@ -64,13 +64,13 @@ PLAIN: dict[ColumnKind, Any] = {
 
 
 def enum_of(table: Table[Any], column: Column) -> Any:
-    """The first member, if the column holds one of a fixed number of words."""
+    """The first member, if the column is an enumeration."""
     hint: Any = table.row.__annotations__[column.name]
     return next(iter(hint)) if isinstance(hint, type) and hasattr(hint, "__members__") else None
 
 
 def full(table: Table[Any], **given: Any) -> Any:
-    """A row with a strange value in every column."""
+    """A row with an unusual value in every column."""
     values = {column.name: enum_of(table, column) or PLAIN[column.kind] for column in table.columns}
     if table.expires:
         values[table.expires] = FUTURE_MS
@@ -78,7 +78,7 @@ def full(table: Table[Any], **given: Any) -> Any:
 
 
 def empty(table: Table[Any]) -> Any:
-    """A row with nothing where nothing is allowed."""
+    """A row with None wherever it is allowed."""
     nothing = {
         ColumnKind.TEXT: "",
         ColumnKind.INTEGER: 0,
@@ -98,7 +98,7 @@ def empty(table: Table[Any]) -> Any:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-async def test_every_value_of_every_column_comes_back(store: RegistryStore, table: Table[Any]) -> None:
+async def test_every_value_of_every_column_is_returned_unchanged(store: RegistryStore, table: Table[Any]) -> None:
     for row in (full(table), empty(table)):
         done = await store.run(commit_of(Put(table, row)))
         assert done.versions == (1,)
@@ -111,8 +111,8 @@ async def test_every_value_of_every_column_comes_back(store: RegistryStore, tabl
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
-async def test_a_row_loses_what_its_next_version_lacks(store: RegistryStore, table: Table[Any]) -> None:
-    """A later-branch defect: values given as none stayed."""
+async def test_columns_missing_in_the_next_version_are_removed(store: RegistryStore, table: Table[Any]) -> None:
+    """A defect of a later branch: columns set to None kept their old value."""
     row = full(table, **dict.fromkeys(table.key, "k"))
     await store.run(commit_of(Put(table, row)))
     await store.run(commit_of(Put(table, replace(empty(table), version=1))))
@@ -148,18 +148,18 @@ async def test_writes_take_effect_together_or_not_at_all(store: RegistryStore) -
     assert await store.revision() == revision
 
 
-async def test_what_a_body_raises_reaches_its_caller_and_nothing_is_written(store: RegistryStore) -> None:
+async def test_an_exception_in_a_body_reaches_the_caller_and_nothing_is_written(store: RegistryStore) -> None:
     @transaction
-    def doubtful() -> TransactionBody[None]:
+    def raise_after_read() -> TransactionBody[None]:
         yield from get(LIVE_PODS, "p")
         raise KeyError("second thoughts")
 
     with pytest.raises(KeyError, match="second thoughts"):
-        await store.run(doubtful())
+        await store.run(raise_after_read())
     assert await answer(store, CountRows(LIVE_PODS, "all")) == 0
 
 
-async def test_a_transaction_that_loses_a_race_runs_again(stage: Stage) -> None:
+async def test_a_transaction_that_loses_a_race_is_retried(stage: Stage) -> None:
     stores = [await stage.open() for _ in range(4)]
     await stores[0].run(commit_of(Put(CDC_CURSORS, CdcCursor("s", "i", 0, 0))))
 
@@ -173,7 +173,7 @@ async def test_a_transaction_that_loses_a_race_runs_again(stage: Stage) -> None:
     assert await answer(stores[0], Get(CDC_CURSORS, ("s", "i"))) == CdcCursor("s", "i", 100, 0, 101)
 
 
-async def test_a_value_that_is_one_rows_alone_is_rejected_for_another(store: RegistryStore) -> None:
+async def test_a_duplicate_of_a_unique_value_is_rejected(store: RegistryStore) -> None:
     first, second = (Canary(f"c{n}", "name", "docs", 1, {}, (), True, n) for n in range(2))
     await store.run(commit_of(Put(CANARIES, first)))
     for write in (Put(CANARIES, second), Upsert(CANARIES, second)):
@@ -197,36 +197,36 @@ def task(name: str, uid: int, status: TaskStatus = TaskStatus.ENQUEUED, index_ui
     return ControlTask(name, uid, uid, status, index_uid=index_uid)
 
 
-async def found(store: RegistryStore, *args: Any, **how: Any) -> list[str]:
+async def find_names(store: RegistryStore, *args: Any, **how: Any) -> list[str]:
     return [row.task_id for row in await answer(store, Find(TASKS, *args, **how))]
 
 
 async def test_rows_are_found_in_order_and_within_bounds(store: RegistryStore) -> None:
     uids = {"a": 5, "b": 3, "c": 3, "d": -7, "e": 1 << 52}
     await store.run(commit_of(*(Put(TASKS, task(name, uid)) for name, uid in uids.items())))
-    assert await found(store, "all") == ["d", "b", "c", "a", "e"]
-    assert await found(store, "all", is_newest_first=True) == ["e", "a", "c", "b", "d"]
-    assert await found(store, "all", after=3) == ["a", "e"]
-    assert await found(store, "all", after=2, until=5) == ["b", "c", "a"]
-    assert await found(store, "all", after=5, is_newest_first=True) == ["c", "b", "d"]
-    assert await found(store, "all", until=3, is_newest_first=True) == ["e", "a", "c", "b"]
-    assert await found(store, "all", limit=2) == ["d", "b"]
-    assert await found(store, "all", limit=3, is_newest_first=True) == ["e", "a", "c"]
-    assert await found(store, "all", limit=0) == []
-    assert await found(store, "all", after=1 << 53) == []
+    assert await find_names(store, "all") == ["d", "b", "c", "a", "e"]
+    assert await find_names(store, "all", is_newest_first=True) == ["e", "a", "c", "b", "d"]
+    assert await find_names(store, "all", after=3) == ["a", "e"]
+    assert await find_names(store, "all", after=2, until=5) == ["b", "c", "a"]
+    assert await find_names(store, "all", after=5, is_newest_first=True) == ["c", "b", "d"]
+    assert await find_names(store, "all", until=3, is_newest_first=True) == ["e", "a", "c", "b"]
+    assert await find_names(store, "all", limit=2) == ["d", "b"]
+    assert await find_names(store, "all", limit=3, is_newest_first=True) == ["e", "a", "c"]
+    assert await find_names(store, "all", limit=0) == []
+    assert await find_names(store, "all", after=1 << 53) == []
 
 
 async def test_an_index_follows_its_rows(store: RegistryStore) -> None:
     await store.run(commit_of(*(Put(TASKS, task(f"t{n}", n, index_uid="docs" if n % 2 else None)) for n in range(6))))
-    assert await found(store, "index", ("docs",)) == ["t1", "t3", "t5"]
+    assert await find_names(store, "index", ("docs",)) == ["t1", "t3", "t5"]
     await store.run(commit_of(Put(TASKS, replace(task("t3", 3, TaskStatus.FAILED, "logs"), version=1))))
-    assert await found(store, "index", ("docs",)) == ["t1", "t5"]
-    assert await found(store, "index", ("logs",)) == ["t3"]
-    assert await found(store, "status", (TaskStatus.FAILED,)) == ["t3"]
+    assert await find_names(store, "index", ("docs",)) == ["t1", "t5"]
+    assert await find_names(store, "index", ("logs",)) == ["t3"]
+    assert await find_names(store, "status", (TaskStatus.FAILED,)) == ["t3"]
     assert await answer(store, CountRows(TASKS, "status", (TaskStatus.ENQUEUED,))) == 5
-    assert await found(store, "index", (None,)) == []
+    assert await find_names(store, "index", (None,)) == []
     await store.run(commit_of(Delete(TASKS, task_at("t3", 2))))
-    assert await found(store, "index", ("logs",)) == []
+    assert await find_names(store, "index", ("logs",)) == []
     assert await answer(store, CountRows(TASKS, "all")) == 5
 
 
@@ -242,7 +242,7 @@ async def test_a_row_without_an_order_is_not_in_that_index(store: RegistryStore)
     assert len(await answer(store, Find(JOBS, "state", (ControlJobState.QUEUED,)))) == 1
 
 
-async def test_families_are_apart(store: RegistryStore) -> None:
+async def test_families_are_independent(store: RegistryStore) -> None:
     names = ["a", "a:b", "a\x00b", "_index", "ä"]
     cursors = [CdcCursor(sink, index, 1, 1) for sink in names for index in names]
     await store.run(commit_of(*(Put(CDC_CURSORS, cursor) for cursor in cursors)))
@@ -253,8 +253,8 @@ async def test_families_are_apart(store: RegistryStore) -> None:
         ]
 
 
-async def test_names_that_look_like_the_stores_own_are_just_names(store: RegistryStore) -> None:
-    """Defect R24: an alias called `_index` collided with the index."""
+async def test_names_like_internal_keys_are_ordinary_names(store: RegistryStore) -> None:
+    """Defect R24: an alias named `_index` collided with the index."""
     names = ["_index", "_index:all", "a:b", "a%3Ab", "%", "*", "{x}", " ", "a\x00b", "ünïcode", "x" * 1024]
     for n, name in enumerate(names):
         await store.run(commit_of(Put(ALIASES, IndexAlias(name, AliasKind.SINGLE, name, (), n))))
@@ -269,18 +269,18 @@ async def test_many_rows_are_listed_in_pages(store: RegistryStore) -> None:
     for start in range(0, 2500, 500):
         batch = (Put(TASKS, task(f"t{n:04}", n)) for n in range(start, start + 500))
         await store.run(commit_of(*batch))
-    seen: list[str] = []
+    names: list[str] = []
     after: int | None = None
-    while page := await found(store, "all", after=after, limit=1000, is_newest_first=True):
-        seen += page
+    while page := await find_names(store, "all", after=after, limit=1000, is_newest_first=True):
+        names += page
         after = int(page[-1][1:])
-    assert seen == [f"t{n:04}" for n in range(2499, -1, -1)]
+    assert names == [f"t{n:04}" for n in range(2499, -1, -1)]
     assert await answer(store, CountRows(TASKS, "all")) == 2500
     with pytest.raises(Invalid):
-        await found(store, "all", limit=1001)
+        await find_names(store, "all", limit=1001)
 
 
-async def test_reads_yielded_together_are_answered_together(store: RegistryStore) -> None:
+async def test_reads_yielded_together_are_one_snapshot(store: RegistryStore) -> None:
     await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1))))
     pod, clock, pods, number, again = await store.run(
         reads_of(Get(LIVE_PODS, ("p",)), Now(), Find(LIVE_PODS, "all"), CountRows(LIVE_PODS, "all"), Now())
@@ -310,13 +310,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize("write", WRONG, ids=range(len(WRONG)))
-async def test_what_cannot_be_read_back_is_rejected(store: RegistryStore, write: Put) -> None:
+async def test_a_value_that_cannot_be_read_back_is_rejected(store: RegistryStore, write: Put) -> None:
     with pytest.raises(Invalid):
         await store.run(commit_of(write))
     assert await answer(store, CountRows(write.table, "all")) == 0
 
 
-async def test_two_clients_see_one_store(stage: Stage) -> None:
+async def test_two_clients_share_one_store(stage: Stage) -> None:
     first, second = await stage.open(), await stage.open()
     session = ClientSession("s", None, None, {"docs": 2}, 0, FUTURE_MS)
     await first.run(commit_of(Put(SESSIONS, session)))

@@ -1,7 +1,7 @@
-"""REG-1: every backend answers the same sequence the same way.
+"""REG-1: every backend returns the same results for the same sequence.
 
-Random moves go to the oracle and to real stores side by side, and every answer is compared: to the millisecond where
-the clock can be set, else without the times. Refusals are answers too.
+Random moves go to the oracle and to real stores side by side, and every result is compared: to the millisecond where
+the clock can be set, otherwise without the times. Errors are results too.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ STEPS = 40
 
 
 class StillClock:
-    """Stands still until it is moved."""
+    """Stands still until it is advanced."""
 
     def __init__(self) -> None:
         self.ms = START_MS
@@ -44,10 +44,10 @@ class StillClock:
 
 
 class Twins(RuleBasedStateMachine):
-    """The oracle, and stores that must agree with it."""
+    """The oracle, and the stores that must agree with it."""
 
     def stages(self, clock: StillClock) -> list[Stage]:
-        raise AssertionError("a subclass says which")
+        raise AssertionError("implemented by subclasses")
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,20 +117,24 @@ class Twins(RuleBasedStateMachine):
 
 
 async def next_millisecond(store: LoadingStore) -> None:
-    """So that the server's times order rows as the oracle's do."""
+    """Wait, so that the server's times order rows as the oracle's do."""
     start = await answer(store, Now())
     while await answer(store, Now()) <= start:
         pass
 
 
-def played(machine: type[Twins]) -> None:
+def run_machine(machine: type[Twins]) -> None:
     run_state_machine_as_test(  # type: ignore[no-untyped-call]
         machine,
         settings=settings(
             max_examples=EXAMPLES,
             stateful_step_count=STEPS,
             deadline=None,
-            phases=(Phase.explicit, Phase.reuse, Phase.generate),  # shrinking on a real server takes minutes: add it
+            phases=(
+                Phase.explicit,
+                Phase.reuse,
+                Phase.generate,
+            ),  # shrinking on a real server takes minutes: add it when debugging
             suppress_health_check=list(HealthCheck),
         ),
     )
@@ -147,21 +151,21 @@ def test_embedded_stores_agree_with_the_oracle_to_the_millisecond(tmp_path: Path
             self.oracle.pass_time(milliseconds)
             self.clock.ms += milliseconds
 
-    played(Embedded)
+    run_machine(Embedded)
     assert Embedded.__name__ == "Embedded"
 
 
 def test_a_server_agrees_with_the_oracle(registry_valkey: Valkey, tmp_path: Path) -> None:
-    class Served(Twins):
+    class OnServer(Twins):
         def stages(self, clock: StillClock) -> list[Stage]:
             return [Stage("valkey", url_of("valkey", tmp_path, registry_valkey))]
 
-    played(Served)
-    assert Served.__name__ == "Served"
+    run_machine(OnServer)
+    assert OnServer.__name__ == "OnServer"
 
 
 @pytest.mark.parametrize("group", ["TASKS", "JOBS", "NAMES_AND_LEASES", "PEOPLE", "WATCHES", "WISHES"])
-def test_one_group_of_moves_at_a_time_goes_deeper(group: str, registry_valkey: Valkey, tmp_path: Path) -> None:
+def test_each_group_of_moves_alone_goes_deeper(group: str, registry_valkey: Valkey, tmp_path: Path) -> None:
     strategy = getattr(moves, group)
 
     class Deep(Twins):
@@ -175,12 +179,12 @@ def test_one_group_of_moves_at_a_time_goes_deeper(group: str, registry_valkey: V
 
     for name in ("tasks", "jobs", "names_and_leases", "people", "watches", "wishes"):
         setattr(Deep, f"play_{name}", None)
-    played(Deep)
+    run_machine(Deep)
     assert Deep.play_one is not None
 
 
 @pytest.mark.parametrize("name", ["memory", "sqlite"])
-async def test_a_row_is_over_at_the_millisecond_it_names(name: str, tmp_path: Path) -> None:
+async def test_a_row_expires_at_its_exact_millisecond(name: str, tmp_path: Path) -> None:
     clock = StillClock()
     stage = Stage(name, "memory://" if name == "memory" else f"sqlite:///{tmp_path}/registry.db", clock)
     store = await stage.open()

@@ -19,12 +19,12 @@ from tests.contracts.stage import PATIENCE_S, eventually
 
 T = TypeVar("T")
 
-HISTORY_MAX = 10_000  # more changes than any backend remembers
+HISTORY_MAX = 10_000  # more changes than any backend retains
 BATCH = 500
 
 
 async def first(stream: AsyncIterator[T], number: int) -> list[T]:
-    """So many items, within patience."""
+    """The first `number` items, within a deadline."""
     taken: list[T] = []
     async with asyncio.timeout(PATIENCE_S), aclosing(cast("AsyncGenerator[T]", stream)) as items:
         async for item in items:
@@ -75,7 +75,7 @@ async def test_a_change_carries_the_row_as_it_is_at_delivery(store: RegistryStor
     assert [(change.is_deleted, change.row) for change in changes] == [(False, None), (False, None), (True, None)]
 
 
-async def test_a_watcher_waits_for_what_another_client_writes(stage: Stage) -> None:
+async def test_a_watcher_waits_for_writes_of_other_clients(stage: Stage) -> None:
     watcher, writer = await stage.open(), await stage.open()
     start = await watcher.revision()
     watching = asyncio.create_task(first(watcher.watch(start), 3))
@@ -90,7 +90,7 @@ async def test_a_watcher_waits_for_what_another_client_writes(stage: Stage) -> N
     ]
 
 
-async def test_a_commit_says_at_which_revision_it_is(store: RegistryStore) -> None:
+async def test_a_commit_returns_its_revision(store: RegistryStore) -> None:
     done = await store.run(commit_of(Put(LIVE_PODS, LivePod("p", 1)), Put(LIVE_PODS, LivePod("q", 1))))
     assert done.revision == await store.revision()
     later = await store.run(commit_of(Put(LIVE_PODS, LivePod("r", 1))))
@@ -98,7 +98,7 @@ async def test_a_commit_says_at_which_revision_it_is(store: RegistryStore) -> No
     assert change == Change(later.revision, "live_pods", ("r",), False)
 
 
-async def test_a_watcher_that_fell_behind_gets_gone(store: RegistryStore) -> None:
+async def test_a_watcher_that_fell_behind_gets_an_error(store: RegistryStore) -> None:
     start = (await store.run(commit_of(Upsert(LIVE_PODS, LivePod("p0", 0))))).revision
     for number in range(0, HISTORY_MAX + BATCH, BATCH):
         await store.run(commit_of(*(Upsert(LIVE_PODS, LivePod(f"p{n}", number)) for n in range(BATCH))))
@@ -117,27 +117,27 @@ async def test_a_revision_of_another_history_is_rejected(store: RegistryStore) -
 
 async def test_listeners_get_notifications(stage: Stage) -> None:
     store = await stage.open()
-    heard: list[str] = []
+    messages: list[str] = []
 
     async def listen() -> None:
         async for message in store.listen(REVOKED_CHANNEL):
-            heard.extend([message])
+            messages.extend([message])
 
     listening = asyncio.create_task(listen())
 
     async def is_listening() -> bool:
         await store.run(commit_of(Notify(REVOKED_CHANNEL, "hello")))
-        return "hello" in heard
+        return "hello" in messages
 
     await eventually(is_listening)
     await store.run(sessions.insert_admin("s", csrf_token="t", admin_key_hash="k"))
     await store.run(commit_of(Notify("elsewhere", "not for us")))
     assert await store.run(sessions.revoke_admin("s"))
 
-    async def has_heard() -> bool:
-        return heard[-1] == "s"
+    async def has_received() -> bool:
+        return messages[-1] == "s"
 
-    await eventually(has_heard)
-    assert set(heard) == {"hello", "s"}
+    await eventually(has_received)
+    assert set(messages) == {"hello", "s"}
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Watching, on every backend: a snapshot, then every event in order, and none lost in silence."""
+"""Watching, on every backend: a snapshot, then every event in order, with no silent loss."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ from tests.contracts.stage import (
     holder,
     member,
     snapshot,
-    watching,
+    watch_store,
 )
 
 UNIT = Unit("example/repo")
@@ -45,7 +45,7 @@ STEPS = 120
 SEEDS = range(4)
 
 
-async def test_a_watch_begins_with_what_is(open_store: OpenStore) -> None:
+async def test_a_watch_starts_with_a_snapshot(open_store: OpenStore) -> None:
     store, other = await open_store(AUCTIONED), await open_store(AUCTIONED)
     await member(store, "n1")
     session = await holder(store, "n1")
@@ -53,16 +53,16 @@ async def test_a_watch_begins_with_what_is(open_store: OpenStore) -> None:
     await bid(store, session, UNIT, max_bids=1)
     lease = (await store.close_auction(UNIT)).lease
     await bid(store, session, Unit("another"), max_bids=9)
-    seen = await snapshot(other)
-    assert seen.leases == (lease,)
-    assert seen.members == (Member("n1", "http://n1"),)
-    assert [(auction.unit, auction.max_bids) for auction in seen.auctions] == [(Unit("another"), 9)]
-    assert seen.max_bids == 4
+    state = await snapshot(other)
+    assert state.leases == (lease,)
+    assert state.members == (Member("n1", "http://n1"),)
+    assert [(auction.unit, auction.max_bids) for auction in state.auctions] == [(Unit("another"), 9)]
+    assert state.max_bids == 4
 
 
 async def test_every_change_is_delivered_in_order(open_store: OpenStore) -> None:
     store, other = await open_store(AUCTIONED), await open_store(AUCTIONED)
-    async with watching(other) as watcher:
+    async with watch_store(other) as watcher:
         as_member, session = await member(store, "n1"), await holder(store, "n1")
         quiet = Member("n1", "http://n1", is_bidding=False)
         await store.announce(as_member, quiet)
@@ -73,16 +73,16 @@ async def test_every_change_is_delivered_in_order(open_store: OpenStore) -> None
         ready = await store.set_state(session, UNIT, lease.epoch, LeaseState.READY)
         await store.release(session, UNIT, lease.epoch)
         await store.end_session(as_member)
-        await watcher.catches_up(store, 7)
-        first, joined, quietened, opened, *rest = watcher.events
+        await watcher.wait_caught_up(store, 7)
+        first, member_joined, stopped_bidding, auction_opened, *rest = watcher.events
     assert first == Snapshot()
-    assert (joined, quietened) == (MemberChanged(Member("n1", "http://n1")), MemberChanged(quiet))
-    assert isinstance(opened, AuctionOpened)
-    assert (opened.auction.unit, opened.auction.max_bids) == (UNIT, 1)
-    assert 0 < opened.auction.closes_in_s <= WINDOW_S
+    assert (member_joined, stopped_bidding) == (MemberChanged(Member("n1", "http://n1")), MemberChanged(quiet))
+    assert isinstance(auction_opened, AuctionOpened)
+    assert (auction_opened.auction.unit, auction_opened.auction.max_bids) == (UNIT, 1)
+    assert 0 < auction_opened.auction.closes_in_s <= WINDOW_S
     assert rest == [
         LeaseChanged(lease),
-        AuctionClosed(UNIT, opened.auction.id, "n1"),
+        AuctionClosed(UNIT, auction_opened.auction.id, "n1"),
         LeaseChanged(ready),
         LeaseGone(UNIT, lease.epoch),
         MemberGone("n1"),
@@ -92,19 +92,19 @@ async def test_every_change_is_delivered_in_order(open_store: OpenStore) -> None
 
 async def test_an_auction_without_a_winner_is_delivered(open_store: OpenStore) -> None:
     store = await open_store(AUCTIONED)
-    async with watching(store) as watcher:
+    async with watch_store(store) as watcher:
         session = await holder(store, "n1")
         await bid(store, session, UNIT, window_s=0.1, max_bids=5)
         await store.end_session(session)
         await eventually(lambda: _is_closed(store))
-        await watcher.catches_up(store, 7)
+        await watcher.wait_caught_up(store, 7)
         assert [event.winner for event in watcher.events if isinstance(event, AuctionClosed)] == [None]
 
 
-async def test_the_end_of_a_silent_node_is_delivered(open_store: OpenStore) -> None:
+async def test_the_expiry_of_a_silent_node_is_delivered(open_store: OpenStore) -> None:
     """ "Node crash: lease expiry allows another node to claim and reindex." """
     store, other = await open_store(CLAIMED), await open_store(CLAIMED)
-    async with watching(other) as watcher:
+    async with watch_store(other) as watcher:
         await member(store, "n1", ttl_s=SHORT_TTL_S)
         session = await holder(store, "n1", ttl_s=SHORT_TTL_S)
         leases = [await store.claim(session, Unit(f"u{n}")) for n in range(3)]
@@ -115,52 +115,52 @@ async def test_the_end_of_a_silent_node_is_delivered(open_store: OpenStore) -> N
     assert gone == {LeaseGone(lease.unit, lease.epoch) for lease in leases}
 
 
-async def test_a_handoff_is_delivered_as_one_change_of_hands(open_store: OpenStore) -> None:
+async def test_a_handoff_is_delivered_as_one_event(open_store: OpenStore) -> None:
     store = await open_store(CLAIMED)
     old, new = await holder(store, "n1"), await holder(store, "n2")
     slot = Unit(UNIT.name, 1)
     lease, waiting = await store.claim(old, UNIT), await store.claim(new, slot)
     await store.set_state(new, slot, waiting.epoch, LeaseState.READY)
-    async with watching(store) as watcher:
+    async with watch_store(store) as watcher:
         given = await store.hand_off(old, UNIT, lease.epoch, slot)
         assert given is not None
-        await watcher.catches_up(store, 7)
+        await watcher.wait_caught_up(store, 7)
         assert watcher.view.leases == {UNIT: given}
-        # At no point does the ready_successor think that it holds nothing of the unit.
+        # At no point does the successor believe that it holds nothing of the unit.
         assert watcher.events.index(LeaseChanged(given)) < watcher.events.index(LeaseGone(slot, waiting.epoch))
 
 
 async def test_two_watchers_see_the_same(open_store: OpenStore) -> None:
     store, other = await open_store(AUCTIONED), await open_store(AUCTIONED)
-    async with watching(store) as one, watching(other) as two:
+    async with watch_store(store) as one, watch_store(other) as two:
         sessions = [await holder(store, f"n{n}") for n in range(6)]
         await asyncio.gather(*(bid(store, each, Unit(f"u{n % 3}"), max_bids=2) for n, each in enumerate(sessions)))
         await asyncio.gather(*(each.close_auction(Unit(f"u{n}")) for n in range(3) for each in (store, other)))
-        await one.catches_up(store, 7)
+        await one.wait_caught_up(store, 7)
         await two.wait_until(lambda view: view.max_bids == 7)
         assert len(one.view.leases) == 3
         assert [timeless(event) for event in one.events] == [timeless(event) for event in two.events]
 
 
 def timeless(event: WatchEvent) -> WatchEvent:
-    """A event without the time that was left when it was received."""
+    """An event without the time that remained when it was received."""
     return AuctionOpened(replace(event.auction, closes_in_s=0.0)) if isinstance(event, AuctionOpened) else event
 
 
 @pytest.mark.parametrize("backend", ["valkey", "etcd"], indirect=True)
-async def test_a_watch_goes_on_when_the_server_comes_back(open_store: OpenStore, backend: ServerBackend) -> None:
-    """ "robust to indexer restarts" – and to the store's."""
+async def test_a_watch_resumes_after_a_server_restart(open_store: OpenStore, backend: ServerBackend) -> None:
+    """ "robust to indexer restarts", and to restarts of the store."""
     store, other = await open_store(CLAIMED), await open_store(CLAIMED)
     session = await holder(store, "n1")
     before = await store.claim(session, UNIT)
-    async with watching(other) as watcher:
+    async with watch_store(other) as watcher:
         await asyncio.to_thread(backend.restart)
-        await eventually(lambda: _claimed(store, session, Unit("later")))
+        await eventually(lambda: _try_claim(store, session, Unit("later")))
         await store.release(session, UNIT, before.epoch)
-        await watcher.catches_up(store, 7)
+        await watcher.wait_caught_up(store, 7)
         assert set(watcher.view.leases) == {Unit("later")}
         fresh = View()
-        fresh.learn(await snapshot(store))
+        fresh.apply(await snapshot(store))
         assert watcher.view == fresh
 
 
@@ -168,20 +168,20 @@ async def test_a_watch_goes_on_when_the_server_comes_back(open_store: OpenStore,
 @pytest.mark.parametrize("space", [AUCTIONED, CLAIMED], ids=lambda space: space.name)
 async def test_the_events_add_up_to_the_state(open_store: OpenStore, space: Space, seed: int) -> None:
     store, other = await open_store(space), await open_store(space)
-    async with watching(other) as watcher:
+    async with watch_store(other) as watcher:
         actor = Actor(store)
         for step in plan(seed):
             await actor.perform(step)
-        await watcher.catches_up(store, 99)
+        await watcher.wait_caught_up(store, 99)
         fresh = View()
-        fresh.learn(await snapshot(other))
+        fresh.apply(await snapshot(other))
         assert watcher.view == fresh
         assert [event for event in watcher.events if isinstance(event, Snapshot)] == watcher.events[:1]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("space", [AUCTIONED, CLAIMED], ids=lambda space: space.name)
-async def test_a_random_history_is_answered_as_by_the_memory_twin(
+async def test_a_random_history_has_the_results_of_the_memory_store(
     open_store: OpenStore, space: Space, seed: int
 ) -> None:
     """ "The implementation supports both a Redis-backed mode […] and an in-memory fallback for tests." """
@@ -208,7 +208,7 @@ def plan(seed: int) -> list[Step]:
 
 @dataclass
 class Actor:
-    """Plays steps on one store, and says what came of each in words that do not depend on the store's numbers."""
+    """Runs steps on one store, and describes each result without the store's own numbers."""
 
     store: OwnershipStore
     sessions: dict[tuple[SessionRole, str], Session] = field(default_factory=dict)
@@ -245,12 +245,12 @@ class Actor:
         return "announced"
 
     async def _claim(self, node: str, unit: Unit, number: int) -> object:
-        return self._told(await self.store.claim(await self._session(SessionRole.HOLDER, node), unit))
+        return self._describe(await self.store.claim(await self._session(SessionRole.HOLDER, node), unit))
 
     async def _state(self, node: str, unit: Unit, number: int) -> object:
         session = await self._session(SessionRole.HOLDER, node)
         state = list(LeaseState)[number - 1]
-        return self._told(await self.store.set_state(session, unit, self.epochs.get(unit, 0), state))
+        return self._describe(await self.store.set_state(session, unit, self.epochs.get(unit, 0), state))
 
     async def _release(self, node: str, unit: Unit, number: int) -> object:
         session = await self._session(SessionRole.HOLDER, node)
@@ -259,7 +259,7 @@ class Actor:
     async def _handoff(self, node: str, unit: Unit, number: int) -> object:
         session, to = await self._session(SessionRole.HOLDER, node), Unit(unit.name, 1 if unit.replica == 0 else 0)
         lease = await self.store.hand_off(session, unit, self.epochs.get(unit, 0), to)
-        return lease and self._told(lease)
+        return lease and self._describe(lease)
 
     async def _bid(self, node: str, unit: Unit, number: int) -> object:
         session = await self._session(SessionRole.HOLDER, node)
@@ -268,7 +268,7 @@ class Actor:
 
     async def _close(self, node: str, unit: Unit, number: int) -> object:
         closing = await self.store.close_auction(unit)
-        lease = closing.lease and self._told(closing.lease)
+        lease = closing.lease and self._describe(closing.lease)
         return closing.outcome, closing.bids, closing.is_short_circuit, lease
 
     async def _push(self, node: str, unit: Unit, number: int) -> object:
@@ -278,7 +278,7 @@ class Actor:
     async def _list(self, node: str, unit: Unit, number: int) -> object:
         return [(info.role, info.node, info.address) for info in await self.store.sessions()]
 
-    def _told(self, lease: Lease) -> object:
+    def _describe(self, lease: Lease) -> object:
         assert lease.epoch >= self.epochs.get(lease.unit, 0)
         self.epochs[lease.unit] = lease.epoch
         return lease.unit, lease.node, lease.address, lease.state
@@ -311,5 +311,5 @@ async def _is_empty(store: OwnershipStore) -> bool:
     return not await store.sessions()
 
 
-async def _claimed(store: OwnershipStore, session: Session, unit: Unit) -> bool:
+async def _try_claim(store: OwnershipStore, session: Session, unit: Unit) -> bool:
     return (await store.claim(session, unit)).unit == unit

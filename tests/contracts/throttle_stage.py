@@ -1,4 +1,4 @@
-"""What the contract tests of the throttle's stores share: one store per test, and clients of it."""
+"""Shared by the contract tests of the throttle's stores: one store per test, and its clients."""
 
 import secrets
 from collections.abc import Iterator
@@ -15,12 +15,12 @@ from argosy.throttle.rows import row_rules
 from argosy.throttle.settings import ThrottleSettings
 from tests.servers.valkey import Valkey
 
-NEVER = RowVersion()  # nothing was seen yet
-TIMEOUT_S = 10.0  # the machine may be busy; a test that waits this long has failed anyway
+NEVER = RowVersion()  # no version seen yet
+TIMEOUT_S = 10.0  # generous: a test that waits this long has failed anyway
 
 
 class OpenRows(Protocol):
-    """Opens one more client of this test's store, as another instance would."""
+    """Opens one more client of this test's store, as a second instance does."""
 
     def __call__(self, instance: str = "i1", config: Config | None = None, namespace: str = "") -> RowStore: ...
 
@@ -40,13 +40,13 @@ def memory_opener() -> OpenRows:
     return open_one
 
 
-def valkey_opener(url: str, opened: list[RowStore]) -> OpenRows:
+def valkey_opener(url: str, opened_rows: list[RowStore]) -> OpenRows:
     test = f"t{secrets.token_hex(6)}"
 
     def open_one(instance: str = "i1", config: Config | None = None, namespace: str = "") -> RowStore:
         settings = ThrottleSettings(namespace=f"{test}{namespace}", call_timeout_s=TIMEOUT_S)
         rows = open_row_store(url, row_rules(config or Config()), instance=instance, settings=settings)
-        opened.append(rows)
+        opened_rows.append(rows)
         return rows
 
     return open_one
@@ -57,9 +57,9 @@ def open_throttle_rows(request: pytest.FixtureRequest) -> Iterator[OpenRows]:
     if request.param == "memory":
         yield memory_opener()
         return
-    opened: list[RowStore] = []
-    yield valkey_opener(request.getfixturevalue("throttle_valkey").url, opened)
-    for rows in opened:
+    opened_rows: list[RowStore] = []
+    yield valkey_opener(request.getfixturevalue("throttle_valkey").url, opened_rows)
+    for rows in opened_rows:
         rows.close()
 
 

@@ -32,8 +32,8 @@ async def holders(world: World, count: int, **how: Any) -> list[Session]:
 
 
 async def winner(world: World) -> str | None:
-    found: Lease | None = (await world.store.close_auction(REPO)).lease
-    return None if found is None else found.node
+    lease: Lease | None = (await world.store.close_auction(REPO)).lease
+    return None if lease is None else lease.node
 
 
 @in_virtual_time()
@@ -69,7 +69,7 @@ async def test_the_window_is_sixty_seconds(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_most_memory_wins(world: World) -> None:
+async def test_the_bid_with_most_memory_wins(world: World) -> None:
     """Bids are ranked by available memory (higher is better)."""
     for session, free_bytes in zip(await holders(world, 3), (5, 9, 7), strict=True):
         await bid(world, session, free_bytes, max_bids=3)
@@ -77,7 +77,7 @@ async def test_most_memory_wins(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_the_earlier_of_equals_wins(world: World) -> None:
+async def test_ties_go_to_the_earlier_bid(world: World) -> None:
     """Ties are broken by bid time (earlier wins)."""
     for session in reversed(await holders(world, 3)):
         await bid(world, session, 7, max_bids=3)
@@ -85,18 +85,18 @@ async def test_the_earlier_of_equals_wins(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_the_lease_is_given_on_behalf_of_the_winner(world: World) -> None:
+async def test_the_evaluator_creates_the_lease_for_the_winner(world: World) -> None:
     """The evaluator attempts an atomic SET NX of the lease key on behalf of the winning holder."""
     for session in await holders(world, 2):
         await bid(world, session, max_bids=2)
-    await world.store.close_auction(REPO)  # by nobody in particular
+    await world.store.close_auction(REPO)  # evaluated without a session
     assert world.holder("repo") == "n0"
     (late,) = [await opened(world.store, "late")]
     assert (await bid(world, late)).outcome is BidOutcome.NOT_OPEN
 
 
 @in_virtual_time()
-async def test_enough_bids_end_it_at_once(world: World) -> None:
+async def test_enough_bids_end_the_auction_at_once(world: World) -> None:
     """when a configured number of bids for a repo is reached, the auction evaluation is triggered immediately instead
     of waiting for the full 60s window."""
     world.settings = OwnershipSettings(max_bids="2")
@@ -109,13 +109,13 @@ async def test_enough_bids_end_it_at_once(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_the_living_bidders_are_the_threshold(world: World) -> None:
+async def test_the_default_threshold_is_the_number_of_live_nodes(world: World) -> None:
     """counts the number of indexers that have heartbeated within the last epoch"""
     session, *_ = await holders(world, 3)
     members = [await joined(world.store, f"n{i}", ttl_s=30.0) for i in range(3)]
     await world.pass_time(20.0)
-    for living in members[:2]:
-        await world.store.renew(living)
+    for live_nodes in members[:2]:
+        await world.store.renew(live_nodes)
     await world.pass_time(15.0)
     assert (await bid(world, session)).max_bids == 2
 
@@ -132,7 +132,7 @@ async def test_a_pushed_threshold_reaches_every_node(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_a_lower_threshold_does_not_touch_running_auctions(world: World) -> None:
+async def test_a_lower_threshold_does_not_affect_running_auctions(world: World) -> None:
     """when `MAX_BIDS` decreases, nodes that already placed bids should still be honored for the current auction
     window."""
     first, second, third = await holders(world, 3)
@@ -155,7 +155,7 @@ async def test_new_auctions_use_the_new_threshold(world: World) -> None:
 
 
 @in_virtual_time(max_bids="100")
-async def test_a_threshold_never_reached_delays_and_does_not_hang(world: World) -> None:
+async def test_an_unreached_threshold_delays_only_until_the_window_ends(world: World) -> None:
     """always keep the auction wall-clock window (60s) as a hard upper bound even when `MAX_BIDS` is large or
     misconfigured."""
     world.add_units("repo")
@@ -164,21 +164,21 @@ async def test_a_threshold_never_reached_delays_and_does_not_hang(world: World) 
 
 
 @in_virtual_time(max_bids="100")
-async def test_a_repo_may_have_a_threshold_of_its_own(world: World) -> None:
+async def test_a_repo_may_override_the_threshold(world: World) -> None:
     """allow an optional per-repo max-bids override (configurable in the catalog) for special cases"""
     world.add_units("repo", max_bids=1)
     world.start("n1")
     assert await world.until(lambda: world.holder("repo") == "n1") < 10.0
 
 
-def test_the_metrics_have_the_documents_names() -> None:
+def test_the_metrics_are_named_as_in_the_document() -> None:
     """emit metrics for configured_max_bids, bids_received, auctions_short_circuited, auctions_timed_out."""
     kinds = {metric.name.removeprefix("argosy_"): metric.kind for metric in declared_metrics()}
     assert kinds["configured_max_bids"] == "gauge"
     assert {kinds[name] for name in ("bids_received", "auctions_short_circuited", "auctions_timed_out")} == {"counter"}
 
 
-def test_the_recommended_metrics_are_there_too() -> None:
+def test_the_recommended_metrics_exist() -> None:
     """Add metrics: auctions_started, auctions_won, auctions_no_winner, bids_placed, bids_rejected_already_pending,
     bid_window_ms (histogram)."""
     kinds = {metric.name.removeprefix("argosy_"): metric.kind for metric in declared_metrics()}
@@ -198,7 +198,7 @@ async def test_a_repo_indexed_before_has_a_minimum_bid(world: World) -> None:
     await world.until(lambda: world.holder("repo") == "large")
 
 
-def test_five_epochs_without_a_lease_trip_the_autoscaler() -> None:
+def test_five_epochs_without_a_lease_trigger_the_autoscaler() -> None:
     """Trip an autoscaler if a repo remains unleased for more than N bidding epochs (e.g., 5 auctions) to trigger
     cluster scale-up."""
     view, scaler = FleetView(), Autoscaler(DEFAULTS)
@@ -219,7 +219,7 @@ def test_empty_auctions_are_counted() -> None:
 
 
 @in_virtual_time()
-async def test_whoever_evaluates_one_does(world: World) -> None:
+async def test_exactly_one_evaluator_succeeds(world: World) -> None:
     """ensure exactly-one evaluator."""
     for session in await holders(world, 3):
         await bid(world, session, max_bids=3)
@@ -229,7 +229,7 @@ async def test_whoever_evaluates_one_does(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_a_holder_may_be_called_anything(world: World) -> None:
+async def test_a_holder_id_may_contain_separators(world: World) -> None:
     """avoid parsing issues when holder ids contain the separator."""
     session = await opened(world.store, "a|b|1700000000")
     await bid(world, session, max_bids=1)
@@ -237,7 +237,7 @@ async def test_a_holder_may_be_called_anything(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_marks_go_with_their_auction(world: World) -> None:
+async def test_pending_markers_are_deleted_with_their_auction(world: World) -> None:
     """if an auction is canceled or a winner accepted, the implementation attempts to delete the pending marker."""
     sessions = await holders(world, 3)
     for session in sessions:
@@ -249,14 +249,14 @@ async def test_marks_go_with_their_auction(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_a_mark_whose_owner_died_does_not_outlive_it(world: World) -> None:
+async def test_a_pending_marker_expires_with_its_owners_session(world: World) -> None:
     """In failure scenarios it's possible a holder's pending marker remains set briefly and prevents new bids; the
     expiry ensures eventual recovery."""
     session = await opened(world.store, "n1", ttl_s=30.0)
     await bid(world, session, max_bids=2)
     await world.pass_time(30.0)
-    again = await opened(world.store, "n1")
-    assert (await bid(world, again, unit=OTHER)).outcome is BidOutcome.PLACED
+    new_session = await opened(world.store, "n1")
+    assert (await bid(world, new_session, unit=OTHER)).outcome is BidOutcome.PLACED
 
 
 def test_evaluations_are_rate_limited() -> None:
@@ -270,7 +270,7 @@ def test_evaluations_are_rate_limited() -> None:
 
 
 @in_virtual_time()
-async def test_the_next_best_bid_wins_if_the_best_cannot(world: World) -> None:
+async def test_the_next_best_bid_wins_if_the_best_bidder_is_gone(world: World) -> None:
     """Consider allowing a secondary pass to try the next-best bid if the top bid fails SET NX"""
     best, second = await holders(world, 2)
     await bid(world, best, 9, max_bids=3)
@@ -281,7 +281,7 @@ async def test_the_next_best_bid_wins_if_the_best_cannot(world: World) -> None:
 
 
 @in_virtual_time(window_s=5.0, max_bids="9")
-async def test_the_window_can_be_tuned(world: World) -> None:
+async def test_the_window_is_configurable(world: World) -> None:
     """it can be tuned or made configurable per-cluster."""
     world.add_units("repo")
     world.start("n1")
@@ -289,18 +289,18 @@ async def test_the_window_can_be_tuned(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_a_bid_advertises_free_memory_less_what_is_not_yet_indexed(world: World) -> None:
+async def test_a_bid_advertises_free_memory_less_pending_builds(world: World) -> None:
     """it may place a single outstanding bid for that repo advertising its currently available free memory (bytes)."""
     world.add_units("first", footprint_bytes=800 * MIB)
     world.add_units("second", footprint_bytes=500 * MIB)
     world.start("n1", budget_bytes=1000 * MIB, warm_s=30.0)
     await world.until(lambda: world.holder("first") == "n1")
-    await world.pass_time(20.0)  # still warming: the memory only looks free
+    await world.pass_time(20.0)  # still warming: the memory is free but promised
     assert world.shelves["n1"].free_bytes() == 1000 * MIB
     assert world.holder("second") is None
 
 
-def test_running_auctions_are_joined_by_all() -> None:
+def test_every_node_may_join_a_running_auction() -> None:
     """allow a short window where nodes can advertise capacity before a winner is chosen."""
     bench = Bench(UnitSpec("repo"), "other")
     bench.machine = Bidder(bench.settings, bench.view, bench.keeper, bench.member, bench.random)
@@ -310,7 +310,7 @@ def test_running_auctions_are_joined_by_all() -> None:
 
 
 @in_virtual_time(max_bids="9", window_s=5.0)
-async def test_leases_last_and_auctions_do_not(world: World) -> None:
+async def test_leases_outlive_auctions(world: World) -> None:
     """One-pending-bid-per-node reduces noisy re-bidding and keeps the bookkeeping small."""
     world.add_units(*(f"r{i}" for i in range(20)))
     world.start("n1")

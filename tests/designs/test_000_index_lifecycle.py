@@ -1,7 +1,7 @@
-"""Document 000, "In-memory serving fleet": from a claim to an index that is served, kept, evicted and handed on.
+"""Document 000, "In-memory serving fleet": from a claim to an index that is served, kept, evicted and handed off.
 
-Each test quotes what it proves. What another test proves at length, with real processes and servers, is quoted beside
-that test's name, and the name is looked up.
+Each test quotes what it proves. Sentences proved by another test, with real processes and servers, are quoted beside
+that test's name, and the name is checked to exist.
 """
 
 import ast
@@ -100,9 +100,9 @@ def _tests_in(file: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("sentence", "proof"), PROVED_ELSEWHERE.items())
-def test_a_sentence_that_is_proved_elsewhere_is_proved_there(sentence: str, proof: str) -> None:
+def test_the_referenced_test_exists(sentence: str, proof: str) -> None:
     file, _, name = proof.partition("::")
-    assert name in _tests_in(file), f"nothing proves any more: {sentence}"
+    assert name in _tests_in(file), f"no test proves: {sentence}"
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ async def harbour(tmp_path: Path) -> AsyncIterator[Harbour]:
         yield harbour
 
 
-async def test_from_a_claim_to_an_answer(harbour: Harbour) -> None:
+async def test_a_claimed_repo_is_indexed_and_served(harbour: Harbour) -> None:
     """Node discovers a claimable repo in the catalog and attempts to claim it. [...] Node marks the repo row as ready
     and begins serving queries for that repo."""
     commit = harbour.repo("a", code="def anchor(): pass\n").git("rev-parse", "HEAD")
@@ -124,7 +124,7 @@ async def test_from_a_claim_to_an_answer(harbour: Harbour) -> None:
     await until(lambda: harbour.row("a").last_commit == commit)
 
 
-async def test_an_index_that_is_there_is_not_made_again(harbour: Harbour) -> None:
+async def test_an_existing_index_is_reused(harbour: Harbour) -> None:
     """checks local cache for a matching in-memory index. If no valid in-memory index exists, node performs a shallow
     clone"""
     harbour.repo("a")
@@ -135,7 +135,7 @@ async def test_an_index_that_is_there_is_not_made_again(harbour: Harbour) -> Non
     assert harbour.origins.fetches == ["a"]
 
 
-async def test_a_query_during_the_first_index_is_told_that_it_is_warming(harbour: Harbour) -> None:
+async def test_a_query_during_the_first_build_gets_a_warming_response(harbour: Harbour) -> None:
     """If owner is not ready, the caller gets a "warming" response"""
     harbour.repo("a")
     await harbour.spec("a")
@@ -149,7 +149,7 @@ async def test_a_query_during_the_first_index_is_told_that_it_is_warming(harbour
     await until(lambda: harbour.is_ready("a"))
 
 
-def test_the_budget_is_configurable_and_kept() -> None:
+def test_the_budget_is_configurable_and_enforced() -> None:
     """Each node maintains a configurable memory budget for in-memory indices."""
     bench = Bench(budget_bytes=100 * MIB, **SLOW)
     for name in "abc":
@@ -162,27 +162,27 @@ def test_the_budget_is_configurable_and_kept() -> None:
     assert SearchSettings(budget_bytes=7).budget_bytes == 7
 
 
-def test_the_pinned_stay_whoever_else_must_go() -> None:
+def test_pinned_repos_are_never_evicted() -> None:
     """Pinning: provide a mechanism to mark specific repos as pinned (non-evictable) when needed."""
     bench = Bench(budget_bytes=100 * MIB, **SLOW)
     bench.keep("pinned", 50 * MIB, is_pinned=True)
     bench.keep("loose", 40 * MIB)
-    bench.now += 1000.0  # nobody has asked for either
+    bench.now += 1000.0  # neither was searched
     released = of_kind(bench.keep("new", 30 * MIB), Release)
     assert [each.name for each in released] == ["loose"]
 
 
-def test_a_corrupted_index_is_made_anew_from_its_source() -> None:
+def test_a_corrupted_index_is_rebuilt_from_its_source() -> None:
     """if corrupted, reindex from source."""
     bench = Bench(verify_s=600.0, refresh_s=1e6)
     bench.keep()
     check = only(bench.wait(1000.0), VerifyIndex)
     effects = bench.tell(IndexVerified(check.number, is_sound=False))
-    assert only(effects, UnloadIndex).name == "a"  # nothing is answered from it meanwhile
-    assert not bench.fetched(effects).is_incremental  # and nothing of it is used again
+    assert only(effects, UnloadIndex).name == "a"  # it is not served meanwhile
+    assert not bench.fetched(effects).is_incremental  # and no part of it is reused
 
 
-def test_the_metrics_are_the_documents() -> None:
+def test_the_metrics_match_the_document() -> None:
     """Observability: per-repo and per-node metrics (index_time_ms, memory_bytes, last_served_at, claim_latency)."""
     labels = {metric.name: metric.labels for metric in declared_metrics()}
     for name in ("index_time_ms", "index_memory_bytes", "last_served_at", "repository_claim_latency_seconds"):
@@ -215,14 +215,14 @@ def test_the_repos_of_a_dead_node_are_claimed_and_indexed_again(fleet: FleetRepo
     assert fleet.provisioned.built >= 15 + fleet.failover.repos
 
 
-def test_a_drained_node_streams_its_indexes_and_nothing_goes_unserved(fleet: FleetReport) -> None:
+def test_a_drained_node_streams_its_indexes_without_downtime(fleet: FleetReport) -> None:
     """so others can take over immediately"""
     assert fleet.drain.repos > 0
     assert fleet.drain.unserved == 0
     assert fleet.provisioned.received >= fleet.drain.repos
 
 
-def test_an_eviction_is_a_release_and_others_take_over(fleet: FleetReport) -> None:
+def test_an_eviction_releases_the_lease_and_others_claim_it(fleet: FleetReport) -> None:
     """Add per-node in-memory cache with eviction and a safe release flow (release catalog row on eviction)."""
     assert fleet.evictions.reclaims == fleet.evictions.evictions > 0
 
@@ -235,10 +235,10 @@ def test_a_single_node_claims_everything() -> None:
     assert (alone.provisioned.built, alone.moves) == (5, 0)
 
 
-def test_replicas_spare_the_reindexing() -> None:
+def test_replicas_avoid_reindexing() -> None:
     """Replication increases memory usage but decreases failover reindex cost and improves read availability."""
     plan = FleetPlan(repos=8, nodes=4, replicas=1, headroom=3.0, ttl_s=5.0, window_s=5.0)
     copied = run_fleet(replace(plan, drain=0, grow=0.0, commits=0.0))
     assert copied.is_settled
     assert copied.failover.repos > 0
-    assert copied.failover.max_s == 0.0  # a replica answered all the while
+    assert copied.failover.max_s == 0.0  # a replica served meanwhile

@@ -22,7 +22,7 @@ DEFAULTS = OwnershipSettings()
 
 
 @in_virtual_time()
-async def test_bidding_is_the_only_way(world: World) -> None:
+async def test_bidding_is_the_only_way_to_get_a_lease(world: World) -> None:
     """The only way to obtain an initial lease on a repo in the prototype is through the bidding flow."""
     session = await holder(world.store, "n1")
     with pytest.raises(Invalid, match="place a bid"):
@@ -34,7 +34,7 @@ async def test_bidding_is_the_only_way(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_nodes_never_try_another_way(world: World) -> None:
+async def test_nodes_never_acquire_without_a_bid(world: World) -> None:
     """There is no alternate direct-acquire path"""
     world.add_units(*REPOS)
     world.start("n1")
@@ -73,7 +73,7 @@ async def test_ownership_lasts_for_a_ttl(world: World) -> None:
 
 
 @in_virtual_time(is_auctioned=False)
-async def test_an_owner_renews_often(world: World) -> None:
+async def test_an_owner_renews_well_within_the_ttl(world: World) -> None:
     """owner renews lease periodically (interval << TTL). If lease expires the repo becomes claimable by others."""
     world.add_units("repo")
     world.start("n1")
@@ -81,14 +81,14 @@ async def test_an_owner_renews_often(world: World) -> None:
     await world.pass_time(10 * DEFAULTS.ttl_s)
     assert world.links["n1"].calls["renew"] >= 2 * 10 * DEFAULTS.ttl_s / DEFAULTS.renew_s  # two sessions
     assert DEFAULTS.renew_s * 3 < DEFAULTS.ttl_s
-    assert world.events[-1][0] < 10.0  # the lease never changed hands
+    assert world.events[-1][0] < 10.0  # the holder never changed
     await world.crash("n1")
     world.start("n2")
     await world.until(lambda: world.holder("repo") == "n2", within_s=DEFAULTS.ttl_s + 5)
 
 
 @in_virtual_time(is_auctioned=False)
-async def test_a_released_repo_is_taken_over_at_once(world: World) -> None:
+async def test_a_released_repo_is_claimed_at_once(world: World) -> None:
     """node can release a claim (e.g., during graceful drain) so others can take over immediately."""
     first, second = await holder(world.store, "n1"), await holder(world.store, "n2")
     claimed = await world.store.claim(first, REPO)
@@ -96,7 +96,7 @@ async def test_a_released_repo_is_taken_over_at_once(world: World) -> None:
     assert (await world.store.claim(second, REPO)).node == "n2"
 
 
-def test_ttls_are_short_and_heartbeats_a_fraction() -> None:
+def test_heartbeats_are_a_fraction_of_a_short_ttl() -> None:
     """Lease TTLs should be short (e.g., 30s–2m) with heartbeats at a fraction of TTL."""
     assert 30.0 <= DEFAULTS.ttl_s <= 120.0
     assert DEFAULTS.renew_s < DEFAULTS.ttl_s / 3
@@ -104,7 +104,7 @@ def test_ttls_are_short_and_heartbeats_a_fraction() -> None:
 
 
 @in_virtual_time()
-async def test_a_query_before_readiness_learns_that_the_owner_is_warming(world: World) -> None:
+async def test_a_query_before_readiness_gets_a_warming_response(world: World) -> None:
     """Queries are routed to the owner. If owner is not ready, the caller gets a "warming" response"""
     world.add_units("repo")
     node = world.start("n1", warm_s=30.0)
@@ -123,9 +123,9 @@ async def test_the_watched_map_routes_to_the_owner(world: World) -> None:
         assert {lease.unit.name: lease.node for lease in node.leases()} == world.ready()
         for name, owner in world.ready().items():
             if owner != node.node_id:
-                with pytest.raises(NotOwner) as told:
+                with pytest.raises(NotOwner) as error:
                     node.require_lease(Unit(name))
-                assert told.value.hint == f"http://{owner}"
+                assert error.value.hint == f"http://{owner}"
 
 
 @in_virtual_time()
@@ -140,7 +140,7 @@ async def test_the_drain_flow(world: World) -> None:
     draining = asyncio.ensure_future(node.drain())
     await world.until(lambda: node.require_lease(REPO).state is LeaseState.DRAINING, within_s=1.0)
     await world.pass_time(10.0)
-    assert node.holds(REPO)  # queries are answered while the successor warms
+    assert node.holds(REPO)  # queries are served while the successor warms
     await draining
     assert world.ready() == {"repo": "new"}
 
@@ -155,35 +155,35 @@ async def test_after_a_crash_another_node_claims_and_reindexes(world: World) -> 
     await world.crash("n1")
     await world.until(lambda: world.ready() == {"repo": "n2"})
     assert world.shelves["n2"].warmed == ["repo"]
-    (_, stopped, _), (started, _, _) = world.spans("repo")
-    assert stopped < started
+    (_, stopped, _), (resumed, _, _) = world.spans("repo")
+    assert stopped < resumed
 
 
-def scaled(view: FleetView, now: float = 1.0) -> int:
+def nodes_to_add(view: FleetView, now: float = 1.0) -> int:
     return Autoscaler(DEFAULTS).signal(view, now).desired_nodes
 
 
-def seen(*names: str, held_bytes: int = 0, free_bytes: int = 100) -> FleetView:
+def fleet_view(*names: str, held_bytes: int = 0, free_bytes: int = 100) -> FleetView:
     view = FleetView()
     view.apply(Snapshot(members=(member("n1", held_bytes=held_bytes, free_bytes=free_bytes),)), 0.0)
     view.apply(catalog(*names), 0.0)
     return view
 
 
-def test_what_triggers_scaling_up() -> None:
+def test_scale_up_triggers() -> None:
     """Scale-up triggers: high count of unclaimed repos, high average claim latency, or CPU/memory saturation across the
     fleet."""
-    assert scaled(seen(*REPOS)) == 1
-    assert scaled(seen(*(f"r{i}" for i in range(500)))) > 10
-    slow = seen("a", "b")
+    assert nodes_to_add(fleet_view(*REPOS)) == 1
+    assert nodes_to_add(fleet_view(*(f"r{i}" for i in range(500)))) > 10
+    slow = fleet_view("a", "b")
     slow.apply(LeaseChanged(lease("a")), 200.0)
-    assert scaled(slow, 201.0) == 2
-    assert scaled(seen(held_bytes=90, free_bytes=10)) == 2
+    assert nodes_to_add(slow, 201.0) == 2
+    assert nodes_to_add(fleet_view(held_bytes=90, free_bytes=10)) == 2
 
 
-def test_a_node_may_go_only_when_it_has_drained() -> None:
+def test_a_node_is_removed_only_after_draining() -> None:
     """perform graceful drain before terminating nodes to avoid losing many claims at once."""
-    view, scaler = seen("a"), Autoscaler(DEFAULTS)
+    view, scaler = fleet_view("a"), Autoscaler(DEFAULTS)
     view.apply(MemberChanged(member("n2", free_bytes=100)), 0.0)
     view.apply(LeaseChanged(lease("a", node="n2")), 0.0)
     scaler.signal(view, 0.0)
@@ -207,13 +207,13 @@ async def test_primary_and_replicas(world: World) -> None:
     assert len(set(owners)) == 3
     await world.crash(owners[0] or "")
     lost_at = await world.until(lambda: world.holder("repo") is None)
-    assert world.holder("repo", 1) == owners[1]  # a ready replica all the while
+    assert world.holder("repo", 1) == owners[1]  # a ready replica throughout
     assert await world.until(world.all_ready) - lost_at < 20.0  # less than one warming
     assert world.shelves[world.ready()["repo"]].warmed == ["repo"]
 
 
 @in_virtual_time()
-async def test_a_herd_is_spread_and_bounded(world: World) -> None:
+async def test_reclaims_are_jittered_and_bounded(world: World) -> None:
     """add randomized claim jitter, exponential backoff, and limit concurrent reindexes per node."""
     world.add_units(*REPOS)
     node = world.start("n1", warm_s=10.0)
@@ -231,12 +231,12 @@ async def test_of_many_claims_one_succeeds_and_operations_check_their_owner(worl
     operations."""
     sessions = [await holder(world.store, f"n{i}") for i in range(10)]
     claims = await asyncio.gather(*(world.store.claim(s, REPO) for s in sessions), return_exceptions=True)
-    won = [claim for claim in claims if not isinstance(claim, BaseException)]
-    assert len(won) == 1
+    successful = [claim for claim in claims if not isinstance(claim, BaseException)]
+    assert len(successful) == 1
     for session in sessions:
-        if session.node != won[0].node:
-            assert not await world.store.release(session, REPO, won[0].epoch)
-    assert world.holder("repo") == won[0].node
+        if session.node != successful[0].node:
+            assert not await world.store.release(session, REPO, successful[0].epoch)
+    assert world.holder("repo") == successful[0].node
 
 
 def test_one_copy_is_the_default() -> None:
@@ -244,7 +244,7 @@ def test_one_copy_is_the_default() -> None:
     assert UnitSpec("repo").slots() == (Unit("repo"),)
 
 
-def test_a_lease_says_who_holds_what_until_when() -> None:
+def test_a_lease_names_unit_holder_and_expiry() -> None:
     """holds per-repo ownership and lease information."""
     assert {field.name for field in fields(lease())} >= {"unit", "node", "address", "epoch", "state"}
 

@@ -42,30 +42,30 @@ def offline(id: str) -> IndexerState:
 # Assigning a publisher to an indexer
 
 
-def test_nothing_is_done_for_a_publisher_that_has_its_indexers() -> None:
+def test_a_sufficiently_assigned_publisher_is_left_unchanged() -> None:
     """Determines if the publisher is already assigned to the requires indexers, if not…"""
     assert plan_assignment("p", (active("a", "p"), active("b")), ONCE) == AssignmentPlan(0)
     assert plan_assignment("p", (active("a", "p"), active("b")), TWICE).needed == 1
 
 
-def test_candidates_neither_have_the_publisher_nor_are_frozen() -> None:
+def test_candidates_exclude_assigned_and_frozen_indexers() -> None:
     """Selects candidate indexers (not already assigned the publisher, not in frozen mode) from its pool of indexers"""
     assert candidates("p", (active("a", "p"), frozen("b"), active("c")), ONCE) == ("c",)
 
 
-def test_the_least_loaded_candidate_is_asked_first() -> None:
+def test_the_least_loaded_candidate_is_tried_first() -> None:
     """Orders these candidates to prefer those with the fewest assignments"""
     assert candidates("p", (active("a", "q", "r"), active("b"), active("c", "q")), ONCE) == ("b", "c", "a")
 
 
-def test_a_rejecting_indexer_is_passed_over() -> None:
+def test_a_rejecting_indexer_is_skipped() -> None:
     """Gets response from assigned indexer to confirm or reject assignment."""
     pool = (active("a"), active("b"))
     assert plan_assignment("p", pool, ONCE).candidates == ("a", "b")
     assert holders("p", after_assignment(pool, "p", "b"), ONCE) == ("b",)
 
 
-def test_assigning_goes_on_until_enough_have_it_or_nobody_is_left() -> None:
+def test_assigning_continues_until_replicated_or_out_of_candidates() -> None:
     """Assigning the publisher to candidate indexrs continues until the required number of assignments made, or until
     there are no more indexers that the publisher can be assigned to."""
     assert plan_assignment("p", (active("a"), active("b"), active("c")), TWICE).needed == 2
@@ -73,7 +73,7 @@ def test_assigning_goes_on_until_enough_have_it_or_nobody_is_left() -> None:
     assert (short.candidates, short.is_short) == (("a",), True)
 
 
-def test_an_offline_indexer_may_have_the_publisher_already() -> None:
+def test_an_offline_indexer_is_assumed_to_have_the_publisher() -> None:
     """If indexers remain offline while the AS handles a publisher that needs assignment, the AS assumes that the
     publisher may already be assigned to an offline indexer."""
     assert plan_assignment("p", (active("a"), offline("b")), ONCE) == AssignmentPlan(0)
@@ -83,14 +83,14 @@ def test_an_offline_indexer_may_have_the_publisher_already() -> None:
 # State
 
 
-def test_the_state_after_a_handoff_is_the_state_that_indexers_tell() -> None:
+def test_the_state_after_a_handoff_equals_the_state_indexers_report() -> None:
     """Instead the state is rebuilt by querying indexers at startup."""
     pool: Pool = (frozen("a", "p"), active("b"))
-    told = (frozen("a", "p"), active("b", "p", continued={"p": "a"}))
-    assert after_handoff(pool, "p", frozen="a", target="b") == told
+    reported = (frozen("a", "p"), active("b", "p", continued={"p": "a"}))
+    assert after_handoff(pool, "p", frozen="a", target="b") == reported
 
 
-def test_what_is_assigned_is_counted_at_once() -> None:
+def test_an_assignment_is_counted_at_once() -> None:
     """As assignments are made, the AS in-memory state is updated."""
     pool = after_assignment((active("a"), active("b")), "p", "a")
     assert candidates("q", pool, ONCE) == ("b", "a")
@@ -114,7 +114,7 @@ def test_a_preset_publisher_goes_to_its_list_only() -> None:
     assert candidates("p", (active("a", "q"), active("b"), active("c")), PRESET) == ("b", "a")
 
 
-def test_preset_replication_says_how_many_of_the_list() -> None:
+def test_preset_replication_limits_the_indexers_of_the_list() -> None:
     """The preset replication configuration determined how many of the preset indexers in that list to assign the
     publisher to."""
     pool = (active("a"), active("b"), active("c"))
@@ -158,7 +158,7 @@ def test_an_added_indexer_takes_new_publishers_and_nothing_is_moved() -> None:
     assert plan_assignment("r", pool, ONCE).candidates[0] == "b"
 
 
-def test_a_removed_indexers_publishers_are_assigned_anew_from_the_beginning() -> None:
+def test_a_removed_indexers_publishers_are_reassigned_from_the_beginning() -> None:
     """When an indexer is removed, the AS will see that the assigned count for publisher(s) is less than the replication
     factor and will assign the publisher(s) to another additional indexer in the pool and start a sync."""
     pool = (active("a", "p"), active("b", "p"), active("c"))
@@ -194,12 +194,12 @@ def test_an_indexer_whose_data_is_not_needed_is_removed_without_freezing() -> No
     assert plan_assignment("p", rest, PoolPolicy(exceptions=frozenset({"p"}))) == AssignmentPlan(0)
 
 
-def test_with_the_least_number_of_indexers_there_is_nowhere_to_hand_off_to() -> None:
+def test_with_the_minimum_of_indexers_a_handoff_has_no_target() -> None:
     """there will be nowhere to handoff publishers when an indexer enters frozen more."""
     assert plan_handoff("a", (frozen("a", "p"), active("b", "p")), TWICE) == {"p": ()}
 
 
-def test_replication_says_how_many_indexers_have_each_publisher() -> None:
+def test_each_publisher_is_assigned_to_replication_many_indexers() -> None:
     """value that determines how many indexers each publisher is assigned to."""
     pool = (active("a"), active("b"), active("c"))
     assert [plan_assignment("p", pool, PoolPolicy(replication=n)).needed for n in (1, 2, 3, 4)] == [1, 2, 3, 3]
@@ -210,12 +210,12 @@ def test_replication_says_how_many_indexers_have_each_publisher() -> None:
 # Frozen mode and handoff
 
 
-def test_a_frozen_indexer_is_never_asked() -> None:
+def test_a_frozen_indexer_gets_no_assignments() -> None:
     """A frozen indexer will not accept any new publisher assignments."""
     assert candidates("p", (frozen("a", preferred=frozenset({"p"})),), ONCE) == ()
 
 
-def test_a_frozen_indexer_still_hears_of_its_publishers() -> None:
+def test_a_frozen_indexer_still_gets_its_publishers_announcements() -> None:
     """Both indexer-1 and indexer-2 continue processing advertisements, but only indexer-2 stores new index data."""
     pool = after_handoff((frozen("a", "p"), active("b")), "p", frozen="a", target="b")
     assert audience("p", pool, ONCE) == ("a", "b")
@@ -234,14 +234,14 @@ def test_a_publisher_is_continued_where_the_frozen_indexer_left_off() -> None:
     assert plan_assignment("p", (frozen("a", "p"), active("b")), ONCE) == AssignmentPlan(1, ("b",), resume_from=("a",))
 
 
-def test_a_handoff_chooses_as_an_assignment_does() -> None:
+def test_a_handoff_uses_the_assignment_logic() -> None:
     """The AS makes the decision about which indexers to handoff a publisher to using the same logic as when deciding
     where to assign a new publisher."""
     others = (active("b", "q"), active("c"), active("d", "q", "r", preferred=frozenset({"p"})))
     assert plan_handoff("a", (frozen("a", "p"), *others), ONCE) == {"p": candidates("p", others, ONCE)}
 
 
-def test_each_publisher_is_handed_off_by_a_choice_of_its_own() -> None:
+def test_each_publisher_is_handed_off_separately() -> None:
     """This is done separately for each publisher being handed off."""
     pool = (frozen("a", "p", "q"), active("b"), active("c"))
     assert plan_handoff("a", pool, ONCE) == {"p": ("b", "c"), "q": ("c", "b")}
@@ -260,14 +260,14 @@ def test_a_completed_handoff_satisfies_the_replication_factor() -> None:
     assert plan_assignment("p", pool, TWICE) == AssignmentPlan(0)
 
 
-def test_an_incomplete_handoff_is_resumed_with_what_is_left() -> None:
+def test_an_incomplete_handoff_resumes_with_the_remaining_publishers() -> None:
     """The AS handles incomplete handoff by resuming the handoff process for any publishers assigned to a frozen indexer
     which have not been handed off to another indexer."""
     pool = after_handoff((frozen("a", "p", "q"), active("b")), "p", frozen="a", target="b")
     assert plan_handoff("a", pool, ONCE) == {"q": ("b",)}
 
 
-def test_a_handoff_that_nobody_can_take_is_kept_in_mind() -> None:
+def test_a_handoff_without_a_target_stays_pending() -> None:
     """If there are no unfrozen indexers available to accept the handoff of a publisher, the AS keeps track of the
     incomplete handoff and tries to complete the process if offline indexers come back online."""
     assert plan_handoff("a", (frozen("a", "p"), offline("b")), ONCE) == {"p": ()}
@@ -282,7 +282,7 @@ def test_an_added_indexer_lets_a_handoff_complete() -> None:
     assert plan_handoff("a", (*full, active("c")), ONCE) == {"p": ("c",)}
 
 
-def test_an_unfrozen_indexer_may_double_what_was_handed_off() -> None:
+def test_an_unfrozen_indexer_may_duplicate_handed_off_publishers() -> None:
     """publishers that were handed off to other indexers will remain assigned to those indexers"""
     pool = (active("a", "p"), active("b", "p", continued={"p": "a"}))
     assert holders("p", pool, ONCE) == ("a", "b")

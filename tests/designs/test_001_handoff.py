@@ -17,7 +17,7 @@ from tests.ipni.indexer.test_maintenance import HandClock
 # Handoff
 
 
-async def test_the_assigner_looks_for_frozen_indexers_at_its_interval() -> None:
+async def test_the_assigner_polls_for_frozen_indexers_at_its_interval() -> None:
     """The AS periodically polls indexers, on a configurable interval, to check if any have become frozen."""
     (p,) = chains("p")
     async with site(p) as it:
@@ -38,7 +38,7 @@ async def test_the_assigner_looks_for_frozen_indexers_at_its_interval() -> None:
             await running
 
 
-async def test_the_successor_is_told_of_providers_and_extended_providers() -> None:
+async def test_the_successor_receives_providers_and_extended_providers() -> None:
     """During handoff, the active indexer also gets provider and extended provider information from the frozen
     indexer."""
     (p,) = chains("p")
@@ -57,7 +57,7 @@ async def test_the_successor_is_told_of_providers_and_extended_providers() -> No
         assert ours.addresses == theirs.addresses
 
 
-async def test_frozen_assignments_do_not_count_and_a_handoff_makes_up_for_them() -> None:
+async def test_frozen_assignments_do_not_count_and_a_handoff_replaces_them() -> None:
     """The AS does not count assignments on frozen indexers. If there is a replication factor of two and an indexer
     becomes frozen, then the replica count for the publishers assigned to the frozen indexer drops by one (after
     completing handoff). Completing handoff satisfies the replication factor since each publisher is assigned to another
@@ -78,7 +78,7 @@ async def test_frozen_assignments_do_not_count_and_a_handoff_makes_up_for_them()
         assert await it.finders(mark) == sorted([second, third])
 
 
-async def test_a_handoff_that_nobody_could_take_completes_when_somebody_can() -> None:
+async def test_a_pending_handoff_completes_when_a_target_is_available() -> None:
     """Incomplete handoff my occur due to insufficient indexers to accept handoff, indexers being off-line, or the AS
     going offline before handoff is complete. […] At startup, the AS determines if any handoff is incomplete and tries
     to complete it."""
@@ -94,7 +94,9 @@ async def test_a_handoff_that_nobody_could_take_completes_when_somebody_can() ->
         await service.close()
         await it.add("b")
         frozen_id = it.indexers["a"].status().id
-        await it.clients["b"].handoff(p.id, frozen_id=frozen_id, frozen_url=it.url("a"))  # as far as the former got
+        await it.clients["b"].handoff(
+            p.id, frozen_id=frozen_id, frozen_url=it.url("a")
+        )  # the progress of the first assigner
         replaced = await it.assigner()
         assert (await it.assignments())["b"] == sorted(
             [Assignment(p.id, frozen_id), Assignment(q.id, frozen_id)], key=lambda each: each.publisher
@@ -102,7 +104,7 @@ async def test_a_handoff_that_nobody_could_take_completes_when_somebody_can() ->
         assert replaced.pool_state.pending_handoffs() == {it.url("a"): ()}
 
 
-async def test_a_publisher_of_which_a_full_indexer_took_nothing_is_ingested_elsewhere() -> None:
+async def test_a_publisher_a_full_indexer_never_ingested_is_ingested_elsewhere() -> None:
     """When an indexer reaches its configured storage limit, it stops ingesting new index data, and other indexers in
     the pool resume ingesting data from the publishers assigned to the full indexer."""
     (p,) = chains("p")
@@ -119,7 +121,7 @@ async def test_a_publisher_of_which_a_full_indexer_took_nothing_is_ingested_else
         assert await it.finders(mark) == ["b"]
 
 
-async def test_frozen_and_active_indexers_answer_for_all_of_a_chain_between_them() -> None:
+async def test_frozen_and_active_indexers_together_serve_the_whole_chain() -> None:
     """If a publisher publishes ads A to Z and indexer-1 becomes full after ingestion of ad D, then indexer-1 is frozen
     and indexer-2 takes over and starts ingesting at E. […] Both indexer-1 and indexer-2 continue processing
     advertisements, but only indexer-2 stores new index data. […] The frozen indexer-1 does not fetch any entries
@@ -140,8 +142,8 @@ async def test_frozen_and_active_indexers_answer_for_all_of_a_chain_between_them
         await it.polled(service)
         marks |= {letter: wrote(p, letter) for letter in "NOPQRSTUVWXYZ"}
         await it.announced(service, p)
-        found = {letter: await it.finders(mark) for letter, mark in marks.items()}
-        assert found == {letter: ["1"] if letter in "ABCD" else ["2"] for letter in marks}
+        finders = {letter: await it.finders(mark) for letter, mark in marks.items()}
+        assert finders == {letter: ["1"] if letter in "ABCD" else ["2"] for letter in marks}
         p.remove(b"B")
         p.remove(b"Y")
         await it.announced(service, p)
@@ -149,7 +151,7 @@ async def test_frozen_and_active_indexers_answer_for_all_of_a_chain_between_them
         assert (await it.clients["1"].provider(p.id)).last_ad == p.head
 
 
-async def test_what_was_handed_off_stays_so_when_an_indexer_thaws() -> None:
+async def test_handed_off_publishers_stay_handed_off_after_an_unfreeze() -> None:
     """Taking an indexer out of “frozen” mode, may result in resuming ingestion from publishers that are now assigned to
     other indexers, which could cause unnecessary duplication of index data."""
     (p,) = chains("p")
@@ -168,7 +170,7 @@ async def test_what_was_handed_off_stays_so_when_an_indexer_thaws() -> None:
         await it.lose("a")
         await it.add("a", store, IndexerSettings(use_assigner=True, unfreeze_on_start=True))
         await service.reload(it.configuration())
-        await it.polled(service)  # it is seen at the next poll, without a restart
+        await it.polled(service)  # picked up at the next poll, without a restart
         assert sorted(service.pool_state.audience(p.id)) == sorted([it.url("a"), it.url("b")])
         twice = wrote(p, "twice")
         await it.announced(service, p)
@@ -178,7 +180,7 @@ async def test_what_was_handed_off_stays_so_when_an_indexer_thaws() -> None:
 # Questions and answers
 
 
-async def test_only_the_number_of_publishers_counts_not_the_space_that_is_left() -> None:
+async def test_only_the_number_of_publishers_counts_not_the_free_space() -> None:
     """The amount of storage remaining does not factor into the decision since freeze-handoff will redistribute
     ingestion anyway."""
     p, q = chains("p", "q")
@@ -196,7 +198,7 @@ async def test_only_the_number_of_publishers_counts_not_the_space_that_is_left()
         assert await it.holders(q) == ["nearly full"]
 
 
-async def test_a_provider_that_changes_its_publisher_is_ingested_a_second_time() -> None:
+async def test_a_provider_with_a_new_publisher_is_ingested_again() -> None:
     """If this happens then an indexer node will start ingesting the entire ad chain from the new publisher, even though
     another indexer already has that same provider’s ad chain."""
     old, new = chains("old", "new")
@@ -211,10 +213,10 @@ async def test_a_provider_that_changes_its_publisher_is_ingested_a_second_time()
         await it.announced(service, new)
         assert await it.finders(hashes("same", 1)[0]) == ["a", "b"]
         held = [await it.indexers[name].find(hashes("same", 1)) for name in "ab"]
-        assert held[0] == held[1], "and whoever asks both is told the same of one provider"
+        assert held[0] == held[1], "both return the same record of one provider"
 
 
-async def test_what_a_lost_frozen_indexer_had_is_lost_unless_it_was_replicated() -> None:
+async def test_data_of_a_lost_frozen_indexer_is_lost_without_replication() -> None:
     """The data on A is lost, and the replication factor should have been set to > 1 to avoid that."""
     for replication, finders in ((1, 0), (2, 1)):
         (p,) = chains("p")
@@ -232,7 +234,7 @@ async def test_what_a_lost_frozen_indexer_had_is_lost_unless_it_was_replicated()
             assert len(await it.finders(mark)) == finders
 
 
-async def test_an_indexer_nobody_needs_is_removed_and_its_publishers_are_assigned_when_they_announce() -> None:
+async def test_after_removal_of_an_indexer_its_publishers_are_assigned_on_announce() -> None:
     """Remove A without freezing it first. If new announces arrive for the publishers on A, then those will be assigned
     at that time, unless blocked by policy."""
     p, q = chains("p", "q")

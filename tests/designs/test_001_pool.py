@@ -1,6 +1,6 @@
 """Document 001, "Indexer Scaling Design for Ingest-heavy Workload": the pool, sentence by sentence.
 
-Real indexers and assigners over real HTTP; what the choice of an indexer depends on is in test_001_content_index.py.
+Real indexers and assigners over real HTTP; the choice of an indexer is tested in test_001_content_index.py.
 """
 
 import pytest
@@ -32,7 +32,7 @@ async def test_indexers_are_added_at_any_time() -> None:
         assert (await it.finders(first), await it.finders(second)) == (["a"], ["b"])
 
 
-async def test_a_full_indexer_hands_over_even_a_single_source() -> None:
+async def test_a_full_indexer_hands_off_even_a_single_publisher() -> None:
     """Any indexer node must gracefully hand-over work when it reaches capacity, even from a single data source."""
     (p,) = chains("p")
     async with site(p) as it:
@@ -42,7 +42,7 @@ async def test_a_full_indexer_hands_over_even_a_single_source() -> None:
         await it.announced(service, p)
         it.usages["a"].value = 91.0
         new = wrote(p, "new")
-        await it.announced(service, p)  # it freezes in the middle of its work
+        await it.announced(service, p)  # it freezes during ingestion
         assert (await it.clients["a"].status()).is_frozen
         await it.add("b")
         await service.reload(it.configuration())
@@ -50,7 +50,7 @@ async def test_a_full_indexer_hands_over_even_a_single_source() -> None:
         assert (await it.finders(old), await it.finders(new)) == (["a"], ["b"])
 
 
-async def test_with_replication_a_lost_node_takes_nothing_along() -> None:
+async def test_with_replication_a_lost_node_loses_no_data() -> None:
     """Must support optional data redundancy within indexer pool, to tolerate loss of node(s). […] With this, the loss
     or unavailability of an indexer does not result in the loss or unavailability of index data."""
     (p,) = chains("p")
@@ -58,11 +58,11 @@ async def test_with_replication_a_lost_node_takes_nothing_along() -> None:
         for name in "abc":
             await it.add(name)
         service = await it.assigner(it.configuration(replication=2))
-        found = wrote(p, "one")
+        multihash = wrote(p, "one")
         await it.announced(service, p)
-        first, second = await it.finders(found)
+        first, second = await it.finders(multihash)
         await it.lose(first)
-        assert await it.finders(found) == [second]
+        assert await it.finders(multihash) == [second]
 
 
 # The approach
@@ -71,20 +71,20 @@ async def test_with_replication_a_lost_node_takes_nothing_along() -> None:
 async def test_each_indexer_reads_only_its_own_publishers() -> None:
     """assigning different content *publishers* to different indexer nodes, so that each node handles a separate portion
     of the ingestion work. […] Less syncing: no need for every indexer to sync with every publisher"""
-    told = chains("p", "q", "r", "s")
-    async with site(*told) as it:
+    all_chains = chains("p", "q", "r", "s")
+    async with site(*all_chains) as it:
         await it.add("a")
         await it.add("b")
         service = await it.assigner()
-        marks = [wrote(chain, "one") for chain in told]
-        await it.announced(service, *told)
+        marks = [wrote(chain, "one") for chain in all_chains]
+        await it.announced(service, *all_chains)
         assert await it.counts() == {"a": 2, "b": 2}
         assert [len(await it.finders(mark)) for mark in marks] == [1, 1, 1, 1]
-        for chain in told:
-            assert len(chain.fetched) == len(set(chain.fetched)), "nobody reads what another has read"
+        for chain in all_chains:
+            assert len(chain.fetched) == len(set(chain.fetched)), "no advertisement is read twice"
 
 
-async def test_full_indexers_overflow_into_the_next_ones_as_long_as_there_are_any() -> None:
+async def test_full_indexers_overflow_into_the_remaining_ones() -> None:
     """When that indexer is full it overflows into other indexers. This can continue as long as there are more indexers
     available to continuing ingesting index data."""
     (p,) = chains("p")
@@ -103,7 +103,7 @@ async def test_full_indexers_overflow_into_the_next_ones_as_long_as_there_are_an
         assert {name: await it.finders(mark) for name, mark in marks.items()} == {name: [name] for name in "abcd"}
 
 
-async def test_no_data_moves_when_work_does() -> None:
+async def test_reassigning_work_moves_no_data() -> None:
     """Ingestion work can be redistributed without having to move data between indexers. […] No data shared between
     indexers."""
     (p,) = chains("p")
@@ -120,34 +120,34 @@ async def test_no_data_moves_when_work_does() -> None:
 
 async def test_indexers_fill_at_different_times() -> None:
     """Indexers can have different storage capacities."""
-    told = chains("p", "q")
-    async with site(*told) as it:
+    all_chains = chains("p", "q")
+    async with site(*all_chains) as it:
         await it.add("small")
         await it.add("large")
         service = await it.assigner()
-        for chain in told:
+        for chain in all_chains:
             wrote(chain, "old")
-        await it.announced(service, *told)
+        await it.announced(service, *all_chains)
         await it.fill("small", service)
-        marks = [wrote(chain, "new") for chain in told]
-        await it.announced(service, *told)
+        marks = [wrote(chain, "new") for chain in all_chains]
+        await it.announced(service, *all_chains)
         assert [await it.finders(mark) for mark in marks] == [["large"], ["large"]]
 
 
-async def test_a_new_indexer_changes_nothing_for_publishers_that_have_one() -> None:
+async def test_a_new_indexer_does_not_affect_assigned_publishers() -> None:
     """Adding indexers has no effect until an existing indexer reaches storage limit."""
-    told = chains("p", "q", "r")
-    async with site(*told) as it:
+    all_chains = chains("p", "q", "r")
+    async with site(*all_chains) as it:
         await it.add("a")
         service = await it.assigner()
-        for chain in told:
+        for chain in all_chains:
             wrote(chain, "old")
-        await it.announced(service, *told)
+        await it.announced(service, *all_chains)
         await it.add("b")
         await service.reload(it.configuration())
-        for chain in told:
+        for chain in all_chains:
             wrote(chain, "new")
-        await it.announced(service, *told)
+        await it.announced(service, *all_chains)
         await it.polled(service)
         assert await it.counts() == {"a": 3, "b": 0}
         await it.fill("a", service)
@@ -157,7 +157,7 @@ async def test_a_new_indexer_changes_nothing_for_publishers_that_have_one() -> N
 # Assigning
 
 
-async def test_after_an_assignment_the_indexer_syncs_and_hears_the_publisher_itself() -> None:
+async def test_after_an_assignment_the_indexer_syncs_and_receives_announcements() -> None:
     """After assignment, a sync with the new publishers is started on the assigned indexers, and the indexers receive
     announcements from these publishers and handle ingestion themselves."""
     (p,) = chains("p")
@@ -173,7 +173,7 @@ async def test_after_an_assignment_the_indexer_syncs_and_hears_the_publisher_its
         assert await it.finders(second) == ["a"]
 
 
-async def test_announcements_are_passed_on_to_all_who_follow_the_publisher() -> None:
+async def test_announcements_are_republished_to_the_publishers_indexers() -> None:
     """The AS also republishes direct HTTP announcements […], so that all indexers in the pool can receive them."""
     (p,) = chains("p")
     async with site(p) as it:
@@ -183,11 +183,11 @@ async def test_announcements_are_passed_on_to_all_who_follow_the_publisher() -> 
         wrote(p, "one")
         await it.announced(service, p)
         mark = wrote(p, "two")
-        await it.announced(service, p)  # over HTTP here: those who may not ingest it are not told
+        await it.announced(service, p)  # over HTTP here: indexers that may not ingest it are skipped
         assert await it.finders(mark) == await it.holders(p)
 
 
-async def test_assignments_are_made_by_the_admin_api_which_nobody_else_may_use() -> None:
+async def test_assignments_use_the_admin_api_which_requires_authorization() -> None:
     """The assignment is communicated to the chosen indexer via a request sent from the AS to the indexer on an
     administrative endpoint. […] would not be accessible to any unauthorized connection."""
     (p,) = chains("p")
@@ -203,7 +203,7 @@ async def test_assignments_are_made_by_the_admin_api_which_nobody_else_may_use()
         assert await it.counts() == {"a": 1}
 
 
-async def test_an_indexer_that_was_offline_is_asked_again_when_a_publisher_needs_it() -> None:
+async def test_an_offline_indexer_is_queried_again_when_a_publisher_needs_assignment() -> None:
     """If any of the indexers in the AS pool are not online when the AS starts, the AS will retry querying any offline
     indexers on receiving an announce message with a publisher that needs assignment. […] This prevents over-assignment
     due to indexers going offline temporarily."""
@@ -215,7 +215,7 @@ async def test_an_indexer_that_was_offline_is_asked_again_when_a_publisher_needs
         service = await it.assigner()
         first = wrote(p, "one")
         await it.announced(service, p)
-        assert await it.finders(first) == [], "the one that is away may have it"
+        assert await it.finders(first) == [], "the unreachable indexer may have it"
         it.away.clear()
         second = wrote(p, "two")
         await it.announced(service, p)
@@ -223,7 +223,7 @@ async def test_an_indexer_that_was_offline_is_asked_again_when_a_publisher_needs
         assert len(await it.finders(second)) == 1
 
 
-async def test_an_indexer_that_was_away_is_told_what_was_announced_meanwhile() -> None:
+async def test_a_returning_indexer_receives_missed_announcements() -> None:
     """An indexer node will handle the ingestion of all advertisements and multihash entries published by the publishers
     assigned to it."""
     (p,) = chains("p")
@@ -242,7 +242,7 @@ async def test_an_indexer_that_was_away_is_told_what_was_announced_meanwhile() -
         assert await it.finders(mark) == ["a"]
 
 
-async def test_a_publisher_is_assigned_without_reading_anything_of_it() -> None:
+async def test_a_publisher_is_assigned_without_reading_its_advertisements() -> None:
     """Indexing data is not sharded by provider, because knowing the provider requires reading an advertisement. […] No
     need to read advertisements only to check provider"""
     (p,) = chains("p")
@@ -260,27 +260,27 @@ async def test_a_publisher_is_assigned_without_reading_anything_of_it() -> None:
 # Assigner without state
 
 
-async def test_an_assigner_is_destroyed_and_replaced_without_anybody_noticing() -> None:
+async def test_an_assigner_can_be_destroyed_and_replaced_without_impact() -> None:
     """The AS node can be destroyed and a new one started without any operational impact. […] Instead the state is
     rebuilt by querying indexers at startup."""
-    told = chains("p", "q", "r", "s")
-    async with site(*told) as it:
+    all_chains = chains("p", "q", "r", "s")
+    async with site(*all_chains) as it:
         await it.add("a")
         await it.add("b")
         service = await it.assigner()
-        for chain in told:
+        for chain in all_chains:
             wrote(chain, "old")
-        await it.announced(service, *told)
+        await it.announced(service, *all_chains)
         before = await it.assignments()
         await service.close()
         replaced = await it.assigner()
-        marks = [wrote(chain, "new") for chain in told]
-        await it.announced(replaced, *told)
+        marks = [wrote(chain, "new") for chain in all_chains]
+        await it.announced(replaced, *all_chains)
         assert await it.assignments() == before
         assert [len(await it.finders(mark)) for mark in marks] == [1, 1, 1, 1]
 
 
-async def test_without_an_assigner_the_assigned_are_ingested_and_strangers_wait_for_it() -> None:
+async def test_without_an_assigner_only_assigned_publishers_are_ingested() -> None:
     """If the AS is offline, indexers continue handling announcements from the assigned publishers and ingesting index
     data. Announcements from unassigned publishers are ignored until the AS is back online. […] The next announcement
     from an unassigned publisher is assigned to an indexer, and the indexer syncs all index data from that publisher."""
@@ -305,7 +305,7 @@ async def test_without_an_assigner_the_assigned_are_ingested_and_strangers_wait_
 # Presets and preferences
 
 
-async def test_preset_publishers_stay_within_their_list_also_when_it_freezes() -> None:
+async def test_preset_publishers_stay_within_their_list_after_a_freeze() -> None:
     """If a publisher exists in this map, that publisher is assigned to only the indexers listed for it. […] If an
     indexer with preset assignments becomes frozen, the publishers with preset indexers and only reassigned to other
     indexers within the preset list."""
@@ -320,7 +320,7 @@ async def test_preset_publishers_stay_within_their_list_also_when_it_freezes() -
         await it.announced(service, p, q)
         (first,) = await it.holders(p)
         assert first in "ab"
-        assert len(await it.holders(q)) == 3, "others are still assigned to the indexers of a preset list"
+        assert len(await it.holders(q)) == 3, "other publishers are still assigned to indexers of a preset list"
         await it.fill(first, service)
         assert await it.holders(p) == ["a", "b"]
         (second,) = {"a", "b"} - {first}
@@ -329,7 +329,7 @@ async def test_preset_publishers_stay_within_their_list_also_when_it_freezes() -
         assert p.id in service.pool_state.pending_handoffs()[it.url(second)]
 
 
-async def test_an_indexer_that_joins_with_data_gets_those_publishers() -> None:
+async def test_an_indexer_that_joins_with_data_gets_its_publishers() -> None:
     """When that happens, the indexer will have no initial assignments, but it may have index data from its previous
     operation outside the pool. When queried by the AS, the indexer will inform that AS that it already has data from
     certain providers."""
@@ -352,7 +352,7 @@ async def test_an_indexer_that_joins_with_data_gets_those_publishers() -> None:
 # The pool's configuration
 
 
-def test_each_indexer_of_the_configuration_has_its_urls_and_presets() -> None:
+def test_the_configuration_has_urls_and_presets_per_indexer() -> None:
     """Each indexer information tells the AS the admin API URL, the find API URL, the ingest API URL, and any peer IDs
     for preset assignments to that indexer."""
     (p,) = chains("p")
@@ -367,7 +367,7 @@ def test_each_indexer_of_the_configuration_has_its_urls_and_presets() -> None:
     )
 
 
-async def test_what_a_removed_indexer_had_is_ingested_from_the_beginning_by_another() -> None:
+async def test_data_of_a_removed_indexer_is_ingested_again_by_another() -> None:
     """This results in the removed indexer’s assignments getting assigned to a new indexers and those publishers’ data
     being ingested from the beginning."""
     (p,) = chains("p")
@@ -383,7 +383,7 @@ async def test_what_a_removed_indexer_had_is_ingested_from_the_beginning_by_anot
         assert (await it.finders(old), await it.finders(new)) == (["a", "b"], ["b"])
 
 
-async def test_an_indexer_that_is_frozen_first_is_removed_without_ingesting_again() -> None:
+async def test_an_indexer_frozen_before_removal_needs_no_reingestion() -> None:
     """To remove an indexer without having its assignments completely re-ingested by other indexers, first freeze the
     indexer administratively and allow its assignments to be handed off to other indexers, resuming ingestion from where
     the frozen indexer left off. Then remove the frozen indexer."""

@@ -1,7 +1,7 @@
 """Document 002, "Distributing State Across All Peers". Each test quotes the sentence it proves.
 
-Where the letter of the document does not work (bare HINCRBYFLOAT, blind overwrite), the test says what we do instead;
-tests/throttle/test_fairness.py shows what the letter leads to.
+Where the document's text does not work (bare HINCRBYFLOAT, blind overwrite), the test states what we do instead;
+tests/throttle/test_fairness.py shows the consequences of the text.
 """
 
 import inspect
@@ -55,8 +55,8 @@ def probability(throttle: FairThrottle, client: str) -> float:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Valkey]:
-    with Valkey() as started:
-        yield started
+    with Valkey() as valkey:
+        yield valkey
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ def raw(server: Valkey) -> Iterator["redis.Redis[Any]"]:
 
 @pytest.fixture
 def rows(server: Valkey, raw: "redis.Redis[Any]") -> Iterator[RedisRowStore]:
-    opened = RedisRowStore(server.url, row_rules(Config()), instance="i1", timeout_s=10)
-    yield opened
-    opened.close()
+    row_store = RedisRowStore(server.url, row_rules(Config()), instance="i1", timeout_s=10)
+    yield row_store
+    row_store.close()
 
 
 def storage(settings: ThrottleSettings = PACE) -> ThreadSafeStorage:
@@ -144,7 +144,7 @@ def test_consistency() -> None:
 # -- latency and performance targets ----------------------------------------------------------------------------------
 
 
-def test_the_hot_path_asks_nobody() -> None:
+def test_the_hot_path_makes_no_store_calls() -> None:
     """**Hot Path Impact**: Updates from the hot path must be asynchronous and non-blocking."""
     throttle = FairThrottle()
     throttle.share()
@@ -153,7 +153,7 @@ def test_the_hot_path_asks_nobody() -> None:
     class Unreachable:
         def exchange(self, order: SyncBatch) -> SyncReply:
             called.append(order)
-            raise AssertionError("the hot path asked the store")
+            raise AssertionError("the hot path called the store")
 
         def close(self) -> None:
             return None
@@ -200,7 +200,7 @@ def test_the_seed_is_rounded_local_time() -> None:
             assert throttle.seeds[0] == now_ms // 300_000 * 300_000
 
 
-def test_skew_within_a_tenth_of_the_window_does_no_harm() -> None:
+def test_skew_within_a_tenth_of_the_window_is_harmless() -> None:
     """**Assumption**: Clocks across instances are synchronized (or) within a acceptable skew (~ <10% of the window
     duration)."""
     world = World(settings=PACE)
@@ -210,10 +210,10 @@ def test_skew_within_a_tenth_of_the_window_does_no_harm() -> None:
     world.advance(280.0)
     for throttle in throttles:
         blame(throttle, "noisy", 5)
-    world.advance(330.0)  # all have turned to the next window, which was warm
-    found = [probability(throttle, "noisy") for throttle in throttles]
-    assert found == pytest.approx([found[0]] * 3, abs=0.02)
-    assert found[0] > 0.3
+    world.advance(330.0)  # all have rotated to the next window, which was warm
+    probabilities = [probability(throttle, "noisy") for throttle in throttles]
+    assert probabilities == pytest.approx([probabilities[0]] * 3, abs=0.02)
+    assert probabilities[0] > 0.3
 
 
 def test_no_locks() -> None:
@@ -222,7 +222,7 @@ def test_no_locks() -> None:
     assert world.alone().seeds == other.alone().seeds
 
 
-def test_rotating_the_seed_parts_clients_that_collided() -> None:
+def test_rotating_the_seed_separates_colliding_clients() -> None:
     """Rotating the seed periodically ensures that flows (Client IDs) hashed to the same bucket in one window are likely
     to land on different buckets with the new seed."""
     world = World(Config(levels=1, buckets=50))
@@ -296,7 +296,7 @@ def test_update_is_an_error_when_the_queue_is_full() -> None:
         service.update([Update(CELL.seed, [BucketDelta(0, 3, 0.1, 0)])])
 
 
-def test_recv_is_one_channel_for_life() -> None:
+def test_recv_returns_one_channel_for_the_lifetime() -> None:
     """Recv() returns the singleton receive channel for the lifetime for the Storage Service."""
     service: StorageService = storage()
     assert service.recv() is service.recv()
@@ -316,7 +316,7 @@ def test_there_are_two_types_of_responses() -> None:
     assert any(row.states for reply in replies for row in reply.pulled)
 
 
-def test_pulled_state_overwrites_local_state_if_one_wants() -> None:
+def test_pulled_state_can_overwrite_local_state() -> None:
     """Instances periodically `Request` the state they want to consume and `Recv` the aggregated state from the Storage
     Service. These states overwrite the local state."""
     world = World(settings=replace(PACE, squash="overwrite"))
@@ -338,7 +338,7 @@ def test_updates_are_batched() -> None:
     for number in range(400):
         blame(instance.throttle, f"client-{number % 20}", 1)
         world.advance(world.now + 0.0025)
-    assert len(world.heard[instance.name]) <= 6  # a second's worth: 400 requests, 4 flushes
+    assert len(world.heard[instance.name]) <= 6  # one second: 400 requests, 4 flushes
 
 
 def test_keys_live_three_windows(rows: RedisRowStore, raw: "redis.Redis[Any]") -> None:
@@ -349,7 +349,7 @@ def test_keys_live_three_windows(rows: RedisRowStore, raw: "redis.Redis[Any]") -
     assert 890_000 < first <= 900_000
     raw.pexpire("v1:1700000100000:0", 500_000)
     rows.exchange(SyncBatch(pushes=(RowPush(CELL, 2, ((17, 0.04, 0),)),)))
-    assert raw.pttl("v1:1700000100000:0") <= 500_000  # set once, or keys would live for five windows
+    assert raw.pttl("v1:1700000100000:0") <= 500_000  # set once; otherwise keys would live for five windows
 
 
 def test_transient_failures_are_retried_with_backoff_and_jitter_and_then_dropped() -> None:
@@ -371,7 +371,7 @@ def test_transient_failures_are_retried_with_backoff_and_jitter_and_then_dropped
     assert (service.status(now).queue, service.counters.dropped) == (0, 1)
 
 
-def test_while_redis_is_away_convergence_stops_and_availability_does_not() -> None:
+def test_while_redis_is_unreachable_convergence_stops_and_availability_does_not() -> None:
     """If the centralized store is unreachable, FAIR instances degrade gracefully by functioning with their local state.
     Convergence stops, but availability is maintained."""
     world = World(settings=PACE)
@@ -399,13 +399,13 @@ def test_the_race_between_update_and_request_does_not_happen() -> None:
 
 
 def race(squash: str, weight: float = 0.5) -> float:
-    """An instance commits a large change while an answer that was read before it is on its way back."""
+    """An instance commits a large change while a response that was read before it is in flight."""
     world = World(Config(decay_per_s=0.0), replace(PACE, squash=squash, squash_weight=weight))
     blame(world.add().throttle, "a", 1)
     world.advance(3.0)
     world.delay_s = (1.0, 1.0)
     instance = world.add()
-    world.advance(world.now + 1.5)  # its first pull was read at 1.0, and is back at 2.0
+    world.advance(world.now + 1.5)  # its first pull is read at 1.0 and arrives at 2.0
     blame(instance.throttle, "a", 20)  # 1) a large local delta
     instance.storage.update(instance.throttle.collect())  # 2) queued
     world.advance(world.now + 0.55)  # 3), 4) and 5): fetched without it, and squashed
@@ -427,7 +427,7 @@ def test_the_store_can_be_secured() -> None:
 @pytest.mark.parametrize(
     "metric", [telemetry.STORE_CONNECTED, telemetry.STORE_ERRORS, telemetry.UPDATE_LATENCY, telemetry.QUEUE_DEPTH]
 )
-def test_what_operators_watch(metric: object) -> None:
+def test_the_operator_metrics_exist(metric: object) -> None:
     """**Redis Connectivity**: Monitor connection status and errors. **Update Latency**: Track the time taken to commit
     batches to Redis. **Queue Depth**: Monitor the size of the pending update queue in the Storage Service."""
     assert metric in declared_metrics()
@@ -445,7 +445,7 @@ def test_a_new_instance_does_not_build_state_from_scratch() -> None:
     assert probability(new, "noisy") == pytest.approx(probability(old, "noisy"))
 
 
-def test_recovery_from_failures_can_weigh_both_sides() -> None:
+def test_recovery_from_failures_can_weight_both_sides() -> None:
     """In certain cases, when the local state is more valuable, overwriting the aggregated state may not be the best
     behavior. This can be mitigated by introducing a weight - this can help defining additional squashing behavior."""
     assert race("weighted", weight=0.25) == pytest.approx(0.25 * 0.04 + 0.75 * 0.8)

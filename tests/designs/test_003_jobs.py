@@ -1,7 +1,7 @@
 """Document 003, "Silo internals": entities, tenancy, key layout, clustering, failure modes and rate limits.
 
-Each test quotes what it proves. What another test proves at length is quoted beside that test's name, and the name is
-looked up.
+Each test quotes what it proves. Sentences proved by another test are quoted beside that test's name, and the name is
+checked to exist.
 """
 
 import ast
@@ -57,7 +57,7 @@ PROVED_ELSEWHERE = {
     "there's no central coordiantor managing which bits are assigned to which nodes":
         f"{RING}::test_the_whole_shard_space_is_assigned_without_a_coordinator",
     "shifting around as few as possible when cluster membership changes.":
-        f"{RING}::test_a_change_of_membership_shifts_as_few_shards_as_possible",
+        f"{RING}::test_a_membership_change_moves_as_few_shards_as_possible",
     "Elastic compute membership with fast join/leave":
         f"{CLUSTER}/test_cluster.py::test_a_joining_node_takes_only_its_own_part",
     "Shards are the atomic unit of load; clients specify a shard on each request":
@@ -68,55 +68,55 @@ PROVED_ELSEWHERE = {
     "etcd is used only for control plane (membership, locks, handover), never per-request on the data plane":
         f"{COORDINATION}::test_requests_never_reach_the_store",
     "Each node registers under `coord/members/<node_id>` with a membership lease (TTL, e.g. 10s).":
-        f"{COORDINATION}::test_each_node_registers_with_what_others_need_to_know",
+        f"{COORDINATION}::test_each_node_registers_address_and_metadata",
     "All nodes watch `coord/members/` and deterministically build a consistent hash ring":
         f"{RING}::test_every_node_builds_the_same_ring_from_the_same_members",
     "Use two independent leases per node": f"{COORDINATION}::test_a_node_has_two_independent_leases",
     "This lets us drop membership first (triggering ring rebalance) before releasing ownership.":
         f"{COORDINATION}::test_a_graceful_leave_drops_membership_first",
     "Nodes serve a shard only if they currently hold its `owner` key.":
-        f"{COORDINATION}::test_only_an_owner_serves",
+        f"{COORDINATION}::test_only_the_owner_serves",
     "they rely on local in-memory ownership state maintained via watches/keepalives.":
         f"{CLUSTER}/test_cluster.py::test_a_node_that_does_not_hold_a_shard_names_who_does_without_asking_the_store",
     "Build ring from current `coord/members/*` and compute desired shard set.":
         f"{RING}::test_a_joining_node_computes_its_desired_shards_from_the_current_members",
     "Only start serving a shard after this key has been written":
-        f"{COORDINATION}::test_serving_begins_after_the_key_is_written",
+        f"{COORDINATION}::test_serving_starts_after_the_key_is_written",
     "Start watches on `coord/members/*` and `coord/shards/<S>/owner` for shards you own or are next-in-line for.":
-        f"{RING}::test_a_node_knows_the_shards_for_which_it_is_next_in_line",
+        f"{RING}::test_a_node_knows_the_shards_it_is_next_in_line_for",
     "If keepalives fail [...], immediately pause serving all owned shards to avoid split-brain.":
         f"{COORDINATION}::test_when_keepalives_fail_all_shards_pause",
     "recompute ring and run reconciliation: acquire new shards, release shards no longer owned.":
-        f"{COORDINATION}::test_a_membership_change_moves_exactly_what_the_ring_moves",
+        f"{COORDINATION}::test_a_membership_change_moves_exactly_the_shards_the_ring_moves",
     "Delete `coord/members/<node_id>` [...] triggering ring recompute so contenders begin acquisition retries.":
-        f"{RING}::test_when_a_node_leaves_its_shards_and_no_others_find_contenders",
+        f"{RING}::test_only_the_shards_of_a_leaving_node_get_contenders",
     "Quiesce briefly per shard (1–2s) to drain in-flight work.":
-        f"{COORDINATION}::test_a_leaving_node_quiesces_and_serves_meanwhile",
+        f"{COORDINATION}::test_a_leaving_node_quiesces_while_serving",
     "Revoke the liveness lease, which deletes all `coord/shards/*/owner` keys for this node":
         f"{COORDINATION}::test_revoking_the_liveness_lease_frees_all_shards_for_the_next_retry",
     "the new owners start trying to acquire the shard lock before the old owners release it.":
-        f"{COORDINATION}::test_new_owners_try_before_old_ones_let_go",
+        f"{COORDINATION}::test_new_owners_claim_before_old_ones_release",
     "update their in-memory hash rings, which shifts which shards they are responsible for.":
-        f"{RING}::test_a_membership_change_shifts_what_each_node_is_responsible_for",
+        f"{RING}::test_a_membership_change_shifts_responsibility",
     "If exists, backoff and retry; never overwrite.": f"{COORDINATION}::test_a_held_shard_is_never_overwritten",
     "the previous owner's liveness lease expiry auto-deletes the key; the next retry succeeds and service starts.":
         f"{COORDINATION}::test_after_a_crash_the_next_retry_succeeds",
     "All others must return NOT_OWNER immediately.":
-        f"{COORDINATION}::test_whoever_does_not_own_a_shard_says_so_with_a_hint",
+        f"{COORDINATION}::test_a_node_without_the_shard_returns_not_owner_with_a_hint",
     "Nodes must pause serving a shard if etcd keepalive fails, even if they still have the key locally":
         f"{CLUSTER}/test_cluster.py::test_a_node_cut_off_from_the_store_stops_serving_all_shards_before_its_ttl",
     "**Crash**: lease expires; `owner` keys auto-deleted; next owner acquires.":
         f"{CLUSTER}/test_cluster.py::test_a_crashed_nodes_shards_are_served_again_after_its_ttl",
     "**Network partition**: owner loses keepalive; it must cease serving; another node acquires after TTL":
-        f"{COORDINATION}::test_a_partitioned_owner_has_stopped_before_another_begins",
+        f"{COORDINATION}::test_a_partitioned_owner_stops_before_another_starts",
     "clients experiencing NOT_OWNER/timeout will retry and be redirected.":
         "tests/jobs/sdk/test_client.py::test_what_is_away_for_a_moment_is_asked_again",
     "**Simultaneous join**: consistent hashing minimizes movement":
-        f"{RING}::test_nodes_that_join_at_once_move_only_what_they_take_themselves",
+        f"{RING}::test_simultaneous_joins_move_only_shards_of_the_joining_nodes",
     "CAS on `owner` guarantees single winner.":
         f"{COORDINATION}::test_nodes_that_join_at_once_end_with_one_owner_each",
     "If not the owner, return NOT_OWNER with an optional hint":
-        f"{COORDINATION}::test_whoever_does_not_own_a_shard_says_so_with_a_hint",
+        f"{COORDINATION}::test_a_node_without_the_shard_returns_not_owner_with_a_hint",
     "Clients retry a few times":
         "tests/jobs/sdk/test_client.py::test_tries_are_bounded_and_a_node_that_is_not_there_is_said",
     "and may redirect using the hint.":
@@ -130,15 +130,15 @@ PROVED_ELSEWHERE = {
 
 
 @cache
-def _named_in(file: str) -> set[str]:
+def _tests_in(file: str) -> set[str]:
     tree = ast.parse((ROOT / file).read_text())
     return {each.name for each in tree.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
 
 
 @pytest.mark.parametrize(("sentence", "proof"), PROVED_ELSEWHERE.items())
-def test_a_sentence_that_is_proved_elsewhere_is_proved_there(sentence: str, proof: str) -> None:
+def test_the_referenced_test_exists(sentence: str, proof: str) -> None:
     file, _, name = proof.partition("::")
-    assert name in _named_in(file), f"nothing proves any more: {sentence}"
+    assert name in _tests_in(file), f"no test proves: {sentence}"
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def rows(world: World, kind: int) -> list[tuple[tuple[object, ...], bytes]]:
 # -- entities ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_is_attempted_until_it_is_done_or_its_retries_are(world: World) -> None:
+async def test_a_job_is_attempted_until_success_or_retries_are_exhausted(world: World) -> None:
     """One unit of work that should be attempted until completion or retries exhausted."""
     policy = RetryPolicy(retry_count=2, initial_interval_ms=10, max_interval_ms=10)
     done, lost = await world.put(retry=policy), await world.put(retry=policy)
@@ -180,7 +180,7 @@ async def test_an_attempt_is_one_try(world: World) -> None:
     assert (attempt.number, attempt.task_id, attempt.worker) == (1, leased.task.id, "w")
 
 
-async def test_some_tasks_are_the_brokers_own_and_no_worker_sees_them(world: World) -> None:
+async def test_internal_tasks_are_never_leased_to_workers(world: World) -> None:
     """there are other task types that represent internal operations that should happen after a point in time in the
     future. [...] some tasks are handled purely internally."""
     await world.put(limits=(ConcurrencyLimit("k", 1),), start_at_ms=NOW + 500)
@@ -203,7 +203,7 @@ async def test_leasing_moves_a_task_from_the_queue_into_the_leases(world: World)
     assert decode_lease(lease).task == decode_task(queued).task
 
 
-async def test_a_worker_that_is_silent_has_crashed(world: World) -> None:
+async def test_a_silent_worker_counts_as_crashed(world: World) -> None:
     """or else the system will assume the worker has crashed."""
     job = await world.put()
     await world.lease_one()
@@ -216,7 +216,7 @@ async def test_a_worker_that_is_silent_has_crashed(world: World) -> None:
 # -- tenancy ----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_tenants_rows_lie_together(world: World) -> None:
+async def test_a_tenants_rows_are_adjacent(world: World) -> None:
     """Storage is oriented to group all of one tenant's data together for fast scanning."""
     for number in range(12):
         await world.put(tenant=f"t{number % 3}")
@@ -226,7 +226,7 @@ async def test_a_tenants_rows_lie_together(world: World) -> None:
         assert len(tenants) == 12
 
 
-def test_a_tenant_has_one_shard_whatever_the_job() -> None:
+def test_a_tenant_has_one_shard() -> None:
     """An individual tenant's data _can't_ be split across shards."""
     left, right = HashRange("", "").split("8000000000000000")
     for number in range(50):
@@ -247,7 +247,7 @@ async def test_jobs_and_attempts_are_found_by_tenant_and_id(world: World) -> Non
     assert (place, decode_attempt(value).number) == ((T, job, 1), 1)
 
 
-async def test_tasks_lie_in_the_order_in_which_they_are_due(world: World) -> None:
+async def test_tasks_are_stored_in_due_order(world: World) -> None:
     """`tasks/<start-time>/<priority>/<job-id>/<attempt-number>` - stores the work items that need accomplishing in task
     order."""
     later = await world.put(id="a", start_at_ms=NOW + 10, priority=0)
@@ -262,7 +262,7 @@ async def test_tasks_lie_in_the_order_in_which_they_are_due(world: World) -> Non
     ]
 
 
-def test_a_task_has_a_uuid_of_the_systems_making() -> None:
+def test_a_task_has_a_system_generated_uuid() -> None:
     """Each stored task has a system-generated UUID."""
     from argosy.jobs.cluster.node import new_uuid
 
@@ -270,7 +270,7 @@ def test_a_task_has_a_uuid_of_the_systems_making() -> None:
     assert new_uuid() != new_uuid()
 
 
-async def test_a_lease_says_who_has_what_until_when(world: World) -> None:
+async def test_a_lease_record_names_worker_task_and_expiry(world: World) -> None:
     """`lease/<task-id>` - during leasing, dequeued tasks are written here keyed by task id. The value stores a
     LeaseRecord `{ worker_id, task, expiry_ms }`."""
     await world.put()
@@ -285,7 +285,7 @@ async def test_expired_leases_are_found_among_the_leases(world: World) -> None:
     """Expired lease detection scans this prefix and inspects `expiry_ms`."""
     await world.put(retry=RetryPolicy(retry_count=1))
     first = await world.lease_one()
-    await world.reopen()  # what is known of leases is what that prefix holds
+    await world.reopen()  # the state of leases is rebuilt from that prefix
     await world.pass_time(LEASE_MS)
     assert rows(world, keys.LEASE) == []
     assert (await world.lease_one()).task.id != first.task.id
@@ -299,8 +299,8 @@ async def test_an_index_by_status_has_the_latest_change_first(world: World) -> N
         names.append(await world.put())
         await world.report(await world.lease_one(), TaskSuccess())
         await world.pass_time(1)
-    found = [(items[:2], items[3]) for items, _ in rows(world, keys.STATUS)]
-    assert found == [((T, int(JobStatus.SUCCEEDED)), name) for name in reversed(names)]
+    index_keys = [(items[:2], items[3]) for items, _ in rows(world, keys.STATUS)]
+    assert index_keys == [((T, int(JobStatus.SUCCEEDED)), name) for name in reversed(names)]
     views = await world.shard.find(T, status=JobStatus.SUCCEEDED)
     assert [view.job.id for view in views] == names[::-1]
 
@@ -308,7 +308,7 @@ async def test_an_index_by_status_has_the_latest_change_first(world: World) -> N
 # -- the control plane ------------------------------------------------------------------------------------------------
 
 
-def test_the_control_planes_keys_are_ephemeral_and_one_for_each_member_and_shard() -> None:
+def test_control_plane_keys_are_ephemeral_per_member_and_shard() -> None:
     """`coord/members/<node_id>` → ephemeral; node metadata. `coord/shards/<shard_id>/owner` → ephemeral; ownership
     record"""
     spelled = EtcdKeys("", "coord", Space("shards", is_auctioned=False))
@@ -319,7 +319,7 @@ def test_the_control_planes_keys_are_ephemeral_and_one_for_each_member_and_shard
     assert docs["leases/<unit>"].kind == "on the holder session's etcd lease"
 
 
-def test_the_timing_is_the_documents_and_can_be_tuned() -> None:
+def test_the_timing_defaults_match_the_document() -> None:
     """Timing parameters (tunable): Lease TTL: 10s; keepalive: every 2s; optional quiesce deadline: 1–2s per shard."""
     timing = JobsSettings().ownership(OwnershipSettings())
     assert (timing.ttl_s, timing.renew_s) == (10.0, 2.0)
@@ -328,7 +328,7 @@ def test_the_timing_is_the_documents_and_can_be_tuned() -> None:
     assert (tuned.ttl_s, tuned.renew_s, tuned.quiesce_s) == (30.0, 5.0, 0.0)
 
 
-def test_whoever_tries_for_a_shard_does_so_with_jitter() -> None:
+def test_shard_claims_are_retried_with_jitter() -> None:
     """Each runs a jittered loop: try `Put` of `coord/shards/<S>/owner` with its liveness lease"""
     timing = JobsSettings().ownership(OwnershipSettings())
     assert timing.claim_jitter_s > 0
@@ -350,11 +350,11 @@ async def test_a_rate_is_polled_by_a_task_for_each_attempt(world: World) -> None
         await world.pass_time(0)
         assert len(world.limiter.asked) == attempt
         await world.report(await world.lease_one(), TaskFailure("E"))
-    (asked,) = world.limiter.asked[0]
-    assert (asked.name, asked.unique_key, asked.limit) == ("mails", "acme", 100)
+    (rate_request,) = world.limiter.asked[0]
+    assert (rate_request.name, rate_request.unique_key, rate_request.limit) == ("mails", "acme", 100)
 
 
-async def test_a_rate_that_passes_queues_the_attempt_and_one_that_does_not_is_polled_again(world: World) -> None:
+async def test_a_passed_rate_check_queues_the_attempt_and_a_failed_one_is_retried(world: World) -> None:
     """If the rate limit passes, we enqueue the actual task to run the attempt, and if it doesn't, we re-enqueue a task
     for the future to poll the rate limit again."""
     world.limiter.says = RateLimitResponse(Status.OVER_LIMIT)

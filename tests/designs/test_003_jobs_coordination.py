@@ -24,8 +24,8 @@ SILO = {
 }
 
 
-async def settled(world: World, *nodes: str, warm_s: float = 0.1) -> None:
-    """These nodes run and hold what the ring gives them."""
+async def start_settled(world: World, *nodes: str, warm_s: float = 0.1) -> None:
+    """Start these nodes and wait until each holds its shards of the ring."""
     world.add_units(*SHARDS)
     for node in nodes:
         world.start(node, warm_s=warm_s)
@@ -37,21 +37,21 @@ def by_ring(*nodes: str) -> dict[str, str | None]:
     return {shard: ring.owner(shard) for shard in SHARDS}
 
 
-def told_at(world: World, is_so: object) -> list[float]:
+def event_times(world: World, is_so: object) -> list[float]:
     return [at for at, fact in world.events if is_so(fact)]  # type: ignore[operator]
 
 
 def gaps(world: World, shard: str) -> list[float]:
-    """How long nobody served the shard, at each change of hands; below zero would be two at once."""
+    """How long the shard was unserved at each handoff; a negative gap would be two servers at once."""
     spans = world.spans(shard)
     return [later[0] - earlier[1] for earlier, later in pairwise(spans)]
 
 
 @in_virtual_time(**SILO)
-async def test_each_node_registers_with_what_others_need_to_know(world: World) -> None:
+async def test_each_node_registers_address_and_metadata(world: World) -> None:
     """Each node registers under `coord/members/<node_id>` with a membership lease (TTL, e.g. 10s). Value includes
     `{ addr, started_at, node_id, capabilities }`."""
-    await settled(world, "silo-a")
+    await start_settled(world, "silo-a")
     (member,) = world.store.snapshot().members
     assert (member.node, member.address) == ("silo-a", "http://silo-a")
     assert member.started_at > 0
@@ -65,28 +65,30 @@ async def test_each_node_registers_with_what_others_need_to_know(world: World) -
 async def test_a_node_has_two_independent_leases(world: World) -> None:
     """Use two independent leases per node: one membership lease for `coord/members/*`, and one liveness lease shared by
     all `coord/shards/*/owner` keys that node holds."""
-    await settled(world, "silo-a")
+    await start_settled(world, "silo-a")
     assert {info.role for info in await world.store.sessions()} == {SessionRole.MEMBER, SessionRole.HOLDER}
     assert len({lease.token for lease in world.store.snapshot().leases}) == 1
     member = world.store._sessions[SessionRole.MEMBER, "silo-a"].session
     await world.store.end_session(member)
-    assert len(world.ready()) == len(SHARDS)  # ownership stands without membership
+    assert len(world.ready()) == len(SHARDS)  # ownership survives without membership
 
 
 @in_virtual_time(**SILO)
-async def test_only_an_owner_serves(world: World) -> None:
+async def test_only_the_owner_serves(world: World) -> None:
     """Nodes serve a shard only if they currently hold its `owner` key."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     for shard, owner in world.ready().items():
         assert [name for name, node in world.nodes.items() if node.holds(Unit(shard))] == [owner]
 
 
 @in_virtual_time(**SILO)
-async def test_serving_begins_after_the_key_is_written(world: World) -> None:
+async def test_serving_starts_after_the_key_is_written(world: World) -> None:
     """Only start serving a shard after this key has been written"""
-    await settled(world, "silo-a")
+    await start_settled(world, "silo-a")
     for shard in SHARDS:
-        written = told_at(world, lambda fact, s=shard: isinstance(fact, LeaseChanged) and fact.lease.unit == Unit(s))
+        written = event_times(
+            world, lambda fact, s=shard: isinstance(fact, LeaseChanged) and fact.lease.unit == Unit(s)
+        )
         assert world.spans(shard)[0][0] >= written[0]
 
 
@@ -94,7 +96,7 @@ async def test_serving_begins_after_the_key_is_written(world: World) -> None:
 async def test_when_keepalives_fail_all_shards_pause(world: World) -> None:
     """If keepalives fail (channel closes or prolonged error), immediately pause serving all owned shards to avoid
     split-brain."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     await world.pass_time(20.0)
     world.links["silo-a"].is_cut = True
     expires_at = world.store.expiry(SessionRole.HOLDER, "silo-a") or 0.0
@@ -106,9 +108,9 @@ async def test_when_keepalives_fail_all_shards_pause(world: World) -> None:
 
 
 @in_virtual_time(**SILO)
-async def test_a_partitioned_owner_has_stopped_before_another_begins(world: World) -> None:
+async def test_a_partitioned_owner_stops_before_another_starts(world: World) -> None:
     """owner loses keepalive; it must cease serving; another node acquires after TTL"""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     world.links["silo-a"].is_cut = True
     cut_at = world.clock.now()
     await world.until(lambda: set(world.ready().values()) == {"silo-b"} and world.all_ready())
@@ -119,10 +121,10 @@ async def test_a_partitioned_owner_has_stopped_before_another_begins(world: Worl
 
 
 @in_virtual_time(**SILO)
-async def test_a_membership_change_moves_exactly_what_the_ring_moves(world: World) -> None:
+async def test_a_membership_change_moves_exactly_the_shards_the_ring_moves(world: World) -> None:
     """On membership change event, recompute ring and run reconciliation: acquire new shards, release shards no longer
     owned."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     before, count = by_ring("silo-a", "silo-b"), len(world.events)
     world.start("silo-c", warm_s=0.1)
     after = by_ring("silo-a", "silo-b", "silo-c")
@@ -134,19 +136,19 @@ async def test_a_membership_change_moves_exactly_what_the_ring_moves(world: Worl
 @in_virtual_time(**SILO)
 async def test_a_graceful_leave_drops_membership_first(world: World) -> None:
     """This lets us drop membership first (triggering ring rebalance) before releasing ownership."""
-    await settled(world, "silo-a", "silo-b")
-    began = world.clock.now()
+    await start_settled(world, "silo-a", "silo-b")
+    started_at = world.clock.now()
     await world.nodes["silo-a"].drain()
-    left = told_at(world, lambda fact: fact == MemberGone("silo-a"))
-    released = [at for at in told_at(world, lambda fact: isinstance(fact, LeaseGone)) if at >= began]
-    assert left[0] <= began + 0.1
+    left = event_times(world, lambda fact: fact == MemberGone("silo-a"))
+    released = [at for at in event_times(world, lambda fact: isinstance(fact, LeaseGone)) if at >= started_at]
+    assert left[0] <= started_at + 0.1
     assert min(released) >= left[0] + QUIESCE_S
 
 
 @in_virtual_time(**SILO)
-async def test_a_leaving_node_quiesces_and_serves_meanwhile(world: World) -> None:
+async def test_a_leaving_node_quiesces_while_serving(world: World) -> None:
     """Quiesce briefly per shard (1–2s) to drain in-flight work."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     node, mine = world.nodes["silo-a"], [s for s, owner in world.ready().items() if owner == "silo-a"]
     leaving = asyncio.ensure_future(node.drain())
     await world.pass_time(QUIESCE_S - 0.1)
@@ -159,7 +161,7 @@ async def test_a_leaving_node_quiesces_and_serves_meanwhile(world: World) -> Non
 async def test_revoking_the_liveness_lease_frees_all_shards_for_the_next_retry(world: World) -> None:
     """Revoke the liveness lease, which deletes all `coord/shards/*/owner` keys for this node; new owners acquire on
     their next retry."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     mine = [s for s, owner in world.ready().items() if owner == "silo-a"]
     await world.nodes["silo-a"].drain()
     assert {info.node for info in await world.store.sessions()} == {"silo-b"}
@@ -168,16 +170,16 @@ async def test_revoking_the_liveness_lease_frees_all_shards_for_the_next_retry(w
 
 
 @in_virtual_time(**SILO)
-async def test_new_owners_try_before_old_ones_let_go(world: World) -> None:
+async def test_new_owners_claim_before_old_ones_release(world: World) -> None:
     """we ensure that the new owners start trying to acquire the shard lock before the old owners release it."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     count = len(world.events)
     world.start("silo-c", warm_s=0.1)
     await world.until(lambda: world.ready() == by_ring("silo-a", "silo-b", "silo-c"))
     changes: list[tuple[float, WatchEvent]] = world.events[count:]
     joined_at = next(at for at, fact in changes if isinstance(fact, MemberChanged) and fact.member.node == "silo-c")
     released_at = [at for at, fact in changes if isinstance(fact, LeaseGone)]
-    assert min(released_at) >= joined_at + 1.0  # old ones wait a little
+    assert min(released_at) >= joined_at + 1.0  # old owners wait before the release
     waits = [gap for shard in SHARDS for gap in gaps(world, shard)]
     assert waits
     assert all(0 <= wait <= 0.7 for wait in waits)  # the retry loop was running already
@@ -186,12 +188,12 @@ async def test_new_owners_try_before_old_ones_let_go(world: World) -> None:
 @in_virtual_time(**SILO)
 async def test_a_held_shard_is_never_overwritten(world: World) -> None:
     """If exists, backoff and retry; never overwrite."""
-    await settled(world, "silo-a")
-    world.links["silo-a"].broken.add("release")  # the old owner cannot let go
+    await start_settled(world, "silo-a")
+    world.links["silo-a"].broken.add("release")  # the old owner cannot release
     world.start("silo-b")
     await world.pass_time(60.0)
     assert set(world.ready().values()) == {"silo-a"}
-    assert world.links["silo-b"].calls["claim"] == 0  # known to be held: not even asked for
+    assert world.links["silo-b"].calls["claim"] == 0  # known to be held: not even claimed
     world.links["silo-a"].broken.clear()
     await world.until(lambda: world.ready() == by_ring("silo-a", "silo-b"))
 
@@ -199,7 +201,7 @@ async def test_a_held_shard_is_never_overwritten(world: World) -> None:
 @in_virtual_time(**SILO)
 async def test_after_a_crash_the_next_retry_succeeds(world: World) -> None:
     """the previous owner's liveness lease expiry auto-deletes the key; the next retry succeeds and service starts."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     await world.crash("silo-a")
     crashed_at = world.clock.now()
     back_at = await world.until(lambda: set(world.ready().values()) == {"silo-b"} and world.all_ready())
@@ -207,22 +209,22 @@ async def test_after_a_crash_the_next_retry_succeeds(world: World) -> None:
 
 
 @in_virtual_time(**SILO)
-async def test_whoever_does_not_own_a_shard_says_so_with_a_hint(world: World) -> None:
+async def test_a_node_without_the_shard_returns_not_owner_with_a_hint(world: World) -> None:
     """If not the owner, return NOT_OWNER with an optional hint `{ owner_id, owner_addr }` read from the cached `owner`
     value."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     for shard, owner in world.ready().items():
         for name, node in world.nodes.items():
             if name != owner:
-                with pytest.raises(NotOwner) as told:
+                with pytest.raises(NotOwner) as error:
                     node.require_lease(Unit(shard))
-                assert (told.value.node, told.value.hint) == (owner, f"http://{owner}")
+                assert (error.value.node, error.value.hint) == (owner, f"http://{owner}")
 
 
 @in_virtual_time(**SILO)
 async def test_requests_never_reach_the_store(world: World) -> None:
     """Servers never query etcd on the request path."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     before = {name: link.calls.total() for name, link in world.links.items()}
     for _ in range(100):
         for shard in SHARDS:
@@ -234,7 +236,7 @@ async def test_requests_never_reach_the_store(world: World) -> None:
 @in_virtual_time(**SILO)
 async def test_nodes_that_join_at_once_end_with_one_owner_each(world: World) -> None:
     """consistent hashing minimizes movement; CAS on `owner` guarantees single winner."""
-    await settled(world, "silo-a")
+    await start_settled(world, "silo-a")
     for name in ("silo-b", "silo-c", "silo-d"):
         world.start(name, warm_s=0.1)
     nodes = ("silo-a", "silo-b", "silo-c", "silo-d")
@@ -248,9 +250,9 @@ async def test_nodes_that_join_at_once_end_with_one_owner_each(world: World) -> 
 
 
 @in_virtual_time(**SILO)
-async def test_keepalives_come_every_two_seconds_and_not_in_step(world: World) -> None:
+async def test_keepalives_are_sent_every_two_seconds_with_jitter(world: World) -> None:
     """Lease TTL: 10s; keepalive: every 2s; optional quiesce deadline: 1–2s per shard."""
-    await settled(world, "silo-a", "silo-b")
+    await start_settled(world, "silo-a", "silo-b")
     before = {name: link.calls["renew"] for name, link in world.links.items()}
     await world.pass_time(100.0)
     for name, link in world.links.items():

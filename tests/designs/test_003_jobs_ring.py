@@ -1,4 +1,4 @@
-"""Document 003, "Silo internals": what it says of the ring itself. Each test quotes the sentence it proves."""
+"""Document 003, "Silo internals": the hash ring. Each test quotes the sentence it proves."""
 
 from argosy.ownership.ring import Ring, moves
 
@@ -22,7 +22,7 @@ def test_the_whole_shard_space_is_assigned_without_a_coordinator() -> None:
     assert sorted(shard for shards in wanted for shard in shards) == sorted(SHARDS)
 
 
-def test_a_change_of_membership_shifts_as_few_shards_as_possible() -> None:
+def test_a_membership_change_moves_as_few_shards_as_possible() -> None:
     """shifting around as few as possible when cluster membership changes."""
     old, new = Ring(MEMBERS), Ring([*MEMBERS, "silo-e"])
     assert set(moves(old, new, SHARDS)) == new.keys_of("silo-e", SHARDS)
@@ -36,7 +36,7 @@ def test_a_joining_node_computes_its_desired_shards_from_the_current_members() -
     assert all(Ring(MEMBERS).owner(shard) in MEMBERS for shard in desired)
 
 
-def test_a_node_knows_the_shards_for_which_it_is_next_in_line() -> None:
+def test_a_node_knows_the_shards_it_is_next_in_line_for() -> None:
     """Start watches on `coord/members/*` and `coord/shards/<S>/owner` for shards you own or are next-in-line for."""
     ring = Ring(MEMBERS)
     for shard in SHARDS:
@@ -44,7 +44,7 @@ def test_a_node_knows_the_shards_for_which_it_is_next_in_line() -> None:
         assert Ring(set(MEMBERS) - {owner}).owner(shard) == ready_successor
 
 
-def test_when_a_node_leaves_its_shards_and_no_others_find_contenders() -> None:
+def test_only_the_shards_of_a_leaving_node_get_contenders() -> None:
     """Delete `coord/members/<node_id>` (using the membership lease), triggering ring recompute so contenders begin
     acquisition retries."""
     old, new = Ring(MEMBERS), Ring(MEMBERS[1:])
@@ -53,7 +53,7 @@ def test_when_a_node_leaves_its_shards_and_no_others_find_contenders() -> None:
     assert {after for _, after in moved.values()} <= set(MEMBERS[1:])
 
 
-def test_a_membership_change_shifts_what_each_node_is_responsible_for() -> None:
+def test_a_membership_change_shifts_responsibility() -> None:
     """All nodes discover this membership change, and update their in-memory hash rings, which shifts which shards they
     are responsible for."""
     old, new = Ring(MEMBERS), Ring([*MEMBERS, "silo-e"])
@@ -61,7 +61,7 @@ def test_a_membership_change_shifts_what_each_node_is_responsible_for() -> None:
         assert new.keys_of(node, SHARDS) <= old.keys_of(node, SHARDS)
 
 
-def test_nodes_that_join_at_once_move_only_what_they_take_themselves() -> None:
+def test_simultaneous_joins_move_only_shards_of_the_joining_nodes() -> None:
     """**Simultaneous join**: consistent hashing minimizes movement"""
     old, new = Ring(MEMBERS), Ring([*MEMBERS, "silo-e", "silo-f"])
     moved = moves(old, new, SHARDS)

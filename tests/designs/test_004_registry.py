@@ -1,6 +1,6 @@
 """Document 004, "Task Registry + Persistence": its definition of done and its keyspace. Each test quotes its sentence.
 
-What the document says of the chart and of memory is proved beside the chart and the memory page.
+The document's statements on the chart and on memory are proved by the tests of the chart and of the memory page.
 """
 
 import asyncio
@@ -57,8 +57,8 @@ NEVER, ENDS = False, True
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Valkey]:
-    with Valkey() as started:
-        yield started
+    with Valkey() as valkey:
+        yield valkey
 
 
 @pytest.fixture
@@ -78,13 +78,13 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path, server: Valkey) ->
     return server.url
 
 
-async def opened(url: str) -> RegistryStore:
+async def open_initialised(url: str) -> RegistryStore:
     return await open_registry(url, clock=SystemClock(), random=seeded_random(1), namespace=NAMESPACE)
 
 
 @pytest.fixture
-async def served(server: Valkey, raw: redis.Redis) -> AsyncIterator[RegistryStore]:
-    store = await opened(server.url)
+async def redis_store(server: Valkey, raw: redis.Redis) -> AsyncIterator[RegistryStore]:
+    store = await open_initialised(server.url)
     yield store
     await store.close()
 
@@ -98,14 +98,14 @@ def test_all_fourteen_tables_are_declared() -> None:
     assert set(DOCUMENTED) <= declared
 
 
-async def test_every_table_is_there_and_opening_twice_does_no_harm(tmp_path: Path) -> None:
+async def test_every_table_exists_and_opening_is_idempotent(tmp_path: Path) -> None:
     """ "rusqlite-backed store initializing every table idempotently" """
     url = f"sqlite:///{tmp_path}/registry.db"
-    first = await opened(url)
+    first = await open_initialised(url)
     await first.run(commit_of(*(Put(table, full(table)) for table in TABLES)))
-    second = await opened(url)
+    second = await open_initialised(url)
     await second.close()
-    third = await opened(url)
+    third = await open_initialised(url)
     for table in TABLES:
         row = full(table)
         assert await answer(third, Get(table, table.key_of(row))) == replace(row, version=1)
@@ -113,16 +113,16 @@ async def test_every_table_is_there_and_opening_twice_does_no_harm(tmp_path: Pat
     await third.close()
 
 
-async def test_many_may_initialise_at_once(url: str) -> None:
+async def test_concurrent_initialisation_succeeds(url: str) -> None:
     """ "SQLite backend with idempotent schema initialization" """
-    stores = await asyncio.gather(*(opened(url) for _ in range(8)))
+    stores = await asyncio.gather(*(open_initialised(url) for _ in range(8)))
     await asyncio.gather(*(store.run(tasks.next_uid()) for store in stores))
     assert await stores[0].run(tasks.next_uid()) == 9
     for store in stores:
         await store.close()
 
 
-async def test_both_stores_answer_the_same(tmp_path: Path, server: Valkey, raw: redis.Redis) -> None:
+async def test_both_stores_return_the_same_results(tmp_path: Path, server: Valkey, raw: redis.Redis) -> None:
     """ "Redis-backed store mirroring the same API (TaskStore trait)" """
     programs: list[Transaction[Any]] = [
         aliases.create("docs", ["docs-1"]),
@@ -136,14 +136,14 @@ async def test_both_stores_answer_the_same(tmp_path: Path, server: Valkey, raw: 
     ]
     answers = []
     for url in (f"sqlite:///{tmp_path}/registry.db", server.url):
-        store = await opened(url)
-        answers.append([await attempted(store, program) for program in programs])
+        store = await open_initialised(url)
+        answers.append([await run_or_error(store, program) for program in programs])
         await store.close()
     assert answers[0] == answers[1]
     assert answers[0][1] == "Conflict"
 
 
-async def attempted(store: RegistryStore, program: Transaction[Any]) -> object:
+async def run_or_error(store: RegistryStore, program: Transaction[Any]) -> object:
     try:
         return timeless(await store.run(program))
     except ArgosyError as error:
@@ -154,14 +154,16 @@ async def test_the_url_chooses_the_store(tmp_path: Path, server: Valkey) -> None
     """ "Unified TaskStore trait with runtime backend selection" """
     wanted = {f"sqlite:///{tmp_path}/r.db": SqliteStore, "memory://": SqliteStore, server.url: RedisRegistry}
     for url, kind in wanted.items():
-        store = await opened(url)
+        store = await open_initialised(url)
         assert isinstance(store, kind)
         await store.close()
     with pytest.raises(Invalid, match="did you mean redis"):
-        await opened("rediss3://host")
+        await open_initialised("rediss3://host")
 
 
-async def test_a_store_of_a_newer_argosy_is_refused(server: Valkey, served: RegistryStore, tmp_path: Path) -> None:
+async def test_a_store_with_a_newer_schema_is_rejected(
+    server: Valkey, redis_store: RegistryStore, tmp_path: Path
+) -> None:
     """ "Schema versioning with schema_version row" """
     clock, random = SystemClock(), seeded_random(1)
     path = f"sqlite:///{tmp_path}/r.db"
@@ -175,12 +177,12 @@ async def test_a_store_of_a_newer_argosy_is_refused(server: Valkey, served: Regi
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(moves.TASKS, moves.JOBS, moves.NAMES_AND_LEASES), max_size=25))
-def test_whatever_is_done_to_sqlite_it_answers_as_it_should(played: list[moves.Move]) -> None:
+def test_sqlite_matches_the_model_for_any_sequence(moves_played: list[moves.Move]) -> None:
     """ "Property tests on SQLite backend" """
 
     async def both() -> None:
-        store, oracle = await opened("memory://"), Interpreter()
-        for move in played:
+        store, oracle = await open_initialised("memory://"), Interpreter()
+        for move in moves_played:
             try:
                 expected = timeless(oracle.run(move.begin()), is_timed=move.is_timed)
             except ArgosyError as error:
@@ -193,24 +195,24 @@ def test_whatever_is_done_to_sqlite_it_answers_as_it_should(played: list[moves.M
         await store.close()
 
     asyncio.run(both())
-    assert len(played) <= 25
+    assert len(moves_played) <= 25
 
 
 def without_order(answer: object) -> object:
-    """Rows of one millisecond may come in either order."""
+    """Rows of one millisecond may come in any order."""
     return sorted(answer, key=repr) if isinstance(answer, list) else answer
 
 
 async def test_nothing_is_lost_when_a_pod_restarts(url: str) -> None:
     """ "Integration test for pod restart simulation" """
-    before = await opened(url)
+    before = await open_initialised(url)
     await before.run(commit_of(*(Upsert(table, full(table)) for table in TABLES)))
     await before.run(tasks.next_uid())
     await before.run(changes.push("hook", b"event"))
     await before.run(jobs.enqueue("j", "t", {}))
     claimed = await before.run(jobs.claim("pod-1", types=["t"]))
     await before.close()
-    after = await opened(url)
+    after = await open_initialised(url)
     for table in TABLES:
         row = full(table)
         assert await answer(after, Get(table, table.key_of(row))) == replace(row, version=1)
@@ -221,33 +223,33 @@ async def test_nothing_is_lost_when_a_pod_restarts(url: str) -> None:
     await after.close()
 
 
-def test_the_server_is_a_real_one(server: Valkey) -> None:
+def test_the_tests_run_on_a_real_server(server: Valkey) -> None:
     """ "Redis-backend integration tests with testcontainers" """
     with redis.Redis.from_url(server.url) as client:
         assert client.info("server")["server_name"] == "valkey"
 
 
-async def test_lists_come_from_indexes_and_nothing_is_scanned(served: RegistryStore, raw: redis.Redis) -> None:
+async def test_lists_use_indexes_without_scans(redis_store: RegistryStore, raw: redis.Redis) -> None:
     """ "miroir:tasks:_index pattern for list endpoints (no SCAN)" """
     raw.config_resetstat()
-    await keyspace(served)
+    await keyspace(redis_store)
     for table in TABLES:
         if any(index.name == "all" for index in table.indexes):
-            await served.run(crud.every(table))
-    await served.run(tasks.page(limit=10))
-    await served.run(tasks.prune(1 << 50))
-    await served.run(jobs.prune(1 << 50))
-    await served.run(sessions.prune_admins())
-    async for _ in served.dump():
+            await redis_store.run(crud.every(table))
+    await redis_store.run(tasks.page(limit=10))
+    await redis_store.run(tasks.prune(1 << 50))
+    await redis_store.run(jobs.prune(1 << 50))
+    await redis_store.run(sessions.prune_admins())
+    async for _ in redis_store.dump():
         pass
     used = {name.removeprefix("cmdstat_").partition("|")[0] for name in raw.info("commandstats")}
     assert used & {"scan", "keys", "hscan", "sscan", "zscan", "randomkey"} == set()
 
 
-async def test_a_claim_returns_the_job_as_it_now_is(url: str) -> None:
+async def test_a_claim_returns_the_updated_job(url: str) -> None:
     """ "Fixed job_dequeue() to properly fetch the updated job after transaction … Previously returned a stale Job
     object from before the UPDATE" """
-    store = await opened(url)
+    store = await open_initialised(url)
     await store.run(jobs.enqueue("j", "t", {}))
     job = await store.run(jobs.claim("w"))
     assert job is not None
@@ -256,7 +258,7 @@ async def test_a_claim_returns_the_job_as_it_now_is(url: str) -> None:
     await store.close()
 
 
-async def test_a_feature_that_nobody_thought_of_needs_no_new_backend(url: str) -> None:
+async def test_a_new_feature_needs_no_new_backend(url: str) -> None:
     """ "All future features … can consume this persistence layer without modification." """
 
     @transaction
@@ -268,7 +270,7 @@ async def test_a_feature_that_nobody_thought_of_needs_no_new_backend(url: str) -
         yield from commit(Put(LIVE_PODS, LivePod(new, clock)))
         return pod
 
-    store = await opened(url)
+    store = await open_initialised(url)
     await store.run(commit_of(Put(LIVE_PODS, LivePod("a", 1))))
     assert await store.run(rename("a", "b")) == LivePod("a", 1, 1)
     assert await store.run(rename("a", "b")) is None
@@ -335,24 +337,24 @@ KEYSPACE = [
 ]
 
 
-async def test_every_line_of_the_keyspace_has_its_key(served: RegistryStore, raw: redis.Redis) -> None:
+async def test_every_keyspace_line_has_its_key(redis_store: RegistryStore, raw: redis.Redis) -> None:
     """ "Every table in the task store maps to a Redis hash + _index secondary set for O(cardinality) list queries
     without SCAN." Small tables lie in one hash, which is its own index; see the ruling on each in the keys page."""
-    await keyspace(served)
+    await keyspace(redis_store)
     prefix = RegistryKeys(NAMESPACE).prefix
-    found = [(line, key, raw.type(prefix + key), raw.pttl(prefix + key) > 0) for line, key, _, _ in KEYSPACE]
-    assert found == KEYSPACE
+    actual = [(line, key, raw.type(prefix + key), raw.pttl(prefix + key) > 0) for line, key, _, _ in KEYSPACE]
+    assert actual == KEYSPACE
 
 
-async def test_no_raw_api_key_is_in_the_store(served: RegistryStore, raw: redis.Redis) -> None:
+async def test_no_raw_api_key_is_in_the_store(redis_store: RegistryStore, raw: redis.Redis) -> None:
     """ "miroir:tenant_map:{api_key}", ruled: the hash of the key, never the key."""
-    await keyspace(served)
+    await keyspace(redis_store)
     assert list(raw.hgetall(RegistryKeys(NAMESPACE).prefix + "tenant_map")) == [policies.hash_api_key("key").encode()]
 
 
-async def test_sessions_end_by_themselves(served: RegistryStore, raw: redis.Redis) -> None:
+async def test_sessions_expire_by_ttl(redis_store: RegistryStore, raw: redis.Redis) -> None:
     """ "Sessions: TTL-bound, naturally expires" """
-    await keyspace(served)
+    await keyspace(redis_store)
     left_ms = raw.pttl(RegistryKeys(NAMESPACE).prefix + "sessions:s1")
     assert 0 < left_ms <= sessions.TTL_MS
 
@@ -360,7 +362,7 @@ async def test_sessions_end_by_themselves(served: RegistryStore, raw: redis.Redi
 async def test_overflow_is_bounded_per_sink(url: str) -> None:
     """ "CDC overflow: Can be up to 1 GiB per sink (configurable)" """
     assert changes.OVERFLOW_BYTES == 1 << 30
-    store = await opened(url)
+    store = await open_initialised(url)
     for n in range(10):
         await store.run(changes.push("small", b"x" * 10, max_bytes=45))
         await store.run(changes.push("other", b"%d" % n))
@@ -369,9 +371,9 @@ async def test_overflow_is_bounded_per_sink(url: str) -> None:
     await store.close()
 
 
-async def test_a_thousand_runs_of_a_canary_are_kept_if_asked_for(url: str) -> None:
+async def test_a_canary_can_keep_a_thousand_runs(url: str) -> None:
     """ "10 canaries with 1000 runs each" """
-    store = await opened(url)
+    store = await open_initialised(url)
     await store.run(canaries.create("c1", "name", index_uid="i1", interval_s=60, query={}, assertions=[]))
     appends = (canaries.append_run("c1", RunStatus.PASS, 1, keep=1000) for _ in range(1010))
     await asyncio.gather(*map(store.run, appends))
@@ -381,7 +383,7 @@ async def test_a_thousand_runs_of_a_canary_are_kept_if_asked_for(url: str) -> No
 
 async def test_small_tables_are_listed_whole(url: str) -> None:
     """ "20 rollover policies", "Search UI configs: 10", "100 tenants" """
-    store = await opened(url)
+    store = await open_initialised(url)
     for n in range(20):
         await store.run(policies.put_rollover(RolloverPolicy(f"p{n}", "w", "r", "x", {}, {}, {}, True)))
         await store.run(policies.put_search_ui(f"i{n}", {"n": n}))

@@ -12,7 +12,7 @@ COMMAND_LANGUAGES = ("sh", "bash", "console")
 
 @dataclass(frozen=True)
 class Command:
-    """One command line; `output` is what a console block shows beneath it, None where nothing is shown."""
+    """One command line; `output` is what a console block shows below it, None where nothing is shown."""
 
     page: str
     line: int
@@ -37,23 +37,23 @@ class Block:
         if self.language == "console":
             return self._console_commands()
         lines = self.text.replace("\\\n", "\\\0").split("\n")  # a backslash at the end joins two lines
-        found, at = [], self.line + 1
-        for joined in lines:
-            text = joined.replace("\\\0", " ").strip()
+        commands_, at = [], self.line + 1
+        for line in lines:
+            text = line.replace("\\\0", " ").strip()
             if text and not text.startswith("#"):
-                found.append(Command(self.page, at, text))
-            at += 1 + joined.count("\0")
-        return found
+                commands_.append(Command(self.page, at, text))
+            at += 1 + line.count("\0")
+        return commands_
 
     def _console_commands(self) -> list[Command]:
-        found: list[Command] = []
+        commands_: list[Command] = []
         for at, text in enumerate(self.text.splitlines(keepends=True), start=self.line + 1):
             if text.startswith("$ "):
-                found.append(Command(self.page, at, text[2:].strip(), ""))
+                commands_.append(Command(self.page, at, text[2:].strip(), ""))
             else:
-                last = found[-1]
-                found[-1] = Command(last.page, last.line, last.text, (last.output or "") + text)
-        return found
+                last = commands_[-1]
+                commands_[-1] = Command(last.page, last.line, last.text, (last.output or "") + text)
+        return commands_
 
 
 def pages() -> list[Path]:

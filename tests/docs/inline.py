@@ -11,7 +11,7 @@ OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 
 
 def check_command(text: str) -> None:
-    """Raises AssertionError unless `argosy …` names a command, and options that it has."""
+    """Raise AssertionError unless `argosy …` names an existing command with existing options."""
     words = shlex.split(text.partition(" | ")[0], comments=True)  # another program reads its output
     while "=" in words[0]:
         words.pop(0)

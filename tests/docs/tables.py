@@ -1,4 +1,4 @@
-"""What of the documentation is not run as it stands, each with the reason and the check that stands in for it."""
+"""Commands of the documentation that are not run as written, each with the reason and the check that replaces it."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ from tests.docs.inline import check_command
 
 @dataclass(frozen=True)
 class StandIn:
-    """For commands that match `pattern` on pages that match `page`."""
+    """A check for commands that match `pattern` on pages that match `page`."""
 
     pattern: str
     reason: str
@@ -34,7 +34,7 @@ def _check_make(command: Command) -> None:
 def _check_bench(command: Command) -> None:
     check_command(command.text)
     name = command.text.split()[2]
-    assert name in BENCHES, f"{command}: there is no benchmark {name}"
+    assert name in BENCHES, f"{command}: no benchmark named {name}"
 
 
 def _check_that_start_runs_it(command: Command) -> None:
@@ -48,7 +48,7 @@ def _without_comment(text: str) -> str:
 
 
 STAND_INS = (
-    StandIn("make ", "works on the checkout that is under test; make run and make test start anew there", _check_make),
+    StandIn("make ", "works on the checkout that is under test; make run and make test would recurse", _check_make),
     StandIn("argosy bench [a-z]", "takes minutes; tests/bench runs each benchmark in small", _check_bench),
     StandIn(r"argosy up ~/src/\* --nodes 3", "is run on docs/start.md", _check_that_start_runs_it, page="README.md"),
 )
@@ -63,8 +63,8 @@ SMALLER = (
 LONG = re.compile(r"([A-Z_]+=\S+ )?argosy (up|serve|worker run|ipni publish(?!.* --once))\b")
 SERVERS = re.compile(r"([A-Z_]+=\S+ )?argosy (up|serve)\b")
 
-# Questions whose answer arrives after a moment: an index is built, a chain is read. They are asked until it has.
-ASKED_AGAIN = re.compile(r"argosy (find|ipni (providers|progress|assigned))\b|curl |zoekt-py ")
+# Commands whose output is complete only after a delay (an index is built, a chain is read): retried until it is.
+RETRIED = re.compile(r"argosy (find|ipni (providers|progress|assigned))\b|curl |zoekt-py ")
 
 # Commands that must be running before a page's first command, which the page describes in words.
 RUNNING_BEFORE = {

@@ -23,7 +23,7 @@ def _pages() -> list[Path]:
 
 
 def _mentions(path: Path) -> list[str]:
-    """What a module says in its strings and comments; another file in any place."""
+    """Commands in the strings and comments of a module; anywhere in another file."""
     text = path.read_text()
     if path.suffix != ".py":
         return IN_BACKTICKS.findall(text)
@@ -61,7 +61,7 @@ def test_commands_that_messages_and_comments_mention_exist() -> None:
 
 
 def test_documented_command_lines_parse_before_they_are_run() -> None:
-    """A stand-in runs nothing, so that its options must be checked here."""
+    """A stand-in does not run the command, so its options are checked here."""
     for path in pages():
         for block in read_blocks(path):
             for command in block.commands() if block.language in ("sh", "console") else ():
@@ -70,7 +70,7 @@ def test_documented_command_lines_parse_before_they_are_run() -> None:
 
 
 def test_examples_of_the_generated_reference_parse() -> None:
-    """All but the usage lines, which click writes."""
+    """All but the usage lines, which click generates."""
     for page in (ROOT / "docs" / "reference").glob("*.md"):
         for line in page.read_text().splitlines():
             if line.startswith("argosy ") and not re.search(r"[\[|]", line):
@@ -80,6 +80,6 @@ def test_examples_of_the_generated_reference_parse() -> None:
 @pytest.mark.parametrize(
     "text", ["argosy nonsense", "argosy scale --stores x", "argosy repo ad", "argosy repo add --pn x"]
 )
-def test_a_command_or_option_that_does_not_exist_is_found(text: str) -> None:
+def test_a_command_or_option_that_does_not_exist_is_rejected(text: str) -> None:
     with pytest.raises(AssertionError):
         check_command(text)

@@ -1,7 +1,7 @@
-"""Every code block of README, CONTRIBUTING and docs/ does what it says: commands are run, programs are run, files are
-read by what reads them, and shown output is compared (`…` stands for anything).
+"""Every code block of README, CONTRIBUTING and docs/ works as written: commands and programs are run, files are
+parsed by their readers, and shown output is compared (`…` matches anything).
 
-What cannot be run as it stands is in tests/docs/tables.py with the reason.
+Exceptions are in tests/docs/tables.py with the reason.
 """
 
 import ast
@@ -24,8 +24,8 @@ from argosy.jobs import JobsClient
 from tests.architecture.tree import ROOT, location
 from tests.docs.blocks import COMMAND_LANGUAGES, Block, Command, pages, read_blocks
 from tests.docs.tables import (
-    ASKED_AGAIN,
     LONG,
+    RETRIED,
     RUNNING_BEFORE,
     SERVERS,
     SMALLER,
@@ -42,7 +42,7 @@ WITH_BLOCKS = [path for path in pages() if read_blocks(path)]
 
 
 @pytest.mark.parametrize("path", WITH_BLOCKS, ids=location)
-def test_every_block_of_a_page_does_what_it_says(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_of_a_page_works_as_written(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with World(tmp_path, os.environ) as world:
         for name in [each for each in os.environ if each.startswith("ARGOSY_")]:
             monkeypatch.delenv(name)
@@ -58,7 +58,7 @@ def test_every_block_of_a_page_does_what_it_says(path: Path, tmp_path: Path, mon
 
 
 class Page:
-    """Runs the blocks of one page in their order."""
+    """Runs the blocks of one page in order."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -81,7 +81,7 @@ class Page:
             _TEXT[self.name](block)
         else:
             assert block.language == "", f"{block}: nothing says how to check this language"
-            assert self._last_output, f"{block}: no command stands before it"
+            assert self._last_output, f"{block}: no command precedes it"
             _assert_shown(block, self._last_output, block.text)
         self.blocks_run += 1
 
@@ -92,7 +92,7 @@ class Page:
             if stand_in is not None:
                 stand_in.check(command)
             elif LONG.match(command.text):
-                if SERVERS.match(command.text):  # the reader has one machine: what ran before has ended
+                if SERVERS.match(command.text):  # the reader has one machine: earlier processes are stopped
                     self.world.stop(started_before)
                 self._start(command)
             else:
@@ -102,17 +102,17 @@ class Page:
         text = make_smaller(self.world.substitute(command.text))
         publishing = [each for each in self.world.running if " ipni publish" in each.command.text]
         if " ipni publish" in text:
-            self.world.stop(publishing)  # it is stopped before the next one takes its port
+            self.world.stop(publishing)  # stopped before the next one takes its port
         self.world.start(command, text)
         if text.startswith("argosy serve --role indexer") and "--config" not in text:
-            self._publish_something(command)
+            self._start_publisher(command)
 
-    def _publish_something(self, command: Command) -> None:
-        """A new indexer knows nobody; the commands that follow name a publisher."""
+    def _start_publisher(self, command: Command) -> None:
+        """A new indexer has no publishers; the commands that follow name one."""
         text = self.world.substitute("argosy ipni publish ~/papers --announce http://127.0.0.1:3000")
         self.world.start(Command(command.page, command.line, text), text)
-        asked = self.world.substitute("argosy ipni providers --json")
-        is_known = lambda: json.loads(self.world.execute(command, asked).output) != []  # noqa: E731
+        list_providers = self.world.substitute("argosy ipni providers --json")
+        is_known = lambda: json.loads(self.world.execute(command, list_providers).output) != []  # noqa: E731
         eventually(is_known, within_s=ANSWER_S_MAX, what="the indexer knows the publisher")
 
     def _execute(self, command: Command) -> None:
@@ -120,7 +120,7 @@ class Page:
         wanted = None if command.output is None else self.world.substitute(command.output)
 
         def try_once() -> str:
-            """The complaint about the outcome, or nothing."""
+            """The error, or an empty string."""
             outcome = self.world.execute(command, text)
             self._last_output = outcome.output
             if wanted is None:
@@ -128,8 +128,8 @@ class Page:
             return _difference(command, outcome.output, wanted)
 
         complaint = try_once()
-        if complaint and ASKED_AGAIN.match(command.text):
-            complaint = _retry(try_once)
+        if complaint and RETRIED.match(command.text):
+            complaint = _retry_until_shown(try_once)
         assert not complaint, complaint
 
     def _run_python(self, block: Block) -> None:
@@ -139,7 +139,7 @@ class Page:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(program)
             compile(program, str(path), "exec")
-        elif "\nworker.run_forever()" in program:  # it ends with SIGTERM, as the page says
+        elif "\nworker.run_forever()" in program:  # stopped with SIGTERM, as the page states
             running = self.world.start_script(Command(block.page, block.line, "python"), program)
             running.assert_alive()
         else:
@@ -157,16 +157,16 @@ class Page:
         assert "warning" not in outcome.output
 
 
-def _retry(try_once: Callable[[], str]) -> str:
+def _retry_until_shown(try_once: Callable[[], str]) -> str:
     complaint = ""
 
-    def look() -> bool:
+    def is_shown() -> bool:
         nonlocal complaint
         complaint = try_once()
         return not complaint
 
     try:
-        eventually(look, within_s=ANSWER_S_MAX, what="the documented answer")
+        eventually(is_shown, within_s=ANSWER_S_MAX, what="the documented output")
     except AssertionError:
         return complaint
     return ""
@@ -184,11 +184,11 @@ def _assert_shown(where: object, output: str, wanted: str) -> None:
     assert not difference, difference
 
 
-# Programs: names that the page takes for granted, and what is closed after them.
+# Programs: the names that the page presupposes, and what is closed after them.
 
 
 async def _run_program(program: str, block: Block) -> dict[str, Any]:
-    """Runs it as it stands, `await` at its top level included."""
+    """Runs it as written, including `await` at top level."""
     names: dict[str, Any] = {
         "app": Starlette(),
         "serve": lambda app: None,
@@ -212,7 +212,7 @@ async def _exec(program: str, block: Block, names: dict[str, Any]) -> None:
 
 
 async def _with_a_node(program: str, block: Block, names: dict[str, Any]) -> dict[str, Any]:
-    """Beside a node of examples/hold_a_unit.py that holds the unit."""
+    """Runs it beside a node of examples/hold_a_unit.py that holds the unit."""
     example: dict[str, Any] = {"__name__": "example"}
     exec((ROOT / "examples" / "hold_a_unit.py").read_text(), example)
     space = example["Space"]("repos", is_auctioned=True)
@@ -254,7 +254,7 @@ def _check_layout(block: Block, world: World) -> None:
 
 
 def _check_report(block: Block, world: World) -> None:
-    """The keys are those of a report that a benchmark wrote."""
+    """The keys match those of a report that a benchmark wrote."""
     report = json.loads(block.text)
     real = json.loads((ROOT / "bench" / "results" / "throttle-quick.json").read_text())
     assert set(report) == set(real) - {"notes", "details"}
@@ -269,22 +269,22 @@ _JSON: dict[str, Callable[[Block, World], None]] = {
 }
 
 
-# Text that is no output
+# Text that is not output
 
 
 def _check_map(block: Block) -> None:
-    """Every folder of the tree that README draws exists."""
+    """Every directory of the tree in README exists."""
     for line in block.text.splitlines():
         name = line.split()[0]
         folder = ROOT / "src" / "argosy" / name if line.startswith("  ") else ROOT / name
-        assert folder.is_dir(), f"{block}: there is no folder {name}"
+        assert folder.is_dir(), f"{block}: no directory {name}"
 
 
 _TEXT: dict[str, Callable[[Block], None]] = {"README.md": _check_map}
 
 
 def test_no_block_is_skipped() -> None:
-    """Each language has a rule, each JSON and text block too, and each rule of the tables a command that needs it."""
+    """Each language, JSON block and text block has a rule, and each rule of the tables has a command."""
     blocks = [block for path in pages() for block in read_blocks(path)]
     fences = sum(len(re.findall(r"^ *```", path.read_text(), re.MULTILINE)) for path in pages())
     assert fences == 2 * len(blocks), "a fence is not closed, or the parser does not see it"
@@ -300,7 +300,7 @@ def test_no_block_is_skipped() -> None:
     assert unused == []
 
 
-def test_the_placeholders_are_all_on_some_page(tmp_path: Path) -> None:
+def test_every_placeholder_is_on_a_page(tmp_path: Path) -> None:
     text = "\n".join(path.read_text() for path in pages())
     with World(tmp_path, os.environ) as world:
         assert [name for name in world.placeholders() if name not in text] == []

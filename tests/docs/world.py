@@ -1,8 +1,8 @@
-"""The world in which the documented commands run: a home with repositories, a checkout, real servers, free ports.
+"""The environment of the documented commands: a home with repositories, a checkout, real servers, free ports.
 
 A command that ends by itself runs in this process; a server or a worker runs as a process, is awaited until it is
-ready, and is stopped like a user stops it. Placeholders of the docs (`redis://store:6379`, `localhost:6070`) are
-replaced by what runs here.
+ready, and is stopped with the signal a user sends. The docs' placeholders (`redis://store:6379`, `localhost:6070`) are
+replaced by local addresses.
 """
 
 import http.client
@@ -38,7 +38,7 @@ READY_S_MAX = 90.0  # 3 to 6 s on an idle machine
 STOP_S_MAX = 60.0
 COMMAND_S_MAX = 120.0
 TOKEN = "the-admin-token"
-# A fleet of one machine and a moment: nothing was forgotten, and no successor will come.
+# A short-lived fleet on one machine: no leases were lost, and there is no successor to wait for.
 SETTINGS = {
     "ARGOSY_OWNERSHIP_GRACE_S": "0",
     "ARGOSY_OWNERSHIP_DRAIN_TIMEOUT_S": "1",
@@ -64,13 +64,13 @@ class Running:
         if self.process.poll() is None:
             self.process.send_signal(self.stops_by)
         code = self.process.wait(STOP_S_MAX)
-        assert code == 0, f"{self.command}: ended with {code}\n{self.tail()}"
+        assert code == 0, f"{self.command}: exited with {code}\n{self.tail()}"
 
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-3000:]
 
     def assert_alive(self) -> None:
-        assert self.process.poll() is None, f"{self.command}: ended by itself\n{self.tail()}"
+        assert self.process.poll() is None, f"{self.command}: exited\n{self.tail()}"
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Outcome:
 
 
 class World:
-    """What the commands of one page share."""
+    """The state shared by the commands of one page."""
 
     def __init__(self, folder: Path, environ: Mapping[str, str]) -> None:
         self.folder = folder
@@ -100,7 +100,7 @@ class World:
             "XDG_DATA_HOME": str(self.home / ".local" / "share"),
             "XDG_CONFIG_HOME": str(self.home / ".config"),
             "XDG_STATE_HOME": str(self.home / ".local" / "state"),
-            # Compiled kernels are shared with the user who runs the tests: to compile them takes a minute.
+            # Compiled kernels are shared with the user who runs the tests: compilation takes a minute.
             "XDG_CACHE_HOME": environ.get("XDG_CACHE_HOME", str(Path(environ.get("HOME", "/")) / ".cache")),
             "PYTHONPATH": str(ROOT / "src"),
             "ARGOSY_NODE_PORT": str(self.port),
@@ -121,7 +121,7 @@ class World:
         self._closing.close()
 
     def _create_files(self) -> None:
-        """Two repositories and some papers at home; the checkout has the parts of this tree that the docs search."""
+        """Two repositories and some documents at home; the checkout has the parts of this tree that the docs search."""
         source = Repo.made(self.home / "src" / "tool")
         source.commit({"main.go": MAIN_GO, "Makefile": b"all:\n\tgo build\n", "config.c": b"int level = 3;\n"})
         Repo.made(self.home / "src" / "other").commit({"notes.md": b"# notes\n"})
@@ -153,14 +153,14 @@ class World:
 
     @property
     def repository_url(self) -> str:
-        """A repository on an HTTP server of git's own."""
+        """A repository on git's own HTTP server."""
         if self._git_url is None:
             server = self._closing.enter_context(git_server(self.folder / "git"))
             self._git_url = server.shares(Repo(self.home / "src" / "tool"), "name")
         return self._git_url
 
     def placeholders(self) -> dict[str, Callable[[], str]]:
-        """What the docs write, and what stands for it here; evaluated only where it is written."""
+        """The docs' placeholders and their local values; evaluated only where used."""
         here = f"{HOST}:{self.port}"
         indexer = f"http://{HOST}:{self.indexer_port}"
         return {
@@ -208,7 +208,7 @@ class World:
     # Running commands
 
     def expand(self, text: str) -> tuple[dict[str, str], list[str]]:
-        """The variables and words of a command line, as bash reads them here."""
+        """The variables and words of a command line, as bash parses them here."""
         lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
         lexer.commenters = "#"
         lexer.whitespace_split = True
@@ -226,7 +226,7 @@ class World:
         return variables, words
 
     def execute(self, command: Command, text: str) -> Outcome:
-        """Runs a command that ends by itself."""
+        """Run a command that ends by itself."""
         variables, words = self.expand(text)
         program, *rest = words
         if program == "argosy":
@@ -252,7 +252,7 @@ class World:
         return Outcome(ran.exit_code, ran.output)
 
     def start(self, command: Command, text: str, **settings: str) -> Running:
-        """Starts a command that runs until it is stopped, and waits until it is ready."""
+        """Start a command that runs until it is stopped, and wait until it is ready."""
         variables, words = self.expand(text)
         program, *rest = words
         assert program == "argosy", command
@@ -267,14 +267,14 @@ class World:
         else:
             is_ready, stops_by = None, signal.SIGTERM
         running = self._spawn(command, [sys.executable, "-m", "argosy.cli", *rest], {**variables, **settings}, stops_by)
-        ready = is_ready or (lambda: running.log.stat().st_size > 0)  # a worker prints what it does
+        ready = is_ready or (lambda: running.log.stat().st_size > 0)  # a worker prints its log
 
-        def look() -> bool:
+        def is_ready_now() -> bool:
             running.assert_alive()
             return ready()
 
         try:
-            eventually(look, within_s=READY_S_MAX, what=f"{command} is ready")
+            eventually(is_ready_now, within_s=READY_S_MAX, what=f"{command} is ready")
         except AssertionError as error:
             raise AssertionError(f"{error}\n{running.tail()}") from None
         return running
@@ -314,7 +314,7 @@ def capture(run: Callable[[], None]) -> str:
 
 
 def _answers_ready(port: int) -> Callable[[], bool]:
-    def look() -> bool:
+    def is_ready_now() -> bool:
         connection = http.client.HTTPConnection(HOST, port, timeout=10)
         try:
             connection.request("GET", "/readyz")
@@ -324,18 +324,18 @@ def _answers_ready(port: int) -> Callable[[], bool]:
         finally:
             connection.close()
 
-    return look
+    return is_ready_now
 
 
 def _listens(port: int) -> Callable[[], bool]:
-    def look() -> bool:
+    def is_ready_now() -> bool:
         try:
             socket.create_connection((HOST, port), timeout=1).close()
         except OSError:
             return False
         return True
 
-    return look
+    return is_ready_now
 
 
 def _request(words: list[str]) -> Outcome:

@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz`: feeds every decoder for FUZZ_SECONDS in all, from FUZZ_SEED or a seed that it prints."""
+"""`python -m tests.fuzz`: fuzzes every decoder for FUZZ_SECONDS in total, from FUZZ_SEED or a printed random seed."""
 
 import os
 import sys
@@ -15,14 +15,14 @@ def main() -> None:
     seed = int(os.environ.get("FUZZ_SEED") or SystemRandom().randrange(1 << 32))
     sys.stdout.write(f"seed {seed}, {seconds:g} s\n")
     random = Random(seed)
-    fed = taken = 0
+    fed = valid = 0
     end = time.monotonic() + seconds
     every = targets()
     while time.monotonic() < end:
         for target in every:
-            taken += run(target, random, TURNS)
+            valid += run(target, random, TURNS)
             fed += TURNS
-    sys.stdout.write(f"{len(every)} decoders, {fed} inputs, {taken} of them valid: nothing but Invalid was raised\n")
+    sys.stdout.write(f"{len(every)} decoders, {fed} inputs, {valid} of them valid: nothing but Invalid was raised\n")
 
 
 if __name__ == "__main__":

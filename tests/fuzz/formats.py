@@ -1,7 +1,7 @@
-"""What the fuzzer feeds, and what must hold for whatever it feeds.
+"""The decoders under fuzzing, and the properties that hold for every input.
 
-A decoder takes bytes from strangers. It may return or raise Invalid, nothing else; what it returns is written again
-and read back the same; and what it allocates is in proportion to what it was given.
+A decoder takes bytes from untrusted peers. It returns a value or raises Invalid, nothing else; a returned value is
+encoded and decoded to the same value; and its memory is proportional to its input.
 """
 
 import tracemalloc
@@ -38,7 +38,7 @@ from argosy.ipni.model import Peer
 
 MEMORY_FACTOR_MAX = 400  # a byte of JSON or CBOR can stand for an object of its own
 MEMORY_FLOOR_BYTES = 2 << 20
-MEMORY_CHECKED_EVERY = 16  # tracing makes all slower
+MEMORY_CHECKED_EVERY = 16  # tracing is slow
 INPUT_BYTES_MAX = 8192
 
 Check = Callable[[bytes], None]
@@ -46,15 +46,15 @@ Check = Callable[[bytes], None]
 
 @dataclass(frozen=True)
 class Target:
-    """`check` decodes, and asserts what must hold of what came out."""
+    """`check` decodes, and asserts the properties of the result."""
 
     name: str
     check: Check
     samples: tuple[bytes, ...]
 
 
-def mutated(sample: bytes, random: Random) -> bytes:
-    """The sample with a few wounds; now and then, noise alone."""
+def mutate(sample: bytes, random: Random) -> bytes:
+    """The sample with a few mutations; sometimes pure noise."""
     if random.random() < 0.05:
         return random.randbytes(random.randrange(64))
     data = bytearray(sample)
@@ -81,16 +81,16 @@ def mutated(sample: bytes, random: Random) -> bytes:
 
 
 def run(target: Target, random: Random, count: int) -> int:
-    """How many of the inputs were taken as valid."""
+    """Return how many of the inputs were valid."""
     taken = 0
     for turn in range(count):
         sample = random.choice(target.samples)
-        data = sample if turn < len(target.samples) else mutated(sample, random)
-        taken += _is_taken(target, data, is_traced=turn % MEMORY_CHECKED_EVERY == 0)
+        data = sample if turn < len(target.samples) else mutate(sample, random)
+        taken += _is_valid(target, data, is_traced=turn % MEMORY_CHECKED_EVERY == 0)
     return taken
 
 
-def _is_taken(target: Target, data: bytes, *, is_traced: bool) -> bool:
+def _is_valid(target: Target, data: bytes, *, is_traced: bool) -> bool:
     if is_traced:
         tracemalloc.start()
     try:
@@ -110,13 +110,13 @@ def _is_taken(target: Target, data: bytes, *, is_traced: bool) -> bool:
 
 
 def _cid_text(data: bytes) -> None:
-    made = cid.parse(_text(data))
-    assert cid.parse(str(made)) == made
+    decoded = cid.parse(_text(data))
+    assert cid.parse(str(decoded)) == decoded
 
 
 def _cid_bytes(data: bytes) -> None:
-    made = cid.decode(data)
-    assert made.bytes == data
+    decoded = cid.decode(data)
+    assert decoded.bytes == data
 
 
 def _peer(data: bytes) -> None:
@@ -147,9 +147,9 @@ def _url(data: bytes) -> None:
 
 
 def _key(data: bytes) -> None:
-    made = PublicKey.from_protobuf(data)
-    assert PublicKey.from_protobuf(made.to_protobuf()) == made
-    made.verify(b"data", data)
+    decoded = PublicKey.from_protobuf(data)
+    assert PublicKey.from_protobuf(decoded.to_protobuf()) == decoded
+    decoded.verify(b"data", data)
 
 
 def _dag_json(data: bytes) -> None:
@@ -164,18 +164,18 @@ def _dag_cbor(data: bytes) -> None:
 
 def _advert(codec: int) -> Check:
     def check(data: bytes) -> None:
-        made = advertisement.decode(cid.of(data, codec), data)
-        assert advertisement.decode(*advertisement.encode(made, codec)) == made
-        advertisement.signer(made)
+        decoded = advertisement.decode(cid.of(data, codec), data)
+        assert advertisement.decode(*advertisement.encode(decoded, codec)) == decoded
+        advertisement.signer(decoded)
 
     return check
 
 
 def _chunk(codec: int) -> Check:
     def check(data: bytes) -> None:
-        made = entries.decode_chunk(cid.of(data, codec), data)
-        again = entries.decode_chunk(*entries.encode_chunk(made.multihashes, made.next, codec))
-        assert again == replace(made, skipped=0)
+        decoded = entries.decode_chunk(cid.of(data, codec), data)
+        again = entries.decode_chunk(*entries.encode_chunk(decoded.multihashes, decoded.next, codec))
+        assert again == replace(decoded, skipped=0)
 
     return check
 
@@ -183,9 +183,9 @@ def _chunk(codec: int) -> Check:
 def _hamt(codec: int) -> Check:
     def check(data: bytes) -> None:
         name = cid.of(data, codec)
-        made = entries.decode_entries(name, data) if _is_root(data) else entries.decode_node(name, data)
-        assert isinstance(made, entries.EntryChunk | entries.HamtNode)
-        assert all(multihash.is_whole(each) for each in made.multihashes)
+        decoded = entries.decode_entries(name, data) if _is_root(data) else entries.decode_node(name, data)
+        assert isinstance(decoded, entries.EntryChunk | entries.HamtNode)
+        assert all(multihash.is_whole(each) for each in decoded.multihashes)
 
     return check
 
@@ -196,10 +196,10 @@ def _is_root(data: bytes) -> bool:
 
 def _announce(is_json: bool) -> Check:
     def check(data: bytes) -> None:
-        made = decode_announcement(data, is_json)
+        decoded = decode_announcement(data, is_json)
         encode = encode_announcement_json if is_json else encode_announcement
-        if made.publisher.addresses:  # a publisher without an address can be read, and not written
-            assert decode_announcement(encode(made), is_json) == made
+        if decoded.publisher.addresses:  # a publisher without an address can be read, and not written
+            assert decode_announcement(encode(decoded), is_json) == decoded
 
     return check
 
@@ -260,7 +260,7 @@ def targets() -> list[Target]:
             data for _, data in entries.encode_hamt([multihash.of(bytes([n, n])) for n in range(250)], codec)[-3:]
         )
 
-    made = [
+    decoded = [
         Target("cid text", _cid_text, tuple(name.encode() for name in names)),
         Target("cid bytes", _cid_bytes, (link.bytes, cid.NO_ENTRIES.bytes, hashes[0])),
         Target("peer id", _peer, (key.peer_id.encode(), str(Cid(cid.LIBP2P_KEY, hashes[0])).encode())),
@@ -278,11 +278,11 @@ def targets() -> list[Target]:
         is_json = codec == DAG_JSON
         blocks = tuple(advertisement.encode(each, codec)[1] for each in adverts)
         encode = encode_announcement_json if is_json else encode_announcement
-        made += [
+        decoded += [
             Target(name, _dag_json if is_json else _dag_cbor, (*blocks, *chunks(codec))),
             Target(f"advert {name}", _advert(codec), blocks),
             Target(f"chunk {name}", _chunk(codec), chunks(codec)),
             Target(f"hamt {name}", _hamt(codec), trees(codec)),
             Target(f"announce {name}", _announce(is_json), tuple(encode(each) for each in announces)),
         ]
-    return made
+    return decoded

@@ -1,17 +1,17 @@
-"""A short turn of the fuzzer, the same every time; `make fuzz` feeds for longer."""
+"""A short fuzzing run with a fixed seed; `make fuzz` runs longer."""
 
 from random import Random
 
 import pytest
 
 from argosy.base.errors import Invalid
-from tests.fuzz.formats import Target, mutated, run, targets
+from tests.fuzz.formats import Target, mutate, run, targets
 
 TARGETS = targets()
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=[target.name for target in TARGETS])
-def test_a_decoder_takes_its_samples_and_refuses_the_rest_as_invalid(target: Target) -> None:
+def test_a_decoder_accepts_its_samples_and_rejects_the_rest_as_invalid(target: Target) -> None:
     taken = run(target, Random(1), 400)
     assert taken >= len(target.samples)
 
@@ -23,7 +23,7 @@ def test_every_sample_is_valid(target: Target) -> None:
     assert target.samples
 
 
-def test_the_fuzzer_sees_what_is_wrong() -> None:
+def test_the_fuzzer_detects_violations() -> None:
     def crash(data: bytes) -> None:
         if len(data) != 4:
             raise IndexError(len(data))
@@ -42,7 +42,7 @@ def test_the_fuzzer_sees_what_is_wrong() -> None:
     assert run(Target("refuse", refuse, (b"abcd",)), Random(1), 100) == 0
 
 
-def test_mutations_differ_and_repeat() -> None:
-    first = [mutated(b"sample" * 10, Random(n)) for n in range(50)]
+def test_mutations_differ_and_are_reproducible() -> None:
+    first = [mutate(b"sample" * 10, Random(n)) for n in range(50)]
     assert len(set(first)) > 40
-    assert first == [mutated(b"sample" * 10, Random(n)) for n in range(50)]
+    assert first == [mutate(b"sample" * 10, Random(n)) for n in range(50)]

@@ -30,18 +30,18 @@ class _Open:
 
 def intervals(logs: Iterable[Path]) -> dict[str, list[Interval]]:
     """Serving intervals by unit, from the logs of all nodes."""
-    by_unit_: dict[str, list[Interval]] = defaultdict(list)
+    spans_by_unit: dict[str, list[Interval]] = defaultdict(list)
     for path in logs:
         serving: dict[str, _Open] = {}
         for line in path.read_text().splitlines():
             if line.startswith("{"):
-                _apply_line(json.loads(line), path.stem, serving, by_unit_)
+                _apply_line(json.loads(line), path.stem, serving, spans_by_unit)
         for unit, open_ in serving.items():
-            by_unit_[unit].append(Interval(path.stem, open_.epoch, open_.start, open_.until))
-    return by_unit_
+            spans_by_unit[unit].append(Interval(path.stem, open_.epoch, open_.start, open_.until))
+    return spans_by_unit
 
 
-def _apply_line(line: dict, node: str, serving: dict[str, _Open], by_unit_: dict[str, list[Interval]]) -> None:
+def _apply_line(line: dict, node: str, serving: dict[str, _Open], spans_by_unit: dict[str, list[Interval]]) -> None:
     at = datetime.fromisoformat(line["at"]).timestamp()
     match line["event"]:
         case "serving started":
@@ -51,7 +51,7 @@ def _apply_line(line: dict, node: str, serving: dict[str, _Open], by_unit_: dict
                 open_.until = line["until"]
         case "serving stopped":
             open_ = serving.pop(line["unit"])
-            by_unit_[line["unit"]].append(Interval(node, open_.epoch, open_.start, min(at, open_.until)))
+            spans_by_unit[line["unit"]].append(Interval(node, open_.epoch, open_.start, min(at, open_.until)))
 
 
 def overlaps(by_unit: dict[str, list[Interval]]) -> list[tuple[str, Interval, Interval]]:

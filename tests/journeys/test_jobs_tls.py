@@ -31,7 +31,11 @@ def tls_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsBroker]:
     tmp_path = tmp_path_factory.mktemp("guarded")
     ours, theirs = Authority("ours"), Authority("theirs")
     (tmp_path / "ca.pem").write_bytes(ours.pem)
-    for name, (certificate, key) in {"server": ours.signed(), "client": ours.signed(), "no": theirs.signed()}.items():
+    for name, (certificate, key) in {
+        "server": ours.issue_certificate(),
+        "client": ours.issue_certificate(),
+        "no": theirs.issue_certificate(),
+    }.items():
         (tmp_path / f"{name}.pem").write_bytes(certificate)
         (tmp_path / f"{name}.key").write_bytes(key)
     settings = {

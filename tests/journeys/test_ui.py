@@ -70,25 +70,25 @@ async def visit(
             java_script_enabled=with_scripts,
             permissions=["clipboard-read", "clipboard-write"],
         )
-        visit_ = Visit(await context.new_page(), fleet)
-        yield visit_
-        assert visit_.errors == []
+        tab = Visit(await context.new_page(), fleet)
+        yield tab
+        assert tab.errors == []
         await context.close()
     fleet.close()
 
 
 async def test_a_word_is_searched_narrowed_and_opened_at_its_line(browser: Browser) -> None:
-    async with visit(browser) as visit_:
-        page = visit_.page
+    async with visit(browser) as tab:
+        page = tab.page
         await page.goto("/")
         await expect(page.get_by_label("Search code")).to_be_focused()
-        await visit_.shot("home")
+        await tab.shot("home")
         await page.keyboard.type("needle")
         await page.keyboard.press("Enter")
         await expect(page.locator("mark").first).to_have_text("needle")
         await expect(page.get_by_label("Search code")).to_have_value("needle")
         await expect(page.locator(".notice").first).to_contain_text("1 repository is missing")
-        await visit_.shot("results")
+        await tab.shot("results")
         await page.get_by_role("complementary").get_by_role("link", name="Python").click()
         await expect(page.get_by_label("Search code")).to_have_value("needle lang:Python")
         await page.get_by_role("complementary").get_by_role("link", name=HARBOUR).click()
@@ -97,20 +97,20 @@ async def test_a_word_is_searched_narrowed_and_opened_at_its_line(browser: Brows
         await expect(page.locator(".picked")).to_contain_text("needle")
         await expect(page.locator(".source mark")).to_have_count(2)
         await expect(page).to_have_url(re.compile("#L16$"))
-        await visit_.shot("file")
+        await tab.shot("file")
 
 
 async def test_a_second_click_clears_a_facet(browser: Browser) -> None:
-    async with visit(browser) as visit_:
-        page = visit_.page
+    async with visit(browser) as tab:
+        page = tab.page
         await page.goto("/search?q=needle+lang:Go")
         await page.get_by_role("complementary").get_by_role("link", name="Go 1").click()
         await expect(page.get_by_label("Search code")).to_have_value("needle")
 
 
 async def test_selected_lines_are_copied_as_a_permanent_link(browser: Browser) -> None:
-    async with visit(browser) as visit_:
-        page = visit_.page
+    async with visit(browser) as tab:
+        page = tab.page
         await page.goto(BERTHS)
         await page.locator("#L9 .no").click()
         await expect(page).to_have_url(re.compile("#L9$"))
@@ -130,8 +130,8 @@ async def test_selected_lines_are_copied_as_a_permanent_link(browser: Browser) -
 
 
 async def test_branches_can_be_switched_and_directories_browsed(browser: Browser) -> None:
-    async with visit(browser) as visit_:
-        page = visit_.page
+    async with visit(browser) as tab:
+        page = tab.page
         await page.goto(folder_url(HARBOUR))
         await page.get_by_role("link", name="src/").click()
         await page.get_by_role("link", name="harbour/").click()
@@ -148,8 +148,8 @@ async def test_branches_can_be_switched_and_directories_browsed(browser: Browser
 
 
 async def test_every_action_has_a_keyboard_shortcut(browser: Browser) -> None:
-    async with visit(browser) as visit_:
-        page = visit_.page
+    async with visit(browser) as tab:
+        page = tab.page
         await page.goto("/search?q=needle")
         await page.keyboard.press("j")
         await page.keyboard.press("j")
@@ -171,13 +171,13 @@ async def test_every_action_has_a_keyboard_shortcut(browser: Browser) -> None:
 
 
 async def test_the_fleet_page_updates_live(browser: Browser) -> None:
-    async with visit(browser) as visit_:
-        page, view = visit_.page, visit_.fleet.view
+    async with visit(browser) as tab:
+        page, view = tab.page, tab.fleet.view
         await page.goto("/fleet")
         await expect(page.locator("#live-word")).to_have_text("live")
         await expect(page.locator(".node")).to_have_count(2)
         await expect(page.get_by_label("Summary")).to_contain_text("1 warming")
-        await visit_.shot("fleet")
+        await tab.shot("fleet")
         now = asyncio.get_running_loop().time()
         view.apply(AuctionOpened(Auction(Unit("github.com/new/arrival"), 1, 3, 60.0)), now)
         view.apply(LeaseChanged(lease(SLOW, "n1:6071", LeaseState.DRAINING)), now)
@@ -188,8 +188,8 @@ async def test_the_fleet_page_updates_live(browser: Browser) -> None:
 
 
 async def test_repositories_are_filtered_while_typing(browser: Browser) -> None:
-    async with visit(browser) as visit_:
-        page = visit_.page
+    async with visit(browser) as tab:
+        page = tab.page
         await page.goto("/repos")
         await expect(page.locator("#repos tbody tr:visible")).to_have_count(3)
         await page.get_by_label("Filter by name").fill("slow")
@@ -200,13 +200,13 @@ async def test_repositories_are_filtered_while_typing(browser: Browser) -> None:
         await page.get_by_role("link", name="Memory").click()
         await page.get_by_role("link", name="Memory").click()
         await expect(page.get_by_role("columnheader", name="Memory")).to_have_attribute("aria-sort", "descending")
-        await visit_.shot("repos")
+        await tab.shot("repos")
 
 
 async def test_hostile_names_and_contents_are_escaped(browser: Browser) -> None:
-    async with visit(browser) as visit_:
-        page = visit_.page
-        page.on("dialog", lambda dialog: visit_.errors.append(dialog.message))
+    async with visit(browser) as tab:
+        page = tab.page
+        page.on("dialog", lambda dialog: tab.errors.append(dialog.message))
         await page.goto(folder_url(WILD))
         await page.get_by_role("link", name="onerror").click()
         await expect(page.locator(".source")).to_contain_text('</code></div><script>alert("needle")</script>')
@@ -228,32 +228,30 @@ async def test_a_narrow_page_never_scrolls_sideways(browser: Browser) -> None:
         "listing": "/search?q=repo:.",
     }
     widths = {}
-    async with visit(browser, is_narrow=True) as visit_:
+    async with visit(browser, is_narrow=True) as tab:
         for name, address in pages.items():
-            await visit_.page.goto(address)
-            await visit_.shot(f"narrow-{name}")
-            widths[name] = await visit_.page.evaluate("document.documentElement.scrollWidth")
+            await tab.page.goto(address)
+            await tab.shot(f"narrow-{name}")
+            widths[name] = await tab.page.evaluate("document.documentElement.scrollWidth")
     assert widths == dict.fromkeys(pages, NARROW["width"])
 
 
 async def test_pages_follow_the_color_scheme(browser: Browser) -> None:
     grounds = []
     for is_dark in (False, True):
-        async with visit(browser, is_dark=is_dark) as visit_:
-            await visit_.page.goto("/search?q=needle")
-            await visit_.shot("results-dark" if is_dark else "results-light")
-            await expect(visit_.page.locator("mark .c").first).to_have_css(
-                "color", DARK_TEXT if is_dark else LIGHT_TEXT
-            )
-            ground = await visit_.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        async with visit(browser, is_dark=is_dark) as tab:
+            await tab.page.goto("/search?q=needle")
+            await tab.shot("results-dark" if is_dark else "results-light")
+            await expect(tab.page.locator("mark .c").first).to_have_css("color", DARK_TEXT if is_dark else LIGHT_TEXT)
+            ground = await tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
             grounds.append(sum(int(part) for part in ground[4:-1].split(",")))
     light, dark = grounds
     assert dark < 120 < 600 < light
 
 
 async def test_pages_work_without_scripts(browser: Browser) -> None:
-    async with visit(browser, with_scripts=False) as visit_:
-        page = visit_.page
+    async with visit(browser, with_scripts=False) as tab:
+        page = tab.page
         await page.goto("/")
         await page.get_by_label("Search code").fill("needle lang:go")
         await page.get_by_role("button", name="Search").click()

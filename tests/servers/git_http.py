@@ -1,4 +1,4 @@
-"""A real git server over HTTP for tests: git's own `http-backend` behind Python's server, with moods of bad ones."""
+"""A real git server over HTTP for tests: git's own `http-backend` behind Python's server, with injectable faults."""
 
 import os
 import subprocess
@@ -13,19 +13,19 @@ from urllib.parse import urlsplit
 
 from tests.search.backends.repositories import Repo
 
-HUNG_S_MAX = 60.0  # a request that is left hanging ends with the server, or after this
+HUNG_S_MAX = 60.0  # upper bound for a request without a response
 
 
 @dataclass
 class Moods:
-    """How the server behaves; paths are the first step of the URL, as in `/app.git/info/refs`."""
+    """Faults to inject; paths are the first segment of the URL, as in `/app.git/info/refs`."""
 
-    passwords: dict[str, str] = field(default_factory=dict)  # path: the only user:password let in
-    redirects: dict[str, str] = field(default_factory=dict)  # path: the address that takes its place
-    statuses: dict[str, int] = field(default_factory=dict)  # path: the status of every answer
-    cut_bytes: int = 0  # answers to POST end after so many
-    echoes: bool = False  # tells what it was sent, in an error
-    hangs: bool = False  # takes requests and never answers
+    passwords: dict[str, str] = field(default_factory=dict)  # path: the only accepted user:password
+    redirects: dict[str, str] = field(default_factory=dict)  # path: the address to redirect to
+    statuses: dict[str, int] = field(default_factory=dict)  # path: the status of every response
+    cut_bytes: int = 0  # responses to POST are cut after this many
+    echoes: bool = False  # returns the credentials it was sent in an error
+    hangs: bool = False  # accepts requests and never responds
     asked: list[tuple[str, str, str]] = field(default_factory=list)  # method, path and authorization of each request
     was_asked: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
@@ -33,7 +33,7 @@ class Moods:
 
 @dataclass(frozen=True)
 class GitServer:
-    """Serves the bare repositories of a folder."""
+    """Serves the bare repositories of a directory."""
 
     folder: Path
     host: str
@@ -44,7 +44,7 @@ class GitServer:
         return f"http://{self.host}:{self.port}/{name}"
 
     def shares(self, repo: Repo, name: str) -> str:
-        """Serves a bare clone of what the repository holds now, and returns its address."""
+        """Serve a bare clone of the repository's current state, and return its address."""
         repo.clone(self.folder / name, "--bare")
         return self.url(name)
 
@@ -106,8 +106,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._backend()
 
     def _page(self, authorization: str) -> bytes:
-        told = b64decode(authorization.removeprefix("Basic ")).decode() if self.mood.echoes else "here"
-        return f"there is nothing {told} for you\n".encode()
+        credentials = b64decode(authorization.removeprefix("Basic ")).decode() if self.mood.echoes else "here"
+        return f"there is nothing {credentials} for you\n".encode()
 
     def _answer(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
         self.send_response(status)

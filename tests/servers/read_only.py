@@ -1,7 +1,7 @@
-"""File systems that a program cannot write to, without a container: what is made read-only, and a user whom it binds.
+"""File systems that a program cannot write to, without a container: read-only files, and a user without privileges.
 
-Root may write whatever the mode of a file says. It is therefore run without its capabilities, for which `setpriv`, a
-part of util-linux, suffices; no namespace, no other user and no mount is needed, so that this works wherever tests run.
+Root may write regardless of a file's mode. The program therefore runs without root's capabilities, for which `setpriv`,
+a part of util-linux, suffices; no namespace, user or mount is needed, so this works wherever tests run.
 """
 
 import os
@@ -19,21 +19,21 @@ UNPRIVILEGED = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteu
 
 
 def seal(folder: Path) -> None:
-    """Takes away every right to write, of the owner as well."""
+    """Remove every write permission, including the owner's."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(path.stat().st_mode & ~(stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH))
 
 
 def unseal(folder: Path) -> None:
-    """What is sealed cannot be deleted either."""
+    """Restore write permission, without which the directory cannot be deleted."""
     for path in (folder, *folder.rglob("*")):
         if path.is_dir() and not path.is_symlink():
             path.chmod(path.stat().st_mode | stat.S_IRWXU)
 
 
 def install(prefix: Path, *, with_kernels: bool) -> Path:
-    """An environment at `prefix` with a copy of the package, as the image has it; returns its Python.
+    """Install a copy of the package at `prefix`, as the image has it; return its Python.
 
     Dependencies are those of the environment that runs the tests.
     """
@@ -43,7 +43,7 @@ def install(prefix: Path, *, with_kernels: bool) -> Path:
     shutil.copytree(SOURCE, site / "argosy", ignore=ignored)
     ours = Path(sysconfig.get_path("purelib"))
     (site / "dependencies.pth").write_text(f"{ours}\n")
-    # The environment's own link to the source tree comes after, and the copy is found first.
+    # The environment's link to the source tree comes later on the path, so the copy is found first.
     launcher = prefix / "bin" / "argosy"
     launcher.write_text(f'#!/bin/sh\nexec {prefix}/bin/python -m argosy.cli "$@"\n')
     launcher.chmod(0o755)
@@ -51,9 +51,9 @@ def install(prefix: Path, *, with_kernels: bool) -> Path:
 
 
 def environment(home: Path, **changes: str) -> dict[str, str]:
-    """As in a container: nothing of this machine's settings, and a home of its own."""
-    kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL", "TMPDIR")}
-    return {**kept, "HOME": str(home), **changes}
+    """As in a container: none of this machine's settings, and a separate home."""
+    inherited = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL", "TMPDIR")}
+    return {**inherited, "HOME": str(home), **changes}
 
 
 def run(command: list[str], environ: dict[str, str], *, within_s: float) -> subprocess.CompletedProcess[str]:

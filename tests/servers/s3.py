@@ -1,4 +1,4 @@
-"""A real S3 server for tests, on this machine's loopback. It forgets everything when it ends."""
+"""A real S3 server for tests on the loopback address. Its data is lost when it stops."""
 
 import http.client
 import json
@@ -48,7 +48,7 @@ class S3(Server):
 
 
 class GuardedS3(S3):
-    """It checks signatures and rights; one role may do everything, and `assume_role` gives its credentials."""
+    """Checks signatures and permissions; one role may do everything, and `assume_role` returns its credentials."""
 
     OPEN_CALLS = 4  # without keys: the bucket is created, then the role, its policy, its credentials
 
@@ -57,8 +57,8 @@ class GuardedS3(S3):
         policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
         role = iam.create_role(RoleName="test-role", AssumeRolePolicyDocument=json.dumps(policy))["Role"]["Arn"]
         iam.put_role_policy(RoleName="test-role", PolicyName="s3", PolicyDocument=json.dumps(policy))
-        found = sts.assume_role(RoleArn=role, RoleSessionName="tests")["Credentials"]
-        return S3Keys(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
+        credentials = sts.assume_role(RoleArn=role, RoleSessionName="tests")["Credentials"]
+        return S3Keys(credentials["AccessKeyId"], credentials["SecretAccessKey"], credentials["SessionToken"])
 
     def _command(self) -> list[str]:
         return ["env", f"INITIAL_NO_AUTH_ACTION_COUNT={self.OPEN_CALLS}", *super()._command()]

@@ -1,4 +1,4 @@
-"""A real Valkey server for tests: the one that the benches start."""
+"""A real Valkey server for tests: the one that the benchmarks start."""
 
 from argosy.base.backends.servers import Valkey, free_ports
 

@@ -23,7 +23,7 @@ from argosy.throttle.settings import ThrottleSettings
 from argosy.throttle.sync import ThrottleSync
 from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey, free_port
-from tests.servers.valkey_groups import cluster, cluster_url, watched
+from tests.servers.valkey_groups import cluster, cluster_url, run_sentinel
 from tests.throttle.proxy import Proxy
 
 CLOCK = SystemClock()
@@ -188,7 +188,7 @@ def test_a_failover_to_a_replica(server: Valkey) -> None:
 def test_a_failover_that_sentinels_see_to(server: Valkey) -> None:
     with (
         Valkey() as second,
-        watched(server, second) as url,
+        run_sentinel(server, second) as url,
         redis.Redis.from_url(second.url) as replica,
         fronts(pace(url), pace(url)) as (one, two),
     ):

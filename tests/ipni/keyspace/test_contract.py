@@ -19,9 +19,9 @@ async def store(tmp_path: Path) -> AsyncIterator[IndexStore]:
 
 # Query nodes sweep by themselves, so these have nothing to count here.
 SWEEPING = {
-    "test_a_removed_provider_that_comes_back_keeps_what_is_new",
-    "test_a_sweep_frees_no_more_than_it_is_told_and_goes_on",
-    "test_a_sweep_finds_its_own_among_many_that_begin_alike",
+    "test_a_provider_put_again_keeps_its_new_entries",
+    "test_a_sweep_frees_at_most_its_limit_and_continues",
+    "test_a_sweep_finds_its_entries_among_common_prefixes",
 }
 TESTS = {name: test for name, test in vars(contract).items() if name.startswith("test_") and name not in SWEEPING}
 globals().update(TESTS)

@@ -200,7 +200,7 @@ def test_a_text_is_short_and_shows_no_secret() -> None:
 
 async def test_over_tls_a_client_knows_whom_it_speaks_to() -> None:
     authority, stranger = Authority("ours"), Authority("theirs")
-    chain, key = authority.signed()
+    chain, key = authority.issue_certificate()
     options = {"credentials": server_credentials(chain=chain, key=key)}
     trusting = grpc.ssl_channel_credentials(authority.pem)
     async with open_stage(**options, channel=trusting) as stage:
@@ -211,8 +211,8 @@ async def test_over_tls_a_client_knows_whom_it_speaks_to() -> None:
 
 async def test_over_mutual_tls_a_client_without_a_certificate_is_not_let_in() -> None:
     authority = Authority("ours")
-    chain, key = authority.signed()
-    own_chain, own_key = authority.signed()
+    chain, key = authority.issue_certificate()
+    own_chain, own_key = authority.issue_certificate()
     options = {"credentials": server_credentials(chain=chain, key=key, client_ca=authority.pem)}
     known = grpc.ssl_channel_credentials(authority.pem, own_key, own_chain)
     async with open_stage(**options, channel=known) as stage:

@@ -286,8 +286,8 @@ async def test_errors_are_the_same_without_a_network(alone: JobsClient) -> None:
 
 async def test_over_mutual_tls_both_sides_know_each_other() -> None:
     authority = Authority("ours")
-    chain, key = authority.signed()
-    own_chain, own_key = authority.signed()
+    chain, key = authority.issue_certificate()
+    own_chain, own_key = authority.issue_certificate()
     server = server_credentials(chain=chain, key=key, client_ca=authority.pem)
     known = channel_credentials(ca=authority.pem, cert=own_chain, key=own_key)
     async with open_stage(credentials=server, channel=known) as stage:

@@ -27,7 +27,7 @@ def decided(bucket: Bucket | None, asked: RateLimitRequest, now_ms: int = NOON_M
     return decide(bucket, asked, now_ms=now_ms, interval=found)
 
 
-def test_the_recorded_answers_are_given() -> None:
+def test_the_recorded_responses_are_reproduced() -> None:
     steps = 0
     for sequence in recorded():
         bucket: Bucket | None = None
@@ -93,7 +93,7 @@ def test_a_new_burst_of_just_what_remains_leaves_the_fraction() -> None:
     assert decided(bucket, leaky(0, burst=6)).bucket == LeakyBucket(6, 6.0, NOON_MS, NOON_MS + 1000)
 
 
-def test_a_calendar_bucket_of_an_old_request_ends_as_much_earlier() -> None:
+def test_a_calendar_bucket_of_an_old_request_ends_earlier_by_its_age() -> None:
     asked = leaky(1, duration=0, behavior=Behavior.DURATION_IS_GREGORIAN, created_at=NOON_MS - 5000)
     first = decided(None, asked, NOON_MS + 10_000).bucket
     assert first == LeakyBucket(10, 9.0, NOON_MS - 5000, NOON_MS - 5000 + 49_999)

@@ -23,7 +23,7 @@ from argosy.throttle.limits.backends.sqlite import decode_bucket
 from argosy.throttle.limits.model import NUMBER_MAX, Behavior, RateLimitRequest
 from argosy.throttle.limits.table import CHECKS, BucketTable
 from tests.servers.valkey import Valkey, free_port
-from tests.servers.valkey_groups import watched
+from tests.servers.valkey_groups import run_sentinel
 from tests.throttle.limits.stage import (
     NOON_MS,
     OVER,
@@ -265,7 +265,7 @@ async def test_a_replica_is_told_from_a_primary() -> None:
 
 
 async def test_a_failover_by_sentinel_is_followed() -> None:
-    with Valkey() as primary, Valkey() as replica, watched(primary, replica) as url:
+    with Valkey() as primary, Valkey() as replica, run_sentinel(primary, replica) as url:
         limiter = RedisLimiter(url, clock=SystemClock(), call_timeout_s=PATIENCE_S)
         await limiter.check([request(1, limit=100, duration=600_000)])
         primary.kill()

@@ -32,7 +32,7 @@ class Papers:
 @pytest.fixture(scope="module")
 def papers() -> Papers:
     authority = Authority("the authority of these tests")
-    return Papers(*authority.signed(), authority.pem, Authority("a stranger").pem)
+    return Papers(*authority.issue_certificate(), authority.pem, Authority("a stranger").pem)
 
 
 async def test_http_trusts_the_given_authority_only(papers: Papers, clock: HandClock, tmp_path: Path) -> None:
