@@ -119,7 +119,7 @@ def test_an_id_that_is_taken_is_an_error(run: Run) -> None:
     assert (answer.exit_code, json.loads(answer.stderr)["error"]["kind"]) == (1, "Conflict")
 
 
-def test_jobs_are_steered(run: Run) -> None:
+def test_jobs_are_cancelled_restarted_expedited_and_deleted(run: Run) -> None:
     run("job", "enqueue", "mail", "--id", "j", "--delay", "3600")
     assert run("job", "expedite", "j").stdout == "expedited job j\n"
     assert run("job", "cancel", "j").stdout == "cancelled job j\n"

@@ -108,7 +108,7 @@ def test_availability() -> None:
     """**Availability**: The system must continue to function (using local state) even if the centralized store is
     unavailable."""
     world = World(settings=PACE)
-    world.is_store_away = True
+    world.is_store_down = True
     throttle = world.add().throttle
     for _ in range(100):
         blame(throttle, "noisy", 1)
@@ -219,14 +219,14 @@ def test_skew_within_a_tenth_of_the_window_is_harmless() -> None:
 def test_no_locks() -> None:
     """**Benefit**: Simplifies design by avoiding distributed locks and complex coordination."""
     world, other = World(seed=1), World(seed=2)
-    assert world.alone().seeds == other.alone().seeds
+    assert world.unshared_throttle().seeds == other.unshared_throttle().seeds
 
 
 def test_rotating_the_seed_separates_colliding_clients() -> None:
     """Rotating the seed periodically ensures that flows (Client IDs) hashed to the same bucket in one window are likely
     to land on different buckets with the new seed."""
     world = World(Config(levels=1, buckets=50))
-    throttle = world.alone()
+    throttle = world.unshared_throttle()
 
     def place(client: str) -> int:
         return throttle.explain(client).buckets[0].bucket
@@ -377,12 +377,12 @@ def test_while_redis_is_unreachable_convergence_stops_and_availability_does_not(
     world = World(settings=PACE)
     one, two = world.add().throttle, world.add().throttle
     world.advance(2.0)
-    world.is_store_away = True
+    world.is_store_down = True
     blame(one, "noisy", 10)
     world.advance(60.0)
     assert probability(two, "noisy") == 0.0
     assert probability(one, "noisy") > 0.2
-    world.is_store_away = False
+    world.is_store_down = False
     world.advance(75.0)
     assert probability(two, "noisy") == pytest.approx(probability(one, "noisy"), abs=1e-9)
 

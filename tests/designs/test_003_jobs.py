@@ -45,25 +45,25 @@ PROVED_ELSEWHERE = {
     "Silo is built on top of SlateDB, which is a low-level key value store.":
         f"{SHARD}/test_against_oracle.py::SlateMachine",
     "A worker must complete the task or heartbeat for it before the lease expired":
-        f"{SHARD}/test_transitions.py::test_a_heartbeat_keeps_the_lease",
+        f"{SHARD}/test_transitions.py::test_a_heartbeat_extends_the_lease",
     "An individual tenant's data _can't_ be split across shards.":
         f"{CLUSTER}/test_ranges.py::test_splitting_leaves_every_tenant_in_exactly_one_part",
     "the compute is \"stateless\", in the sense that it can be started and stopped without fear of dataloss.":
-        f"{CLUSTER}/test_embedded.py::test_jobs_and_shard_ids_outlive_the_process_that_took_them",
+        f"{CLUSTER}/test_embedded.py::test_jobs_and_shard_ids_survive_a_restart",
     "Storage is provided by object storage":
         "tests/journeys/test_jobs_survive.py::test_no_job_is_lost_run_twice_or_over_its_limit_during_failures",
     "individual compute node members all hold leases over some subset of the overall shards.":
-        f"{CLUSTER}/test_cluster.py::test_all_shards_are_served_by_the_nodes_that_the_ring_names",
+        f"{CLUSTER}/test_cluster.py::test_all_shards_are_served_by_the_nodes_of_the_ring",
     "there's no central coordiantor managing which bits are assigned to which nodes":
         f"{RING}::test_the_whole_shard_space_is_assigned_without_a_coordinator",
     "shifting around as few as possible when cluster membership changes.":
         f"{RING}::test_a_membership_change_moves_as_few_shards_as_possible",
     "Elastic compute membership with fast join/leave":
-        f"{CLUSTER}/test_cluster.py::test_a_joining_node_takes_only_its_own_part",
+        f"{CLUSTER}/test_cluster.py::test_a_joining_node_takes_only_its_shards",
     "Shards are the atomic unit of load; clients specify a shard on each request":
-        f"{CLUSTER}/test_cluster.py::test_what_names_no_shard_is_refused",
+        f"{CLUSTER}/test_cluster.py::test_an_unknown_or_invalid_shard_id_is_rejected",
     "Minimal downtime on ownership changes":
-        f"{CLUSTER}/test_cluster.py::test_a_leaving_node_hands_its_shards_on_within_two_seconds",
+        f"{CLUSTER}/test_cluster.py::test_a_leaving_node_hands_off_its_shards_within_two_seconds",
     "and no split-brain": "tests/sim/test_jobs.py::test_no_job_is_lost_doubled_or_over_its_limit_in_many_worlds",
     "etcd is used only for control plane (membership, locks, handover), never per-request on the data plane":
         f"{COORDINATION}::test_requests_never_reach_the_store",
@@ -77,7 +77,7 @@ PROVED_ELSEWHERE = {
     "Nodes serve a shard only if they currently hold its `owner` key.":
         f"{COORDINATION}::test_only_the_owner_serves",
     "they rely on local in-memory ownership state maintained via watches/keepalives.":
-        f"{CLUSTER}/test_cluster.py::test_a_node_that_does_not_hold_a_shard_names_who_does_without_asking_the_store",
+        f"{CLUSTER}/test_cluster.py::test_a_node_without_the_shard_names_its_owner_without_reading_the_store",
     "Build ring from current `coord/members/*` and compute desired shard set.":
         f"{RING}::test_a_joining_node_computes_its_desired_shards_from_the_current_members",
     "Only start serving a shard after this key has been written":
@@ -110,7 +110,7 @@ PROVED_ELSEWHERE = {
     "**Network partition**: owner loses keepalive; it must cease serving; another node acquires after TTL":
         f"{COORDINATION}::test_a_partitioned_owner_stops_before_another_starts",
     "clients experiencing NOT_OWNER/timeout will retry and be redirected.":
-        "tests/jobs/sdk/test_client.py::test_what_is_away_for_a_moment_is_asked_again",
+        "tests/jobs/sdk/test_client.py::test_an_unavailable_shard_is_retried",
     "**Simultaneous join**: consistent hashing minimizes movement":
         f"{RING}::test_simultaneous_joins_move_only_shards_of_the_joining_nodes",
     "CAS on `owner` guarantees single winner.":
@@ -118,9 +118,9 @@ PROVED_ELSEWHERE = {
     "If not the owner, return NOT_OWNER with an optional hint":
         f"{COORDINATION}::test_a_node_without_the_shard_returns_not_owner_with_a_hint",
     "Clients retry a few times":
-        "tests/jobs/sdk/test_client.py::test_tries_are_bounded_and_a_node_that_is_not_there_is_said",
+        "tests/jobs/sdk/test_client.py::test_retries_are_bounded_and_an_unreachable_node_is_named",
     "and may redirect using the hint.":
-        "tests/jobs/sdk/test_client.py::test_a_shard_that_moved_is_followed_by_its_hint",
+        "tests/jobs/sdk/test_client.py::test_a_moved_shard_is_followed_by_its_hint",
     "Servers never query etcd on the request path.": f"{COORDINATION}::test_requests_never_reach_the_store",
     "Watch backoff with jitter to avoid thundering herds on membership changes.":
         "tests/ownership/test_reconciler.py::test_new_owners_try_at_once_and_again_with_growing_jittered_waits",
@@ -151,7 +151,9 @@ async def world() -> World:
 def rows(world: World, kind: int) -> list[tuple[tuple[object, ...], bytes]]:
     """The durable rows of a kind, in their order."""
     start, end = keys.under(kind)
-    return [(keys.items(key), world.store.kept[key]) for key in world.store.kept.irange(start, end, (True, False))]
+    return [
+        (keys.items(key), world.store.durable[key]) for key in world.store.durable.irange(start, end, (True, False))
+    ]
 
 
 # -- entities ---------------------------------------------------------------------------------------------------------
@@ -348,23 +350,23 @@ async def test_a_rate_is_polled_by_a_task_for_each_attempt(world: World) -> None
         assert isinstance(decode_task(value).task, CheckRateLimit)
         assert await world.lease() == []
         await world.pass_time(0)
-        assert len(world.limiter.asked) == attempt
+        assert len(world.limiter.requests) == attempt
         await world.report(await world.lease_one(), TaskFailure("E"))
-    (rate_request,) = world.limiter.asked[0]
+    (rate_request,) = world.limiter.requests[0]
     assert (rate_request.name, rate_request.unique_key, rate_request.limit) == ("mails", "acme", 100)
 
 
 async def test_a_passed_rate_check_queues_the_attempt_and_a_failed_one_is_retried(world: World) -> None:
     """If the rate limit passes, we enqueue the actual task to run the attempt, and if it doesn't, we re-enqueue a task
     for the future to poll the rate limit again."""
-    world.limiter.says = RateLimitResponse(Status.OVER_LIMIT)
+    world.limiter.response = RateLimitResponse(Status.OVER_LIMIT)
     await world.put(limits=(RATE,))
     await world.pass_time(0)
     ((_, value),) = rows(world, keys.TASK)
     again = decode_task(value)
     assert isinstance(again.task, CheckRateLimit)
     assert again.start_at > world.now
-    world.limiter.says = RateLimitResponse(Status.UNDER_LIMIT)
+    world.limiter.response = RateLimitResponse(Status.UNDER_LIMIT)
     await world.pass_time(again.start_at - world.now)
     ((_, value),) = rows(world, keys.TASK)
     assert isinstance(decode_task(value).task, RunAttempt)

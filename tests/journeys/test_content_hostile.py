@@ -140,7 +140,7 @@ TRICKS: dict[Trick, str] = {
     wrong_chunk_hash: "hash",
     forged_signature: "what was signed is not the advertisement",
     redirect_loop: "redirect",
-    slow_drip: "too slow",
+    slow_drip: "slower than",
     no_response: "too slow",
     closes_connection: "it will be tried again",
 }

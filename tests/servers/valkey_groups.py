@@ -58,14 +58,14 @@ class Sentinel(Valkey):
 @contextmanager
 def run_sentinel(primary: Valkey, replica: Valkey, *, down_after_ms: int = 500) -> Iterator[str]:
     """The URL of a Sentinel that monitors the two, and promotes the replica when the primary is unreachable."""
-    with Sentinel() as watching, redis.Redis.from_url(watching.url) as client:
+    with Sentinel() as watching, redis.Redis.from_url(watching.url) as sentinel:
         with redis.Redis.from_url(replica.url) as client:
             client.execute_command("REPLICAOF", HOST, primary.port)
-        client.execute_command("SENTINEL", "MONITOR", SERVICE, HOST, primary.port, 1)
-        client.execute_command(
+        sentinel.execute_command("SENTINEL", "MONITOR", SERVICE, HOST, primary.port, 1)
+        sentinel.execute_command(
             "SENTINEL", "SET", SERVICE, "down-after-milliseconds", down_after_ms, "failover-timeout", 5000
         )
-        _wait_until(lambda: _has_replica(client))
+        _wait_until(lambda: _has_replica(sentinel))
         yield f"redis+sentinel://{HOST}:{watching.port}/{SERVICE}"
 
 

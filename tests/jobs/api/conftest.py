@@ -9,11 +9,11 @@ from tests.jobs.rpc.stage import Stage, open_stage
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:
-    async with open_stage() as made:
-        yield made
+    async with open_stage() as new_stage:
+        yield new_stage
 
 
 @pytest.fixture
 async def tenanted() -> AsyncIterator[Stage]:
-    async with open_stage(with_tenants=True) as made:
-        yield made
+    async with open_stage(with_tenants=True) as new_stage:
+        yield new_stage

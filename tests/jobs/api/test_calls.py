@@ -36,7 +36,7 @@ def failed(task: pb.LeasedTask) -> pb.TaskOutcome:
     return pb.TaskOutcome(shard=task.task.shard, task_id=task.task.id, failure=pb.Failure(code="X", data=b"why"))
 
 
-async def test_many_jobs_go_in_and_come_out(stage: Stage) -> None:
+async def test_many_jobs_are_enqueued_leased_and_done(stage: Stage) -> None:
     results = await put(stage, *(pb.NewJob(task_group=GROUP, payload=b"%d" % at) for at in range(500)))
     assert len({result.id for result in results}) == 500
     tasks = await lease(stage)
@@ -50,7 +50,7 @@ async def test_many_jobs_go_in_and_come_out(stage: Stage) -> None:
     assert (job.job.status, job.job.result.msgpack) == (silo_pb2.JOB_STATUS_SUCCEEDED, b"7")
 
 
-async def test_each_item_is_answered_in_its_place(tenanted: Stage) -> None:
+async def test_each_item_has_its_result_in_its_position(tenanted: Stage) -> None:
     results = await put(
         tenanted,
         pb.NewJob(task_group=GROUP, tenant="tenant-0", id="a"),
@@ -73,15 +73,15 @@ async def test_each_item_is_answered_in_its_place(tenanted: Stage) -> None:
     assert (results[5].error.message, results[5].error.owner_address) == ("shard not found", OTHER_NODE[1])
 
 
-async def test_a_tenant_where_there_are_none_is_no_id_that_is_taken(stage: Stage) -> None:
+async def test_a_rejected_tenant_is_not_reported_as_a_taken_id(stage: Stage) -> None:
     wrong, right = await put(stage, pb.NewJob(task_group=GROUP, tenant="acme"), pb.NewJob(task_group=GROUP, id="a"))
     assert (wrong.error.code, right.id) == ("FAILED_PRECONDITION", "a")
 
 
-async def test_a_job_has_all_that_was_asked_for(stage: Stage) -> None:
+async def test_a_job_has_every_requested_field(stage: Stage) -> None:
     await put(stage, pb.NewJob(task_group=GROUP, id="first"))
     retry = silo_pb2.RetryPolicy(retry_count=2, initial_interval_ms=5, max_interval_ms=10, backoff_factor=2)
-    asked = pb.NewJob(
+    new_job = pb.NewJob(
         task_group=GROUP,
         id="second",
         payload=b"p",
@@ -93,9 +93,9 @@ async def test_a_job_has_all_that_was_asked_for(stage: Stage) -> None:
         retention_ms=5,
         trace=TRACE,
     )
-    assert [result.id for result in await put(stage, asked)] == ["second"]
+    assert [result.id for result in await put(stage, new_job)] == ["second"]
     [twin] = await put(stage, pb.NewJob(task_group=GROUP, unique_key="u", unique_for_ms=1000))
-    assert twin.id == "second", "who has the unique key is told"
+    assert twin.id == "second", "the result names the holder of the unique key"
     job = await api(stage)("GetJob", id="second")
     assert (job.job.priority, job.job.retry_policy, dict(job.job.metadata)) == (50, retry, {"k": "v"})
     assert (job.unique_key, list(job.after), list(job.waiting_for), job.trace) == ("u", ["first"], ["first"], TRACE)
@@ -105,7 +105,7 @@ async def test_a_job_has_all_that_was_asked_for(stage: Stage) -> None:
     assert (second.task.job_id, second.trace) == ("second", TRACE)
 
 
-async def test_the_trace_of_the_call_is_that_of_its_jobs(stage: Stage) -> None:
+async def test_jobs_get_the_trace_of_the_call(stage: Stage) -> None:
     traced = stage.client.with_metadata(traceparent=TRACE).of("argosy.jobs.v1.Jobs")
     await traced("EnqueueBatch", jobs=[pb.NewJob(task_group=GROUP, id="job")])
     assert (await api(stage)("GetJob", id="job")).trace == TRACE
@@ -125,8 +125,8 @@ async def test_a_poll_at_one_shard(stage: Stage) -> None:
     await put(stage, pb.NewJob(task_group=GROUP, id="job"))
     [task] = await lease(stage, shard=HERE)
     assert (task.task.shard, task.task.attempt_number) == (HERE, 1)
-    away = lease(stage, shard=ELSEWHERE)
-    assert code_and_details(await rejection(away)) == ("NOT_FOUND", "shard not found")
+    unserved = lease(stage, shard=ELSEWHERE)
+    assert code_and_details(await rejection(unserved)) == ("NOT_FOUND", "shard not found")
 
 
 async def test_a_poll_without_a_deadline(stage: Stage) -> None:
@@ -136,19 +136,19 @@ async def test_a_poll_without_a_deadline(stage: Stage) -> None:
     assert not (await call(pb.LeaseTasksRequest(worker_id="w", task_group=GROUP, wait_ms=1))).tasks
 
 
-async def test_outcomes_are_those_of_their_worker(stage: Stage) -> None:
+async def test_outcomes_are_accepted_from_the_lease_owner_only(stage: Stage) -> None:
     await put(stage, pb.NewJob(task_group=GROUP, id="job"))
     [task] = await lease(stage)
     [theft] = await end(stage, failed(task), worker="thief")
     assert (theft.error.code, theft.error.message) == ("FAILED_PRECONDITION", "lease owner mismatch")
     empty = pb.TaskOutcome(shard=HERE, task_id=task.task.id)
     unknown = pb.TaskOutcome(shard=HERE, task_id="gone", cancelled=pb.Cancelled())
-    away = pb.TaskOutcome(shard=ELSEWHERE, task_id="t", success=b"")
-    results = await end(stage, empty, unknown, away, failed(task))
+    unserved = pb.TaskOutcome(shard=ELSEWHERE, task_id="t", success=b"")
+    results = await end(stage, empty, unknown, unserved, failed(task))
     assert [result.error.code for result in results] == ["INVALID_ARGUMENT", "NOT_FOUND", "NOT_FOUND", ""]
 
 
-async def test_heartbeats_carry_progress_out_and_cancellation_back(stage: Stage) -> None:
+async def test_heartbeats_send_progress_and_return_cancellation(stage: Stage) -> None:
     await put(stage, pb.NewJob(task_group=GROUP, id="a"), pb.NewJob(task_group=GROUP, id="b"))
     tasks = {task.task.job_id: task.task for task in await lease(stage)}
     await stage.client("CancelJob", shard=HERE, id="b")
@@ -172,16 +172,16 @@ async def test_jobs_are_found_page_by_page(stage: Stage) -> None:
     by_who = await api(stage)("FindJobs", metadata_key="who", metadata_value="ann")
     assert {job.job.id for job in by_who.jobs} == {f"j{at}" for at in range(5)}
     scheduled = silo_pb2.JOB_STATUS_SCHEDULED
-    seen: list[str] = []
-    while page := (await api(stage)("FindJobs", status=scheduled, limit=4, after=seen[-1] if seen else "")).jobs:
-        seen += [job.job.id for job in page]
-    assert sorted(seen) == ["j0", "j1", "j2", "j3", "j4", "other"]
+    ids: list[str] = []
+    while page := (await api(stage)("FindJobs", status=scheduled, limit=4, after=ids[-1] if ids else "")).jobs:
+        ids += [job.job.id for job in page]
+    assert sorted(ids) == ["j0", "j1", "j2", "j3", "j4", "other"]
     assert not (await api(stage)("FindJobs", status=silo_pb2.JOB_STATUS_RUNNING)).jobs
     odd = pb.FindJobsRequest.FromString(bytes([0x10, 77]))
     assert code_and_details(await rejection(api(stage)("FindJobs", odd)))[0] == "INVALID_ARGUMENT"
 
 
-async def test_dead_letters_are_seen_and_requeued(stage: Stage) -> None:
+async def test_dead_letters_are_listed_and_requeued(stage: Stage) -> None:
     await put(stage, *(pb.NewJob(task_group=GROUP, id=id) for id in ("a", "b", "fine")))
     tasks = {task.task.job_id: task for task in await lease(stage)}
     await end(stage, failed(tasks["a"]), failed(tasks["b"]))
@@ -196,14 +196,19 @@ async def test_dead_letters_are_seen_and_requeued(stage: Stage) -> None:
     assert not (await api(stage)("FindJobs", is_dead=True)).jobs
 
 
-async def test_schedules_are_put_listed_and_deleted(stage: Stage) -> None:
+async def test_schedules_are_created_listed_and_deleted(stage: Stage) -> None:
     job = pb.NewJob(task_group=GROUP, payload=b"p", priority=7)
     schedule = pb.Schedule(name="hourly", cron="0 * * * *", job=job)
     await api(stage)("PutSchedule", schedule=schedule)
-    [found] = (await api(stage)("ListSchedules")).schedules
-    assert (found.name, found.cron, found.timezone, found.is_paused) == ("hourly", "0 * * * *", "UTC", False)
-    assert (found.job.payload, found.job.priority) == (b"p", 7)
-    assert NOW < found.next_at_ms <= NOW + 3_600_000
+    [schedule_found] = (await api(stage)("ListSchedules")).schedules
+    assert (schedule_found.name, schedule_found.cron, schedule_found.timezone, schedule_found.is_paused) == (
+        "hourly",
+        "0 * * * *",
+        "UTC",
+        False,
+    )
+    assert (schedule_found.job.payload, schedule_found.job.priority) == (b"p", 7)
+    assert NOW < schedule_found.next_at_ms <= NOW + 3_600_000
     schedule.is_paused = True
     await api(stage)("PutSchedule", schedule=schedule)
     assert [each.is_paused for each in (await api(stage)("ListSchedules")).schedules] == [True]
@@ -213,7 +218,7 @@ async def test_schedules_are_put_listed_and_deleted(stage: Stage) -> None:
     assert code_and_details(await rejection(api(stage)("PutSchedule", schedule=bad)))[0] == "INVALID_ARGUMENT"
 
 
-async def test_a_client_of_another_nodes_tenant_is_sent_there(tenanted: Stage) -> None:
+async def test_a_client_is_redirected_to_the_owner_of_its_tenant(tenanted: Stage) -> None:
     error = await rejection(api(tenanted)("GetJob", tenant=ELSEWHERE_TENANT, id="x"))
     assert code_and_details(error) == ("NOT_FOUND", "shard not found")
     assert dict(error.trailing_metadata())["x-silo-shard-owner-addr"] == OTHER_NODE[1]

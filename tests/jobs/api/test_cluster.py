@@ -1,4 +1,4 @@
-"""Two real nodes that share shards, each behind its server: a client is sent to the owner, whatever it asked first."""
+"""Two real nodes that share shards, each behind its server: a client is redirected to the owner from either."""
 
 import asyncio
 import socket
@@ -36,12 +36,12 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[dict[str, Client]]:
-    """Clients by the address they speak to."""
+    """Clients by address."""
     clock = SystemClock()
     store = MemoryOwnershipStore(Space("shards", is_auctioned=False), clock=clock, random=system_random())
     maps, shards = MemoryShardMapStore(), MemoryShardStore()
     nodes, running, servers, clients = [], [], [], {}
-    ids = count(1)  # shards of the same names lie on the same nodes each time
+    ids = count(1)  # fixed ids, so that the ring places the shards identically each time
     for name in ("one", "two"):
         address = f"{HOST}:{free_port()}"
         limiter = MemoryLimiter(clock=clock)
@@ -74,8 +74,8 @@ async def cluster() -> AsyncIterator[dict[str, Client]]:
             await node.close()
 
 
-async def settled(client: Client) -> pb.GetClusterInfoResponse:
-    """The map when every shard is where the ring wants it, so that none is still to move."""
+async def wait_settled(client: Client) -> pb.GetClusterInfoResponse:
+    """The topology once every shard is where the ring places it, so that none will move."""
     ring = Ring(("one", "two"))
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -84,8 +84,8 @@ async def settled(client: Client) -> pb.GetClusterInfoResponse:
                 return info
 
 
-async def served(client: Client, shard_id: str) -> None:
-    """Returns when the owner has opened the shard."""
+async def wait_served(client: Client, shard_id: str) -> None:
+    """Wait until the owner has opened the shard."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
@@ -99,12 +99,12 @@ async def served(client: Client, shard_id: str) -> None:
 async def test_a_job_reaches_its_shard_from_any_node_and_runs() -> None:
     async with cluster() as clients:
         any_client = next(iter(clients.values()))
-        info = await settled(any_client)
+        info = await wait_settled(any_client)
         assert (info.num_shards, {member.node_id for member in info.members}) == (8, {"one", "two"})
         redirects = 0
         for tenant in TENANTS:
-            redirects += await enqueued(clients, next(iter(clients)), tenant)
-        assert 0 < redirects < len(TENANTS), "some tenants are here and some are there"
+            redirects += await enqueue_batch(clients, next(iter(clients)), tenant)
+        assert 0 < redirects < len(TENANTS), "tenants are spread over both nodes"
         done: set[str] = set()
         for client in clients.values():
             jobs = client.of("argosy.jobs.v1.Jobs")
@@ -118,15 +118,15 @@ async def test_a_job_reaches_its_shard_from_any_node_and_runs() -> None:
         assert done == set(TENANTS)
         counted = 0
         for owner in info.shard_owners:
-            await served(clients[owner.grpc_addr], owner.shard_id)
+            await wait_served(clients[owner.grpc_addr], owner.shard_id)
             sql = "SELECT sum(cnt) AS n FROM tenant_counts WHERE status_kind = 'Succeeded'"
             [row] = (await clients[owner.grpc_addr]("Query", shard=owner.shard_id, sql=sql)).rows
             counted += msgpack.unpackb(row.msgpack)["n"] or 0
         assert counted == len(TENANTS)
 
 
-async def enqueued(clients: dict[str, Client], address: str, tenant: str) -> bool:
-    """Enqueues by a batch at `address`, or where it is sent; whether it was sent on."""
+async def enqueue_batch(clients: dict[str, Client], address: str, tenant: str) -> bool:
+    """Enqueue a batch at `address` or where it redirects to; whether it was redirected."""
     first = address
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -141,10 +141,10 @@ async def enqueued(clients: dict[str, Client], address: str, tenant: str) -> boo
 
 async def test_a_shard_is_split_over_the_wire() -> None:
     async with cluster() as clients:
-        info = await settled(next(iter(clients.values())))
+        info = await wait_settled(next(iter(clients.values())))
         owner = info.shard_owners[0]
         client = clients[owner.grpc_addr]
-        await served(client, owner.shard_id)
+        await wait_served(client, owner.shard_id)
         point = f"{int(owner.range_end, 16) // 2:016x}"
         bad = client("RequestSplit", shard_id=owner.shard_id, split_point="f" * 16)
         assert code_and_details(await rejection(bad))[0] == "INVALID_ARGUMENT"

@@ -1,4 +1,4 @@
-"""The numbers of `argosy.jobs.v1`: once a client has them they never change; new fields get new ones."""
+"""The field numbers of `argosy.jobs.v1` never change once released; new fields get new numbers."""
 
 from argosy.jobs.api import argosy_jobs_pb2 as pb
 from argosy.jobs.api.codec import from_new_job, to_new_job
@@ -50,7 +50,7 @@ DeleteScheduleResponse:
 """
 
 
-def test_the_numbers_of_all_fields_stay() -> None:
+def test_field_numbers_do_not_change() -> None:
     spelled = [
         " ".join([f"{name}:", ", ".join(f"{field.number} {field.name}" for field in message.fields)]).rstrip()
         for name, message in pb.DESCRIPTOR.message_types_by_name.items()
@@ -75,7 +75,7 @@ def test_the_service_has_its_methods() -> None:
     ]
 
 
-def test_a_job_survives_the_wire() -> None:
+def test_a_job_round_trips_over_the_wire() -> None:
     job = NewJob(
         "group",
         b"\x00\xff",

@@ -1,4 +1,4 @@
-"""One real S3 server for the tests of the shards' store."""
+"""One real S3 server for the tests of the shard store."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Files that must survive a loss of power: synced before anybody is told that they are durable."""
+"""Files that must survive a power loss are synced before they are reported as durable."""
 
 import os
 from pathlib import Path
@@ -14,15 +14,15 @@ from argosy.jobs.settings import ShardStoreSettings
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what is synced, in order; the disk is really asked."""
+    """The names of the synced files, in order; os.fsync is still called."""
     names: list[str] = []
     fsync = os.fsync
 
-    def told(handle: int) -> None:
+    def record_fsync(handle: int) -> None:
         fsync(handle)
         names.append(os.readlink(f"/proc/self/fd/{handle}"))
 
-    monkeypatch.setattr(os, "fsync", told)
+    monkeypatch.setattr(os, "fsync", record_fsync)
     return names
 
 
@@ -40,7 +40,7 @@ def wal_file(folder: Path, number: int) -> str:
     return str(path)
 
 
-def test_all_there_is_is_synced_when_a_shard_opens(tmp_path: Path, synced: list[str]) -> None:
+def test_every_file_is_synced_when_a_shard_opens(tmp_path: Path, synced: list[str]) -> None:
     folder = shard_folder(tmp_path)
     (folder / "manifest" / "1.manifest").write_bytes(b"1")
     DirSync(folder).sync_all()
@@ -48,7 +48,7 @@ def test_all_there_is_is_synced_when_a_shard_opens(tmp_path: Path, synced: list[
     assert files - set(synced) == set()
 
 
-def test_only_new_write_ahead_files_are_synced_afterwards(tmp_path: Path, synced: list[str]) -> None:
+def test_only_new_wal_files_are_synced_afterwards(tmp_path: Path, synced: list[str]) -> None:
     sync = DirSync(shard_folder(tmp_path))
     sync.sync_all()
     synced.clear()
@@ -58,7 +58,7 @@ def test_only_new_write_ahead_files_are_synced_afterwards(tmp_path: Path, synced
     assert synced == [*new, str(tmp_path / "wal")]
 
 
-def test_a_write_ahead_file_that_is_collected_meanwhile_does_not_keep_a_shard_closed(
+def test_a_wal_file_deleted_during_opening_does_not_fail_the_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = shard_folder(tmp_path, wal=range(1, 4))
@@ -76,10 +76,10 @@ def test_a_write_ahead_file_that_is_collected_meanwhile_does_not_keep_a_shard_cl
     synced: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
     sync.sync_files()
-    assert after not in synced, "it has been synced before"
+    assert after not in synced, "it is already synced"
 
 
-def test_numbers_that_were_passed_over_hide_nothing(tmp_path: Path, synced: list[str]) -> None:
+def test_gaps_in_wal_numbers_hide_no_files(tmp_path: Path, synced: list[str]) -> None:
     sync = DirSync(shard_folder(tmp_path))
     sync.sync_all()
     synced.clear()
@@ -106,10 +106,10 @@ def test_tables_are_synced_before_the_manifest_that_names_them(tmp_path: Path, s
         "manifest",
     ]
     sync.sync_others()
-    assert len(synced) == 4, "nothing new, nothing to do"
+    assert len(synced) == 4, "without new files nothing is synced"
 
 
-async def test_no_write_is_answered_for_before_its_files_are_synced(tmp_path: Path, synced: list[str]) -> None:
+async def test_no_write_is_acknowledged_before_its_files_are_synced(tmp_path: Path, synced: list[str]) -> None:
     store = await SlateShardStore.open(f"file://{tmp_path}")
     rows = await store.shard("a")
     for number in range(5):
@@ -124,7 +124,7 @@ async def test_no_write_is_answered_for_before_its_files_are_synced(tmp_path: Pa
     await store.close()
 
 
-async def test_whoever_wants_no_syncing_has_none(tmp_path: Path, synced: list[str]) -> None:
+async def test_fsync_can_be_disabled(tmp_path: Path, synced: list[str]) -> None:
     store = await SlateShardStore.open(f"file://{tmp_path}", ShardStoreSettings(fsync="never"))
     rows = await store.shard("a")
     await rows.write(Batch().put(b"a", b"1"))
@@ -133,33 +133,33 @@ async def test_whoever_wants_no_syncing_has_none(tmp_path: Path, synced: list[st
     await store.close()
 
 
-async def test_a_disk_that_fails_to_sync_ends_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_fsync_ends_the_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await SlateShardStore.open(f"file://{tmp_path}")
     rows = await store.shard("a")
 
-    def broken(handle: int) -> None:
+    def failing_fsync(handle: int) -> None:
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", broken)
+        patched.setattr(os, "fsync", failing_fsync)
         with pytest.raises(Unavailable, match="Input/output error"):
             await rows.write(Batch().put(b"a", b"1"))
     for call in (rows.write(Batch().put(b"b", b"1")), rows.get(b"a")):
         with pytest.raises(Unavailable, match="Input/output error"):
-            await call  # a second fsync would succeed and prove nothing
+            await call  # a second fsync would succeed without writing the data
     await rows.close()
     await store.close()
 
 
-async def test_a_manifest_left_empty_by_a_loss_of_power_does_not_keep_a_shard_closed(tmp_path: Path) -> None:
+async def test_an_empty_manifest_after_a_power_loss_does_not_fail_the_shard(tmp_path: Path) -> None:
     store = await SlateShardStore.open(f"file://{tmp_path}")
     rows = await store.shard("a")
     await rows.write(Batch().put(b"a", b"1"))
     await rows.close()
     for name in ("manifest", "compactions"):
         newest = max((tmp_path / "a" / name).iterdir())
-        torn = newest.with_name(f"{int(newest.stem) + 1:020d}{newest.suffix}")
-        torn.touch()
+        torn_manifest = newest.with_name(f"{int(newest.stem) + 1:020d}{newest.suffix}")
+        torn_manifest.touch()
     again = await store.shard("a")
     assert await again.get(b"a") == b"1"
     await again.close()

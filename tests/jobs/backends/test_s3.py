@@ -1,4 +1,4 @@
-"""S3 by obstore: are puts conditional, which shards exist, whose credentials are used, and what errors say."""
+"""S3 by obstore: conditional puts, listing of shards, the choice of credentials, and error messages."""
 
 import threading
 import time
@@ -23,8 +23,8 @@ NOWHERE = "http://127.0.0.1:1"
 TOKEN = "web-identity-token"
 
 
-class Careless(BaseHTTPRequestHandler):
-    """An S3 that takes every put, whatever its conditions: such servers exist."""
+class UnconditionalS3(BaseHTTPRequestHandler):
+    """An S3 that accepts every put and ignores its conditions, as some servers do."""
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -41,8 +41,8 @@ class Careless(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def careless() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Careless)
+def unconditional_s3() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), UnconditionalS3)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -52,14 +52,14 @@ def careless() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[tuple[GuardedS3, S3Keys]]:
+def guarded_s3() -> Iterator[tuple[GuardedS3, S3Keys]]:
     with GuardedS3() as server:
         yield server, server.assume_role()
 
 
 @pytest.fixture
-def credentials(guarded: tuple[GuardedS3, S3Keys]) -> Iterator[CredentialsServer]:
-    with serve_credentials(guarded[1]) as server:
+def credentials(guarded_s3: tuple[GuardedS3, S3Keys]) -> Iterator[CredentialsServer]:
+    with serve_credentials(guarded_s3[1]) as server:
         yield server
 
 
@@ -68,7 +68,7 @@ def with_keys(endpoint: str) -> ShardStoreSettings:
 
 
 async def check_access(url: str, settings: ShardStoreSettings, environ: dict[str, str]) -> None:
-    """The probe, SlateDB, a listing, a clone and the map of shards, all with the same credentials."""
+    """The probe, SlateDB, a listing, a clone and the shard map, all with the same credentials."""
     store = await SlateShardStore.open(url, settings, environ=environ)
     rows = await store.shard("one")
     await rows.write(Batch().put(b"key", b"value"))
@@ -79,9 +79,9 @@ async def check_access(url: str, settings: ShardStoreSettings, environ: dict[str
     await store.close()
 
 
-async def test_an_s3_that_ignores_conditions_is_refused(careless: str) -> None:
+async def test_an_s3_that_ignores_conditions_is_rejected(unconditional_s3: str) -> None:
     with pytest.raises(Invalid, match="If-None-Match"):
-        await SlateShardStore.open("s3://some-bucket/jobs", with_keys(careless))
+        await SlateShardStore.open("s3://some-bucket/jobs", with_keys(unconditional_s3))
 
 
 async def test_an_s3_that_honours_conditions_is_accepted_and_left_clean(s3_server: S3) -> None:
@@ -91,8 +91,8 @@ async def test_an_s3_that_honours_conditions_is_accepted_and_left_clean(s3_serve
     await store.close()
 
 
-async def test_static_keys_with_a_session_token_are_enough(guarded: tuple[GuardedS3, S3Keys]) -> None:
-    server, keys = guarded
+async def test_static_keys_with_a_session_token_are_used(guarded_s3: tuple[GuardedS3, S3Keys]) -> None:
+    server, keys = guarded_s3
     settings = ShardStoreSettings(
         s3_endpoint=server.endpoint,
         s3_access_key_id=keys.access_key_id,
@@ -102,8 +102,8 @@ async def test_static_keys_with_a_session_token_are_enough(guarded: tuple[Guarde
     await check_access(f"{server.url}/keys", settings, {})
 
 
-async def test_keys_of_the_environment_are_enough(guarded: tuple[GuardedS3, S3Keys]) -> None:
-    server, keys = guarded
+async def test_keys_of_the_environment_are_used(guarded_s3: tuple[GuardedS3, S3Keys]) -> None:
+    server, keys = guarded_s3
     environ = {
         "AWS_ENDPOINT_URL": server.endpoint,
         "AWS_ACCESS_KEY_ID": keys.access_key_id,
@@ -113,29 +113,29 @@ async def test_keys_of_the_environment_are_enough(guarded: tuple[GuardedS3, S3Ke
     await check_access(f"{server.url}/environment", ShardStoreSettings(), environ)
 
 
-async def test_the_role_of_an_instance_is_enough(
-    guarded: tuple[GuardedS3, S3Keys], credentials: CredentialsServer
+async def test_the_role_of_an_instance_is_used(
+    guarded_s3: tuple[GuardedS3, S3Keys], credentials: CredentialsServer
 ) -> None:
-    settings = ShardStoreSettings(s3_endpoint=guarded[0].endpoint)
-    await check_access(f"{guarded[0].url}/instance", settings, {"AWS_METADATA_ENDPOINT": credentials.url})
+    settings = ShardStoreSettings(s3_endpoint=guarded_s3[0].endpoint)
+    await check_access(f"{guarded_s3[0].url}/instance", settings, {"AWS_METADATA_ENDPOINT": credentials.url})
     assert {shown for _, shown in credentials.requests} == {METADATA_TOKEN}
 
 
-async def test_the_role_of_a_container_is_enough(
-    guarded: tuple[GuardedS3, S3Keys], credentials: CredentialsServer, tmp_path: Path
+async def test_the_role_of_a_container_is_used(
+    guarded_s3: tuple[GuardedS3, S3Keys], credentials: CredentialsServer, tmp_path: Path
 ) -> None:
     (tmp_path / "token").write_text(TOKEN)
     environ = {
         "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{credentials.url}/v1/credentials",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token"),
     }
-    settings = ShardStoreSettings(s3_endpoint=guarded[0].endpoint)
-    await check_access(f"{guarded[0].url}/container", settings, environ)
+    settings = ShardStoreSettings(s3_endpoint=guarded_s3[0].endpoint)
+    await check_access(f"{guarded_s3[0].url}/container", settings, environ)
     assert set(credentials.requests) == {("/v1/credentials", TOKEN)}
 
 
-async def test_a_web_identity_is_shown_to_the_token_service(s3_server: S3, tmp_path: Path) -> None:
-    """The client talks https only to the token service, so here its refusal of another scheme shows who was asked."""
+async def test_a_web_identity_is_sent_to_the_token_service(s3_server: S3, tmp_path: Path) -> None:
+    """The client uses the token service over https only, so its rejection of another scheme shows the call."""
     (tmp_path / "token").write_text("web-identity-token")
     environ = {
         "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
@@ -152,8 +152,8 @@ async def test_a_web_identity_is_shown_to_the_token_service(s3_server: S3, tmp_p
     )
 
 
-async def test_wrong_keys_are_refused_without_showing_them(guarded: tuple[GuardedS3, S3Keys]) -> None:
-    server, keys = guarded
+async def test_wrong_keys_are_reported_without_showing_them(guarded_s3: tuple[GuardedS3, S3Keys]) -> None:
+    server, keys = guarded_s3
     with pytest.raises(Invalid, match="403 InvalidAccessKeyId: check that the bucket exists") as caught:
         await SlateShardStore.open(server.url, with_keys(server.endpoint))
     assert "top-secret" not in str(caught.value)
@@ -165,7 +165,7 @@ async def test_wrong_keys_are_refused_without_showing_them(guarded: tuple[Guarde
     assert "top-secret" not in str(caught.value)
 
 
-async def test_a_missing_bucket_is_named_whatever_is_done(s3_server: S3) -> None:
+async def test_a_missing_bucket_is_named_by_every_operation(s3_server: S3) -> None:
     with pytest.raises(Invalid, match="a put in bucket no-such-bucket with 404 NoSuchBucket"):
         await SlateShardStore.open("s3://no-such-bucket/jobs", s3_server.settings())
     bucket = bucket_of("no-such-bucket", s3_server.settings(), {})
@@ -174,14 +174,14 @@ async def test_a_missing_bucket_is_named_whatever_is_done(s3_server: S3) -> None
             await call
 
 
-async def test_an_s3_that_cannot_be_reached_is_unavailable_soon() -> None:
-    began = time.monotonic()
+async def test_an_unreachable_s3_is_unavailable_within_the_call_limit() -> None:
+    started_at = time.monotonic()
     with pytest.raises(Unavailable, match=r"S3 at http://127\.0\.0\.1:1 is not reachable: check s3_endpoint"):
         await SlateShardStore.open("s3://some-bucket", with_keys(NOWHERE))
-    assert time.monotonic() - began < s3.CALL_S_MAX
+    assert time.monotonic() - started_at < s3.CALL_S_MAX
 
 
-async def test_an_s3_that_does_not_answer_is_given_up(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_s3_that_does_not_respond_times_out(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "REQUEST_S_MAX", 0.2)
     bucket = bucket_of(BUCKET, s3_server.settings(), {})
     s3_server.pause()
@@ -195,35 +195,35 @@ async def test_an_s3_that_does_not_answer_is_given_up(s3_server: S3, monkeypatch
         s3_server.resume()
 
 
-async def test_without_keys_or_a_role_the_error_says_what_to_set(s3_server: S3) -> None:
+async def test_without_credentials_the_error_names_the_settings(s3_server: S3) -> None:
     settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
     with pytest.raises(Unavailable, match=r"no credentials for s3://argosy-test: .*; set s3_access_key_id"):
         await SlateShardStore.open(s3_server.url, settings, environ={"AWS_METADATA_ENDPOINT": NOWHERE})
 
 
-async def test_a_token_file_that_is_missing_is_reported(s3_server: S3, tmp_path: Path) -> None:
+async def test_a_missing_token_file_is_reported(s3_server: S3, tmp_path: Path) -> None:
     environ = {"AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "absent"), "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"}
     settings = ShardStoreSettings(s3_endpoint=s3_server.endpoint)
     with pytest.raises(Unavailable, match=r"a put in s3://argosy-test failed: .*absent"):
         await SlateShardStore.open(s3_server.url, settings, environ=environ)
 
 
-def test_half_a_pair_of_keys_is_refused() -> None:
+def test_one_key_without_the_other_is_rejected() -> None:
     with pytest.raises(Invalid, match="must be set together"):
         bucket_of("bucket", ShardStoreSettings(), {"AWS_ACCESS_KEY_ID": "id"})
 
 
-async def test_the_probe_can_be_left_out(careless: str) -> None:
-    store = await SlateShardStore.open("s3://some-bucket", replace(with_keys(careless), s3_probe="never"))
-    with pytest.raises(Unavailable, match="a listing in bucket some-bucket with 501"):  # the first that is asked
+async def test_the_probe_can_be_disabled(unconditional_s3: str) -> None:
+    store = await SlateShardStore.open("s3://some-bucket", replace(with_keys(unconditional_s3), s3_probe="never"))
+    with pytest.raises(Unavailable, match="a listing in bucket some-bucket with 501"):  # the first call
         await store.shards()
     await store.close()
 
 
-async def test_the_environment_changes_nothing_that_was_set(
-    guarded: tuple[GuardedS3, S3Keys], s3_server: S3, monkeypatch: pytest.MonkeyPatch
+async def test_settings_take_precedence_over_the_environment(
+    guarded_s3: tuple[GuardedS3, S3Keys], s3_server: S3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """obstore reads the process's variables by itself, SlateDB does not: both must end up at the same place."""
+    """obstore reads the process's variables by itself, SlateDB does not: both must use the same endpoint and keys."""
     for name, value in {
         "AWS_ENDPOINT_URL_S3": NOWHERE,
         "AWS_ENDPOINT": NOWHERE,
@@ -235,7 +235,7 @@ async def test_the_environment_changes_nothing_that_was_set(
     }.items():
         monkeypatch.setenv(name, value)
     await check_access(f"{s3_server.url}/set", s3_server.settings(), {})
-    server, keys = guarded
+    server, keys = guarded_s3
     settings = ShardStoreSettings(
         s3_endpoint=server.endpoint,
         s3_access_key_id=keys.access_key_id,
@@ -246,7 +246,7 @@ async def test_the_environment_changes_nothing_that_was_set(
     await check_access(f"{server.url}/set", settings, {})
 
 
-def test_settings_outrank_the_customary_variables() -> None:
+def test_settings_take_precedence_over_aws_variables() -> None:
     environ = {
         "AWS_ACCESS_KEY_ID": "env-id",
         "AWS_SECRET_ACCESS_KEY": "env-secret",
@@ -262,14 +262,14 @@ def test_settings_outrank_the_customary_variables() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "UPPER", "a", "under_score", "-begins", "x" * 64])
-def test_what_cannot_be_a_bucket_is_refused(name: str) -> None:
+def test_an_invalid_bucket_name_is_rejected(name: str) -> None:
     with pytest.raises(Invalid, match="bucket"):
         S3Bucket(name, REGION_DEFAULT)
 
 
-async def test_a_listing_of_several_pages_is_whole(s3_server: S3) -> None:
+async def test_a_listing_of_several_pages_is_complete(s3_server: S3) -> None:
     bucket = bucket_of(BUCKET, s3_server.settings(), {})
-    names = [f"shard-{number:04d}" for number in range(1_005)]  # a page has a thousand
+    names = [f"shard-{number:04d}" for number in range(1_005)]  # a page has a thousand keys
     for name in names:
         await bucket.create(f"many/{name}/manifest/1", b"1")
     await bucket.create("many/shards-00000001.json", b"{}")

@@ -1,4 +1,4 @@
-"""A place for shards: URLs, listing, cloning, deleting."""
+"""The shard store: URLs, listing, cloning, deleting."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,9 +20,9 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     if request.param == "s3":
         server: S3 = request.getfixturevalue("s3_server")
         settings, url = server.settings(), f"{server.url}/opening/{request.node.name[:20].replace('[', '-')}"
-    opened = await SlateShardStore.open(url, settings)
-    yield opened
-    await opened.close()
+    new_store = await SlateShardStore.open(url, settings)
+    yield new_store
+    await new_store.close()
 
 
 async def fill(store: SlateShardStore, shard: str, *keys: bytes) -> None:
@@ -38,7 +38,7 @@ async def keys_of(rows: OrderedKV) -> list[bytes]:
     return [key async for key, _ in rows.scan(b"", None)]
 
 
-async def test_shards_are_listed_and_keep_their_rows_apart(store: SlateShardStore) -> None:
+async def test_shards_are_listed_and_isolated(store: SlateShardStore) -> None:
     assert await store.shards() == []
     await fill(store, "b", b"1")
     await fill(store, "a", b"2", b"3")
@@ -48,7 +48,7 @@ async def test_shards_are_listed_and_keep_their_rows_apart(store: SlateShardStor
     await rows.close()
 
 
-async def test_a_clone_has_the_rows_of_its_range_and_goes_its_own_way(store: SlateShardStore) -> None:
+async def test_a_clone_has_the_rows_of_its_range_and_is_independent(store: SlateShardStore) -> None:
     await fill(store, "parent", b"a", b"b", b"c", b"d")
     await store.clone("parent", "left", end=b"c")
     await store.clone("parent", "right", start=b"c")
@@ -65,7 +65,7 @@ async def test_a_clone_has_the_rows_of_its_range_and_goes_its_own_way(store: Sla
         await rows.close()
 
 
-async def test_a_clone_of_a_parent_that_is_still_open_misses_nothing_and_fences_it(store: SlateShardStore) -> None:
+async def test_a_clone_of_an_open_parent_is_complete_and_fences_it(store: SlateShardStore) -> None:
     parent = await store.shard("parent")
     await parent.write(Batch().put(b"only in the write-ahead file", b"1"))
     await store.clone("parent", "child")
@@ -77,7 +77,7 @@ async def test_a_clone_of_a_parent_that_is_still_open_misses_nothing_and_fences_
     await parent.close()
 
 
-async def test_a_deleted_shard_is_gone_and_its_name_can_be_used_again(store: SlateShardStore) -> None:
+async def test_a_deleted_shard_is_gone_and_its_name_is_reusable(store: SlateShardStore) -> None:
     await fill(store, "a", b"1")
     await store.delete("a")
     assert await store.shards() == []
@@ -96,7 +96,7 @@ async def test_a_parent_cannot_be_deleted_while_its_clone_reads_its_tables(store
     await child.close()
 
 
-async def test_what_is_not_there_cannot_be_cloned_or_deleted(in_memory: SlateShardStore) -> None:
+async def test_a_missing_shard_cannot_be_cloned_or_deleted(in_memory: SlateShardStore) -> None:
     with pytest.raises(NotFound, match="nobody"):
         await in_memory.clone("nobody", "child")
     with pytest.raises(NotFound, match="nobody"):
@@ -111,7 +111,7 @@ async def test_a_clone_never_overwrites(in_memory: SlateShardStore) -> None:
 
 
 @pytest.mark.parametrize("shard", ["", ".", "..", "a/b", "../a", ".hidden", "a b", "x" * 101, "é"])
-async def test_what_cannot_be_a_shard_is_refused(in_memory: SlateShardStore, shard: str) -> None:
+async def test_an_invalid_shard_id_is_rejected(in_memory: SlateShardStore, shard: str) -> None:
     with pytest.raises(Invalid, match="invalid shard id"):
         await in_memory.shard(shard)
 
@@ -133,19 +133,19 @@ async def test_what_cannot_be_a_shard_is_refused(in_memory: SlateShardStore, sha
         "s3://bucket/a//b",
     ],
 )
-async def test_a_url_that_names_no_place_is_refused(url: str) -> None:
-    with pytest.raises(Invalid) as refused:
+async def test_an_invalid_storage_url_is_rejected(url: str) -> None:
+    with pytest.raises(Invalid) as rejection:
         await SlateShardStore.open(url, ShardStoreSettings(s3_access_key_id="id", s3_secret_access_key="key"))
-    assert "secret" not in str(refused.value)
+    assert "secret" not in str(rejection.value)
 
 
-async def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+async def test_a_directory_that_cannot_be_created_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Invalid, match="cannot use directory"):
         await SlateShardStore.open(f"file://{tmp_path}/file/jobs")
 
 
-def test_settings_that_contradict_one_another_are_told() -> None:
+def test_contradictory_settings_are_reported() -> None:
     assert list(ShardStoreSettings().check()) == []
     assert "twice" in " ".join(ShardStoreSettings(l0_bytes=200 << 20).check())
     assert "must be set together" in " ".join(ShardStoreSettings(s3_access_key_id="id").check())

@@ -1,4 +1,4 @@
-"""SlateDB as a store: fencing, the lease's gate, bounds on waiting, pipelining."""
+"""SlateDB as a store: fencing, the lease check before reads, bounded waits, pipelining."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ READS: dict[str, Call] = {
 }
 
 
-async def test_a_writer_that_was_replaced_is_fenced_at_its_next_write_and_ever_after(
+async def test_a_replaced_writer_is_fenced_from_its_next_write_on(
     in_folder: SlateShardStore,
 ) -> None:
     old = await in_folder.shard("a")
@@ -38,7 +38,7 @@ async def test_a_writer_that_was_replaced_is_fenced_at_its_next_write_and_ever_a
     await new.close()
 
 
-async def test_a_fenced_ledger_is_over_and_nothing_of_it_is_kept(in_folder: SlateShardStore) -> None:
+async def test_a_fenced_ledger_ends_and_its_staged_writes_are_lost(in_folder: SlateShardStore) -> None:
     old = GroupCommitStore(await in_folder.shard("a"))
     await old.stage(Batch().put(b"a", b"1"))
     new = GroupCommitStore(await in_folder.shard("a"))
@@ -53,7 +53,7 @@ async def test_a_fenced_ledger_is_over_and_nothing_of_it_is_kept(in_folder: Slat
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-async def test_nothing_is_read_while_the_lease_is_in_doubt(in_memory: SlateShardStore, read: Call) -> None:
+async def test_reads_fail_while_the_lease_is_in_doubt(in_memory: SlateShardStore, read: Call) -> None:
     stands = True
     rows = await in_memory.shard("a", may_serve=lambda: stands)
     await rows.write(Batch().put(b"a", b"1"))
@@ -66,22 +66,22 @@ async def test_nothing_is_read_while_the_lease_is_in_doubt(in_memory: SlateShard
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-async def test_a_read_that_ends_after_its_lease_is_not_answered(in_memory: SlateShardStore, read: Call) -> None:
-    asked: list[bool] = []
+async def test_a_read_that_outlives_its_lease_fails(in_memory: SlateShardStore, read: Call) -> None:
+    checks: list[bool] = []
 
-    def stands_once() -> bool:
-        asked.append(not asked)
-        return asked[-1]
+    def holds_once() -> bool:
+        checks.append(not checks)
+        return checks[-1]
 
-    rows = await in_memory.shard("a", may_serve=stands_once)
+    rows = await in_memory.shard("a", may_serve=holds_once)
     await rows.write(Batch().put(b"a", b"1"))
     with pytest.raises(Unavailable, match="lease"):
         await read(rows)
-    assert len(asked) >= 2
+    assert len(checks) >= 2
     await rows.close()
 
 
-async def test_writes_can_be_read_before_they_are_durable_and_become_so_in_order(in_folder: SlateShardStore) -> None:
+async def test_writes_are_readable_before_durability_and_become_durable_in_order(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
     order: list[int] = []
     waiting = []
@@ -95,7 +95,7 @@ async def test_writes_can_be_read_before_they_are_durable_and_become_so_in_order
     await rows.close()
 
 
-async def test_a_write_that_comes_while_a_flush_runs_is_not_covered_by_it(in_folder: SlateShardStore) -> None:
+async def test_a_write_during_a_flush_is_not_covered_by_it(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
     flushes: list[object] = []
     later: list[Awaitable[None]] = []
@@ -114,7 +114,7 @@ async def test_a_write_that_comes_while_a_flush_runs_is_not_covered_by_it(in_fol
     await rows.close()
 
 
-async def test_a_caller_that_goes_away_holds_nobody_up(in_folder: SlateShardStore) -> None:
+async def test_a_cancelled_caller_blocks_no_other(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
     gone = asyncio.ensure_future(rows.write(Batch().put(b"a", b"1")))
     await asyncio.sleep(0)
@@ -127,7 +127,7 @@ async def test_a_caller_that_goes_away_holds_nobody_up(in_folder: SlateShardStor
     await again.close()
 
 
-async def test_many_rows_are_scanned_and_asked_for_in_several_calls(in_memory: SlateShardStore) -> None:
+async def test_many_rows_are_read_in_several_calls(in_memory: SlateShardStore) -> None:
     rows = await in_memory.shard("a")
     keys = [b"%06d" % number for number in range(2 * SCAN_ROWS + GETS_AT_ONCE_MAX + 1)]
     batch = Batch()
@@ -141,7 +141,7 @@ async def test_many_rows_are_scanned_and_asked_for_in_several_calls(in_memory: S
     await rows.close()
 
 
-async def test_a_closed_shard_has_kept_everything(in_folder: SlateShardStore) -> None:
+async def test_a_closed_shard_has_stored_everything(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
     await rows.write_pipelined({b"a": b"1"})
     await rows.close()
@@ -150,7 +150,7 @@ async def test_a_closed_shard_has_kept_everything(in_folder: SlateShardStore) ->
     await again.close()
 
 
-async def test_storage_that_stands_still_is_given_up_in_time(s3_server: S3) -> None:
+async def test_stalled_storage_times_out(s3_server: S3) -> None:
     store = await SlateShardStore.open(f"{s3_server.url}/still", s3_server.settings(durable_s_max=3.0, open_s_max=3.1))
     rows = await store.shard("a")
     await rows.write(Batch().put(b"a", b"1"))
@@ -166,6 +166,6 @@ async def test_storage_that_stands_still_is_given_up_in_time(s3_server: S3) -> N
     assert isinstance(unopened, Unavailable)
     assert "timed out after 3.1 s" in str(unopened)
     with pytest.raises(Unavailable, match="timed out"):
-        await rows.get(b"a")  # nobody knows what became of the write, so the shard is over
+        await rows.get(b"a")  # the outcome of the write is unknown, so the shard stays closed
     await rows.close()
     await store.close()

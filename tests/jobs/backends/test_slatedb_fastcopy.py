@@ -1,4 +1,4 @@
-"""Bytes by the block: the same bytes as by the binding's own loop."""
+"""Block copies of bytes give the same bytes as the binding's own loop."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from argosy.base.kv import Batch
 from argosy.jobs.backends.shard_store import SlateShardStore
 from argosy.jobs.backends.slatedb_fastcopy import FITS_VERSION, BatchCopier, copier
 
-# Writes with the binding as it is, and reads back what the block copies wrote.
+# Writes with the unmodified binding, and reads what the block copies wrote.
 STOCK = """
 import asyncio, sys
 from slatedb.uniffi import DbBuilder, ObjectStoreBuilder, ObjectStoreType, WriteBatch
@@ -42,9 +42,9 @@ def value_of(size: int) -> bytes:
     return bytes(range(256)) * (size // 256) + bytes(size % 256)
 
 
-async def test_block_copies_and_the_binding_read_each_other(tmp_path: Path) -> None:
+async def test_block_copies_and_the_binding_are_compatible(tmp_path: Path) -> None:
     store = await SlateShardStore.open(f"file://{tmp_path}")
-    assert copier.is_fast, "the version installed is the one that the block copies fit"
+    assert copier.is_fast, "the block copies support the installed version"
     rows = await store.shard("a")
     batch = Batch()
     for size in SIZES:
@@ -62,7 +62,7 @@ async def test_block_copies_and_the_binding_read_each_other(tmp_path: Path) -> N
 
 @settings(max_examples=30, deadline=None)
 @given(pairs=st.dictionaries(st.binary(min_size=1, max_size=40), st.binary(max_size=300), max_size=20))
-async def test_any_bytes_come_back_as_they_went_in(pairs: dict[bytes, bytes]) -> None:
+async def test_any_bytes_round_trip(pairs: dict[bytes, bytes]) -> None:
     store = await SlateShardStore.open("memory://")
     rows = await store.shard("a")
     batch = Batch()
@@ -74,7 +74,7 @@ async def test_any_bytes_come_back_as_they_went_in(pairs: dict[bytes, bytes]) ->
     await store.close()
 
 
-async def test_rows_with_a_time_of_expiry_are_read_as_well() -> None:
+async def test_rows_with_an_expiry_are_read() -> None:
     store = await SlateShardStore.open("memory://")
     rows = await store.shard("a")
     hour = PutOptions(ttl=Ttl.EXPIRE_AFTER_MILLIS(3_600_000))
@@ -88,7 +88,7 @@ async def test_rows_with_a_time_of_expiry_are_read_as_well() -> None:
 
 
 @pytest.mark.parametrize("installed", ["0.16.9", "0.18.0"])
-def test_another_version_keeps_the_binding_as_it_is_and_says_so_once(
+def test_an_unsupported_version_leaves_the_binding_unchanged_and_logs_once(
     installed: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = BatchCopier()
@@ -100,13 +100,13 @@ def test_another_version_keeps_the_binding_as_it_is_and_says_so_once(
     assert [installed in record.getMessage() for record in caplog.records] == [True]
 
 
-def test_a_binding_that_has_other_names_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_binding_with_other_names_is_left_unchanged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="argosy"):
         assert not BatchCopier().install(ModuleType("binding"), installed=FITS_VERSION)
     assert "_UniffiLib" in caplog.text
 
 
-async def test_without_block_copies_everything_works_the_same() -> None:
+async def test_without_block_copies_results_are_the_same() -> None:
     store = await SlateShardStore.open("memory://")
     rows = await store.shard("a")
     native = WriteBatch()
@@ -117,7 +117,7 @@ async def test_without_block_copies_everything_works_the_same() -> None:
     await store.close()
 
 
-def test_an_error_of_the_library_is_raised_as_such() -> None:
+def test_a_library_error_is_raised_unchanged() -> None:
     assert copier.install()
     native = WriteBatch()
     with pytest.raises(Error.Invalid, match="empty"):

@@ -1,9 +1,9 @@
-"""A process that writes to a shard until it is killed or cannot go on, and says on its output what was acknowledged.
+"""A process that writes to a shard until it is killed or fails, and prints what was acknowledged.
 
     python writer_process.py URL SHARD [FILE_BYTES_MAX]
 
-Each line is the number of a batch that is durable, or `end` and the kind of error that ended it. A greatest size for
-files makes a disk that is full.
+Each line is the number of a durable batch, or `end` and the kind of error that ended the writer. A maximum file size
+simulates a full disk.
 """
 
 import asyncio
@@ -40,14 +40,14 @@ async def write(store: GroupCommitStore, number: int) -> None:
         try:
             await store.stage(batch)
         except ArgosyError as error:
-            say(f"end {type(error).__name__}")
+            print_line(f"end {type(error).__name__}")
             return
-        say(str(number))
+        print_line(str(number))
         number += WRITERS
         size = min(size * 2, 4000)
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Somebody who writes down what clients and workers saw, and afterwards says what should not have happened."""
+"""Records what clients and workers observed, and reports violations of JOB-2 and JOB-3 afterwards."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 @dataclass
 class Run:
-    """A worker's belief that it runs a job: from the answer to the lease until it reports, or its lease is over."""
+    """A worker's run of a job: from the lease response until its report, or until its lease expires."""
 
     job: str
     task: str
@@ -26,14 +26,14 @@ class Auditor:
         by_job: dict[str, list[Run]] = defaultdict(list)
         for each in self.runs:
             by_job[each.job].append(each)
-        found = []
+        overlaps = []
         for runs in by_job.values():
             runs.sort(key=lambda each: each.started_at)
-            found += [(a, b) for a, b in pairwise(runs) if b.started_at < a.until]
-        return found
+            overlaps += [(a, b) for a, b in pairwise(runs) if b.started_at < a.until]
+        return overlaps
 
     def max_concurrent(self) -> dict[str, int]:
-        """For each limit, how many ran under it at the same time at most (JOB-3)."""
+        """For each limit, the maximum number of concurrent runs under it (JOB-3)."""
         steps: dict[str, list[tuple[float, int]]] = defaultdict(list)
         for each in self.runs:
             if each.limit and each.until > each.started_at:
@@ -41,7 +41,7 @@ class Auditor:
         most = {}
         for limit, changes in steps.items():
             running = high = 0
-            for _, change in sorted(changes):  # at one instant those who end come first
+            for _, change in sorted(changes):  # at one instant, ends sort before starts
                 running += change
                 high = max(high, running)
             most[limit] = high

@@ -20,8 +20,8 @@ RECONCILE_S = 0.05
 FAST = ShardStoreSettings(fsync="never")
 
 
-async def until(is_so: Callable[[], bool]) -> None:
-    while not is_so():  # noqa: ASYNC110  nobody tells of it; the test's own timeout bounds the wait
+async def wait_until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  there is no event to wait for; the test's timeout bounds the loop
         await asyncio.sleep(0)
 
 
@@ -30,7 +30,7 @@ async def put(broker: JobsNode, *ids: str) -> None:
     assert answers == list(ids)
 
 
-async def test_jobs_and_shard_ids_outlive_the_process_that_took_them(tmp_path: Path) -> None:
+async def test_jobs_and_shard_ids_survive_a_restart(tmp_path: Path) -> None:
     async with open_broker(f"file://{tmp_path}", stored=FAST) as broker:
         places = broker.topology().shards
         await put(broker, "a", "b")
@@ -50,7 +50,7 @@ async def test_a_split_on_slatedb_keeps_every_job_and_every_lease(tmp_path: Path
         (running,) = await broker.lease("g", "w", 5)
         parent = broker.shard_of(NO_TENANT)
         split = await broker.split(parent, "")
-        await until(lambda: len(broker.local()) == 2 and broker.shard_of(NO_TENANT) != parent)
+        await wait_until(lambda: len(broker.local()) == 2 and broker.shard_of(NO_TENANT) != parent)
         home = broker.shard_of(NO_TENANT)
         assert home == split.left
         reported = await broker.shard(home).report(
@@ -65,7 +65,7 @@ async def test_a_split_on_slatedb_keeps_every_job_and_every_lease(tmp_path: Path
         assert {place.id for place in broker.topology().shards} == {split.left, split.right}
 
 
-async def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) -> None:
+async def test_a_second_process_on_the_same_directory_is_rejected(tmp_path: Path) -> None:
     code = (
         "import asyncio, sys\n"
         "from argosy.base.errors import Conflict\n"
@@ -85,7 +85,7 @@ async def test_a_second_process_on_the_same_folder_is_refused(tmp_path: Path) ->
         assert broker.is_ready()
 
 
-async def test_an_operator_sees_and_merges_tables() -> None:
+async def test_an_operator_can_list_and_compact_tables() -> None:
     store = await SlateShardStore.open("memory://", FAST)
     for number in range(3):
         rows = await store.shard("s")
@@ -97,7 +97,7 @@ async def test_an_operator_sees_and_merges_tables() -> None:
     rows = await store.shard("s")
     await store.compact("s")
     while (await store.storage("s")).l0_ssts:  # noqa: ASYNC110
-        await asyncio.sleep(RECONCILE_S)  # SlateDB looks for such requests every few seconds
+        await asyncio.sleep(RECONCILE_S)  # SlateDB polls for such requests every few seconds
     assert [run.ssts for run in (await store.storage("s")).runs] == [1]
     with pytest.raises(Conflict, match="nothing to compact"):
         await store.compact("s")

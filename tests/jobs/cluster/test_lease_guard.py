@@ -1,4 +1,4 @@
-"""The guard before a shard: which calls it admits, and that it stands before all of them."""
+"""The guard of a shard: which calls it admits, and that every call passes it."""
 
 import inspect
 from typing import Any
@@ -63,7 +63,7 @@ async def test_every_call_of_a_shard_passes_the_guard(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_a_fenced_shard_sends_the_caller_to_the_new_owner(name: str) -> None:
+async def test_a_fenced_shard_redirects_the_caller_to_the_new_owner(name: str) -> None:
     world = World()
     fenced: list[str] = []
     world.guard.on_fenced = lambda: fenced.append(name)
@@ -74,7 +74,7 @@ async def test_a_fenced_shard_sends_the_caller_to_the_new_owner(name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["get", "find", "schedules"])
-async def test_what_was_read_counts_only_if_the_lease_was_held_to_the_end(name: str) -> None:
+async def test_a_read_counts_only_if_the_lease_is_held_to_the_end(name: str) -> None:
     world = World()
     world.held_for = 1
     with pytest.raises(NotOwner):

@@ -1,4 +1,4 @@
-"""Hash ranges: the vectors that clients rely on, and no tenant between two shards."""
+"""Hash ranges: the vectors that clients rely on, and complete coverage of tenants."""
 
 import pytest
 from hypothesis import given
@@ -20,11 +20,11 @@ tenants = st.text(min_size=1, max_size=64)
         ("", "ef46db3751d8e999"),
     ],
 )
-def test_a_tenants_hash_is_what_other_clients_compute(tenant: str, expected: str) -> None:
+def test_a_tenants_hash_matches_other_clients(tenant: str, expected: str) -> None:
     assert hash_of(tenant) == expected
 
 
-def test_of_eight_shards_the_top_three_bits_name_one() -> None:
+def test_eight_shards_split_by_the_top_three_bits() -> None:
     starts = [part.start for part in equal_ranges(8)]
     assert starts == ["", *(f"{number * 2:x}000000000000000" for number in range(1, 8))]
 
@@ -34,7 +34,7 @@ def test_boundaries_are_rounded_down() -> None:
 
 
 @given(tenants, st.integers(1, 100))
-def test_every_tenant_lies_in_exactly_one_range(tenant: str, count: int) -> None:
+def test_every_tenant_is_in_exactly_one_range(tenant: str, count: int) -> None:
     assert sum(part.has(tenant) for part in equal_ranges(count)) == 1
 
 
@@ -60,7 +60,7 @@ def test_splitting_leaves_every_tenant_in_exactly_one_part(tenant: str, others: 
         (HashRange(), "ABCDEF0123456789"),
     ],
 )
-def test_a_point_that_leaves_one_part_empty_or_is_no_hash_is_refused(within: HashRange, point: str) -> None:
+def test_a_point_that_leaves_one_part_empty_or_is_not_a_hash_is_rejected(within: HashRange, point: str) -> None:
     with pytest.raises(Invalid):
         within.split(point)
 
@@ -72,6 +72,6 @@ def test_the_middle_halves_a_range() -> None:
 
 
 @pytest.mark.parametrize("tenant", ["", "x" * 65])
-def test_a_tenants_name_has_a_length(tenant: str) -> None:
+def test_a_tenant_name_has_a_bounded_length(tenant: str) -> None:
     with pytest.raises(Invalid, match="1 to 64"):
         check_tenant_name(tenant)

@@ -1,4 +1,4 @@
-"""The broker's settings: the document's timing by default, and nonsense refused."""
+"""The broker's settings: the document's timing by default, and rejection of invalid values."""
 
 from dataclasses import replace
 
@@ -10,7 +10,7 @@ from argosy.jobs.settings import JobsSettings
 from argosy.ownership.settings import OwnershipSettings
 
 
-def test_the_timing_is_the_documents() -> None:
+def test_the_default_timing_is_the_documents() -> None:
     """003: "Lease TTL: 10s; keepalive: every 2s; optional quiesce deadline: 1–2s per shard."""
     ownership = JobsSettings().ownership(OwnershipSettings(store="etcd://x"))
     assert (ownership.ttl_s, ownership.renew_s) == (10.0, 2.0)
@@ -19,12 +19,12 @@ def test_the_timing_is_the_documents() -> None:
     assert list(ownership.check()) == []
 
 
-def test_a_worker_is_taken_for_crashed_after_ten_seconds_and_jobs_are_kept_for_a_week() -> None:
+def test_by_default_leases_last_ten_seconds_and_jobs_are_kept_for_a_week() -> None:
     options = JobsSettings().options()
     assert (options.lease_ms, options.retention_ms) == (10_000, 7 * 86_400_000)
 
 
-def test_the_environment_is_heard_and_secrets_stay_secret() -> None:
+def test_the_environment_is_read_and_secrets_are_masked() -> None:
     environ = {"ARGOSY_JOBS_URL": "s3://bucket/jobs", "ARGOSY_JOBS_TOKENS": "secret-token-1,secret-token-2"}
     loaded = load((JobsSettings,), path=None, environ=environ)
     settings = loaded.get(JobsSettings)
@@ -43,12 +43,12 @@ def test_the_environment_is_heard_and_secrets_stay_secret() -> None:
         ({"ARGOSY_JOBS_SHARDS": "0"}, "1 to 4096"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(environ: dict[str, str], text: str) -> None:
+def test_invalid_settings_are_rejected(environ: dict[str, str], text: str) -> None:
     with pytest.raises(Invalid, match=text):
         load((JobsSettings,), path=None, environ=environ)
 
 
-def test_a_role_of_its_own_leaves_the_fleets_other_settings_alone() -> None:
+def test_a_standalone_role_keeps_the_fleets_other_settings() -> None:
     shared = replace(OwnershipSettings(), namespace="mine", vnodes=40)
     ownership = JobsSettings().ownership(shared)
     assert (ownership.namespace, ownership.vnodes) == ("mine", 40)

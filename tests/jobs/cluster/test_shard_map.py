@@ -1,4 +1,4 @@
-"""The map of shards is whole, whatever is done to it and whoever wrote it."""
+"""The shard map covers every hash, after any operation and from any writer."""
 
 from itertools import count
 
@@ -25,7 +25,7 @@ def new_map(shards: int = 2) -> ShardMap:
     return first_map(shards, lambda: f"shard-{next(ids)}", 1000)
 
 
-def test_children_stand_where_their_parent_stood() -> None:
+def test_children_replace_their_parent_in_place() -> None:
     split = new_map().after_split("shard-1", "4000000000000000", "left", "right", 2000)
     assert split.version == 2
     assert [(spec.id, spec.range.start, spec.parent) for spec in split.shards] == [
@@ -39,9 +39,7 @@ def test_children_stand_where_their_parent_stood() -> None:
 
 
 @given(st.text(min_size=1, max_size=20), st.lists(st.integers(0, 30), max_size=12))
-def test_after_any_splits_a_tenant_has_one_shard_and_it_is_a_descendant_of_its_first(
-    tenant: str, choices: list[int]
-) -> None:
+def test_after_any_splits_a_tenant_has_one_shard_descended_from_its_first(tenant: str, choices: list[int]) -> None:
     shards, ids = new_map(), count(100)
     first = shards.of_tenant(tenant).id
     parents: dict[str, str] = {}
@@ -56,7 +54,7 @@ def test_after_any_splits_a_tenant_has_one_shard_and_it_is_a_descendant_of_its_f
     assert at == first
 
 
-def test_calling_a_split_off_changes_nothing_but_the_count() -> None:
+def test_cancelling_a_split_changes_only_the_attempt_count() -> None:
     before = new_map()
     after = before.with_split_aborted("shard-2")
     assert after.version == before.version + 1
@@ -64,7 +62,7 @@ def test_calling_a_split_off_changes_nothing_but_the_count() -> None:
     assert [replace(spec, aborted_splits=0) for spec in after.shards] == list(before.shards)
 
 
-def test_a_wish_changes_nothing_else_and_ends_with_the_shard() -> None:
+def test_a_split_request_changes_nothing_else_and_ends_with_the_shard() -> None:
     before, split_request = new_map(), SplitRequest("4000000000000000", 1500, "n1")
     after = before.with_split_request("shard-1", split_request)
     assert after.version == before.version + 1
@@ -84,18 +82,18 @@ def test_a_map_without_split_requests_is_read() -> None:
     assert decode_map(text) == shards
 
 
-def test_a_map_is_read_as_it_was_written() -> None:
+def test_a_map_round_trips() -> None:
     shards = new_map(5).after_split("shard-3", "7000000000000000", "l", "r", 7)
     assert decode_map(encode_map(shards)) == shards
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b'{"version":1,"shards":[]}', b"\xff\xfe"])
-def test_what_is_no_map_is_refused(text: bytes) -> None:
+def test_an_invalid_map_is_rejected(text: bytes) -> None:
     with pytest.raises(Invalid):
         decode_map(text)
 
 
-def test_a_map_of_a_later_format_is_refused_rather_than_misread() -> None:
+def test_a_map_of_a_later_format_is_rejected() -> None:
     with pytest.raises(Invalid, match="format 3"):
         decode_map(encode_map(replace(new_map(), format=3)))
 
@@ -109,13 +107,13 @@ def test_a_map_of_a_later_format_is_refused_rather_than_misread() -> None:
         [HashRange("", ""), HashRange("", "")],
     ],
 )
-def test_gaps_and_overlaps_are_refused(ranges: list[HashRange]) -> None:
+def test_gaps_and_overlaps_are_rejected(ranges: list[HashRange]) -> None:
     spec = new_map().shards[0]
     with pytest.raises(Invalid, match="gaps or overlaps"):
         validate(ShardMap(1, tuple(replace(spec, id=str(n), range=part) for n, part in enumerate(ranges))))
 
 
 @pytest.mark.parametrize("shards", [0, SHARDS_MAX + 1])
-def test_the_number_of_shards_has_bounds(shards: int) -> None:
+def test_the_number_of_shards_is_bounded(shards: int) -> None:
     with pytest.raises(Invalid, match=str(SHARDS_MAX)):
         new_map(shards)

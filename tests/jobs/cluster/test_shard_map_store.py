@@ -1,4 +1,4 @@
-"""Where the map is kept: the same promises in memory, in a folder and in a real S3."""
+"""The shard map store: the same guarantees in memory, in a directory and in a real S3."""
 
 import asyncio
 import os
@@ -36,11 +36,11 @@ def map_of(version: int, name: str = "x") -> ShardMap:
     return ShardMap(version, first_map(1, lambda: name, 0).shards)
 
 
-async def test_a_place_where_nothing_was_kept_has_no_map(maps: ShardMapStore) -> None:
+async def test_an_empty_store_has_no_map(maps: ShardMapStore) -> None:
     assert await maps.newest() is None
 
 
-async def test_the_newest_version_is_found_whatever_is_known(maps: ShardMapStore) -> None:
+async def test_the_newest_version_is_found_from_any_known_version(maps: ShardMapStore) -> None:
     for version in range(1, 12):
         await maps.add(map_of(version, f"v{version}"))
     for known in range(11):
@@ -48,14 +48,14 @@ async def test_the_newest_version_is_found_whatever_is_known(maps: ShardMapStore
     assert await maps.newest(11) is None
 
 
-async def test_a_version_is_written_once(maps: ShardMapStore) -> None:
+async def test_a_version_cannot_be_overwritten(maps: ShardMapStore) -> None:
     await maps.add(map_of(1, "first"))
     with pytest.raises(Conflict, match="version 1"):
         await maps.add(map_of(1, "second"))
     assert await maps.newest() == map_of(1, "first")
 
 
-async def test_of_many_who_add_the_same_version_one_wins(maps: ShardMapStore) -> None:
+async def test_concurrent_writes_of_one_version_have_one_winner(maps: ShardMapStore) -> None:
     answers = await asyncio.gather(*(maps.add(map_of(1, f"n{n}")) for n in range(8)), return_exceptions=True)
     winners = [f"n{number}" for number, answer in enumerate(answers) if answer is None]
     assert len(winners) == 1
@@ -63,25 +63,27 @@ async def test_of_many_who_add_the_same_version_one_wins(maps: ShardMapStore) ->
     assert await maps.newest() == map_of(1, winners[0])
 
 
-async def test_nodes_that_begin_together_agree_on_the_first_map(maps: ShardMapStore) -> None:
+async def test_nodes_that_start_together_agree_on_the_first_map(maps: ShardMapStore) -> None:
     ids = count(1)
-    made = await asyncio.gather(*(ShardMapCache(maps).start(2, lambda: f"shard-{next(ids)}", 0) for _ in range(4)))
-    assert len({tuple(spec.id for spec in each.shards) for each in made}) == 1
+    first_maps = await asyncio.gather(
+        *(ShardMapCache(maps).start(2, lambda: f"shard-{next(ids)}", 0) for _ in range(4))
+    )
+    assert len({tuple(spec.id for spec in each.shards) for each in first_maps}) == 1
 
 
-async def test_a_client_tells_when_the_map_has_changed(maps: ShardMapStore) -> None:
-    client, told = ShardMapCache(maps), []
-    client.observers.append(lambda: told.append(client.current.version))
+async def test_observers_are_called_when_the_map_changes(maps: ShardMapStore) -> None:
+    client, versions = ShardMapCache(maps), []
+    client.observers.append(lambda: versions.append(client.current.version))
     with pytest.raises(Unavailable, match="not been read"):
         _ = client.current
     await client.start(1, lambda: "x", 0)
     await maps.add(map_of(2, "y"))
     assert [spec.name for spec in await client.units()] == ["y"]
     await client.units()
-    assert told == [1, 2]
+    assert versions == [1, 2]
 
 
-async def test_a_map_that_cannot_be_read_does_not_end_a_node_that_knows_an_older_one(tmp_path: Path) -> None:
+async def test_an_unreadable_map_does_not_stop_a_node_with_an_older_one(tmp_path: Path) -> None:
     client = ShardMapCache(open_shard_map_store(f"file://{tmp_path}", ShardStoreSettings(), {}))
     known = await client.start(1, lambda: "x", 0)
     (tmp_path / "shards-00000002.json").write_text('{"version": 2, "shards": [], "format": 9}')
@@ -90,7 +92,7 @@ async def test_a_map_that_cannot_be_read_does_not_end_a_node_that_knows_an_older
     assert client.current == known
 
 
-async def test_a_folder_keeps_the_map_without_leftovers(tmp_path: Path) -> None:
+async def test_a_directory_stores_the_map_without_temporary_files(tmp_path: Path) -> None:
     maps = open_shard_map_store(f"file://{tmp_path}", ShardStoreSettings(), {})
     await maps.add(map_of(1))
     with pytest.raises(Conflict):
@@ -98,13 +100,13 @@ async def test_a_folder_keeps_the_map_without_leftovers(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["shards-00000001.json"]
 
 
-async def test_a_folder_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+async def test_an_unwritable_directory_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(Unavailable, match="cannot write to"):
         await open_shard_map_store(f"file://{tmp_path}/file", ShardStoreSettings(), {}).add(map_of(1))
 
 
-async def test_an_s3_that_is_away_or_refuses_is_told(s3: S3) -> None:
+async def test_an_unreachable_or_refusing_s3_is_reported(s3: S3) -> None:
     with pytest.raises(Unavailable, match="not reachable"):
         await open_shard_map_store("s3://bucket", replace(s3.settings(), s3_endpoint="http://127.0.0.1:9"), {}).newest()
     missing = open_shard_map_store("s3://no-such-bucket", s3.settings(), {})
@@ -114,6 +116,6 @@ async def test_an_s3_that_is_away_or_refuses_is_told(s3: S3) -> None:
         await missing.add(map_of(1))
 
 
-def test_a_url_that_names_no_place_is_refused() -> None:
+def test_an_invalid_storage_url_is_rejected() -> None:
     with pytest.raises(Invalid, match="invalid URL"):
         open_shard_map_store("ftp://x", ShardStoreSettings(), {})

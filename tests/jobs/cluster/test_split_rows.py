@@ -1,4 +1,4 @@
-"""Rows of others: never seen above the ledger, and deleted step by step."""
+"""Rows of other shards after a split: hidden from reads, and deleted in steps."""
 
 from msgspec.msgpack import encode
 
@@ -38,7 +38,7 @@ def rows_of(tenant: str) -> dict[bytes, bytes]:
     }
 
 
-async def filled(*tenants: str, more: dict[bytes, bytes] | None = None) -> GroupCommitStore:
+async def fill_store(*tenants: str, more: dict[bytes, bytes] | None = None) -> GroupCommitStore:
     store = GroupCommitStore(await MemoryDisk().open())
     batch = Batch()
     for rows in (*map(rows_of, tenants), more or {}):
@@ -48,12 +48,12 @@ async def filled(*tenants: str, more: dict[bytes, bytes] | None = None) -> Group
     return store
 
 
-def test_the_example_tenants_are_on_different_sides() -> None:
+def test_the_example_tenants_are_in_different_halves() -> None:
     assert LOW.has(MINE)
     assert not LOW.has(OTHERS)
 
 
-def test_every_kind_of_row_says_whose_it_is() -> None:
+def test_every_kind_of_row_has_its_tenant() -> None:
     kinds = {value for name, value in vars(keys).items() if name.isupper() and isinstance(value, int) and value < 256}
     assert kinds - set(ORDER) == {keys.BUCKET, keys.META}
     assert {tenant_of(key, value) for key, value in rows_of(MINE).items()} == {MINE}
@@ -62,10 +62,10 @@ def test_every_kind_of_row_says_whose_it_is() -> None:
 
 
 async def test_a_scan_shows_only_the_shards_own_rows_within_its_limit() -> None:
-    async with await filled(MINE, OTHERS, "-") as store:
+    async with await fill_store(MINE, OTHERS, "-") as store:
         rows = OwnedRowsView(store, RowOwnership(LOW), is_clean=False)
-        found = {tenant_of(key, value) async for key, value in rows.scan(b"\x01", None)}
-        assert found == {MINE, "-"}
+        tenants = {tenant_of(key, value) async for key, value in rows.scan(b"\x01", None)}
+        assert tenants == {MINE, "-"}
         assert len([pair async for pair in rows.scan(b"\x01", None, limit=3)]) == 3
         assert [pair async for pair in rows.scan(b"\x01", None, limit=0)] == []
         backwards = [key async for key, _ in rows.scan(b"\x01", None, reverse=True)]
@@ -74,10 +74,10 @@ async def test_a_scan_shows_only_the_shards_own_rows_within_its_limit() -> None:
         assert OTHERS in {tenant_of(key, value) async for key, value in rows.scan(b"\x01", None)}
 
 
-async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
+async def test_cleanup_deletes_exactly_the_rows_of_other_shards() -> None:
     many = {keys.key(keys.JOB, OTHERS, f"j{number}"): b"v" for number in range(2 * split_rows.STEP_ROWS)}
     meta = {keys.key(keys.META, "other"): b"v", keys.key(keys.BUCKET, "b"): b"v"}
-    async with await filled(MINE, OTHERS, more={**many, **meta}) as store:
+    async with await fill_store(MINE, OTHERS, more={**many, **meta}) as store:
         progress = await read_progress(store, "s", has_parent=True)
         assert progress.status is Cleanup.PENDING
         statuses, steps = set(), 0
@@ -94,7 +94,7 @@ async def test_cleaning_deletes_exactly_what_is_not_the_shards_own() -> None:
         assert steps > len(ORDER)
 
 
-async def test_cleaning_goes_on_where_it_stopped() -> None:
+async def test_cleanup_resumes_where_it_stopped() -> None:
     disk = MemoryDisk()
     store = GroupCommitStore(await disk.open())
     batch = Batch()
@@ -110,18 +110,18 @@ async def test_cleaning_goes_on_where_it_stopped() -> None:
         assert await read_progress(again, "s", has_parent=True) == progress
 
 
-async def test_what_was_written_about_the_parent_does_not_count_for_the_child() -> None:
-    async with await filled(more={split_rows.CLEANUP: encode(CleanupProgress("parent", len(ORDER)))}) as store:
+async def test_cleanup_progress_of_the_parent_does_not_apply_to_the_child() -> None:
+    async with await fill_store(more={split_rows.CLEANUP: encode(CleanupProgress("parent", len(ORDER)))}) as store:
         assert not (await read_progress(store, "child", has_parent=True)).is_done
         assert (await read_progress(store, "parent", has_parent=True)).is_done
 
 
-async def test_a_shard_without_a_parent_has_nothing_to_clean() -> None:
-    async with await filled() as store:
+async def test_a_shard_without_a_parent_needs_no_cleanup() -> None:
+    async with await fill_store() as store:
         assert (await read_progress(store, "s", has_parent=False)).status is Cleanup.DONE
 
 
-def test_what_is_known_of_tenants_is_bounded() -> None:
+def test_the_cache_of_tenants_is_bounded() -> None:
     owned = RowOwnership(LOW)
     assert sum(owned.has_tenant(f"t{number}") for number in range(RowOwnership.CACHED_MAX + 5)) > 0
     assert len(owned._known) <= RowOwnership.CACHED_MAX

@@ -1,4 +1,4 @@
-"""A split moves tenants and loses nothing, wherever it is interrupted; and once it is asked for it is done."""
+"""A split moves tenants and loses nothing, wherever it is interrupted; a requested split always completes."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from argosy.ownership.ring import Ring
 from tests.jobs.cluster.world import World, in_virtual_time
 
 TENANTS = [f"t{number}" for number in range(30)]
-AT_ONCE = {"within_s": 5.0, "look_s": 0.0002}  # looks more often than any step of a split takes
+AT_ONCE = {"within_s": 5.0, "poll_s": 0.0002}  # polls more often than any step of a split takes
 
 
 async def loaded_fleet(world: World, *names: str) -> tuple[JobsNode, str]:
     """A fleet with a job of each tenant; the node and shard of the first tenant."""
     await world.start(*names)
-    await world.until(world.all_served, "every shard is served")
+    await world.wait_until(world.all_served, "every shard is served")
     for tenant in TENANTS:
         await world.enqueue(NewJob("g", tenant=tenant, id=f"job of {tenant}"))
     return node_of_first(world)
@@ -39,39 +39,39 @@ def ids_of(node: JobsNode) -> list[str]:
     return [place.id for place in node.topology().shards]
 
 
-async def check_everything_is_there_once(world: World) -> None:
-    await world.until(world.all_served, "every shard is served")
+async def check_every_job_exists_once(world: World) -> None:
+    await world.wait_until(world.all_served, "every shard is served")
     for tenant in TENANTS:
         assert (await world.view(f"job of {tenant}")).state.status is JobStatus.SCHEDULED
     given: list[str] = []
     for each in world.nodes.values():
         given += [task.job.id for part in await each.node.lease("g", "w", 1000) for task in part.tasks]
     assert sorted(given) == sorted(f"job of {tenant}" for tenant in TENANTS)
-    assert await world.wrongs() == []
+    assert await world.violations() == []
 
 
 @in_virtual_time(shards=1)
-async def test_each_tenants_jobs_are_in_the_child_that_has_its_hash(world: World) -> None:
+async def test_each_tenants_jobs_are_in_the_child_of_its_hash(world: World) -> None:
     node, shard_id = await loaded_fleet(world, "a", "b")
-    begun = await node.split(shard_id, "")
-    assert (begun.phase, begun.point) == ("SplitRequested", "8000000000000000")
+    split_status_at_start = await node.split(shard_id, "")
+    assert (split_status_at_start.phase, split_status_at_start.point) == ("SplitRequested", "8000000000000000")
     assert node.split_status(shard_id).is_in_progress
-    await world.until(lambda: not node.split_status(shard_id).is_in_progress, "the split is done")
-    await check_everything_is_there_once(world)
+    await world.wait_until(lambda: not node.split_status(shard_id).is_in_progress, "the split has completed")
+    await check_every_job_exists_once(world)
     places = node.topology().shards
     assert [(place.id, place.range_start, place.range_end) for place in places] == [
-        (begun.left, "", "8000000000000000"),
-        (begun.right, "8000000000000000", ""),
+        (split_status_at_start.left, "", "8000000000000000"),
+        (split_status_at_start.right, "8000000000000000", ""),
     ]
     with pytest.raises(NotOwner):
         node.shard(shard_id)
 
 
 @in_virtual_time(shards=1)
-async def test_a_sibling_deletes_what_is_not_its_own_in_bounded_steps(world: World) -> None:
+async def test_a_child_deletes_rows_of_its_sibling_in_bounded_steps(world: World) -> None:
     node, shard_id = await loaded_fleet(world, "a")
     split = await node.split(shard_id, "")
-    await world.until(lambda: len(node.local()) == 2, "the children are open")
+    await world.wait_until(lambda: len(node.local()) == 2, "the children are open")
 
     async def is_clean(child: str) -> bool:
         return (await node.stats(child)).cleanup_status == "CompactionDone"
@@ -81,28 +81,30 @@ async def test_a_sibling_deletes_what_is_not_its_own_in_bounded_steps(world: Wor
     jobs = [(await node.stats(child)).total_jobs for child in (split.left, split.right)]
     assert sum(jobs) == len(TENANTS)
     assert min(jobs) > 0
-    for opened in node._host.open.values():
-        owned = RowOwnership(opened.spec.range)
-        assert [key async for key, value in opened.store.scan(b"\x00", None) if not owned.has(key, value)] == []
-        assert await opened.store.get(CLEANUP) is not None
+    for open_shard in node._host.open.values():
+        owned = RowOwnership(open_shard.spec.range)
+        assert [key async for key, value in open_shard.store.scan(b"\x00", None) if not owned.has(key, value)] == []
+        assert await open_shard.store.get(CLEANUP) is not None
 
 
 @in_virtual_time(shards=1)
-async def test_calls_are_put_off_while_a_shard_is_split(world: World) -> None:
+async def test_calls_are_unavailable_while_a_shard_is_split(world: World) -> None:
     node, shard_id = await loaded_fleet(world, "a")
     shard = node.shard(shard_id)
     await node.split(shard_id, "")
-    await world.until(lambda: node.split_status(shard_id).phase == "SplitPausing", "it is paused", **AT_ONCE)
+    await world.wait_until(
+        lambda: node.split_status(shard_id).phase == "SplitPausing", "the shard is paused", **AT_ONCE
+    )
     with pytest.raises(Unavailable, match="shard is temporarily unavailable: split in progress"):
         node.shard(shard_id)
     with pytest.raises(Unavailable, match="split in progress"):
         await shard.get("t0", "job of t0")
     assert dict(node.local()) == {}
-    await check_everything_is_there_once(world)
+    await check_every_job_exists_once(world)
 
 
 @in_virtual_time(shards=2)
-async def test_what_cannot_be_split_is_refused(world: World) -> None:
+async def test_an_invalid_split_is_rejected(world: World) -> None:
     node, shard_id = await loaded_fleet(world, "a", "b")
     other = next(each.node for each in world.nodes.values() if each.node is not node)
     with pytest.raises(Conflict, match="to its owner"):
@@ -120,143 +122,145 @@ async def test_what_cannot_be_split_is_refused(world: World) -> None:
 
 
 @in_virtual_time(shards=2)
-async def test_two_shards_split_at_once_and_both_count(world: World) -> None:
+async def test_two_shards_can_be_split_at_once(world: World) -> None:
     await loaded_fleet(world, "a")
     node = world.nodes["a"].node
     first, second = [place.id for place in node.topology().shards]
     await asyncio.gather(node.split(first, ""), node.split(second, ""))
-    await world.until(lambda: len(node.topology().shards) == 4, "both are split")
-    await check_everything_is_there_once(world)
+    await world.wait_until(lambda: len(node.topology().shards) == 4, "both shards are split")
+    await check_every_job_exists_once(world)
 
 
-async def asked_and_at(world: World, phase: str) -> tuple[str, str, SplitStatus]:
-    """A split that has come to a phase: the node that does it, the shard, and what was answered."""
+async def request_split_until(world: World, phase: str) -> tuple[str, str, SplitStatus]:
+    """A split that has reached a phase: the splitting node, the shard, and the response."""
     node, shard_id = await loaded_fleet(world, "a", "b")
     name = world.owner(shard_id)
-    told = await world.call(name, node.split(shard_id, ""))
-    await world.until(lambda: node.split_status(shard_id).phase == phase, phase, **AT_ONCE)
-    return name, shard_id, told
+    status = await world.call(name, node.split(shard_id, ""))
+    await world.wait_until(lambda: node.split_status(shard_id).phase == phase, phase, **AT_ONCE)
+    return name, shard_id, status
 
 
-async def check_it_is_split_anew(world: World, shard_id: str, told: SplitStatus) -> None:
-    await world.until(lambda: shard_id not in ids_of(world.newest()), "the split is done after all")
-    await check_everything_is_there_once(world)
+async def check_split_again(world: World, shard_id: str, status: SplitStatus) -> None:
+    await world.wait_until(lambda: shard_id not in ids_of(world.newest()), "the split has completed")
+    await check_every_job_exists_once(world)
     places = world.newest().topology().shards
-    assert [place.range_start for place in places] == ["", told.point]
-    assert not {told.left, told.right} & {place.id for place in places}  # a try of its own, with ids of its own
+    assert [place.range_start for place in places] == ["", status.point]
+    assert not {status.left, status.right} & {place.id for place in places}  # a new attempt with new ids
 
 
 @pytest.mark.parametrize("phase", ["SplitPausing", "SplitCloning"])
-def test_the_split_of_a_node_that_dies_before_the_commit_is_done_by_the_next(phase: str) -> None:
+def test_a_split_is_completed_by_the_next_owner_after_a_crash_before_the_commit(phase: str) -> None:
     @in_virtual_time(shards=1)
-    async def story(world: World) -> None:
-        name, shard_id, told = await asked_and_at(world, phase)
+    async def scenario(world: World) -> None:
+        name, shard_id, status = await request_split_until(world, phase)
         world.kill(name)
-        await world.until(lambda: shard_id in world.serving(), "the parent is served")
+        await world.wait_until(lambda: shard_id in world.serving(), "the parent is served")
         other = world.nodes[world.owner(shard_id)].node
-        await world.until(lambda: other.split_status(shard_id).is_in_progress, "the next one knows of it")
+        await world.wait_until(lambda: other.split_status(shard_id).is_in_progress, "the next node has the split")
         assert other.split_status(shard_id).initiator == name
-        await check_it_is_split_anew(world, shard_id, told)
+        await check_split_again(world, shard_id, status)
 
-    story()
+    scenario()
     assert phase
 
 
 @in_virtual_time(shards=1)
-async def test_the_split_of_a_node_that_leaves_is_done_by_the_next(world: World) -> None:
+async def test_a_split_is_completed_by_the_next_owner_after_a_drain(world: World) -> None:
     world.shards = SlowClones(halt := Halt())
-    name, shard_id, told = await asked_and_at(world, "SplitCloning")
-    await world.until(halt.is_asked.is_set, "it is about to clone")
+    name, shard_id, status = await request_split_until(world, "SplitCloning")
+    await world.wait_until(halt.is_reached.is_set, "the node is about to clone")
     await world.drain(name)
-    await check_it_is_split_anew(world, shard_id, told)
+    await check_split_again(world, shard_id, status)
 
 
 @in_virtual_time(shards=1)
-async def test_the_split_of_a_shard_that_the_ring_moves_is_done_where_it_goes(world: World) -> None:
+async def test_a_split_is_completed_by_the_new_owner_after_a_ring_change(world: World) -> None:
     world.shards = SlowClones(halt := Halt())
-    _, shard_id, told = await asked_and_at(world, "SplitCloning")
-    await world.until(halt.is_asked.is_set, "it is about to clone")
+    _, shard_id, status = await request_split_until(world, "SplitCloning")
+    await world.wait_until(halt.is_reached.is_set, "the node is about to clone")
     newcomers = "cdefgh"
     assert Ring(["a", "b", *newcomers]).owner(shard_id) in newcomers
     await world.start(*newcomers)
-    await world.until(lambda: shard_id in world.serving(), "a newcomer serves it")
+    await world.wait_until(lambda: shard_id in world.serving(), "a joining node serves it")
     assert world.owner(shard_id) in newcomers
     halt.may_go.set()
-    await check_it_is_split_anew(world, shard_id, told)
-    await world.until(lambda: told.left not in world.shards.disks, "the copies of the first try are gone")
+    await check_split_again(world, shard_id, status)
+    await world.wait_until(lambda: status.left not in world.shards.disks, "the clones of the first attempt are deleted")
 
 
 @in_virtual_time(shards=1)
-async def test_a_split_is_done_even_if_the_whole_fleet_ends_meanwhile(world: World) -> None:
-    _, shard_id, told = await asked_and_at(world, "SplitPausing")
+async def test_a_split_is_completed_after_a_restart_of_the_whole_fleet(world: World) -> None:
+    _, shard_id, status = await request_split_until(world, "SplitPausing")
     for name in list(world.nodes):
         world.kill(name)
     await world.start("c", "d")
-    await check_it_is_split_anew(world, shard_id, told)
+    await check_split_again(world, shard_id, status)
 
 
 @in_virtual_time(shards=1)
-async def test_a_shard_that_leaves_before_the_wish_is_written_is_split_all_the_same(world: World) -> None:
+async def test_a_shard_handed_off_before_the_request_is_written_is_still_split(world: World) -> None:
     world.maps = SlowMaps(halt := Halt(), lambda shards: shards.shards[0].split_request is not None)
     node, shard_id = await loaded_fleet(world, "a", "b")
     name = world.owner(shard_id)
-    asking = world.nodes[name].process.spawn(node.split(shard_id, ""))
-    await world.until(halt.is_asked.is_set, "the wish is about to be written")
+    split_call = world.nodes[name].process.spawn(node.split(shard_id, ""))
+    await world.wait_until(halt.is_reached.is_set, "the request is about to be written")
     with pytest.raises(Conflict, match="being split already"):
         await node.split(shard_id, "")
     await world.drain(name)
     halt.may_go.set()
-    told = await asking
-    assert (told.phase, told.left, told.right, told.initiator) == ("SplitRequested", "", "", name)
-    await check_it_is_split_anew(world, shard_id, told)
+    status = await split_call
+    assert (status.phase, status.left, status.right, status.initiator) == ("SplitRequested", "", "", name)
+    await check_split_again(world, shard_id, status)
 
 
 @in_virtual_time(shards=1)
-async def test_a_split_that_always_fails_is_given_up_and_the_shard_goes_on(world: World) -> None:
-    world.shards = refusing = NoClones()
+async def test_a_split_that_always_fails_is_abandoned_and_the_shard_stays_served(world: World) -> None:
+    world.shards = failing_store = FailingClones()
     node, shard_id = await loaded_fleet(world, "a", "b")
     await node.split(shard_id, "")
-    await world.until(lambda: not node.split_status(shard_id).is_in_progress, "it is given up")
-    assert refusing.asked == SPLIT_TRIES_MAX
-    await check_everything_is_there_once(world)
+    await world.wait_until(lambda: not node.split_status(shard_id).is_in_progress, "the split is abandoned")
+    assert failing_store.calls == SPLIT_TRIES_MAX
+    await check_every_job_exists_once(world)
     assert ids_of(node) == [shard_id]
-    assert sorted(refusing.disks) == [shard_id]
-    assert (await node.split(shard_id, "")).phase == "SplitRequested"  # one may ask again
+    assert sorted(failing_store.disks) == [shard_id]
+    assert (await node.split(shard_id, "")).phase == "SplitRequested"  # it may be requested again
 
 
 @in_virtual_time(shards=1)
-async def test_calls_get_in_between_two_tries(world: World) -> None:
-    world.shards = NoClones()
+async def test_calls_succeed_between_two_attempts_of_a_split(world: World) -> None:
+    world.shards = FailingClones()
     node, shard_id = await loaded_fleet(world, "a")
     await node.split(shard_id, "")
-    await world.until(lambda: not world.serving(), "it is away", **AT_ONCE)
-    back = await world.until(lambda: shard_id in world.serving(), "it is back", **AT_ONCE)
+    await world.wait_until(lambda: not world.serving(), "the shard is paused", **AT_ONCE)
+    back = await world.wait_until(lambda: shard_id in world.serving(), "the shard is served", **AT_ONCE)
     with pytest.raises(Conflict, match="being split already"):
         await node.split(shard_id, "")
-    assert await world.until(lambda: not world.serving(), "it is away", **AT_ONCE) - back >= 0.9 * SETTLE_S
+    assert (
+        await world.wait_until(lambda: not world.serving(), "the shard is paused", **AT_ONCE) - back >= 0.9 * SETTLE_S
+    )
 
 
 @in_virtual_time(shards=1)
-async def test_a_node_that_dies_after_the_commit_leaves_the_children(world: World) -> None:
+async def test_after_a_crash_behind_the_commit_the_children_exist(world: World) -> None:
     node, shard_id = await loaded_fleet(world, "a", "b")
     name = world.owner(shard_id)
     split = await world.call(name, node.split(shard_id, ""))
-    await world.until(lambda: not node.split_status(shard_id).is_in_progress, "it is committed", **AT_ONCE)
+    await world.wait_until(lambda: not node.split_status(shard_id).is_in_progress, "the split is committed", **AT_ONCE)
     world.kill(name)
-    await check_everything_is_there_once(world)
+    await check_every_job_exists_once(world)
     assert {place.id for place in next(iter(world.nodes.values())).node.topology().shards} == {split.left, split.right}
 
 
 class Halt:
-    """A place at which the first who comes stands still until told to go on."""
+    """A point at which the first caller blocks until released."""
 
     def __init__(self) -> None:
-        self.is_asked = asyncio.Event()
+        self.is_reached = asyncio.Event()
         self.may_go = asyncio.Event()
 
     async def __call__(self) -> None:
-        if not self.is_asked.is_set():
-            self.is_asked.set()
+        if not self.is_reached.is_set():
+            self.is_reached.set()
             await self.may_go.wait()
 
 
@@ -270,14 +274,14 @@ class SlowClones(MemoryShardStore):
         await super().clone(parent, child)
 
 
-class NoClones(MemoryShardStore):
+class FailingClones(MemoryShardStore):
     def __init__(self) -> None:
         super().__init__()
-        self.asked = 0
+        self.calls = 0
 
     async def clone(self, parent: str, child: str) -> None:
-        self.asked += 1
-        raise Unavailable("the storage copies nothing")
+        self.calls += 1
+        raise Unavailable("the storage cannot clone")
 
 
 class SlowMaps(MemoryShardMapStore):
@@ -293,9 +297,9 @@ class SlowMaps(MemoryShardMapStore):
 
 
 @pytest.mark.parametrize("place", ["clone", "commit"])
-def test_a_splitter_that_wakes_up_late_cannot_commit_over_jobs_taken_in_meanwhile(place: str) -> None:
+def test_a_stopped_splitter_cannot_commit_over_jobs_accepted_meanwhile(place: str) -> None:
     @in_virtual_time(shards=1)
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         halt = Halt()
         if place == "clone":
             world.shards = SlowClones(halt)
@@ -304,30 +308,34 @@ def test_a_splitter_that_wakes_up_late_cannot_commit_over_jobs_taken_in_meanwhil
         node, shard_id = await loaded_fleet(world, "a", "b")
         name = world.owner(shard_id)
         split = await world.call(name, node.split(shard_id, ""))
-        await world.until(halt.is_asked.is_set, f"the splitter is about to {place}")
+        await world.wait_until(halt.is_reached.is_set, f"the splitter is about to {place}")
         world.stop(name)
         other = next(each for each in world.nodes if each != name)
-        await world.until(lambda: shard_id in dict(world.nodes[other].node.local()), "the other one serves the parent")
+        await world.wait_until(
+            lambda: shard_id in dict(world.nodes[other].node.local()), "the other node serves the parent"
+        )
         for tenant in TENANTS:
             await world.enqueue(NewJob("late", tenant=tenant, id=f"late {tenant}"))
         halt.may_go.set()
         world.cont(name)
-        await world.until(lambda: not node.split_status(shard_id).is_in_progress, "the splitter has given up")
-        await world.until(lambda: split.left not in world.shards.disks, "its copies are gone")
+        await world.wait_until(
+            lambda: not node.split_status(shard_id).is_in_progress, "the splitter has abandoned the split"
+        )
+        await world.wait_until(lambda: split.left not in world.shards.disks, "its clones are deleted")
         for tenant in TENANTS:
             assert (await world.view(f"late {tenant}")).state.status is JobStatus.SCHEDULED
-        await check_it_is_split_anew(world, shard_id, split)  # by the other one
+        await check_split_again(world, shard_id, split)  # by the other node
 
-    story()
+    scenario()
     assert place
 
 
 @in_virtual_time(shards=1)
-async def test_children_can_be_split_again_and_again(world: World) -> None:
+async def test_children_can_be_split_again(world: World) -> None:
     await loaded_fleet(world, "a", "b", "c")
     for wanted in (2, 3, 4, 5):
         node, shard_id = node_of_first(world)
         await node.split(shard_id, "")
-        await world.until(lambda n=wanted: len(world.newest().topology().shards) == n, "it is split")
-        await world.until(world.all_served, "every shard is served")
-    await check_everything_is_there_once(world)
+        await world.wait_until(lambda n=wanted: len(world.newest().topology().shards) == n, "the shard is split")
+        await world.wait_until(world.all_served, "every shard is served")
+    await check_every_job_exists_once(world)

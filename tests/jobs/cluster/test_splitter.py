@@ -1,4 +1,4 @@
-"""A wish for a split is in the map once, whoever else writes there, and whichever answers are lost."""
+"""A split request is in the map once, despite concurrent writers and lost responses."""
 
 from itertools import count
 
@@ -15,31 +15,31 @@ WISH = SplitRequest("4000000000000000", 1000, "n1")
 OTHER = replace(WISH, point="2000000000000000", node="n2")
 
 
-async def kept(maps: MemoryShardMapStore) -> ShardMap:
+async def write_first_map(maps: MemoryShardMapStore) -> ShardMap:
     ids = count(1)
     shards = first_map(2, lambda: f"shard-{next(ids)}", 0)
     await maps.add(shards)
     return shards
 
 
-async def test_a_wish_is_written_beside_what_others_write_meanwhile() -> None:
-    shards = await kept(maps := MemoryShardMapStore())
+async def test_a_split_request_is_merged_with_concurrent_changes() -> None:
+    shards = await write_first_map(maps := MemoryShardMapStore())
     await maps.add(shards.with_split_request("shard-2", OTHER))
     after = await set_split_request(shards, maps, "shard-1", WISH, instead_of=None)
     assert after == await maps.newest()
     assert [spec.split_request for spec in after.shards] == [WISH, OTHER]
 
 
-async def test_of_two_wishes_for_a_shard_one_counts() -> None:
-    shards = await kept(maps := MemoryShardMapStore())
+async def test_of_two_split_requests_for_a_shard_one_is_accepted() -> None:
+    shards = await write_first_map(maps := MemoryShardMapStore())
     after = await set_split_request(shards, maps, "shard-1", WISH, instead_of=None)
     with pytest.raises(Conflict, match="being split already"):
         await set_split_request(shards, maps, "shard-1", OTHER, instead_of=None)
     assert await maps.newest() == after
 
 
-async def test_a_wish_is_replaced_and_dropped_only_by_who_knows_it() -> None:
-    shards = await kept(maps := MemoryShardMapStore())
+async def test_a_split_request_is_replaced_and_removed_only_by_its_holder() -> None:
+    shards = await write_first_map(maps := MemoryShardMapStore())
     first = await set_split_request(shards, maps, "shard-1", WISH, instead_of=None)
     again = replace(WISH, tries=2)
     second = await set_split_request(first, maps, "shard-1", again, instead_of=WISH)
@@ -50,30 +50,30 @@ async def test_a_wish_is_replaced_and_dropped_only_by_who_knows_it() -> None:
     ).split_request is None
 
 
-async def test_a_shard_that_was_split_meanwhile_takes_no_wish() -> None:
-    shards = await kept(maps := MemoryShardMapStore())
+async def test_a_shard_split_meanwhile_accepts_no_split_request() -> None:
+    shards = await write_first_map(maps := MemoryShardMapStore())
     await maps.add(shards.after_split("shard-1", WISH.point, "left", "right", 0))
     with pytest.raises(NotFound):
         await set_split_request(shards, maps, "shard-1", WISH, instead_of=None)
 
 
-class Forgetful(MemoryShardMapStore):
-    """Writes, and loses the answer."""
+class ResponseLosingMaps(MemoryShardMapStore):
+    """Writes, and loses the response."""
 
     async def add(self, shards: ShardMap) -> None:
         await super().add(shards)
         if shards.version > 1:
-            raise Unavailable("the answer is lost")
+            raise Unavailable("the response is lost")
 
 
-async def test_a_wish_whose_answer_was_lost_is_written_once() -> None:
-    shards = await kept(maps := Forgetful())
+async def test_a_split_request_with_a_lost_response_is_written_once() -> None:
+    shards = await write_first_map(maps := ResponseLosingMaps())
     after = await set_split_request(shards, maps, "shard-1", WISH, instead_of=None)
     assert (after.version, after.by_id("shard-1").split_request) == (2, WISH)
 
 
-class Busy(MemoryShardMapStore):
-    """Somebody else is always first."""
+class ContendedMaps(MemoryShardMapStore):
+    """A concurrent writer always wins."""
 
     async def add(self, shards: ShardMap) -> None:
         if shards.version > 1:
@@ -83,7 +83,7 @@ class Busy(MemoryShardMapStore):
         await super().add(shards)
 
 
-async def test_a_map_that_never_rests_is_told_of() -> None:
-    shards = await kept(maps := Busy())
+async def test_endless_contention_on_the_map_is_reported() -> None:
+    shards = await write_first_map(maps := ContendedMaps())
     with pytest.raises(Unavailable, match=f"changed {TRIES_MAX} times"):
         await set_split_request(shards, maps, "shard-1", WISH, instead_of=None)

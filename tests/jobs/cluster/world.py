@@ -1,5 +1,5 @@
 """A cluster of brokers in virtual time: nodes that can be killed, stopped and cut off, and clients that call them over
-a network of tasks. For one story at a time; everything at once, with workers, is `argosy sim jobs`."""
+a network of tasks. For one scenario at a time; everything at once, with workers, is `argosy sim jobs`."""
 
 import asyncio
 from collections import defaultdict
@@ -27,12 +27,12 @@ from tests.jobs.cluster.auditor import Auditor
 
 T = TypeVar("T")
 
-CALL_S_MAX = 5.0  # a client gives up on an answer
+CALL_S_MAX = 5.0  # a client's timeout
 PATIENCE_S = 600.0  # of virtual time
 
 
 class Link:
-    """One node's way to the ownership store; it can be cut."""
+    """One node's link to the ownership store; it can be cut."""
 
     def __init__(self, store: MemoryOwnershipStore) -> None:
         self._store = store
@@ -125,43 +125,43 @@ class World:
         self.nodes[name].process.resume()
 
     async def call(self, name: str, coro: Coroutine[Any, Any, T]) -> T:
-        """As over a network: a node that is dead or stopped does not answer."""
+        """As over a network: a dead or stopped node does not respond."""
         at = self.nodes.get(name)
         if at is None:
             coro.close()
-            raise Unavailable(f"{name} cannot be reached")
+            raise Unavailable(f"{name} is unreachable")
         task = at.process.spawn(coro)
         done, _ = await asyncio.wait([task], timeout=CALL_S_MAX)
         if not done:
             task.add_done_callback(lambda late: late.cancelled() or late.exception())
-            raise Unavailable(f"{name} has not answered for {CALL_S_MAX} s")
+            raise Unavailable(f"{name} timed out after {CALL_S_MAX} s")
         return task.result()
 
     def _new_id(self) -> str:
         return f"00000000-0000-4000-8000-{next(self._ids):012x}"
 
-    # -- what can be seen from outside ------------------------------------------------------------------------------
+    # -- observation ------------------------------------------------------------------------------------------------
 
-    async def until(
-        self, is_so: Callable[[], bool], what: str, *, within_s: float = PATIENCE_S, look_s: float = 0.05
+    async def wait_until(
+        self, is_so: Callable[[], bool], what: str, *, within_s: float = PATIENCE_S, poll_s: float = 0.05
     ) -> float:
         deadline = self.clock.now() + within_s
         while not is_so():
-            assert self.clock.now() < deadline, f"not within {within_s} s: {what}"
-            await self.clock.sleep(look_s)
+            assert self.clock.now() < deadline, f"timed out after {within_s} s: {what}"
+            await self.clock.sleep(poll_s)
         return self.clock.now()
 
     def serving(self) -> dict[str, list[str]]:
-        """Shard to the nodes that would answer for it just now."""
-        found: dict[str, list[str]] = defaultdict(list)
+        """Shard to the nodes that currently serve it."""
+        shards_or_findings: dict[str, list[str]] = defaultdict(list)
         for name, each in self.nodes.items():
             if not each.process.is_paused:
                 for shard_id, _ in each.node.local():
-                    found[shard_id].append(name)
-        return found
+                    shards_or_findings[shard_id].append(name)
+        return shards_or_findings
 
     def newest(self) -> JobsNode:
-        """The node that knows most: shards are only ever split."""
+        """The node with the newest map: shards are only ever split."""
         return max((each.node for each in self.nodes.values()), key=lambda node: len(node.topology().shards))
 
     def all_served(self) -> bool:
@@ -176,7 +176,7 @@ class World:
     # -- clients ----------------------------------------------------------------------------------------------------
 
     async def at_shard_of(self, tenant: str, do: Callable[[ShardCalls], Awaitable[T]]) -> T:
-        """Finds the shard as a client does: asks any node, follows hints, tries again."""
+        """Find the shard as a client does: call any node, follow hints, retry."""
         hint: str | None = None
         deadline = self.clock.now() + PATIENCE_S
         while True:
@@ -199,7 +199,7 @@ class World:
         async def put(shard: ShardCalls) -> None:
             (answer,) = await shard.enqueue([job])
             if isinstance(answer, ArgosyError) and not isinstance(answer, Conflict):
-                raise answer  # a Conflict is our own earlier try, whose answer was lost
+                raise answer  # a Conflict means that an earlier attempt was applied and its response lost
 
         await self.at_shard_of(job.tenant, put)
         self.auditor.acknowledged[job.id] = job.tenant
@@ -208,34 +208,34 @@ class World:
         tenant = self.auditor.acknowledged[job]
         return await self.at_shard_of(tenant, lambda shard: shard.get(tenant, job, with_attempts=True))
 
-    # -- the end ----------------------------------------------------------------------------------------------------
+    # -- audit ------------------------------------------------------------------------------------------------------
 
-    async def wrongs(self) -> list[str]:
-        """What the shards' own audit finds."""
-        found: list[str] = []
+    async def violations(self) -> list[str]:
+        """The findings of the shards' own audit."""
+        shards_or_findings: list[str] = []
         for name, each in self.nodes.items():
-            for opened in list(each.node._host.open.values()):
-                found += await self.call(name, audit(opened.shard))
-        return found
+            for open_shard in list(each.node._host.open.values()):
+                shards_or_findings += await self.call(name, audit(open_shard.shard))
+        return shards_or_findings
 
 
 def in_virtual_time(
     seed: str = "1", **changes: Any
 ) -> Callable[[Callable[[World], Coroutine[Any, Any, None]]], Callable[[], None]]:
-    """Makes a test of an `async def test_…(world)`: the whole story runs on the simulator's loop."""
+    """Makes a test of an `async def test_…(world)`: the whole scenario runs on the simulator's loop."""
 
-    def made(story: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def decorate(scenario: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[], None]:
         def test() -> None:
-            run_story(story, seed, **changes)
+            run_scenario(scenario, seed, **changes)
 
-        test.__name__, test.__doc__, test.__module__ = story.__name__, story.__doc__, story.__module__
+        test.__name__, test.__doc__, test.__module__ = scenario.__name__, scenario.__doc__, scenario.__module__
         return test
 
-    return made
+    return decorate
 
 
-def run_story(story: Callable[[World], Coroutine[Any, Any, None]], seed: str, **changes: Any) -> None:
+def run_scenario(scenario: Callable[[World], Coroutine[Any, Any, None]], seed: str, **changes: Any) -> None:
     async def main(loop: SimLoop) -> None:
-        await story(World(loop, seed, **changes))
+        await scenario(World(loop, seed, **changes))
 
     run(main)

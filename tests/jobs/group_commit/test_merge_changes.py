@@ -1,4 +1,4 @@
-"""Staged changes laid over a scan."""
+"""Merging staged changes into a scan."""
 
 from collections.abc import AsyncIterator
 
@@ -21,12 +21,12 @@ async def given_pairs(pairs: list[tuple[bytes, bytes]]) -> AsyncIterator[tuple[b
     limit=st.none() | st.integers(0, 5),
     reverse=st.booleans(),
 )
-async def test_a_merged_scan_is_the_scan_of_the_changed_rows(
+async def test_a_merged_scan_equals_a_scan_of_the_changed_rows(
     stored: dict[bytes, bytes], changed: dict[bytes, bytes | None], limit: int | None, reverse: bool
 ) -> None:
     pairs, changes = sorted(stored.items(), reverse=reverse), sorted(changed.items(), reverse=reverse)
     if limit is not None:
-        pairs = pairs[: limit + deletions(changes)]  # what the store is asked for
+        pairs = pairs[: limit + deletions(changes)]  # the limit passed to the store
     got = [pair async for pair in merge_changes(given_pairs(pairs), changes, limit=limit, reverse=reverse)]
     whole = {key: value for key, value in {**stored, **changed}.items() if value is not None}
     assert got == sorted(whole.items(), reverse=reverse)[:limit]

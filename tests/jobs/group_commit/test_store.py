@@ -1,4 +1,4 @@
-"""The committer: order, groups, durability, failure, back-pressure. On a disk whose durability the test decides."""
+"""The group committer: order, groups, durability, failure, backpressure, on a disk controlled by the test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -15,7 +15,7 @@ from argosy.jobs.ports import Changes
 
 
 class GatedKV:
-    """A disk on which nothing becomes durable until the test says so; it remembers each group."""
+    """A disk on which nothing becomes durable until the test opens a gate; it records each group."""
 
     def __init__(self, disk: MemoryDisk, inner: DiskKV) -> None:
         self.inner = inner
@@ -35,7 +35,7 @@ class GatedKV:
         durable = await self.inner.write_pipelined(changes)
         self.groups.append(dict(changes))
         self.written.set()
-        await asyncio.sleep(0)  # its gate is there when this returns
+        await asyncio.sleep(0)  # its gate exists when this returns
         return durable
 
     async def get(self, key: bytes) -> bytes | None:
@@ -92,16 +92,16 @@ def put(key: bytes, value: bytes = b"1") -> Batch:
     return Batch().put(key, value)
 
 
-async def turns(number: int = 20) -> None:
-    """Lets everything that can go on go on."""
+async def let_tasks_run(number: int = 20) -> None:
+    """Let other tasks run."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
-async def test_a_change_is_answered_for_only_when_it_is_durable(ledger: GroupCommitStore, store: GatedKV) -> None:
+async def test_a_change_is_acknowledged_only_when_durable(ledger: GroupCommitStore, store: GatedKV) -> None:
     staged = asyncio.ensure_future(ledger.stage(put(b"a")))
     await store.until_written(1)
-    await turns()
+    await let_tasks_run()
     assert not staged.done()
     store.gates[0].set_result(None)
     await staged
@@ -110,15 +110,15 @@ async def test_a_change_is_answered_for_only_when_it_is_durable(ledger: GroupCom
 
 async def test_a_lone_change_is_written_at_once(ledger: GroupCommitStore, store: GatedKV) -> None:
     ledger.stage(put(b"a"))
-    await turns(5)
+    await let_tasks_run(5)
     assert store.groups == [{b"a": b"1"}]
 
 
-async def test_changes_that_come_while_a_flush_runs_share_the_next(ledger: GroupCommitStore, store: GatedKV) -> None:
+async def test_changes_during_a_flush_share_the_next(ledger: GroupCommitStore, store: GatedKV) -> None:
     ledger.stage(put(b"a"))
     await store.until_written(1)
     rest = [ledger.stage(put(b"%d" % number)) for number in range(10)]
-    await turns()
+    await let_tasks_run()
     assert len(store.groups) == 1
     store.gates[0].set_result(None)
     await store.until_written(2)
@@ -127,7 +127,7 @@ async def test_changes_that_come_while_a_flush_runs_share_the_next(ledger: Group
     await asyncio.gather(*rest)
 
 
-async def test_a_large_gathering_is_written_while_a_flush_still_runs(ledger: GroupCommitStore, store: GatedKV) -> None:
+async def test_a_large_group_is_written_while_a_flush_still_runs(ledger: GroupCommitStore, store: GatedKV) -> None:
     ledger.stage(put(b"a"))
     await store.until_written(1)
     for number in range(service.GROUP_KEYS):
@@ -137,7 +137,7 @@ async def test_a_large_gathering_is_written_while_a_flush_still_runs(ledger: Gro
     assert len(store.groups[1]) == service.GROUP_KEYS
 
 
-async def test_a_group_has_a_greatest_size(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
+async def test_a_group_has_a_maximum_size(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
     monkeypatch.setattr(service, "GROUP_KEYS_MAX", 4)
     for number in range(9):
         ledger.stage(put(b"%d" % number))
@@ -145,7 +145,7 @@ async def test_a_group_has_a_greatest_size(ledger: GroupCommitStore, store: Gate
     assert [len(group) for group in store.groups] == [4, 4]
 
 
-async def test_a_batch_is_never_torn_between_groups(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
+async def test_a_batch_is_never_split_between_groups(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
     monkeypatch.setattr(service, "GROUP_KEYS_MAX", 4)
     for number in range(4):
         ledger.stage(put(b"%d-a" % number).put(b"%d-b" % number, b"1").put(b"%d-c" % number, b"1"))
@@ -153,7 +153,7 @@ async def test_a_batch_is_never_torn_between_groups(ledger: GroupCommitStore, st
     assert [len(group) for group in store.groups] == [3, 3, 3]
 
 
-async def test_answers_come_in_the_order_of_staging(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
+async def test_acknowledgements_come_in_staging_order(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
     monkeypatch.setattr(service, "GROUP_KEYS_MAX", 1)
     order: list[int] = []
     for number in range(4):
@@ -164,11 +164,11 @@ async def test_answers_come_in_the_order_of_staging(ledger: GroupCommitStore, st
     for gate in reversed(store.gates):
         assert order == []
         gate.set_result(None)
-        await turns()
+        await let_tasks_run()
     assert order == [0, 1, 2]
 
 
-async def test_a_staged_change_is_seen_at_once(ledger: GroupCommitStore) -> None:
+async def test_a_staged_change_is_visible_at_once(ledger: GroupCommitStore) -> None:
     ledger.stage(put(b"a").put(b"b", b"1"))
     ledger.stage(Batch().delete(b"b").put(b"c", b"2"))
     assert await ledger.get(b"a") == b"1"
@@ -177,16 +177,16 @@ async def test_a_staged_change_is_seen_at_once(ledger: GroupCommitStore) -> None
     assert [pair async for pair in ledger.scan(b"", None, reverse=True, limit=1)] == [(b"c", b"2")]
 
 
-async def test_a_read_gives_the_newest_even_if_it_was_staged_and_written_meanwhile(
+async def test_a_read_returns_the_newest_value_even_if_written_meanwhile(
     ledger: GroupCommitStore, store: GatedKV
 ) -> None:
     store.reading = asyncio.Event()
     reading = asyncio.ensure_future(ledger.get(b"a"))
-    await turns()
+    await let_tasks_run()
     ledger.stage(put(b"a", b"new"))
     await store.until_written(1)
     store.gates[0].set_result(None)
-    await turns()
+    await let_tasks_run()
     store.reading.set()
     assert await reading == b"new"
 
@@ -205,27 +205,23 @@ async def keys_of(ledger: GroupCommitStore, limit: int) -> list[bytes]:
     return [key async for key, _ in ledger.scan(b"", None, limit=limit)]
 
 
-async def test_a_limit_holds_although_staged_deletions_hide_stored_pairs(
-    ledger: GroupCommitStore, store: GatedKV
-) -> None:
+async def test_a_scan_limit_holds_despite_staged_deletions(ledger: GroupCommitStore, store: GatedKV) -> None:
     await stored_digits(ledger, store)
     ledger.stage(Batch().delete(b"0").delete(b"1"))
     assert await keys_of(ledger, limit=2) == [b"2", b"3"]
 
 
-async def test_a_limit_holds_although_pairs_are_deleted_while_the_scan_begins(
-    ledger: GroupCommitStore, store: GatedKV
-) -> None:
+async def test_a_scan_limit_holds_despite_concurrent_deletions(ledger: GroupCommitStore, store: GatedKV) -> None:
     await stored_digits(ledger, store)
     store.reading = asyncio.Event()
     scanning = asyncio.ensure_future(keys_of(ledger, limit=2))
-    await turns()
+    await let_tasks_run()
     ledger.stage(Batch().delete(b"0").delete(b"1"))
     store.reading.set()
     assert await scanning == [b"2", b"3"]
 
 
-async def test_a_caller_that_goes_away_takes_nothing_with_it(ledger: GroupCommitStore, store: GatedKV) -> None:
+async def test_a_cancelled_caller_does_not_cancel_its_write(ledger: GroupCommitStore, store: GatedKV) -> None:
     gone, stays = asyncio.ensure_future(ledger.stage(put(b"a"))), asyncio.ensure_future(ledger.stage(put(b"b")))
     gone.cancel()
     await store.until_written(1)
@@ -234,7 +230,7 @@ async def test_a_caller_that_goes_away_takes_nothing_with_it(ledger: GroupCommit
     assert await ledger.get_many([b"a", b"b"]) == [b"1", b"1"]
 
 
-async def test_when_a_group_is_lost_so_is_all_that_was_staged_after(
+async def test_a_lost_group_fails_everything_staged_after_it(
     ledger: GroupCommitStore, store: GatedKV, disk: MemoryDisk
 ) -> None:
     disk.call_error = "the disk is full"
@@ -253,8 +249,8 @@ async def test_when_a_group_is_lost_so_is_all_that_was_staged_after(
     assert await (await disk.open()).get_many([b"a", b"b"]) == [None, None]
 
 
-async def test_a_failure_reaches_callers_whose_group_is_just_being_written(disk: MemoryDisk) -> None:
-    """The flush before fails while the next group is on its way into the store."""
+async def test_a_failure_reaches_callers_of_the_group_being_written(disk: MemoryDisk) -> None:
+    """The previous flush fails while the next group is being written."""
     disk.call_error = "no"
     store = await StuckKV.on(disk)
     ledger = GroupCommitStore(store)
@@ -270,7 +266,7 @@ async def test_a_failure_reaches_callers_whose_group_is_just_being_written(disk:
 
 
 class StuckKV(GatedKV):
-    """The second group waits inside the store."""
+    """The second group blocks in the store."""
 
     def __init__(self, disk: MemoryDisk, inner: DiskKV) -> None:
         super().__init__(disk, inner)
@@ -295,13 +291,11 @@ async def test_another_writer_fences_this_one(ledger: GroupCommitStore, store: G
     assert isinstance(ledger.failure, Fenced)
 
 
-async def test_a_crash_keeps_what_was_durable_and_nothing_else(
-    ledger: GroupCommitStore, store: GatedKV, disk: MemoryDisk
-) -> None:
-    kept = ledger.stage(put(b"a"))
+async def test_a_crash_keeps_durable_writes_only(ledger: GroupCommitStore, store: GatedKV, disk: MemoryDisk) -> None:
+    durable = ledger.stage(put(b"a"))
     await store.until_written(1)
     store.gates[0].set_result(None)
-    await kept
+    await durable
     lost = asyncio.ensure_future(ledger.stage(put(b"b")))
     await store.until_written(2)
     disk.crash()
@@ -311,7 +305,7 @@ async def test_a_crash_keeps_what_was_durable_and_nothing_else(
     assert [key async for key, _ in (await disk.open()).scan(b"", None)] == [b"a"]
 
 
-async def test_whoever_asks_for_room_waits_while_too_much_is_staged(
+async def test_wait_capacity_blocks_while_too_much_is_staged(
     ledger: GroupCommitStore, store: GatedKV, monkeypatch
 ) -> None:
     monkeypatch.setattr(service, "STAGED_CHANGES_MAX", 2)
@@ -320,35 +314,35 @@ async def test_whoever_asks_for_room_waits_while_too_much_is_staged(
         ledger.stage(put(b"%d" % number))
     waiting = asyncio.ensure_future(ledger.wait_capacity())
     await store.until_written(1)
-    await turns()
+    await let_tasks_run()
     assert not waiting.done()
     store.gates[0].set_result(None)
     await waiting
     assert ledger.staged_bytes == 0
 
 
-async def test_bytes_are_bounded_as_well(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
+async def test_staged_bytes_are_bounded(ledger: GroupCommitStore, store: GatedKV, monkeypatch) -> None:
     monkeypatch.setattr(service, "STAGED_BYTES_MAX", 100)
     ledger.stage(put(b"a", b"x" * 100))
     waiting = asyncio.ensure_future(ledger.wait_capacity())
     await store.until_written(1)
-    await turns()
+    await let_tasks_run()
     assert not waiting.done()
     store.gates[0].set_result(None)
     await waiting
 
 
-async def test_whoever_never_asks_for_room_is_refused_in_the_end(ledger: GroupCommitStore, monkeypatch) -> None:
+async def test_staging_without_wait_capacity_is_eventually_rejected(ledger: GroupCommitStore, monkeypatch) -> None:
     monkeypatch.setattr(service, "STAGED_CHANGES_MAX", 2)
     for number in range(2 * service.STAGED_HARD_FACTOR + 1):
         ledger.stage(put(b"%d" % number))
     with pytest.raises(Unavailable, match="wait before staging more"):
         ledger.stage(put(b"too much"))
-    assert await ledger.get(b"too much") is None, "what was refused was not taken in"
+    assert await ledger.get(b"too much") is None, "a rejected batch is not staged"
     assert ledger.failure is None
 
 
-async def test_reads_wait_for_a_lease_that_stands(disk: MemoryDisk) -> None:
+async def test_reads_wait_for_a_valid_lease(disk: MemoryDisk) -> None:
     stands = True
     ledger = GroupCommitStore(await disk.open(may_serve=lambda: stands))
     await ledger.stage(put(b"a"))
@@ -362,7 +356,7 @@ async def test_reads_wait_for_a_lease_that_stands(disk: MemoryDisk) -> None:
     await ledger.close()
 
 
-async def test_closing_waits_for_what_was_staged(disk: MemoryDisk) -> None:
+async def test_closing_waits_for_staged_writes(disk: MemoryDisk) -> None:
     ledger = GroupCommitStore(await disk.open())
     staged = [ledger.stage(put(b"%d" % number)) for number in range(5)]
     empty = ledger.stage(Batch())
@@ -373,7 +367,7 @@ async def test_closing_waits_for_what_was_staged(disk: MemoryDisk) -> None:
     assert len([key async for key, _ in (await disk.open()).scan(b"", None)]) == 5
 
 
-async def test_a_fault_of_the_store_ends_the_ledger_and_leaves_nobody_waiting(disk: MemoryDisk) -> None:
+async def test_a_store_fault_ends_the_ledger_and_fails_every_waiter(disk: MemoryDisk) -> None:
     class FaultyKV(GatedKV):
         async def write_pipelined(self, changes: Changes) -> Awaitable[None]:
             raise RuntimeError("a bug")

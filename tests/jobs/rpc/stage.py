@@ -1,4 +1,4 @@
-"""A node with real shards in memory behind a real gRPC server, and a client that speaks raw messages."""
+"""A node with real shards in memory behind a real gRPC server, and a client that sends raw messages."""
 
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -51,7 +51,7 @@ class Node:
     def __init__(self) -> None:
         self.now = NOW
         self.address = ""
-        self.failures: dict[str, ArgosyError] = {}  # what asking for a shard raises
+        self.failures: dict[str, ArgosyError] = {}  # errors raised when a shard is requested
         self.operations: list[tuple[str, str]] = []  # operations and their shards
         self.split_of = SplitStatus()
         self._ids = count(1)
@@ -111,16 +111,16 @@ class Node:
     async def lease(
         self, task_group: str, worker: str, tasks_max: int, *, wait_s: float = 0.0
     ) -> Sequence[ShardLeases]:
-        """Waits at its first shard only, which is enough for one who listens."""
-        found: list[ShardLeases] = []
+        """Waits at its first shard only, which is enough for one poll."""
+        shard_leases: list[ShardLeases] = []
         left = tasks_max
         for shard_id, shard in reversed(self.local()):
-            waits_s = wait_s if shard_id == HERE and not found else 0.0
+            waits_s = wait_s if shard_id == HERE and not shard_leases else 0.0
             tasks, refreshes = await shard.lease(task_group, worker, left, wait_s=waits_s) if left else ([], [])
             left -= len(tasks)
             if tasks or refreshes:
-                found.append(ShardLeases(shard_id, tasks, refreshes))
-        return found
+                shard_leases.append(ShardLeases(shard_id, tasks, refreshes))
+        return shard_leases
 
     async def split(self, shard_id: str, point: str) -> SplitStatus:
         self.shard(shard_id)
@@ -154,7 +154,7 @@ class Node:
 
 
 class Client:
-    """Sends messages to one address, with what metadata it was given."""
+    """Sends messages to one address, with fixed metadata."""
 
     def __init__(self, channel: Any, service: str = "silo.v1.Silo", metadata: Mapping[str, str] | None = None) -> None:
         self.channel = channel
@@ -169,7 +169,7 @@ class Client:
         return Client(self.channel, service, dict(self._metadata))
 
     async def __call__(self, method: str, message: Any = None, *, timeout: float = PATIENCE_S, **fields: Any) -> Any:
-        """The answer to `<method>Request(**fields)`, or to a message that was made before."""
+        """The response to `<method>Request(**fields)`, or to a given message."""
         if message is None:
             message = getattr(self._module, f"{method}Request")(**fields)
         answers = {"argosy.jobs.v1.Jobs/GetJob": "Job"}
@@ -180,12 +180,12 @@ class Client:
 
 
 async def rejection(call: Awaitable[Any]) -> grpc.aio.AioRpcError:
-    """The error that a call ends with."""
+    """The error of a rejected call."""
     try:
         answer = await call
     except grpc.aio.AioRpcError as error:
         return error
-    raise AssertionError(f"it was answered: {answer}")
+    raise AssertionError(f"the call succeeded: {answer}")
 
 
 def code_and_details(error: grpc.aio.AioRpcError) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Tokens and keys: who is let in, and as whom."""
+"""Tokens and keys: authentication, and the caller's identity."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from argosy.jobs.rpc.call_context import UNRESTRICTED, Access, Caller
 TOKEN, OTHER_TOKEN, KEY = "token-of-all", "token-too-of-all", "key-of-acme"
 
 
-def test_without_tokens_everybody_may_ask() -> None:
+def test_without_tokens_every_caller_is_accepted() -> None:
     assert Access().admit(None) == UNRESTRICTED
 
 
-def test_a_token_opens_everything_and_a_key_one_tenant() -> None:
+def test_a_token_grants_everything_and_a_key_one_tenant() -> None:
     access = Access([TOKEN, OTHER_TOKEN], {KEY: "acme"})
     assert access.admit(f"Bearer {TOKEN}") == access.admit(f"Bearer {OTHER_TOKEN}") == UNRESTRICTED
     assert access.admit(f"Bearer {KEY}") == Caller("acme")
@@ -21,24 +21,24 @@ def test_a_token_opens_everything_and_a_key_one_tenant() -> None:
 @pytest.mark.parametrize(
     "given", ["Bearer wrong-token", TOKEN, f"bearer {TOKEN}", "", f"Bearer {TOKEN} ", "Bearer ü\ud800"]
 )
-def test_whoever_shows_no_token_is_not_let_in(given: str) -> None:
+def test_an_invalid_token_is_rejected(given: str) -> None:
     with pytest.raises(Unauthorized, match="invalid auth token"):
         Access([TOKEN]).admit(given)
 
 
-def test_whoever_shows_nothing_is_told_what_is_missing() -> None:
+def test_a_missing_authorization_header_is_reported() -> None:
     with pytest.raises(Unauthorized, match="missing authorization header"):
         Access([], {KEY: "acme"}).admit(None)
 
 
-def test_secrets_that_are_none() -> None:
+def test_invalid_secrets_are_rejected() -> None:
     for tokens, keys in ((["short"], {}), ([TOKEN], {"short": "acme"}), ([KEY], {KEY: "acme"})):
         with pytest.raises(Invalid) as caught:
             Access(tokens, keys)
         assert not any(secret in str(caught.value) for secret in (*tokens, *keys))
 
 
-def test_keys_as_settings_write_them() -> None:
+def test_keys_are_parsed_from_settings() -> None:
     access = Access.of([TOKEN], [f"acme={KEY}", "zeta=key=with=signs"])
     assert access.admit(f"Bearer {KEY}") == Caller("acme")
     assert access.admit("Bearer key=with=signs") == Caller("zeta")
@@ -47,7 +47,7 @@ def test_keys_as_settings_write_them() -> None:
             Access.of([], written)
 
 
-def test_a_key_does_what_concerns_its_tenant() -> None:
+def test_a_key_is_limited_to_its_tenant() -> None:
     Caller("acme").check_tenant("acme")
     UNRESTRICTED.check_all_tenants("do anything")
     with pytest.raises(Forbidden, match="not for tenant"):

@@ -1,4 +1,4 @@
-"""The server: who is let in, what bad messages get, and what is offered beside the services."""
+"""The server: authentication, malformed messages, and the services besides the broker's."""
 
 import asyncio
 from typing import Any
@@ -31,7 +31,7 @@ TOKEN, KEY = "token-of-all", "key-of-tenant-0"
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
-async def test_without_its_token_nothing_is_answered() -> None:
+async def test_without_its_token_every_call_is_rejected() -> None:
     async with open_stage(access=Access([TOKEN])) as stage:
         client = stage.client
         assert code_and_details(await rejection(client("GetClusterInfo"))) == (
@@ -46,7 +46,7 @@ async def test_without_its_token_nothing_is_answered() -> None:
         assert code_and_details(await rejection(jobs("FindJobs")))[0] == "UNAUTHENTICATED"
 
 
-async def test_a_tenants_key_opens_its_tenant_only() -> None:
+async def test_a_tenants_key_grants_its_tenant_only() -> None:
     async with open_stage(access=Access([TOKEN], {KEY: "tenant-0"}), with_tenants=True) as stage:
         own = stage.client.with_metadata(authorization=f"Bearer {KEY}")
         job = {"shard": HERE, "task_group": "g", "id": "job"}
@@ -87,15 +87,15 @@ async def test_health_and_reflection_need_no_token() -> None:
             answer = await check(health_pb2.HealthCheckRequest(service=name), timeout=PATIENCE_S)
             assert answer.status == health_pb2.HealthCheckResponse.SERVING
         for version in ("v1", "v1alpha"):
-            listed = await reflected(stage.client, version, reflection_pb2.ServerReflectionRequest(list_services=""))
+            listed = await reflect(stage.client, version, reflection_pb2.ServerReflectionRequest(list_services=""))
             names = {service.name for service in listed.list_services_response.service}
             assert {"silo.v1.Silo", "argosy.jobs.v1.Jobs", "grpc.health.v1.Health"} <= names
             symbol = reflection_pb2.ServerReflectionRequest(file_containing_symbol="silo.v1.Silo")
-            found = await reflected(stage.client, version, symbol)
-            assert b"silo.v1" in found.file_descriptor_response.file_descriptor_proto[0]
+            reflection = await reflect(stage.client, version, symbol)
+            assert b"silo.v1" in reflection.file_descriptor_response.file_descriptor_proto[0]
 
 
-async def reflected(client: Client, version: str, request: Any) -> Any:
+async def reflect(client: Client, version: str, request: Any) -> Any:
     call = client.channel.stream_stream(
         f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
         reflection_pb2.ServerReflectionRequest.SerializeToString,
@@ -104,32 +104,32 @@ async def reflected(client: Client, version: str, request: Any) -> Any:
     return await call.read()
 
 
-async def test_fields_of_a_later_protocol_are_left_aside(stage: Stage) -> None:
+async def test_fields_of_a_later_protocol_are_ignored(stage: Stage) -> None:
     message = pb.EnqueueRequest(shard=HERE, task_group="g", id="job").SerializeToString()
     later = bytes([0x82, 0x7D, 3]) + b"new" + bytes([0x88, 0x7D, 1])  # numbers 2000 and 2001
     assert (await stage.client("Enqueue", message + later)).id == "job"
 
 
 @pytest.mark.parametrize("message", [b"\xff\xff\xff", b"\x0a\x05ab", b"\x0a\x02\xff\xfe"])
-async def test_a_message_that_cannot_be_read(stage: Stage, message: bytes) -> None:
+async def test_a_malformed_message_is_rejected(stage: Stage, message: bytes) -> None:
     code, text = code_and_details(await rejection(stage.client("Enqueue", message)))
     assert (code, "Enqueue" in text) == ("INVALID_ARGUMENT", True)
 
 
-async def test_a_message_over_the_cap_is_refused_by_the_server(stage: Stage) -> None:
+async def test_a_message_over_the_limit_is_rejected_by_the_server(stage: Stage) -> None:
     over = stage.client("Enqueue", bytes(MESSAGE_BYTES_MAX + 1), timeout=60)
     assert code_and_details(await rejection(over))[0] == "RESOURCE_EXHAUSTED"
     assert (await stage.client("GetClusterInfo")).num_shards == 3
 
 
-async def test_a_method_that_nobody_offers(stage: Stage) -> None:
+async def test_an_unknown_method_is_unimplemented(stage: Stage) -> None:
     call = stage.client.channel.unary_unary("/silo.v1.Silo/Teleport")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call(b"", timeout=PATIENCE_S)
     assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-async def test_the_trace_of_a_call_goes_with_the_job(stage: Stage) -> None:
+async def test_a_job_gets_the_trace_of_its_call(stage: Stage) -> None:
     await stage.client.with_metadata(traceparent=TRACE)("Enqueue", shard=HERE, task_group="g", id="traced")
     await stage.client.with_metadata(traceparent="nonsense")("Enqueue", shard=HERE, task_group="g", id="not")
     shard = stage.node.shards[HERE]
@@ -137,7 +137,7 @@ async def test_the_trace_of_a_call_goes_with_the_job(stage: Stage) -> None:
     assert (await shard.get("-", "not")).job.trace == ""
 
 
-async def test_calls_are_counted_by_how_they_ended(stage: Stage) -> None:
+async def test_calls_are_counted_by_status(stage: Stage) -> None:
     await stage.client("GetClusterInfo")
     await rejection(stage.client("GetJob", shard=HERE, id="never"))
     labels = {"service": "silo.v1.Silo"}
@@ -149,12 +149,12 @@ async def test_calls_are_counted_by_how_they_ended(stage: Stage) -> None:
 async def test_a_call_ends_at_its_callers_deadline(stage: Stage) -> None:
     poll = stage.client.of("argosy.jobs.v1.Jobs")
     answer = await poll("LeaseTasks", worker_id="w", task_group="g", wait_ms=30_000, timeout=0.5)
-    assert not answer.tasks, "the poll ends before the deadline, so that the answer arrives"
+    assert not answer.tasks, "the poll ends before the deadline, so that the response arrives"
     profile = stage.client("CpuProfile", duration_seconds=30, timeout=0.2)
     assert code_and_details(await rejection(profile))[0] == "DEADLINE_EXCEEDED"
 
 
-async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
+async def test_an_unexpected_error_is_reported_without_details() -> None:
     async def fail(_: Any, __: Any) -> Any:
         raise RuntimeError("password=hunter2")
 
@@ -168,7 +168,7 @@ async def test_what_nobody_foresaw_is_told_without_its_insides() -> None:
     assert metrics.value(REQUESTS, service="test.Service", method="Fail", status="INTERNAL") == 1
 
 
-async def test_a_port_that_is_taken_is_said_to_be(stage: Stage) -> None:
+async def test_a_port_in_use_is_reported(stage: Stage) -> None:
     with pytest.raises(Unavailable, match="the port may be in use"):
         await RpcServer.start([], stage.address, interceptor=CallInterceptor(Access(), Metrics(), SystemClock()))
 
@@ -190,7 +190,7 @@ def test_an_error_has_a_code(error: ArgosyError, code: Code) -> None:
     assert call_error(error).code == code
 
 
-def test_a_text_is_short_and_shows_no_secret() -> None:
+def test_an_error_text_is_short_and_shows_no_secret() -> None:
     assert "hunter2" not in call_error(Unavailable("redis://user:hunter2@host is away")).details
     assert len(call_error(Invalid("x" * 100_000)).details) == 2_000
 
@@ -198,7 +198,7 @@ def test_a_text_is_short_and_shows_no_secret() -> None:
 # -- TLS --------------------------------------------------------------------------------------------------------------
 
 
-async def test_over_tls_a_client_knows_whom_it_speaks_to() -> None:
+async def test_over_tls_a_client_verifies_the_server() -> None:
     authority, stranger = Authority("ours"), Authority("theirs")
     chain, key = authority.issue_certificate()
     options = {"credentials": server_credentials(chain=chain, key=key)}
@@ -209,7 +209,7 @@ async def test_over_tls_a_client_knows_whom_it_speaks_to() -> None:
         assert code_and_details(await rejection(stage.client("GetClusterInfo", timeout=5)))[0] == "UNAVAILABLE"
 
 
-async def test_over_mutual_tls_a_client_without_a_certificate_is_not_let_in() -> None:
+async def test_over_mutual_tls_a_client_without_a_certificate_is_rejected() -> None:
     authority = Authority("ours")
     chain, key = authority.issue_certificate()
     own_chain, own_key = authority.issue_certificate()

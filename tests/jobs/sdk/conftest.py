@@ -10,11 +10,11 @@ from tests.jobs.rpc.stage import Stage, open_stage
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:
-    async with open_stage() as made:
-        yield made
+    async with open_stage() as opened:
+        yield opened
 
 
 @pytest.fixture
 async def client(stage: Stage) -> AsyncIterator[JobsClient]:
-    async with JobsClient.connect(stage.address) as made:
-        yield made
+    async with JobsClient.connect(stage.address) as opened:
+        yield opened

@@ -11,7 +11,7 @@ from argosy.jobs import BlockingClient, JobStatus, NotDone, new_job
 from tests.jobs.sdk.threaded_server import run_server
 
 
-def test_threads_put_jobs_and_look_at_them() -> None:
+def test_threads_can_enqueue_and_inspect_jobs() -> None:
     with run_server() as stage, BlockingClient.connect(stage.address) as client, ThreadPoolExecutor(8) as pool:
         ids = list(pool.map(lambda at: client.enqueue("mail", at, id=f"j-{at}"), range(50)))
         assert ids == [f"j-{at}" for at in range(50)]
@@ -23,7 +23,7 @@ def test_threads_put_jobs_and_look_at_them() -> None:
         assert len(client.shards()) == 3
 
 
-def test_jobs_are_steered_and_errors_rise_in_the_callers_thread(tmp_path: Path) -> None:
+def test_jobs_are_controlled_and_errors_are_raised_in_the_callers_thread(tmp_path: Path) -> None:
     with BlockingClient.open_embedded(tmp_path) as client:
         id = client.enqueue("mail", delay_s=3600)
         with pytest.raises(NotDone):
@@ -45,7 +45,7 @@ def test_jobs_are_steered_and_errors_rise_in_the_callers_thread(tmp_path: Path) 
 
 def test_a_client_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    before = set(threading.enumerate())  # some may be of earlier tests, and on their way out
+    before = set(threading.enumerate())  # threads of earlier tests may still be ending
     with pytest.raises(Invalid):
         BlockingClient.open_embedded(tmp_path / "file")
     assert set(threading.enumerate()) - before == set()

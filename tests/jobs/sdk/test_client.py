@@ -25,7 +25,7 @@ GROUP = "mail"
 
 
 def quick_client(*addresses: str) -> JobsClient:
-    """One that does not wait long before it tries again."""
+    """A client with short retry delays."""
     known = SharedRouting(GrpcLinks(), addresses)
     return JobsClient(ShardRouter(known, clock=SystemClock(), random=seeded_random(1), backoff=QUICK))
 
@@ -35,13 +35,13 @@ def calls_of(stage: Stage, method: str, status: str = "OK") -> float:
 
 
 async def finish(stage: Stage, *, code: str = "", data: bytes = b"") -> None:
-    """Does what is due, as a worker would."""
+    """Complete the due tasks, as a worker does."""
     shard = stage.node.shards[HERE]
     tasks, _ = await shard.lease(GROUP, "w", 100)
     await shard.report([(leased.task.id, TaskFailure(code, data) if code else TaskSuccess(data)) for leased in tasks])
 
 
-async def test_a_job_that_was_put_can_be_looked_at(client: JobsClient) -> None:
+async def test_an_enqueued_job_can_be_inspected(client: JobsClient) -> None:
     handle = await client.enqueue(
         GROUP, {"to": "ada"}, id="j-1", priority=7, metadata={"k": "v"}, retry=RetryPolicy(2, 10, 20)
     )
@@ -50,14 +50,14 @@ async def test_a_job_that_was_put_can_be_looked_at(client: JobsClient) -> None:
     assert (info.metadata, info.retry) == ({"k": "v"}, RetryPolicy(2, 10, 20))
 
 
-async def test_results_come_back_as_they_were_given(stage: Stage, client: JobsClient) -> None:
+async def test_results_round_trip(stage: Stage, client: JobsClient) -> None:
     handle = await client.enqueue(GROUP)
     waiting = asyncio.ensure_future(handle.result(timeout_s=20))
     await finish(stage, data=b"\x81\xa1n\x01")
     assert await waiting == {"n": 1}
 
 
-async def test_a_failed_job_raises_what_its_worker_told(stage: Stage, client: JobsClient) -> None:
+async def test_a_failed_job_raises_its_workers_error(stage: Stage, client: JobsClient) -> None:
     handle = await client.enqueue(GROUP)
     await finish(stage, code="BAD", data=b"\xa4oops")
     with pytest.raises(JobFailed, match="failed with BAD: oops") as raised:
@@ -65,7 +65,7 @@ async def test_a_failed_job_raises_what_its_worker_told(stage: Stage, client: Jo
     assert (raised.value.code, raised.value.data) == ("BAD", "oops")
 
 
-async def test_a_cancelled_job_and_one_that_is_not_done_have_no_result(client: JobsClient) -> None:
+async def test_a_cancelled_or_unfinished_job_has_no_result(client: JobsClient) -> None:
     handle = await client.enqueue(GROUP)
     with pytest.raises(NotDone, match="scheduled after 0 s"):
         await handle.result(timeout_s=0)
@@ -74,7 +74,7 @@ async def test_a_cancelled_job_and_one_that_is_not_done_have_no_result(client: J
         await handle.result()
 
 
-async def test_an_id_that_is_taken_is_a_conflict_for_whoever_chose_it(client: JobsClient) -> None:
+async def test_a_taken_id_is_a_conflict(client: JobsClient) -> None:
     await client.enqueue(GROUP, id="mine")
     with pytest.raises(Conflict):
         await client.enqueue(GROUP, id="mine")
@@ -83,25 +83,25 @@ async def test_an_id_that_is_taken_is_a_conflict_for_whoever_chose_it(client: Jo
     assert [type(answer) for answer in answers[1:]] == [Conflict, Invalid]
 
 
-async def test_a_unique_key_gives_whoever_has_it(client: JobsClient) -> None:
+async def test_a_taken_unique_key_returns_its_job(client: JobsClient) -> None:
     first = await client.enqueue(GROUP, unique_key="once")
     second = await client.enqueue(GROUP, unique_key="once")
     assert first.id == second.id
 
 
-async def test_many_jobs_go_in_few_calls_and_answer_in_their_places(stage: Stage, client: JobsClient) -> None:
+async def test_many_jobs_take_few_calls_and_keep_their_order(stage: Stage, client: JobsClient) -> None:
     answers = await client.enqueue_many([new_job(GROUP, at, id=f"j-{at}") for at in range(2_500)])
     assert [answer.id for answer in answers if isinstance(answer, JobHandle)] == [f"j-{at}" for at in range(2_500)]
     assert calls_of(stage, "EnqueueBatch") == 3
 
 
-async def test_a_batch_is_never_larger_than_a_message_may_be(stage: Stage, client: JobsClient) -> None:
+async def test_a_batch_never_exceeds_the_message_limit(stage: Stage, client: JobsClient) -> None:
     answers = await client.enqueue_many([new_job(GROUP, bytes(5 << 20)) for _ in range(3)])
     assert not [answer for answer in answers if isinstance(answer, ArgosyError)]
     assert calls_of(stage, "EnqueueBatch") == 3
 
 
-async def test_coalescing_shares_calls_among_those_who_enqueue_at_once(stage: Stage) -> None:
+async def test_concurrent_enqueues_share_calls(stage: Stage) -> None:
     async with JobsClient.connect(stage.address, with_coalescing=True) as client:
         handles = await asyncio.gather(*(client.enqueue(GROUP, id=f"j-{at}") for at in range(100)))
         assert [handle.id for handle in handles] == [f"j-{at}" for at in range(100)]
@@ -123,7 +123,7 @@ async def test_jobs_are_found_page_by_page_by_status_and_metadata(client: JobsCl
     assert {info.id for info in first + rest} == {"j-1", "j-2", "j-3", "j-4"}
 
 
-async def test_jobs_are_steered(stage: Stage, client: JobsClient) -> None:
+async def test_jobs_are_cancelled_restarted_expedited_and_deleted(stage: Stage, client: JobsClient) -> None:
     handle = await client.enqueue(GROUP, delay_s=3600)
     assert (await handle.info()).next_start_at_ms > 0
     await client.expedite(handle.id)
@@ -138,10 +138,10 @@ async def test_jobs_are_steered(stage: Stage, client: JobsClient) -> None:
     await client.delete(handle.id)
 
 
-async def test_a_job_that_is_refused_is_named(client: JobsClient) -> None:
-    for ask in (client.get, client.result, client.cancel, client.restart, client.expedite):
+async def test_errors_name_the_rejected_job(client: JobsClient) -> None:
+    for call in (client.get, client.result, client.cancel, client.restart, client.expedite):
         with pytest.raises(NotFound, match=r"^j: job not found$"):
-            await ask("j")
+            await call("j")
     await client.enqueue(GROUP, id="j")
     with pytest.raises(Conflict, match=r"^j: job cannot be deleted: it is scheduled$"):
         await client.delete("j")
@@ -162,7 +162,7 @@ async def test_dead_letters_are_requeued(stage: Stage, client: JobsClient) -> No
     assert (await dead.info()).status == JobStatus.SCHEDULED
 
 
-async def test_schedules_are_put_listed_and_deleted(client: JobsClient) -> None:
+async def test_schedules_are_created_listed_and_deleted(client: JobsClient) -> None:
     await client.put_schedule("nightly", "0 3 * * *", GROUP, {"n": 1}, timezone="Europe/Berlin")
     [schedule] = await client.schedules()
     assert (schedule.name, schedule.cron, schedule.timezone) == ("nightly", "0 3 * * *", "Europe/Berlin")
@@ -173,7 +173,7 @@ async def test_schedules_are_put_listed_and_deleted(client: JobsClient) -> None:
         await client.put_schedule("bad", "whenever", GROUP)
 
 
-async def test_a_shard_that_moved_is_followed_by_its_hint() -> None:
+async def test_a_moved_shard_is_followed_by_its_hint() -> None:
     async with open_stage() as old, open_stage() as new, JobsClient.connect(old.address) as client:
         await client.shards()
         old.node.failures[HERE] = NotOwner("it left", hint=new.address, node="node-2")
@@ -182,10 +182,10 @@ async def test_a_shard_that_moved_is_followed_by_its_hint() -> None:
         assert isinstance(batch, JobHandle)
         assert (await handle.info()).id == "moved"
         assert {view.job.id for view in await new.node.shards[HERE].find("-")} == {"moved", "too"}
-        assert calls_of(new, "EnqueueBatch") == 2  # the second went there at once
+        assert calls_of(new, "EnqueueBatch") == 2  # the second went to the new owner directly
 
 
-async def test_a_shard_without_a_hint_is_looked_for_in_the_map(stage: Stage) -> None:
+async def test_a_moved_shard_without_a_hint_is_looked_up_in_the_map(stage: Stage) -> None:
     async with quick_client(stage.address) as client:
         await client.shards()
         stage.node.failures[HERE] = NotOwner("it left")
@@ -194,7 +194,7 @@ async def test_a_shard_without_a_hint_is_looked_for_in_the_map(stage: Stage) -> 
         assert calls_of(stage, "EnqueueBatch") == QUICK.attempts_max
 
 
-async def test_what_is_away_for_a_moment_is_asked_again(stage: Stage) -> None:
+async def test_an_unavailable_shard_is_retried(stage: Stage) -> None:
     async with quick_client(stage.address) as client:
         stage.node.failures[HERE] = ACQUIRING
         enqueued = asyncio.ensure_future(client.enqueue(GROUP))
@@ -203,25 +203,25 @@ async def test_what_is_away_for_a_moment_is_asked_again(stage: Stage) -> None:
         assert (await (await enqueued).info()).status == JobStatus.SCHEDULED
 
 
-async def test_a_try_whose_answer_was_lost_enqueues_once(stage: Stage) -> None:
-    """The first answer never comes; the second says that the id is taken, by us."""
+async def test_an_enqueue_with_a_lost_response_is_applied_once(stage: Stage) -> None:
+    """The first response is lost; the second reports that the id is taken, by the first attempt."""
     shard = stage.node.shards[HERE]
     enqueue, lost = shard.enqueue, [True]
 
-    async def losing(jobs):  # type: ignore[no-untyped-def]
+    async def lose_response(jobs):  # type: ignore[no-untyped-def]
         answers = await enqueue(jobs)
         if lost:
             lost.clear()
             raise Unavailable("gone while answering")
         return answers
 
-    shard.enqueue = losing  # type: ignore[method-assign]
+    shard.enqueue = lose_response  # type: ignore[method-assign]
     async with quick_client(stage.address) as client:
         handle = await client.enqueue(GROUP)
         assert [view.job.id for view in await shard.find("-")] == [handle.id]
 
 
-async def test_tries_are_bounded_and_a_node_that_is_not_there_is_said() -> None:
+async def test_retries_are_bounded_and_an_unreachable_node_is_named() -> None:
     async with quick_client("127.0.0.1:9") as client:
         with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9 unreachable: .*GetClusterInfo"):
             await client.get("x")
@@ -229,7 +229,7 @@ async def test_tries_are_bounded_and_a_node_that_is_not_there_is_said() -> None:
         assert isinstance(answer, Unavailable)
 
 
-async def test_one_seed_that_answers_is_enough(stage: Stage) -> None:
+async def test_one_reachable_seed_is_enough(stage: Stage) -> None:
     async with quick_client("127.0.0.1:9", stage.address) as client:
         assert (await client.enqueue(GROUP, id="j")).id == "j"
 
@@ -251,20 +251,20 @@ async def test_tenants_and_tokens() -> None:
 async def test_shards_are_listed_and_split(stage: Stage, client: JobsClient) -> None:
     places = await client.shards()
     assert [place.range_start for place in places] == ["", "8" + "0" * 15, "c" + "0" * 15]
-    began = await client.split(HERE)
-    assert began.point == "4" + "0" * 15
+    split_ = await client.split(HERE)
+    assert split_.point == "4" + "0" * 15
     assert (await client.split_status(HERE)).phase == "SplitRequested"
     with pytest.raises(NotFound, match="argosy shard list"):
         await client.split("nowhere")
 
 
 @pytest.fixture
-async def alone(tmp_path: Path) -> AsyncIterator[JobsClient]:
+async def embedded_client(tmp_path: Path) -> AsyncIterator[JobsClient]:
     async with JobsClient.open_embedded(tmp_path / "a folder") as client:
         yield client
 
 
-async def test_a_folder_is_a_broker_and_remembers(tmp_path: Path) -> None:
+async def test_a_directory_is_an_embedded_broker_with_durable_jobs(tmp_path: Path) -> None:
     async with JobsClient.open_embedded(tmp_path) as client:
         await client.enqueue(GROUP, {"n": 1}, id="kept")
         with pytest.raises(Conflict, match="in use by another process"):
@@ -274,17 +274,17 @@ async def test_a_folder_is_a_broker_and_remembers(tmp_path: Path) -> None:
         assert (await client.get("kept")).payload == {"n": 1}
 
 
-async def test_errors_are_the_same_without_a_network(alone: JobsClient) -> None:
+async def test_errors_are_the_same_without_a_network(embedded_client: JobsClient) -> None:
     with pytest.raises(NotFound, match="job not found"):
-        await alone.get("nothing")
-    await alone.enqueue(GROUP, id="taken")
+        await embedded_client.get("nothing")
+    await embedded_client.enqueue(GROUP, id="taken")
     with pytest.raises(Conflict):
-        await alone.enqueue(GROUP, id="taken")
+        await embedded_client.enqueue(GROUP, id="taken")
     with pytest.raises(Conflict, match="tenant must not be provided"):
-        await alone.enqueue(GROUP, tenant="somebody")
+        await embedded_client.enqueue(GROUP, tenant="somebody")
 
 
-async def test_over_mutual_tls_both_sides_know_each_other() -> None:
+async def test_over_mutual_tls_both_sides_are_verified() -> None:
     authority = Authority("ours")
     chain, key = authority.issue_certificate()
     own_chain, own_key = authority.issue_certificate()

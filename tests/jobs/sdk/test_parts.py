@@ -28,18 +28,18 @@ HALF = "8" + "0" * 15
 
 
 @pytest.mark.parametrize("value", [{"a": [1, 2.5, None, "ü"]}, 0, "", [], -1, True])
-def test_what_is_packed_comes_back(value: object) -> None:
+def test_packed_values_round_trip(value: object) -> None:
     assert unpack(pack(value)) == value
 
 
-def test_bytes_are_left_as_they_are_and_nothing_is_nothing() -> None:
+def test_bytes_stay_bytes_and_empty_is_none() -> None:
     assert pack(b"\xc1 raw") == b"\xc1 raw"
     assert unpack(b"\xc1 raw") == b"\xc1 raw"
     assert pack(None) == b""
     assert unpack(b"") is None
 
 
-def test_what_msgpack_cannot_say_and_what_is_too_large_is_refused() -> None:
+def test_unencodable_and_oversized_values_are_rejected() -> None:
     with pytest.raises(Invalid, match="cannot encode the value"):
         pack(object())
     with pytest.raises(Invalid, match=str(PAYLOAD_BYTES_MAX)):
@@ -64,7 +64,7 @@ def test_what_msgpack_cannot_say_and_what_is_too_large_is_refused() -> None:
         ("INTERNAL", "RST_STREAM", Unavailable),
     ],
 )
-def test_a_code_of_the_wire_is_an_error_by_remedy(code: str, message: str, kind: type[Exception]) -> None:
+def test_a_status_code_maps_to_an_error_kind(code: str, message: str, kind: type[Exception]) -> None:
     error = error_from_status(code, message)
     assert type(error) is kind
     assert is_retryable(error) == (kind in (NotOwner, Throttled, Unavailable))
@@ -75,14 +75,14 @@ def two_shards() -> RoutingTable:
     return RoutingTable(places, [ClusterMember("n1", "a:1"), ClusterMember("n2", "b:1")])
 
 
-def test_a_tenant_lies_where_its_hash_does() -> None:
+def test_a_tenant_is_in_the_shard_of_its_hash() -> None:
     shards = two_shards()
     assert shards.shard_of("-").id == "left"  # 7a16…
     assert shards.shard_of("").id == "right"  # ef46…
     assert shards.addresses() == ["a:1", "b:1"]
 
 
-def test_a_hint_moves_one_shard_and_leaves_the_old_map_as_it_was() -> None:
+def test_a_hint_moves_one_shard_without_changing_the_old_map() -> None:
     before = two_shards()
     after = before.with_address("left", "c:1")
     assert after.by_id("left").address == "c:1"
@@ -90,26 +90,26 @@ def test_a_hint_moves_one_shard_and_leaves_the_old_map_as_it_was() -> None:
     assert before.by_id("left").address == "a:1"
 
 
-def test_what_the_map_does_not_have_is_said() -> None:
+def test_a_shard_missing_in_the_map_is_reported() -> None:
     with pytest.raises(NotFound, match="shard nowhere not found"):
         two_shards().by_id("nowhere")
     with pytest.raises(Unavailable, match="no shards yet"):
         RoutingTable([], []).shard_of("-")
 
 
-def test_a_shard_is_split_in_the_middle_unless_it_has_one_hash() -> None:
+def test_the_default_split_point_is_the_middle_and_a_single_hash_is_rejected() -> None:
     assert middle(ShardInfo("all")) == HALF
     assert middle(ShardInfo("left", "", HALF)) == "4" + "0" * 15
     with pytest.raises(Invalid, match="a single hash"):
         middle(ShardInfo("thin", "0" * 16, "0" * 15 + "1"))
 
 
-def test_a_folder_becomes_a_url_and_a_url_stays_one() -> None:
+def test_a_path_becomes_a_url_and_a_url_is_unchanged() -> None:
     assert url_of("/a b") == "file:///a%20b"
     assert url_of("memory://") == "memory://"
 
 
-async def test_slots_are_handed_to_whoever_waits_longest() -> None:
+async def test_slots_are_granted_in_waiting_order() -> None:
     slots = WorkerSlots(2)
     assert await slots.acquire(5) == 2
     first, second = asyncio.ensure_future(slots.acquire(5)), asyncio.ensure_future(slots.acquire(1))
@@ -122,17 +122,17 @@ async def test_slots_are_handed_to_whoever_waits_longest() -> None:
     assert slots.in_use == 2
 
 
-async def test_a_slot_that_was_handed_to_one_who_went_is_not_lost() -> None:
+async def test_a_slot_granted_to_a_cancelled_waiter_is_not_lost() -> None:
     slots = WorkerSlots(1)
     await slots.acquire(1)
-    gone, next_one = asyncio.ensure_future(slots.acquire(1)), asyncio.ensure_future(slots.acquire(1))
+    cancelled, next_one = asyncio.ensure_future(slots.acquire(1)), asyncio.ensure_future(slots.acquire(1))
     await asyncio.sleep(0)
     slots.release(1)
-    gone.cancel()  # in the moment between being handed it and running
+    cancelled.cancel()  # between being handed the slot and running
     assert await next_one == 1
 
 
-async def test_slots_that_are_closed_send_everybody_away() -> None:
+async def test_closing_slots_releases_every_waiter() -> None:
     slots = WorkerSlots(1)
     await slots.acquire(1)
     waiting = asyncio.ensure_future(slots.acquire(1))
@@ -143,7 +143,7 @@ async def test_slots_that_are_closed_send_everybody_away() -> None:
     assert (await slots.acquire(1), slots.in_use) == (0, 0)
 
 
-async def test_what_comes_together_goes_together_and_each_gets_its_own_answer() -> None:
+async def test_concurrent_items_share_a_flush_and_get_their_own_results() -> None:
     flushes: list[int] = []
 
     async def flush(items: Sequence[int]) -> list[int | Exception]:
@@ -158,22 +158,22 @@ async def test_what_comes_together_goes_together_and_each_gets_its_own_answer() 
     assert len(flushes) <= 5
 
 
-async def test_an_item_that_comes_as_the_last_answer_is_given_does_not_wait_for_another() -> None:
-    """A run that counted itself a step too long would leave alone whoever goes on in the step in which it ends."""
+async def test_an_item_added_while_the_last_result_is_delivered_is_flushed() -> None:
+    """A run that counts itself one step too long would strand an item added in the step in which it ends."""
 
     async def flush(items: Sequence[int]) -> list[int | Exception]:
         return list(items)
 
     batcher: Batcher[int, int] = Batcher(flush)
 
-    async def one_after_the_other(count: int) -> int:
+    async def submit_sequentially(count: int) -> int:
         return sum([await batcher.add(1) for _ in range(count)])
 
     async with asyncio.timeout(20):
-        assert await asyncio.gather(*(one_after_the_other(50) for _ in range(FLUSHES_MAX))) == [50] * FLUSHES_MAX
+        assert await asyncio.gather(*(submit_sequentially(50) for _ in range(FLUSHES_MAX))) == [50] * FLUSHES_MAX
 
 
-async def test_a_flush_that_fails_fails_all_that_was_in_it_and_nothing_after() -> None:
+async def test_a_failed_flush_fails_its_items_and_no_later_ones() -> None:
     failures = [Unavailable("away")]
 
     async def flush(items: Sequence[int]) -> list[int | Exception]:
@@ -187,7 +187,7 @@ async def test_a_flush_that_fails_fails_all_that_was_in_it_and_nothing_after() -
     assert await batcher.add(2) == 2
 
 
-def test_a_handler_is_known_by_its_signature() -> None:
+def test_the_kind_of_a_handler_is_read_from_its_signature() -> None:
     async def asynchronous(payload: object) -> None: ...
 
     def ordinary(payload: object, context: object) -> None: ...
@@ -199,7 +199,7 @@ def test_a_handler_is_known_by_its_signature() -> None:
         handler_of("c", lambda: None)
 
 
-def test_the_decorator_marks_and_leaves_the_function_as_it_is() -> None:
+def test_the_decorator_marks_the_function_without_wrapping_it() -> None:
     @job("mail")
     def mail(payload: int) -> int:
         return payload + 1
@@ -208,7 +208,7 @@ def test_the_decorator_marks_and_leaves_the_function_as_it_is() -> None:
     assert [handler.task_group for handler in find_marked([mail, len, "mail", None])] == ["mail"]
 
 
-def test_what_is_told_of_an_exception_is_bounded() -> None:
+def test_the_reported_text_of_an_exception_is_bounded() -> None:
     failure = failure_of(ValueError("x" * 100_000))
     data = msgspec.msgpack.decode(failure.data)
     assert (failure.code, data["type"]) == (HANDLER_ERROR, "ValueError")

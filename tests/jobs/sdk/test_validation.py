@@ -1,4 +1,4 @@
-"""A job that cannot be is refused before it is sent, by the name of what is wrong with it."""
+"""An invalid job is rejected before it is sent, with the name of the invalid field."""
 
 from decimal import Decimal
 from types import MappingProxyType
@@ -25,7 +25,7 @@ def rate(**changes: Any) -> tuple[RateLimit]:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"priority": -1}, "priority must lie between 0 and 99; got -1"),
         ({"priority": 1.5}, "priority must be a whole number; got 1.5"),
@@ -67,13 +67,13 @@ def rate(**changes: Any) -> tuple[RateLimit]:
         ({"limits": rate(retry=None)}, "retry must be a RateLimitRetry; got None"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_named_with_what_is_allowed(options: dict[str, Any], said: str) -> None:
+def test_an_invalid_field_is_reported_with_its_bounds(options: dict[str, Any], message: str) -> None:
     with pytest.raises(Invalid) as raised:
         check_new_job(NewJob("mail", **options))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_what_is_said_of_a_large_thing_is_short() -> None:
+def test_the_error_about_a_large_value_is_short() -> None:
     with pytest.raises(Invalid) as raised:
         check_new_job(NewJob("mail", payload="x" * 1_000_000))  # type: ignore[arg-type]
     assert len(str(raised.value)) < 200
@@ -88,7 +88,7 @@ def test_what_is_said_of_a_large_thing_is_short() -> None:
         {"limits": rate(hits=-(1 << 31), behavior=(1 << 31) - 1, algorithm=1)},
     ],
 )
-def test_what_the_wire_can_say_is_let_through(options: dict[str, Any]) -> None:
+def test_every_encodable_value_is_accepted(options: dict[str, Any]) -> None:
     job = NewJob("mail", **options)
     check_new_job(job)
     assert codec.to_new_job(job).task_group == "mail"
@@ -105,7 +105,7 @@ def some_of(part: type[msgspec.Struct]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @given(some_of(NewJob), some_of(RetryPolicy), some_of(RateLimit))
-def test_what_is_not_refused_can_be_encoded(
+def test_every_accepted_job_can_be_encoded(
     of_job: dict[str, Any], of_retry: dict[str, Any], of_limit: dict[str, Any]
 ) -> None:
     job = NewJob(**{"task_group": "mail", "retry": RetryPolicy(**of_retry), "limits": rate(**of_limit), **of_job})
@@ -117,17 +117,17 @@ def test_what_is_not_refused_can_be_encoded(
 
 
 @pytest.mark.parametrize("delay_s", [float("nan"), float("inf"), float("-inf"), 1e300, "5", None, Decimal(5)])
-def test_a_delay_is_a_number_that_a_clock_can_reach(delay_s: Any) -> None:
+def test_a_delay_must_be_a_finite_bounded_number(delay_s: Any) -> None:
     with pytest.raises(Invalid, match=f"delay_s must be a number of seconds, at most {DELAY_S_MAX}; got"):
         start_at_ms(delay_s, 1e9)
 
 
-def test_a_delay_ends_later_by_so_much() -> None:
+def test_a_delay_is_added_to_the_current_time() -> None:
     assert start_at_ms(1.5, 1e9) == 10**12 + 1500
     assert start_at_ms(DELAY_S_MAX, 1e9) <= TIME_MS_MAX
 
 
-async def test_a_client_refuses_before_it_asks(client: JobsClient) -> None:
+async def test_a_client_rejects_invalid_jobs_before_any_call(client: JobsClient) -> None:
     for options in ({"priority": -1}, {"delay_s": float("nan")}, {"start_at_ms": 1 << 70}, {"metadata": {"a": 1}}):
         with pytest.raises(Invalid, match=str(next(iter(options)))):
             await client.enqueue("mail", **options)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ async def test_a_client_refuses_before_it_asks(client: JobsClient) -> None:
     assert await client.find() == []
 
 
-async def test_the_good_jobs_among_many_are_put(client: JobsClient) -> None:
+async def test_the_valid_jobs_of_a_batch_are_enqueued(client: JobsClient) -> None:
     jobs = [new_job("mail", id="a"), new_job("mail", retry=RetryPolicy(-1)), new_job("mail", id="c")]
     first, second, third = await client.enqueue_many(jobs)
     assert isinstance(second, Invalid)

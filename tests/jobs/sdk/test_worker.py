@@ -27,7 +27,7 @@ def _frequent_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def running(worker: Worker) -> AsyncIterator[Worker]:
+async def run_worker(worker: Worker) -> AsyncIterator[Worker]:
     task = asyncio.ensure_future(worker.run())
     try:
         yield worker
@@ -42,7 +42,7 @@ def worker_of(client: JobsClient, **options: Any) -> Worker:
     return Worker(client, **{"poll_s": POLL_S, "name": "w", **options})
 
 
-async def test_async_and_ordinary_handlers_give_results(client: JobsClient) -> None:
+async def test_async_and_sync_handlers_return_results(client: JobsClient) -> None:
     worker = worker_of(client)
 
     @worker.handler("async")
@@ -53,7 +53,7 @@ async def test_async_and_ordinary_handlers_give_results(client: JobsClient) -> N
     def double(payload: int, context: TaskContext) -> dict[str, object]:
         return {"twice": payload * 2, "attempt": context.attempt, "in": threading.current_thread().name}
 
-    async with running(worker):
+    async with run_worker(worker):
         first = await client.enqueue("async", {"name": "ada"})
         second = await client.enqueue("threads", 21)
         assert await first.result(PATIENCE_S) == "hello ada"
@@ -61,7 +61,7 @@ async def test_async_and_ordinary_handlers_give_results(client: JobsClient) -> N
     assert result == {"twice": 42, "attempt": 1, "in": f"job {second.id}"}
 
 
-async def test_marked_functions_are_added_and_a_group_has_one_handler(client: JobsClient) -> None:
+async def test_decorated_functions_are_added_and_a_group_has_one_handler(client: JobsClient) -> None:
     @job("a")
     async def one(payload: object) -> int:
         return 1
@@ -70,11 +70,11 @@ async def test_marked_functions_are_added_and_a_group_has_one_handler(client: Jo
     assert worker.add([one, print]) == ["a"]
     with pytest.raises(Invalid, match="already has a handler"):
         worker.handler("a")(lambda payload: 2)
-    async with running(worker):
+    async with run_worker(worker):
         assert await (await client.enqueue("a")).result(PATIENCE_S) == 1
 
 
-async def test_a_worker_without_handlers_or_slots_is_refused(client: JobsClient) -> None:
+async def test_a_worker_without_handlers_or_slots_is_rejected(client: JobsClient) -> None:
     with pytest.raises(Invalid, match="needs a handler"):
         await worker_of(client).run()
     with pytest.raises(Invalid, match="between 1 and 1000"):
@@ -93,7 +93,7 @@ async def test_an_exception_is_a_failure_with_its_details(client: JobsClient, er
     def fail_too(payload: object) -> None:
         raise error
 
-    async with running(worker):
+    async with run_worker(worker):
         for group in ("async", "threads"):
             handle = await client.enqueue(group)
             with pytest.raises(JobFailed) as raised:
@@ -102,16 +102,14 @@ async def test_an_exception_is_a_failure_with_its_details(client: JobsClient, er
             assert type(error).__name__ in raised.value.data["traceback"]
 
 
-async def test_a_handler_that_raises_is_logged_with_what_comes_next(
-    client: JobsClient, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failed_handler_is_logged_with_its_retry(client: JobsClient, caplog: pytest.LogCaptureFixture) -> None:
     worker = worker_of(client)
 
     @worker.handler(GROUP)
     async def fail(payload: object) -> None:
         raise ValueError("no such address")
 
-    async with running(worker):
+    async with run_worker(worker):
         handle = await client.enqueue(GROUP, id="j", retry=RetryPolicy(1))
         with pytest.raises(JobFailed):
             await handle.result(PATIENCE_S)
@@ -120,14 +118,14 @@ async def test_a_handler_that_raises_is_logged_with_what_comes_next(
     assert error_from_status == [about.format(1, "true"), about.format(2, "false")]
 
 
-async def test_a_result_that_cannot_be_packed_is_a_failure(client: JobsClient) -> None:
+async def test_an_unencodable_result_is_a_failure(client: JobsClient) -> None:
     worker = worker_of(client)
 
     @worker.handler(GROUP)
     async def strange(payload: object) -> object:
         return object()
 
-    async with running(worker):
+    async with run_worker(worker):
         with pytest.raises(JobFailed, match="cannot encode the value"):
             await (await client.enqueue(GROUP)).result(PATIENCE_S)
 
@@ -143,13 +141,13 @@ async def test_retries_call_the_handler_again(client: JobsClient) -> None:
             raise RuntimeError("not yet")
         return len(tries)
 
-    async with running(worker):
+    async with run_worker(worker):
         handle = await client.enqueue(GROUP, retry=RetryPolicy(2))
         assert await handle.result(PATIENCE_S) == 3
     assert tries == [(1, False), (2, False), (3, True)]
 
 
-async def test_no_more_tasks_are_taken_than_may_run_and_all_are_done(client: JobsClient) -> None:
+async def test_no_more_tasks_are_leased_than_slots_and_all_complete(client: JobsClient) -> None:
     worker = worker_of(client, concurrency=3)
     now, most = 0, 0
 
@@ -162,19 +160,19 @@ async def test_no_more_tasks_are_taken_than_may_run_and_all_are_done(client: Job
         now -= 1
         return payload
 
-    async with running(worker):
+    async with run_worker(worker):
         handles = await client.enqueue_many([new_job(GROUP, at) for at in range(50)])
         results = [await handle.result(PATIENCE_S) for handle in handles]  # type: ignore[union-attr]
     assert results == list(range(50))
     assert 1 <= most <= 3
 
 
-async def test_more_groups_than_slots_take_turns(client: JobsClient) -> None:
+async def test_more_groups_than_slots_are_polled_in_turn(client: JobsClient) -> None:
     worker = worker_of(client, concurrency=1)
     groups = ["a", "b", "c"]
     for group in groups:
         worker.handler(group)(lambda payload: payload)
-    async with running(worker):
+    async with run_worker(worker):
         handles = [await client.enqueue(group, group) for group in groups]
         assert [await handle.result(PATIENCE_S) for handle in handles] == groups
 
@@ -191,7 +189,7 @@ async def test_a_cancelled_job_cancels_an_async_handler(client: JobsClient) -> N
         finally:
             ended.set()
 
-    async with running(worker):
+    async with run_worker(worker):
         handle = await client.enqueue(GROUP)
         await started.wait()
         await handle.cancel()
@@ -200,7 +198,7 @@ async def test_a_cancelled_job_cancels_an_async_handler(client: JobsClient) -> N
         assert ended.is_set()
 
 
-async def test_a_cancelled_job_tells_an_ordinary_handler(client: JobsClient) -> None:
+async def test_a_cancelled_job_sets_the_flag_of_a_sync_handler(client: JobsClient) -> None:
     worker = worker_of(client)
     started = threading.Event()
 
@@ -210,7 +208,7 @@ async def test_a_cancelled_job_tells_an_ordinary_handler(client: JobsClient) -> 
         while True:
             context.check()
 
-    async with running(worker):
+    async with run_worker(worker):
         handle = await client.enqueue(GROUP)
         await wait_until(started.is_set)
         await handle.cancel()
@@ -218,28 +216,28 @@ async def test_a_cancelled_job_tells_an_ordinary_handler(client: JobsClient) -> 
             await handle.result(PATIENCE_S)
 
 
-async def test_progress_is_seen_while_the_handler_works(stage: Stage, client: JobsClient) -> None:
+async def test_progress_is_visible_while_the_handler_runs(stage: Stage, client: JobsClient) -> None:
     worker = worker_of(client)
-    seen = asyncio.Event()
+    progress_seen = asyncio.Event()
 
     @worker.handler(GROUP)
     async def slow(payload: object, context: TaskContext) -> None:
         context.progress({"done": 1})
         context.progress({"done": 2})
-        await seen.wait()
+        await progress_seen.wait()
 
-    async with running(worker):
+    async with run_worker(worker):
         handle = await client.enqueue(GROUP)
         seen_values = []
         async with asyncio.timeout(PATIENCE_S):
             while {"done": 2} not in seen_values:
                 seen_values.append((await handle.info()).progress)
-        seen.set()
+        progress_seen.set()
         await handle.result(PATIENCE_S)
     assert seen_values[-1] == {"done": 2}
 
 
-async def test_a_lost_lease_ends_the_handler_and_nothing_is_reported(stage: Stage, client: JobsClient) -> None:
+async def test_a_lost_lease_cancels_the_handler_without_a_report(stage: Stage, client: JobsClient) -> None:
     worker = worker_of(client)
     started, ended = asyncio.Event(), asyncio.Event()
 
@@ -256,7 +254,7 @@ async def test_a_lost_lease_ends_the_handler_and_nothing_is_reported(stage: Stag
     async def no_lease(*_: object, **__: object) -> None:
         raise NotFound("lease not found")
 
-    async with running(worker):
+    async with run_worker(worker):
         handle = await client.enqueue(GROUP)
         await started.wait()
         shard.heartbeat = no_lease  # type: ignore[method-assign, assignment]
@@ -265,15 +263,15 @@ async def test_a_lost_lease_ends_the_handler_and_nothing_is_reported(stage: Stag
         assert (await handle.info()).status == JobStatus.RUNNING  # as far as the broker knows
 
 
-async def test_an_outcome_is_told_again_while_the_shard_is_away(stage: Stage, client: JobsClient) -> None:
+async def test_an_outcome_is_reported_again_while_the_shard_is_unavailable(stage: Stage, client: JobsClient) -> None:
     worker = worker_of(client)
 
     @worker.handler(GROUP)
-    async def away(payload: object) -> str:
+    async def outcome_while_unavailable(payload: object) -> str:
         stage.node.failures[HERE] = Unavailable("shard not ready: acquisition in progress")
         return "told"
 
-    async with running(worker):
+    async with run_worker(worker):
         handle = await client.enqueue(GROUP)
         await wait_until(lambda: HERE in stage.node.failures)
         del stage.node.failures[HERE]
@@ -281,7 +279,7 @@ async def test_an_outcome_is_told_again_while_the_shard_is_away(stage: Stage, cl
 
 
 async def test_a_task_whose_shard_moved_is_reported_to_its_new_node() -> None:
-    """Both servers stand before the same shards, as nodes before and after a move do."""
+    """Both servers use the same shards, as nodes before and after a move do."""
     async with open_stage() as old, open_stage() as new, JobsClient.connect(old.address) as client:
         new.node.shards = old.node.shards
         worker = worker_of(client)
@@ -291,13 +289,13 @@ async def test_a_task_whose_shard_moved_is_reported_to_its_new_node() -> None:
             old.node.failures[HERE] = NotOwner("it left", hint=new.address)
             return "there"
 
-        async with running(worker):
+        async with run_worker(worker):
             handle = await client.enqueue(GROUP)
             assert await handle.result(PATIENCE_S) == "there"
-        new.node.shards = {}  # they are closed by the other
+        new.node.shards = {}  # the other node closes them
 
 
-async def test_stopping_lets_what_runs_end(client: JobsClient) -> None:
+async def test_stopping_waits_for_running_tasks(client: JobsClient) -> None:
     worker = worker_of(client)
     started, may_end = asyncio.Event(), asyncio.Event()
 
@@ -333,7 +331,7 @@ async def test_a_task_that_does_not_end_in_time_is_released(client: JobsClient, 
 
     worker.handler(GROUP)(endless if is_async else stuck)
     task = asyncio.ensure_future(worker.run())
-    handle = await client.enqueue(GROUP)  # it has no retry, and needs none
+    handle = await client.enqueue(GROUP)  # no retry policy, and none is needed
     await wait_until(started.is_set)
     worker.stop()
     await task
@@ -343,7 +341,7 @@ async def test_a_task_that_does_not_end_in_time_is_released(client: JobsClient, 
     assert [attempt.error_code for attempt in info.attempts] == ["WORKER_STOPPED"]
 
 
-async def test_a_token_that_is_not_taken_ends_the_worker() -> None:
+async def test_a_rejected_token_ends_the_worker() -> None:
     async with (
         open_stage(access=Access(["a-good-secret"])) as stage,
         JobsClient.connect(stage.address, token="a-bad-secret") as client,
@@ -354,24 +352,24 @@ async def test_a_token_that_is_not_taken_ends_the_worker() -> None:
             await worker.run()
 
 
-async def test_a_worker_waits_for_a_node_that_comes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_waits_for_a_node_that_starts_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "MAP_S", 0.05)
     async with open_stage() as stage, JobsClient.connect("127.0.0.1:9") as client:
         worker = worker_of(client)
         worker.handler(GROUP)(lambda payload: payload)
-        async with running(worker), JobsClient.connect(stage.address) as other:
+        async with run_worker(worker), JobsClient.connect(stage.address) as other:
             client.router.shared.seeds = ("127.0.0.1:9", stage.address)
             assert await (await other.enqueue(GROUP, 5)).result(PATIENCE_S) == 5
 
 
-async def test_a_floating_limit_is_refreshed_by_the_workers_refresher(stage: Stage, client: JobsClient) -> None:
+async def test_a_floating_limit_is_refreshed_by_the_worker(stage: Stage, client: JobsClient) -> None:
     worker = worker_of(client)
-    asked: list[tuple[str, int, dict[str, str]]] = []
+    refreshes: list[tuple[str, int, dict[str, str]]] = []
     may_end = asyncio.Event()
 
     @worker.refresher
     async def height(key: str, now: int, metadata: Any) -> int:
-        asked.append((key, now, dict(metadata)))
+        refreshes.append((key, now, dict(metadata)))
         return 2
 
     @worker.handler(GROUP)
@@ -379,18 +377,18 @@ async def test_a_floating_limit_is_refreshed_by_the_workers_refresher(stage: Sta
         await may_end.wait()
 
     limit = FloatingLimit("api", 1, 1_000, {"account": "7"})
-    async with running(worker):
+    async with run_worker(worker):
         await client.enqueue(GROUP, limits=(limit,))
         await wait_until(lambda: worker.tasks == 1)
         stage.node.now += 2_000
-        await client.enqueue(GROUP, limits=(limit,))  # waits, which is what makes a refresh worth while
+        await client.enqueue(GROUP, limits=(limit,))  # waits, which triggers a refresh
         await wait_until(lambda: worker.tasks == 2)
         may_end.set()
-    assert asked[0] == ("api", 1, {"account": "7"})
+    assert refreshes[0] == ("api", 1, {"account": "7"})
 
 
 class Recorder:
-    """A tracer that remembers which traces were gone on with, and is in one itself."""
+    """A tracer that records which traces were continued, and has a current trace itself."""
 
     def __init__(self, trace: str) -> None:
         self.trace = trace
@@ -407,7 +405,7 @@ class Recorder:
         return nullcontext()
 
 
-async def test_the_trace_of_whoever_enqueued_reaches_the_handler(stage: Stage) -> None:
+async def test_the_trace_of_the_enqueue_reaches_the_handler(stage: Stage) -> None:
     tracer = Recorder("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
     async with JobsClient.connect(stage.address, tracer=tracer) as client:
         worker = worker_of(client, tracer=tracer)
@@ -416,6 +414,6 @@ async def test_the_trace_of_whoever_enqueued_reaches_the_handler(stage: Stage) -
         async def traced(payload: object, context: TaskContext) -> str:
             return context.trace
 
-        async with running(worker):
+        async with run_worker(worker):
             assert await (await client.enqueue(GROUP)).result(PATIENCE_S) == tracer.trace
     assert tracer.continued_with == [{"traceparent": tracer.trace}]

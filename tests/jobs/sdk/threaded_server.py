@@ -11,11 +11,11 @@ from tests.jobs.rpc.stage import Stage, open_stage
 PATIENCE_S = 30.0
 
 
-async def wait_until(is_so: Callable[[], bool]) -> None:
-    """Waits, while others run, for something to become true."""
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition while other tasks run."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            if is_so():
+            if condition():
                 return
             await asyncio.sleep(0)
 

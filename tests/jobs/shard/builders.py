@@ -1,4 +1,4 @@
-"""What the tests of the shard are made of: a clock to turn, a ledger that can crash, a limiter to tell what to say."""
+"""Builders for the shard's tests: a manual clock, a ledger that can crash, a rate limiter with a scripted response."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
@@ -19,11 +19,11 @@ T = "tenant"
 
 
 class StagedStore:
-    """Rows in this process: staged at once, durable when `flush` says so; by default that is at once, too."""
+    """Rows in this process: staged at once, and durable on `flush`; by default also at once."""
 
-    def __init__(self, kept: SortedDict | None = None) -> None:
-        self.kept = SortedDict(kept or {})
-        self.seen = SortedDict(self.kept)
+    def __init__(self, durable: SortedDict | None = None) -> None:
+        self.durable = SortedDict(durable or {})
+        self.visible = SortedDict(self.durable)
         self.is_manual = False
         self.failure: ArgosyError | None = None
         self._staged: list[tuple[Batch, asyncio.Future[None]]] = []
@@ -31,7 +31,7 @@ class StagedStore:
     def stage(self, batch: Batch) -> Awaitable[None]:
         if self.failure is not None:
             raise self.failure
-        _apply(self.seen, batch)
+        _apply(self.visible, batch)
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._staged.append((batch, durable))
         if not self.is_manual:
@@ -39,18 +39,18 @@ class StagedStore:
         return durable
 
     async def wait_capacity(self) -> None:
-        """Memory takes all."""
+        """Memory accepts everything."""
 
     def flush(self, stages: int | None = None) -> None:
-        """The first so many stages become durable."""
+        """The first `stages` batches become durable."""
         for _ in range(len(self._staged) if stages is None else min(stages, len(self._staged))):
             batch, durable = self._staged.pop(0)
-            _apply(self.kept, batch)
+            _apply(self.durable, batch)
             if not durable.done():
                 durable.set_result(None)
 
     def fail(self, error: ArgosyError) -> None:
-        """Nothing that was not durable ever will be."""
+        """Lose everything that is not durable."""
         self.failure = error
         for _, durable in self._staged:
             if not durable.done():
@@ -62,21 +62,21 @@ class StagedStore:
         return len(self._staged)
 
     async def get(self, key: bytes) -> bytes | None:
-        (found,) = await self.get_many([key])
-        return found
+        (value,) = await self.get_many([key])
+        return value
 
     async def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        found = [self.seen.get(key) for key in keys]
-        await asyncio.sleep(0)  # as any store would, it lets others in, and what was read may be old
-        return found
+        values = [self.visible.get(key) for key in keys]
+        await asyncio.sleep(0)  # as in any store, other tasks run here, so the result may be stale
+        return values
 
     async def scan(
         self, start: bytes, end: bytes | None, *, limit: int | None = None, reverse: bool = False
     ) -> AsyncIterator[tuple[bytes, bytes]]:
-        places = self.seen.irange(start, end, inclusive=(True, False), reverse=reverse)
-        found = [(key, self.seen[key]) for key in islice(places, limit)]
+        places = self.visible.irange(start, end, inclusive=(True, False), reverse=reverse)
+        values = [(key, self.visible[key]) for key in islice(places, limit)]
         await asyncio.sleep(0)
-        for pair in found:
+        for pair in values:
             yield pair
 
 
@@ -89,18 +89,18 @@ def _apply(rows: SortedDict, batch: Batch) -> None:
 
 
 class Limiter:
-    """Says what it was told to say: an answer for each request, or an error for the whole call."""
+    """Returns a scripted response for each request, or raises a scripted error for the whole call."""
 
     def __init__(self) -> None:
-        self.asked: list[list[RateLimitRequest]] = []
-        self.says: RateLimitResponse | ArgosyError = RateLimitResponse()
+        self.requests: list[list[RateLimitRequest]] = []
+        self.response: RateLimitResponse | ArgosyError = RateLimitResponse()
 
     async def check(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
-        self.asked.append(list(requests))
+        self.requests.append(list(requests))
         await asyncio.sleep(0)
-        if isinstance(self.says, ArgosyError):
-            raise self.says
-        return [self.says] * len(requests)
+        if isinstance(self.response, ArgosyError):
+            raise self.response
+        return [self.response] * len(requests)
 
     async def ping(self) -> None: ...
 
@@ -108,7 +108,7 @@ class Limiter:
 
 
 class World:
-    """A shard and all it was given; `reopen` reads it anew from what is durable."""
+    """A shard with scripted dependencies; `reopen` reads it again from the durable rows."""
 
     def __init__(self, *, options: ShardOptions | None = None) -> None:
         self.now = NOW
@@ -116,9 +116,9 @@ class World:
         self.store = StagedStore()
         self.limiter = Limiter()
         self._ids = count(1)
-        self.shard = self._made(Shard)
+        self.shard = self._create_shard(Shard)
 
-    def _made(self, kind: type[Shard]) -> Shard:
+    def _create_shard(self, kind: type[Shard]) -> Shard:
         return kind(
             self.store,
             now_ms=lambda: self.now,
@@ -129,20 +129,20 @@ class World:
         )
 
     async def reopen(self) -> Shard:
-        """As after a crash: what was not durable is gone."""
-        self.store = StagedStore(self.store.kept)
-        self.shard = self._made(Shard)
+        """As after a crash: writes that were not durable are lost."""
+        self.store = StagedStore(self.store.durable)
+        self.shard = self._create_shard(Shard)
         await self.shard.open()
         return self.shard
 
     def service(self) -> ShardService:
-        made = self._made(ShardService)
+        made = self._create_shard(ShardService)
         assert isinstance(made, ShardService)
         self.shard = made
         return made
 
     async def pass_time(self, ms: int) -> None:
-        """Later, with all done that is due by then."""
+        """Advance the clock, and process everything due by then."""
         self.now += ms
         for _ in range(20):
             await self.shard.tick()
@@ -150,7 +150,7 @@ class World:
             at = self.shard.deadline()
             if not checked and (at is None or at > self.now):
                 return
-        raise AssertionError("there is no end to what is due")
+        raise AssertionError("due work never ends")
 
     async def put(self, **fields: object) -> str:
         (answer,) = await self.shard.enqueue([new_job(**fields)])
@@ -182,7 +182,7 @@ def new_job(**fields: object) -> NewJob:
     return NewJob(**{"task_group": "g", "tenant": T, **fields})  # type: ignore[arg-type]
 
 
-async def turns(count: int = 20) -> None:
-    """Lets everybody go on a little."""
+async def let_tasks_run(count: int = 20) -> None:
+    """Let other tasks run."""
     for _ in range(count):
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""A shard that was just opened, and is audited when the test is over."""
+"""A newly opened shard, audited at the end of the test."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""The shard as a plain person would write it: no heaps, no rows, every question answered by looking at all jobs."""
+"""A naive model of the shard: no heaps and no rows; every operation scans all jobs."""
 
 from dataclasses import dataclass, field
 
@@ -41,7 +41,7 @@ class Oracle:
     def holders(self, tenant: str, key: str) -> int:
         return sum(key in job.held for job in self.jobs.values() if job.new.tenant == tenant)
 
-    # -- what may be asked --------------------------------------------------------------------------------------------
+    # -- operations ---------------------------------------------------------------------------------------------------
 
     def enqueue(self, new: NewJob, id: str, now: int) -> None:
         job = self.jobs[new.tenant, id] = OneJob(new, id, new.start_at_ms or now)
@@ -111,7 +111,7 @@ class Oracle:
                 self.check(job, now, is_under=is_under, retries_max=retries_max)
         self.grant(now)
 
-    # -- what follows -------------------------------------------------------------------------------------------------
+    # -- consequences -------------------------------------------------------------------------------------------------
 
     def begin(self, job: OneJob, now: int) -> None:
         job.status, job.rest, job.held, job.tries = JobStatus.SCHEDULED, job.new.limits, [], 0
@@ -134,14 +134,14 @@ class Oracle:
             self.advance(job, now)
 
     def _next_granted(self) -> OneJob | None:
-        seen: set[tuple[str, str]] = set()
+        visited: set[tuple[str, str]] = set()
         for job in self.in_place(PARKED):
             limit = job.rest[0]
             assert isinstance(limit, ConcurrencyLimit)
             slot = (job.new.tenant, limit.key)
-            if slot not in seen and self.holders(*slot) < limit.max_concurrency:
+            if slot not in visited and self.holders(*slot) < limit.max_concurrency:
                 return job
-            seen.add(slot)
+            visited.add(slot)
         return None
 
     def check(self, job: OneJob, now: int, *, is_under: bool, retries_max: int) -> None:

@@ -1,4 +1,4 @@
-"""The world of the shard's tests with its rows in SlateDB: the same calls, through the ledger the broker has."""
+"""The shard tests' world with its rows in SlateDB: the same calls, through the broker's ledger."""
 
 import asyncio
 from itertools import count
@@ -12,7 +12,7 @@ _names = count(1)
 
 
 class SlateWorld(World):
-    """`reopen` closes nothing: the shard is opened anew by another writer, as after a crash."""
+    """`reopen` closes nothing: another writer opens the shard, as after a crash."""
 
     def __init__(self, store: SlateShardStore) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class SlateWorld(World):
         store = GroupCommitStore(await self._store.shard(self._name))
         self._ledgers.append(store)
         self.store = store  # type: ignore[assignment]
-        self.shard = self._made(Shard)
+        self.shard = self._create_shard(Shard)
         await self.shard.open()
         return self.shard
 

@@ -1,4 +1,4 @@
-"""The whole shard against a plain oracle: any sequence of calls, with the shard closed and opened anew in between."""
+"""The whole shard against a naive oracle: any sequence of calls, with the shard closed and reopened in between."""
 
 import asyncio
 from collections import Counter
@@ -57,13 +57,13 @@ class ShardMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.world = self.made_world()
+        self.world = self.create_world()
         self.oracle = Oracle()
         self.leases: dict[tuple[str, str], LeasedTask] = {}
         self.is_under = True
         self.numbers = 0
 
-    def made_world(self) -> World:
+    def create_world(self) -> World:
         return World()
 
     def run(self, call: Coroutine[Any, Any, R]) -> R:
@@ -80,7 +80,7 @@ class ShardMachine(RuleBasedStateMachine):
         return self.oracle.jobs[data.draw(st.sampled_from(sorted(self.oracle.jobs)))]
 
     def try_to(self, call: Coroutine[Any, Any, object], *, is_allowed: bool) -> bool:
-        """Does it if the oracle would, and sees that it is refused if not."""
+        """Run the call if the oracle allows it, and check that it is rejected otherwise."""
         if is_allowed:
             self.run(call)
         else:
@@ -100,7 +100,7 @@ class ShardMachine(RuleBasedStateMachine):
     def enqueue(
         self, tenant: str, priority: int, later: int, limits: tuple[Limit, ...], retry: RetryPolicy | None
     ) -> None:
-        # Ids that do not rise with time, so that order by id is seen.
+        # Ids that do not grow with time, so that order by id is distinguishable.
         self.numbers += 1
         start = self.world.now + later if later else 0
         new = new_job(
@@ -156,8 +156,8 @@ class ShardMachine(RuleBasedStateMachine):
     def heartbeat(self, data: st.DataObject) -> None:
         place = data.draw(st.sampled_from(sorted(self.leases)))
         job = self.oracle.jobs[place]
-        told = self.run(self.world.shard.heartbeat("w", self.leases[place].task.id))
-        assert bool(told.cancelled_at) == job.is_cancelled
+        response_ = self.run(self.world.shard.heartbeat("w", self.leases[place].task.id))
+        assert bool(response_.cancelled_at) == job.is_cancelled
         job.expires_at = max(job.expires_at, self.world.now + LEASE_MS)
 
     @precondition(lambda self: self.oracle.jobs)
@@ -207,7 +207,7 @@ class ShardMachine(RuleBasedStateMachine):
 
     @rule(ms=st.sampled_from([1, 100, 199, 200, 1_000, 5_000, LEASE_MS]), is_under=st.booleans())
     def pass_time(self, ms: int, is_under: bool) -> None:
-        self.world.limiter.says = RateLimitResponse(Status.UNDER_LIMIT if is_under else Status.OVER_LIMIT)
+        self.world.limiter.response = RateLimitResponse(Status.UNDER_LIMIT if is_under else Status.OVER_LIMIT)
         self.is_under = is_under
         self.world.now += ms
         self.settle()
@@ -225,14 +225,14 @@ class ShardMachine(RuleBasedStateMachine):
             if job.status == JobStatus.RUNNING:
                 job.expires_at = max(job.expires_at, self.world.now + LEASE_MS)
 
-    # -- what always holds --------------------------------------------------------------------------------------------
+    # -- invariants ---------------------------------------------------------------------------------------------------
 
     @invariant()
     def audits_clean_and_agrees(self) -> None:
         assert self.run(audit(self.world.shard)) == []
         for tenant in TENANTS:
-            found = self.run(self.world.shard.find(tenant, limit=1_000))
-            states = {view.job.id: (view.state.status, view.state.attempt) for view in found}
+            views = self.run(self.world.shard.find(tenant, limit=1_000))
+            states = {view.job.id: (view.state.status, view.state.attempt) for view in views}
             assert states == {
                 job.id: (job.status, job.attempt) for job in self.oracle.jobs.values() if job.new.tenant == tenant
             }
@@ -246,9 +246,9 @@ TestShardAgainstOracle.settings = settings(max_examples=30, stateful_step_count=
 
 
 class SlateMachine(ShardMachine):
-    """The same on SlateDB, through the ledger that the broker has: every opening fences the one before."""
+    """The same on SlateDB, through the broker's ledger: every opening fences the previous one."""
 
-    def made_world(self) -> World:
+    def create_world(self) -> World:
         self.store = self.run(SlateShardStore.open("memory://", SETTINGS))
         return SlateWorld(self.store)
 

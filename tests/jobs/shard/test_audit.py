@@ -1,4 +1,4 @@
-"""The audit sees what it is there to see: each planted fault is named."""
+"""The audit detects the violations it exists for: each planted fault is reported."""
 
 from collections.abc import Callable
 
@@ -13,19 +13,19 @@ from tests.jobs.shard.builders import StagedStore, T, World
 
 
 def first(store: StagedStore, kind: int) -> bytes:
-    found: bytes = next(key for key in store.seen if key[0] == kind)
-    return found
+    row_key: bytes = next(key for key in store.visible if key[0] == kind)
+    return row_key
 
 
 def lose(kind: int) -> Callable[[World], None]:
-    return lambda world: world.store.seen.pop(first(world.store, kind))
+    return lambda world: world.store.visible.pop(first(world.store, kind))
 
 
 def turn(kind: int, **changes: object) -> Callable[[World], None]:
     def plant(world: World) -> None:
         key = first(world.store, kind)
-        state: JobState = decode_state(world.store.seen[key])
-        world.store.seen[key] = encode(replace(state, **changes))  # type: ignore[arg-type]
+        state: JobState = decode_state(world.store.visible[key])
+        world.store.visible[key] = encode(replace(state, **changes))  # type: ignore[arg-type]
 
     return plant
 
@@ -34,17 +34,17 @@ def double_lease(world: World) -> None:
     key = first(world.store, keys.LEASE)
     lease = world.shard.queues.leases.by_task[str(keys.items(key)[0])].lease
     twin = replace(lease, task=replace(lease.task, id="twin"))  # type: ignore[type-var]
-    world.store.seen[keys.key(keys.LEASE, "twin")] = encode(twin)
+    world.store.visible[keys.key(keys.LEASE, "twin")] = encode(twin)
 
 
 def second_holder(world: World) -> None:
     queued = next(iter(world.shard.queues.slots.waiting.values())).first()
     assert queued is not None
-    world.store.seen[keys.key(keys.HOLDER, T, "one", queued.task_id)] = encode(1)
+    world.store.visible[keys.key(keys.HOLDER, T, "one", queued.task_id)] = encode(1)
 
 
 def idle_holder(world: World) -> None:
-    world.store.seen[keys.key(keys.HOLDER, T, "one", "nobody")] = encode(1)
+    world.store.visible[keys.key(keys.HOLDER, T, "one", "nobody")] = encode(1)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def idle_holder(world: World) -> None:
         (idle_holder, "holdersRequireActiveTask"),
     ],
 )
-async def test_a_planted_fault_is_named(plant: Callable[[World], None], name: str) -> None:
+async def test_a_planted_fault_is_reported(plant: Callable[[World], None], name: str) -> None:
     world = World()
     await world.shard.open()
     limits = (ConcurrencyLimit("one", 1),)

@@ -1,4 +1,4 @@
-"""Jobs after jobs, unique keys, schedules, retention."""
+"""Job dependencies, unique keys, schedules, retention."""
 
 import pytest
 
@@ -22,7 +22,7 @@ MINUTE_MS = 60_000
 # -- after ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_job_runs_after_all_it_waits_for_have_succeeded(world: World) -> None:
+async def test_a_job_runs_after_all_its_dependencies_succeeded(world: World) -> None:
     first, second = await world.put(), await world.put()
     third = await world.put(after=(first, second))
     leased = await world.lease()
@@ -36,7 +36,7 @@ async def test_a_job_runs_after_all_it_waits_for_have_succeeded(world: World) ->
 
 
 @pytest.mark.parametrize("outcome", [TaskFailure("E"), TaskCancelled()])
-async def test_a_job_fails_with_one_it_was_to_run_after_and_so_do_those_after_it(
+async def test_a_failed_dependency_fails_its_dependents_transitively(
     world: World, outcome: TaskFailure | TaskCancelled
 ) -> None:
     first = await world.put()
@@ -49,14 +49,14 @@ async def test_a_job_fails_with_one_it_was_to_run_after_and_so_do_those_after_it
         assert (view.state.status, view.attempts[0].error_code) == (JobStatus.FAILED, AFTER_FAILED)
 
 
-async def test_what_is_done_already_is_not_waited_for(world: World) -> None:
+async def test_a_completed_dependency_is_not_waited_for(world: World) -> None:
     first = await world.put()
     await world.report(await world.lease_one(), TaskSuccess())
     second = await world.put(after=(first,))
     assert (await world.lease_one()).job.id == second
 
 
-async def test_a_job_after_one_that_failed_fails_at_once(world: World) -> None:
+async def test_a_job_after_a_failed_one_fails_at_once(world: World) -> None:
     first = await world.put()
     await world.report(await world.lease_one(), TaskFailure("E"))
     second = await world.put(after=(first,))
@@ -65,13 +65,13 @@ async def test_a_job_after_one_that_failed_fails_at_once(world: World) -> None:
     assert (await world.lease_one()).job.id == second
 
 
-async def test_a_job_after_one_that_is_not_there_is_refused(world: World) -> None:
+async def test_a_job_after_a_missing_one_is_rejected(world: World) -> None:
     answers = await world.shard.enqueue([new_job(after=("nothing",)), new_job(id="a"), new_job(id="b", after=("a",))])
     assert isinstance(answers[0], NotFound)
     assert answers[1:] == ["a", "b"]
 
 
-async def test_waiting_survives_a_crash_between_the_end_of_one_and_the_start_of_the_other(world: World) -> None:
+async def test_waiting_survives_a_crash_between_the_dependencys_end_and_the_start(world: World) -> None:
     first = await world.put()
     second = await world.put(after=(first,))
     await world.report(await world.lease_one(), TaskSuccess())
@@ -80,7 +80,7 @@ async def test_waiting_survives_a_crash_between_the_end_of_one_and_the_start_of_
     assert (await world.lease_one()).job.id == second
 
 
-async def test_deleting_a_job_first_tells_those_who_wait_for_it(world: World) -> None:
+async def test_deleting_a_job_first_resolves_its_dependents(world: World) -> None:
     first = await world.put()
     second = await world.put(after=(first,))
     await world.report(await world.lease_one(), TaskSuccess())
@@ -88,7 +88,7 @@ async def test_deleting_a_job_first_tells_those_who_wait_for_it(world: World) ->
     assert (await world.lease_one()).job.id == second
 
 
-async def test_a_waiting_job_is_cancelled_but_neither_leased_nor_expedited(world: World) -> None:
+async def test_a_waiting_job_can_be_cancelled_but_not_leased_or_expedited(world: World) -> None:
     first = await world.put(start_at_ms=NOW + 1_000)
     second = await world.put(after=(first,), start_at_ms=NOW + 1_000)
     with pytest.raises(Conflict, match="runs after"):
@@ -100,7 +100,7 @@ async def test_a_waiting_job_is_cancelled_but_neither_leased_nor_expedited(world
     assert world.shard.queues.waiters == {}
 
 
-async def test_a_job_that_waited_goes_through_its_limits(world: World) -> None:
+async def test_a_job_with_dependencies_passes_its_limits(world: World) -> None:
     first = await world.put(limits=(ConcurrencyLimit("one", 1),))
     second = await world.put(after=(first,), limits=(ConcurrencyLimit("one", 1),))
     await world.put(limits=(ConcurrencyLimit("one", 1),), start_at_ms=NOW - 1)
@@ -114,7 +114,7 @@ async def test_a_job_that_waited_goes_through_its_limits(world: World) -> None:
 # -- unique -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_unique_key_answers_with_the_job_that_has_it(world: World) -> None:
+async def test_a_taken_unique_key_returns_the_job_that_holds_it(world: World) -> None:
     first = await world.put(unique_key="u")
     assert await world.put(unique_key="u") == first
     assert await world.put(unique_key="u", tenant="other") != first
@@ -141,7 +141,7 @@ async def test_an_unfinished_job_keeps_its_unique_key_past_its_time(world: World
     assert await world.put(unique_key="u") == first
 
 
-async def test_a_job_whose_unique_key_was_taken_meanwhile_is_not_restarted(world: World) -> None:
+async def test_a_job_whose_unique_key_is_taken_is_not_restarted(world: World) -> None:
     first = await world.put(unique_key="u")
     await world.shard.cancel(T, first)
     second = await world.put(unique_key="u")
@@ -156,11 +156,11 @@ async def test_a_job_whose_unique_key_was_taken_meanwhile_is_not_restarted(world
 
 
 def every_five_minutes(**fields: object) -> Schedule:
-    made = {"name": "s", "tenant": T, "cron": "*/5 * * * *", "timezone": "UTC", "job": NewJob("g"), "next_at": 0}
-    return Schedule(**{**made, **fields})  # type: ignore[arg-type]
+    defaults = {"name": "s", "tenant": T, "cron": "*/5 * * * *", "timezone": "UTC", "job": NewJob("g"), "next_at": 0}
+    return Schedule(**{**defaults, **fields})  # type: ignore[arg-type]
 
 
-async def test_a_schedule_enqueues_a_job_each_time_it_comes_round(world: World) -> None:
+async def test_a_schedule_enqueues_a_job_at_each_due_time(world: World) -> None:
     await world.shard.put_schedule(every_five_minutes())
     (schedule,) = await world.shard.schedules(T)
     assert schedule.next_at % (5 * MINUTE_MS) == 0
@@ -172,7 +172,7 @@ async def test_a_schedule_enqueues_a_job_each_time_it_comes_round(world: World) 
     assert len(await world.lease()) == 1
 
 
-async def test_rounds_missed_while_the_shard_was_away_are_made_up_for_once(world: World) -> None:
+async def test_missed_schedule_times_run_once_after_downtime(world: World) -> None:
     await world.shard.put_schedule(every_five_minutes())
     world.now += 60 * MINUTE_MS
     await world.reopen()
@@ -182,7 +182,7 @@ async def test_rounds_missed_while_the_shard_was_away_are_made_up_for_once(world
     assert schedule.next_at > world.now
 
 
-async def test_a_paused_schedule_stands_still_and_a_deleted_one_is_gone(world: World) -> None:
+async def test_a_paused_schedule_does_not_run_and_a_deleted_one_is_gone(world: World) -> None:
     await world.shard.put_schedule(every_five_minutes(is_paused=True))
     await world.pass_time(60 * MINUTE_MS)
     assert await world.lease() == []
@@ -194,7 +194,7 @@ async def test_a_paused_schedule_stands_still_and_a_deleted_one_is_gone(world: W
         await world.shard.delete_schedule(T, "s")
 
 
-async def test_a_round_whose_job_is_unique_and_still_there_is_left_out(world: World) -> None:
+async def test_a_schedule_skips_a_time_while_its_unique_job_exists(world: World) -> None:
     await world.shard.put_schedule(every_five_minutes(job=NewJob("g", unique_key="only")))
     await world.pass_time(15 * MINUTE_MS)
     await world.pass_time(15 * MINUTE_MS)
@@ -204,7 +204,7 @@ async def test_a_round_whose_job_is_unique_and_still_there_is_left_out(world: Wo
 @pytest.mark.parametrize(
     "fields", [{"cron": "* * * *"}, {"timezone": "Nowhere/Land"}, {"name": ""}, {"cron": "0 0 31 2 *"}]
 )
-async def test_a_schedule_that_cannot_be_is_refused(world: World, fields: dict[str, object]) -> None:
+async def test_an_invalid_schedule_is_rejected(world: World, fields: dict[str, object]) -> None:
     with pytest.raises(Invalid):
         await world.shard.put_schedule(every_five_minutes(**fields))
     assert await world.shard.schedules(T) == []
@@ -213,14 +213,14 @@ async def test_a_schedule_that_cannot_be_is_refused(world: World, fields: dict[s
 # -- retention --------------------------------------------------------------------------------------------------------
 
 
-async def kept_for(retention_ms: int) -> World:
+async def world_with_retention(retention_ms: int) -> World:
     world = World(options=ShardOptions(retention_ms=retention_ms))
     await world.shard.open()
     return world
 
 
-async def test_a_done_job_is_forgotten_when_its_time_is_up() -> None:
-    world = await kept_for(1_000)
+async def test_a_finished_job_is_deleted_after_its_retention() -> None:
+    world = await world_with_retention(1_000)
     job = await world.put(metadata={"k": "v"})
     await world.report(await world.lease_one(), TaskSuccess())
     await world.pass_time(999)
@@ -228,11 +228,11 @@ async def test_a_done_job_is_forgotten_when_its_time_is_up() -> None:
     await world.pass_time(1)
     with pytest.raises(NotFound):
         await world.view(job)
-    assert [key for key in world.store.seen if key[0] != keys.META] == []
+    assert [key for key in world.store.visible if key[0] != keys.META] == []
 
 
-async def test_a_job_says_itself_how_long_it_is_kept() -> None:
-    world = await kept_for(1_000)
+async def test_a_job_may_set_its_own_retention() -> None:
+    world = await world_with_retention(1_000)
     long, short = await world.put(retention_ms=5_000), await world.put(retention_ms=10)
     for leased in await world.lease():
         await world.report(leased, TaskSuccess())
@@ -246,8 +246,8 @@ async def test_a_job_says_itself_how_long_it_is_kept() -> None:
     assert short != long
 
 
-async def test_a_restarted_job_is_not_forgotten() -> None:
-    world = await kept_for(1_000)
+async def test_a_restarted_job_is_not_deleted() -> None:
+    world = await world_with_retention(1_000)
     job = await world.put(start_at_ms=NOW + 50_000)
     await world.shard.cancel(T, job)
     await world.shard.restart(T, job)
@@ -256,8 +256,8 @@ async def test_a_restarted_job_is_not_forgotten() -> None:
     await world.check()
 
 
-async def test_a_longer_setting_holds_for_jobs_that_are_done_already() -> None:
-    world = await kept_for(1_000)
+async def test_a_longer_retention_applies_to_finished_jobs() -> None:
+    world = await world_with_retention(1_000)
     job = await world.put()
     await world.report(await world.lease_one(), TaskSuccess())
     world.options = ShardOptions(retention_ms=5_000)
@@ -268,7 +268,7 @@ async def test_a_longer_setting_holds_for_jobs_that_are_done_already() -> None:
     assert await world.shard.find(T) == []
 
 
-async def test_a_lease_ends_in_time_on_a_node_whose_clock_is_behind(world: World) -> None:
+async def test_a_lease_expires_in_time_on_a_node_with_a_slow_clock(world: World) -> None:
     job = await world.put()
     await world.lease_one()
     world.now -= 3_600_000
@@ -279,7 +279,7 @@ async def test_a_lease_ends_in_time_on_a_node_whose_clock_is_behind(world: World
     assert await world.status(job) != JobStatus.RUNNING
 
 
-async def test_a_lease_that_was_given_for_longer_lasts_longer_where_others_do_not(world: World) -> None:
+async def test_a_longer_lease_keeps_its_duration_after_a_settings_change(world: World) -> None:
     job, long_ms = await world.put(), world.options.lease_ms
     leased = await world.lease_one()
     world.options = ShardOptions(lease_ms=long_ms // 10)
@@ -292,8 +292,8 @@ async def test_a_lease_that_was_given_for_longer_lasts_longer_where_others_do_no
     assert await world.status(job) != JobStatus.RUNNING
 
 
-async def test_many_are_forgotten_in_bounded_steps() -> None:
-    world = await kept_for(1_000)
+async def test_many_expired_jobs_are_deleted_in_bounded_steps() -> None:
+    world = await world_with_retention(1_000)
     for _ in range(250):
         await world.put()
     await world.shard.report([(each.task.id, TaskSuccess()) for each in await world.lease(1_000)])

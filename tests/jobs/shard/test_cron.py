@@ -1,4 +1,4 @@
-"""When a cron schedule comes round, clock changes included."""
+"""Due times of cron schedules, including clock changes."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ def ms(text: str, zone: str = "UTC") -> int:
 
 
 def start_times(cron: str, after: str, count: int, zone: str = "UTC") -> list[str]:
-    """In UTC, without the year's first digits."""
+    """In UTC, without the first digits of the year."""
     schedule, at, found = parse_cron(cron, zone), ms(after, zone), []
     for _ in range(count):
         at = schedule.next_after(at)
@@ -28,7 +28,7 @@ def start_times(cron: str, after: str, count: int, zone: str = "UTC") -> list[st
 
 
 @pytest.mark.parametrize(
-    ("cron", "found"),
+    ("cron", "expected"),
     [
         ("* * * * *", ["03-04 05:07", "03-04 05:08"]),
         ("*/15 * * * *", ["03-04 05:15", "03-04 05:30"]),
@@ -43,11 +43,11 @@ def start_times(cron: str, after: str, count: int, zone: str = "UTC") -> list[st
         ("@hourly", ["03-04 06:00", "03-04 07:00"]),
     ],
 )
-def test_a_schedule_comes_round(cron: str, found: list[str]) -> None:
+def test_a_schedule_has_the_expected_times(cron: str, found: list[str]) -> None:
     assert start_times(cron, "2024-03-04T05:06:07", 2) == found
 
 
-def test_a_skipped_time_runs_when_the_clocks_have_moved() -> None:
+def test_a_skipped_time_runs_right_after_the_clock_change() -> None:
     # In Berlin 02:00 became 03:00 on 31 March 2024, at 01:00 UTC.
     assert start_times("30 2 * * *", "2024-03-30T12:00:00", 2, BERLIN) == ["03-31 01:00", "04-01 00:30"]
     assert start_times("15,45 2 * * *", "2024-03-30T12:00:00", 2, BERLIN) == ["03-31 01:00", "04-01 00:15"]
@@ -57,19 +57,19 @@ def test_a_skipped_time_of_a_schedule_for_every_minute_does_not_run() -> None:
     assert start_times("*/20 2 * * *", "2024-03-30T12:00:00", 2, BERLIN) == ["04-01 00:00", "04-01 00:20"]
 
 
-def test_a_search_that_starts_in_the_repeated_hour_does_not_go_back() -> None:
+def test_a_search_from_the_repeated_hour_does_not_go_back() -> None:
     # 01:05 UTC is 02:05 in Berlin for the second time.
     at = ms("2024-10-27T01:05:00")
     assert parse_cron("30 2 * * *", BERLIN).next_after(at) == ms("2024-10-28T01:30:00")
     assert parse_cron("0-59 2 * * *", BERLIN).next_after(at) == ms("2024-10-28T01:00:00")
 
 
-def test_a_time_the_clocks_show_twice_counts_once() -> None:
+def test_a_repeated_local_time_runs_once() -> None:
     # 03:00 became 02:00 on 27 October 2024, at 01:00 UTC.
     assert start_times("30 2 * * *", "2024-10-26T12:00:00", 2, BERLIN) == ["10-27 00:30", "10-28 01:30"]
 
 
-def test_a_schedule_for_every_hour_neither_pauses_nor_catches_up_when_clocks_are_moved() -> None:
+def test_an_hourly_schedule_is_unaffected_by_clock_changes() -> None:
     assert start_times("30 * * * *", "2024-10-27T01:00:00", 4, BERLIN) == [
         "10-26 23:30",
         "10-27 00:30",
@@ -85,18 +85,18 @@ def test_a_schedule_for_every_hour_neither_pauses_nor_catches_up_when_clocks_are
     ["", "* * * *", "* * * * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "5-1 * * * *",
      "*/0 * * * *", "x * * * *", "1,,2 * * * *", "-1 * * * *", "* * * foo *", "٣ * * * *", "1" * 300],
 )  # fmt: skip
-def test_what_is_no_schedule_is_refused(cron: str) -> None:
+def test_an_invalid_cron_expression_is_rejected(cron: str) -> None:
     with pytest.raises(Invalid):
         parse_cron(cron)
 
 
 @pytest.mark.parametrize("cron", ["0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 30-31 feb */2"])
-def test_a_schedule_that_never_comes_round_is_refused(cron: str) -> None:
+def test_a_schedule_that_never_matches_is_rejected(cron: str) -> None:
     with pytest.raises(Invalid, match="never matches a date: change its day or month"):
         parse_cron(cron).next_after(ms("2024-01-01T00:00:00"))
 
 
-def test_a_rare_schedule_is_found_within_the_time_an_event_loop_can_spare() -> None:
+def test_a_rare_schedule_is_computed_without_blocking_the_event_loop() -> None:
     began = time.process_time()
     assert parse_cron("* * */7 9 2").next_after(ms("2026-11-18T00:00:00")) == ms("2037-09-01T00:00:00")
     # 29 February is a Sunday every 28 years, and every 40 across 2100, which is no leap year.
@@ -104,7 +104,7 @@ def test_a_rare_schedule_is_found_within_the_time_an_event_loop_can_spare() -> N
     assert time.process_time() - began < 0.2
 
 
-def test_a_range_of_one_value_with_a_step_is_that_value() -> None:
+def test_a_one_value_range_with_a_step_is_that_value() -> None:
     assert start_times("5-5/10 * * * *", "2024-03-04T05:06:07", 2) == ["03-04 06:05", "03-04 07:05"]
 
 
@@ -115,7 +115,7 @@ def test_extensions_of_the_library_are_not_part_of_the_syntax(cron: str) -> None
 
 
 def fields(least: int, most: int) -> st.SearchStrategy[tuple[str, frozenset[int]]]:
-    """A field's text, and the numbers it stands for, written without a parser."""
+    """A field's text and its numbers, written without a parser."""
     number, step = st.integers(least, most), st.integers(1, most)
     span = st.tuples(number, number).map(lambda pair: (min(pair), max(pair)))
     return st.one_of(
@@ -139,7 +139,7 @@ def fields(least: int, most: int) -> st.SearchStrategy[tuple[str, frozenset[int]
     month=fields(1, 12),
     weekday=fields(0, 7),
 )
-def test_the_next_round_is_the_first_minute_that_matches(
+def test_the_next_time_is_the_first_minute_that_matches(
     at: int,
     minute: tuple[str, frozenset[int]],
     hour: tuple[str, frozenset[int]],
@@ -175,7 +175,7 @@ def test_the_next_round_is_the_first_minute_that_matches(
     cron=st.sampled_from(["*/7 * * * *", "15 */3 * * *", "0 2 * * *", "30 2 * * 0", "59 23 28-31 * *"]),
     zone=st.sampled_from(["UTC", BERLIN, "America/New_York", "Antarctica/Troll", "Asia/Kathmandu", "Asia/Beirut"]),
 )
-def test_the_next_round_is_later_and_none_is_left_out_between(at: int, cron: str, zone: str) -> None:
+def test_the_next_time_is_later_and_none_between_is_skipped(at: int, cron: str, zone: str) -> None:
     schedule = parse_cron(cron, zone)
     following = schedule.next_after(at)
     assert following > at
@@ -187,6 +187,6 @@ def test_the_next_round_is_later_and_none_is_left_out_between(at: int, cron: str
     at=st.integers(ms("2023-01-01T00:00:00"), ms("2026-01-01T00:00:00")),
     cron=st.sampled_from(["* * * * *", "15 */3 * * *", "* 2 * * *", "0 2 * * *", "0-59 1 * * *"]),
 )
-def test_a_shift_by_half_an_hour_never_leads_back(at: int, cron: str) -> None:
-    """On that day rounds may be left out (docs/jobs.md), but time always goes on."""
+def test_a_half_hour_clock_change_never_goes_back(at: int, cron: str) -> None:
+    """On that day times may be skipped (docs/jobs.md), but they always increase."""
     assert parse_cron(cron, "Australia/Lord_Howe").next_after(at) > at

@@ -1,4 +1,4 @@
-"""What a known broker of this kind gets wrong, each as a test that this one does not."""
+"""Known defects of a comparable broker, each as a test that this one does not have it."""
 
 import pytest
 
@@ -22,7 +22,7 @@ RETRY = RetryPolicy(retry_count=5, initial_interval_ms=100, max_interval_ms=1_00
 ONE = ConcurrencyLimit("one", 1)
 
 
-async def test_03_a_cancelled_job_whose_worker_died_is_cancelled_whatever_its_tenant(world: World) -> None:
+async def test_03_a_cancelled_job_of_a_crashed_worker_is_cancelled_for_any_tenant(world: World) -> None:
     job = await world.put(retry=RETRY, tenant="customer-123")
     await world.lease_one()
     await world.shard.cancel("customer-123", job)
@@ -39,7 +39,7 @@ async def test_03_the_cancel_mark_survives_reopening(world: World) -> None:
     assert await world.status(job) == JobStatus.CANCELLED
 
 
-async def test_04_a_cancelled_job_that_fails_is_not_tried_again(world: World) -> None:
+async def test_04_a_cancelled_job_that_fails_is_not_retried(world: World) -> None:
     job = await world.put(retry=RETRY)
     leased = await world.lease_one()
     await world.shard.cancel(T, job)
@@ -47,7 +47,7 @@ async def test_04_a_cancelled_job_that_fails_is_not_tried_again(world: World) ->
     assert await world.status(job) == JobStatus.CANCELLED
 
 
-async def test_05_a_restarted_job_goes_through_its_limits(world: World) -> None:
+async def test_05_a_restarted_job_passes_its_limits(world: World) -> None:
     job = await world.put(limits=(ONE,))
     await world.report(await world.lease_one(), TaskFailure("E"))
     await world.put(limits=(ONE,))
@@ -65,12 +65,12 @@ async def test_05_a_restarted_job_has_its_rate_checked(world: World) -> None:
     await world.shard.restart(T, job)
     assert await world.lease() == []
     await world.pass_time(0)
-    assert len(world.limiter.asked) == 2
+    assert len(world.limiter.requests) == 2
 
 
-async def test_06_a_job_that_gives_up_on_its_rate_fails(world: World) -> None:
+async def test_06_a_job_that_exhausts_its_rate_retries_fails(world: World) -> None:
     job = await world.put(limits=(RateLimit("n", "k", 1, 1_000, retry=RateLimitRetry(max_retries=3)),))
-    world.limiter.says = RateLimitResponse(Status.OVER_LIMIT)
+    world.limiter.response = RateLimitResponse(Status.OVER_LIMIT)
     for _ in range(4):
         assert await world.status(job) == JobStatus.SCHEDULED
         await world.pass_time(30_000)
@@ -79,9 +79,9 @@ async def test_06_a_job_that_gives_up_on_its_rate_fails(world: World) -> None:
     assert view.attempts[0].error_code == RATE_LIMITED
 
 
-async def test_07_an_error_in_one_answer_is_not_taken_for_under_limit(world: World) -> None:
+async def test_07_an_error_response_does_not_count_as_under_limit(world: World) -> None:
     await world.put(limits=(RateLimit("n", "k", 1, 1_000),))
-    world.limiter.says = RateLimitResponse(Status.UNDER_LIMIT, error="no such thing")
+    world.limiter.response = RateLimitResponse(Status.UNDER_LIMIT, error="no such thing")
     await world.pass_time(0)
     assert await world.lease() == []
 
@@ -89,7 +89,7 @@ async def test_07_an_error_in_one_answer_is_not_taken_for_under_limit(world: Wor
 @pytest.mark.parametrize("call", ["cancel", "expedite", "lease_job"])
 async def test_09_after_a_rate_retry_the_state_names_the_task(world: World, call: str) -> None:
     job = await world.put(limits=(ONE, RateLimit("n", "k", 1, 1_000)))
-    world.limiter.says = RateLimitResponse(Status.OVER_LIMIT, reset_time=NOW + 5_000)
+    world.limiter.response = RateLimitResponse(Status.OVER_LIMIT, reset_time=NOW + 5_000)
     await world.pass_time(0)
     view = await world.view(job)
     row = await world.store.get(scheduled_task_key(view.job, view.state))
@@ -116,7 +116,7 @@ async def test_10_leasing_a_job_by_name_frees_its_slots_and_knows_its_relative_a
     assert world.shard.queues.slots.count((T, "one")) == 0
 
 
-async def test_11_a_deleted_job_leaves_no_attempts_to_whoever_uses_its_id_next(world: World) -> None:
+async def test_11_a_deleted_job_leaves_no_attempts_for_a_reused_id(world: World) -> None:
     job = await world.put(id="again")
     await world.report(await world.lease_one(), TaskSuccess())
     await world.shard.delete(T, job)
@@ -132,24 +132,24 @@ async def test_12_a_duplicate_id_and_a_delete_in_progress_are_conflicts(world: W
         await world.shard.delete(T, job)
 
 
-async def test_13_the_time_of_enqueueing_is_the_time_of_enqueueing(world: World) -> None:
+async def test_13_the_enqueue_time_is_the_time_of_the_enqueue(world: World) -> None:
     job = await world.put(start_at_ms=NOW + 9_000)
     assert (await world.view(job)).job.enqueued_at == NOW
 
 
-async def test_14_the_first_retry_waits_the_initial_interval_times_the_factor_as_users_see_it(world: World) -> None:
+async def test_14_the_first_retry_waits_the_initial_interval_times_the_factor(world: World) -> None:
     job = await world.put(retry=RetryPolicy(1, 100, 10_000, False, 3.0))
     await world.report(await world.lease_one(), TaskFailure("E"))
     assert (await world.view(job)).state.next_start_at == NOW + 300
 
 
-async def test_14_a_longest_interval_of_0_means_no_wait(world: World) -> None:
+async def test_14_a_maximum_interval_of_0_means_no_wait(world: World) -> None:
     job = await world.put(retry=RetryPolicy(1, 100, 0))
     await world.report(await world.lease_one(), TaskFailure("E"))
     assert (await world.view(job)).state.next_start_at == NOW
 
 
-async def test_15_a_report_can_be_held_to_its_worker(world: World) -> None:
+async def test_15_a_report_can_require_the_lease_owner(world: World) -> None:
     await world.put()
     leased = await world.lease_one(worker="mine")
     (error,) = await world.shard.report([(leased.task.id, TaskSuccess())], worker="other")

@@ -1,4 +1,4 @@
-"""Answers only after durability; crashes; races between calls about one job."""
+"""Acknowledgement only after durability; crashes; races between calls about one job."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from argosy.base.errors import Conflict, Fenced, Unavailable
 from argosy.jobs.model import ConcurrencyLimit, JobStatus, RetryPolicy, TaskCancelled, TaskFailure, TaskSuccess
 from argosy.jobs.shard.audit import audit
-from tests.jobs.shard.builders import T, World, new_job, turns
+from tests.jobs.shard.builders import T, World, let_tasks_run, new_job
 
 
-async def begun(call: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+async def start_call(call: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
     task = asyncio.ensure_future(call)
-    await turns()
+    await let_tasks_run()
     return task
 
 
-async def test_nothing_is_answered_before_it_is_durable(world: World) -> None:
+async def test_nothing_is_acknowledged_before_it_is_durable(world: World) -> None:
     world.store.is_manual = True
-    enqueued = await begun(world.put(id="a"))
-    leased = await begun(world.lease_one())
+    enqueued = await start_call(world.put(id="a"))
+    leased = await start_call(world.lease_one())
     assert world.store.staged == 2
     assert not enqueued.done()
     assert not leased.done()
@@ -34,28 +34,28 @@ async def test_nothing_is_answered_before_it_is_durable(world: World) -> None:
     assert (await leased).job.id == "a"
 
 
-async def test_a_refusal_waits_until_what_it_is_about_is_durable(world: World) -> None:
+async def test_a_rejection_waits_until_its_cause_is_durable(world: World) -> None:
     world.store.is_manual = True
-    first = await begun(world.put(id="a", unique_key="u"))
-    refused = await begun(world.shard.enqueue([new_job(id="a")]))
-    claimed = await begun(world.put(unique_key="u"))
-    seen = await begun(world.view("a"))
-    assert not refused.done()
+    first = await start_call(world.put(id="a", unique_key="u"))
+    rejection = await start_call(world.shard.enqueue([new_job(id="a")]))
+    claimed = await start_call(world.put(unique_key="u"))
+    viewed = await start_call(world.view("a"))
+    assert not rejection.done()
     assert not claimed.done()
-    assert not seen.done()
+    assert not viewed.done()
     world.store.is_manual = False
     world.store.flush()
     await first
-    assert isinstance((await refused)[0], Conflict)
+    assert isinstance((await rejection)[0], Conflict)
     assert await claimed == "a"
-    assert (await seen).job.id == "a"
+    assert (await viewed).job.id == "a"
 
 
-async def test_a_shard_that_was_fenced_serves_no_more() -> None:
+async def test_a_fenced_shard_serves_no_more_calls() -> None:
     world = World()
     await world.shard.open()
     world.store.is_manual = True
-    enqueued = await begun(world.put())
+    enqueued = await start_call(world.put())
     world.store.fail(Fenced("another has it"))
     with pytest.raises(Fenced):
         await enqueued
@@ -64,7 +64,7 @@ async def test_a_shard_that_was_fenced_serves_no_more() -> None:
             await call
 
 
-async def test_a_ledger_that_refuses_a_stage_ends_the_shard() -> None:
+async def test_a_failed_stage_ends_the_shard() -> None:
     world = World()
     await world.shard.open()
     world.store.failure = Unavailable("full")
@@ -75,7 +75,7 @@ async def test_a_ledger_that_refuses_a_stage_ends_the_shard() -> None:
         await world.put()
 
 
-async def test_a_lease_that_is_called_off_leaves_its_tasks_to_others(world: World) -> None:
+async def test_a_cancelled_lease_call_returns_its_tasks(world: World) -> None:
     await world.put(id="a")
     call = asyncio.ensure_future(world.lease())
     await asyncio.sleep(0)
@@ -86,23 +86,23 @@ async def test_a_lease_that_is_called_off_leaves_its_tasks_to_others(world: Worl
 
 
 @pytest.mark.parametrize("head_start", range(4))
-async def test_a_job_is_either_leased_or_cancelled_whoever_reads_first(world: World, head_start: int) -> None:
+async def test_a_job_is_either_leased_or_cancelled_in_any_interleaving(world: World, head_start: int) -> None:
     await world.put(id="a")
     cancelling = asyncio.ensure_future(world.shard.cancel(T, "a"))
-    await turns(head_start)
+    await let_tasks_run(head_start)
     leased = await world.lease()
     await cancelling
     status = await world.status("a")
     assert (len(leased), status) in ((0, JobStatus.CANCELLED), (1, JobStatus.RUNNING))
 
 
-async def test_of_many_who_enqueue_one_id_at_once_one_wins(world: World) -> None:
+async def test_concurrent_enqueues_of_one_id_have_one_winner(world: World) -> None:
     answers = await asyncio.gather(*(world.shard.enqueue([new_job(id="a", payload=bytes([n]))]) for n in range(20)))
     assert sum(answer == ["a"] for answer in answers) == 1
     assert sum(isinstance(answer[0], Conflict) for answer in answers) == 19
 
 
-async def test_of_many_who_change_one_job_at_once_each_sees_what_the_others_did(world: World) -> None:
+async def test_concurrent_changes_of_one_job_are_serialized(world: World) -> None:
     await world.put(id="a")
     calls = [world.shard.cancel(T, "a") for _ in range(5)] + [world.shard.restart(T, "a") for _ in range(3)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
@@ -112,7 +112,7 @@ async def test_of_many_who_change_one_job_at_once_each_sees_what_the_others_did(
     assert cancelled - restarted == is_cancelled
 
 
-async def test_two_who_lease_at_once_never_get_the_same_task(world: World) -> None:
+async def test_concurrent_leases_never_get_the_same_task(world: World) -> None:
     for _ in range(50):
         await world.put()
     answers = await asyncio.gather(*(world.lease(7, worker=f"w{n}") for n in range(10)))
@@ -126,8 +126,8 @@ RETRY = RetryPolicy(retry_count=1)
 
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
-def test_whatever_was_answered_before_a_crash_is_there_after_it(data: st.DataObject) -> None:
-    """JOB-1, JOB-2 and JOB-3 over crashes that lose any tail of what was staged."""
+def test_everything_acknowledged_survives_a_crash(data: st.DataObject) -> None:
+    """JOB-1, JOB-2 and JOB-3 over crashes that lose any tail of the staged writes."""
     asyncio.run(_check_crashes(data))
 
 
@@ -140,12 +140,12 @@ async def _check_crashes(data: st.DataObject) -> None:
         world.store.is_manual = True
         calls: list[asyncio.Task[Any]] = []
         for number in range(data.draw(st.integers(1, 12))):
-            calls.append(await begun(_some_call(world, data, f"{life}-{number}", acknowledged, finished)))
+            calls.append(await start_call(_some_call(world, data, f"{life}-{number}", acknowledged, finished)))
             if data.draw(st.booleans()):
                 world.store.flush(data.draw(st.integers(1, 3)))
-                await turns()
+                await let_tasks_run()
         world.store.flush(data.draw(st.integers(0, world.store.staged)))
-        await turns()
+        await let_tasks_run()
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Looking jobs up, and bringing jobs from elsewhere."""
+"""Finding jobs, and importing jobs."""
 
 import pytest
 
@@ -44,14 +44,14 @@ async def test_jobs_of_any_status_are_found_newest_first(world: World) -> None:
 
 async def test_jobs_are_found_by_metadata_in_the_order_of_ids(world: World) -> None:
     done = await three_done(world)
-    found = await world.shard.find(T, metadata=("colour", "red"))
-    assert [view.job.id for view in found] == sorted(done[:2])
-    found = await world.shard.find(T, metadata=("colour", "red"), after=found[0].job.id)
-    assert [view.job.id for view in found] == sorted(done[:2])[1:]
+    views = await world.shard.find(T, metadata=("colour", "red"))
+    assert [view.job.id for view in views] == sorted(done[:2])
+    views = await world.shard.find(T, metadata=("colour", "red"), after=views[0].job.id)
+    assert [view.job.id for view in views] == sorted(done[:2])[1:]
     assert await world.shard.find(T, metadata=("colour", "red"), status=JobStatus.FAILED) == []
 
 
-async def test_a_page_after_a_job_that_is_gone_says_so(world: World) -> None:
+async def test_a_page_after_a_deleted_job_is_an_error(world: World) -> None:
     with pytest.raises(Gone, match="list again"):
         await world.shard.find(T, after="gone")
     with pytest.raises(Invalid):
@@ -67,7 +67,7 @@ def attempt(status: AttemptStatus = AttemptStatus.FAILED, at: int = 1) -> Attemp
     return Attempt(0, "", status, started_at=at, finished_at=at + 1, error_code="E")
 
 
-def imported(*attempts: Attempt, retries: int = 0, **fields: object) -> ImportedJob:
+def imported_job(*attempts: Attempt, retries: int = 0, **fields: object) -> ImportedJob:
     new: NewJob = new_job(**{"id": "i", "retry": RetryPolicy(retry_count=retries), **fields})
     return ImportedJob(new, NOW - 5_000, attempts)
 
@@ -83,10 +83,10 @@ def imported(*attempts: Attempt, retries: int = 0, **fields: object) -> Imported
         ((attempt(), attempt()), 1, JobStatus.FAILED),
     ],
 )
-async def test_an_imported_jobs_status_is_what_its_attempts_say(
+async def test_an_imported_jobs_status_follows_its_attempts(
     world: World, attempts: tuple[Attempt, ...], retries: int, status: JobStatus
 ) -> None:
-    assert await world.shard.import_jobs([imported(*attempts, retries=retries)]) == [status]
+    assert await world.shard.import_jobs([imported_job(*attempts, retries=retries)]) == [status]
     view = await world.view("i")
     assert (view.state.status, len(view.attempts), view.job.enqueued_at) == (status, len(attempts), NOW - 5_000)
     if status == JobStatus.SCHEDULED:
@@ -96,25 +96,27 @@ async def test_an_imported_jobs_status_is_what_its_attempts_say(
 
 async def test_a_job_is_imported_again_with_more_attempts_only(world: World) -> None:
     first, second = attempt(at=1), attempt(at=2)
-    assert await world.shard.import_jobs([imported(first, retries=5, metadata={"k": "old"})]) == [JobStatus.SCHEDULED]
-    for refused in ((first,), (second, first), ()):
-        (error,) = await world.shard.import_jobs([imported(*refused, retries=5)])
+    assert await world.shard.import_jobs([imported_job(first, retries=5, metadata={"k": "old"})]) == [
+        JobStatus.SCHEDULED
+    ]
+    for attempts in ((first,), (second, first), ()):
+        (error,) = await world.shard.import_jobs([imported_job(*attempts, retries=5)])
         assert isinstance(error, Conflict)
-    again = imported(first, second, retries=5, metadata={"k": "new"})
+    again = imported_job(first, second, retries=5, metadata={"k": "new"})
     assert await world.shard.import_jobs([again]) == [JobStatus.SCHEDULED]
     assert (await world.lease_one()).task.attempt == 3
     assert await world.lease() == []
     assert await world.shard.find(T, metadata=("k", "old")) == []
 
 
-async def test_a_running_job_refuses_the_whole_import_and_a_succeeded_one_its_own(world: World) -> None:
+async def test_a_running_job_rejects_the_whole_import_and_a_succeeded_one_its_item(world: World) -> None:
     await world.put(id="i")
     leased = await world.lease_one()
     with pytest.raises(Conflict, match="running"):
-        await world.shard.import_jobs([imported(id="other"), imported(attempt())])
+        await world.shard.import_jobs([imported_job(id="other"), imported_job(attempt())])
     assert await world.lease() == []
     await world.report(leased, TaskSuccess())
-    answers = await world.shard.import_jobs([imported(id="other"), imported(attempt(), attempt())])
+    answers = await world.shard.import_jobs([imported_job(id="other"), imported_job(attempt(), attempt())])
     assert answers[0] == JobStatus.SCHEDULED
     assert isinstance(answers[1], Conflict)
 
@@ -122,20 +124,20 @@ async def test_a_running_job_refuses_the_whole_import_and_a_succeeded_one_its_ow
 @pytest.mark.parametrize(
     "bad",
     [
-        imported(attempt(AttemptStatus.RUNNING)),
-        imported(attempt(AttemptStatus.SUCCEEDED), attempt()),
-        imported(id=""),
-        imported(unique_key="u"),
+        imported_job(attempt(AttemptStatus.RUNNING)),
+        imported_job(attempt(AttemptStatus.SUCCEEDED), attempt()),
+        imported_job(id=""),
+        imported_job(unique_key="u"),
     ],
 )
-async def test_an_import_that_cannot_be_is_refused_in_its_place(world: World, bad: ImportedJob) -> None:
-    answers = await world.shard.import_jobs([bad, imported(id="good")])
+async def test_an_invalid_import_is_rejected_in_its_position(world: World, bad: ImportedJob) -> None:
+    answers = await world.shard.import_jobs([bad, imported_job(id="good")])
     assert isinstance(answers[0], Invalid)
     assert answers[1] == JobStatus.SCHEDULED
 
 
-async def test_a_failed_job_is_imported_again_and_goes_on(world: World) -> None:
+async def test_a_failed_job_can_be_imported_again_and_continues(world: World) -> None:
     await world.put(id="i")
     await world.report(await world.lease_one(), TaskFailure("E"))
     tried = (await world.view("i")).attempts
-    assert await world.shard.import_jobs([imported(*tried, attempt(at=9), retries=2)]) == [JobStatus.SCHEDULED]
+    assert await world.shard.import_jobs([imported_job(*tried, attempt(at=9), retries=2)]) == [JobStatus.SCHEDULED]

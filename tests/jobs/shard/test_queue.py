@@ -1,4 +1,4 @@
-"""The order in which tasks come: by start, priority and id within a tenant, and fairly among tenants."""
+"""The order of tasks: by start, priority and id within a tenant, and fair among tenants."""
 
 import random
 
@@ -31,7 +31,7 @@ def test_one_tenants_hundred_thousand_tasks_delay_anothers_by_one() -> None:
     assert "q" in drain(queue, "g", NOW, 2)
 
 
-def test_turns_go_round_among_those_with_something_due() -> None:
+def test_tenants_with_due_tasks_take_turns() -> None:
     queue = TaskQueue()
     for tenant in "abc":
         for number in range(3):
@@ -42,25 +42,25 @@ def test_turns_go_round_among_those_with_something_due() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 20), st.integers(0, 3)), max_size=40), st.randoms())
-def test_within_a_tenant_the_order_is_total_whatever_is_removed(
+def test_within_a_tenant_the_order_is_total_despite_removals(
     tasks: list[tuple[str, int, int]], dice: random.Random
 ) -> None:
     queue = TaskQueue()
-    kept: dict[str, list[Entry]] = {"a": [], "b": []}
+    entries: dict[str, list[Entry]] = {"a": [], "b": []}
     for number, (tenant, start, priority) in enumerate(tasks):
-        made = entry(start, f"{number * 31 % 97}-{number}", priority=priority)
-        queue.push("g", tenant, made)
+        new_entry = entry(start, f"{number * 31 % 97}-{number}", priority=priority)
+        queue.push("g", tenant, new_entry)
         if dice.random() < 0.3:
-            queue.remove(made[4], start)
+            queue.remove(new_entry[4], start)
         else:
-            kept[tenant].append(made)
-    due = [made for made in sorted(kept["a"]) + sorted(kept["b"]) if made[0] <= 10]
+            entries[tenant].append(new_entry)
+    due = [new_entry for new_entry in sorted(entries["a"]) + sorted(entries["b"]) if new_entry[0] <= 10]
     taken = drain(queue, "g", 10)
     for tenant in "ab":
-        wanted = [made[2] for made in sorted(kept[tenant]) if made[0] <= 10]
-        assert [id for id in taken if id in wanted] == wanted
+        expected = [new_entry[2] for new_entry in sorted(entries[tenant]) if new_entry[0] <= 10]
+        assert [id for id in taken if id in expected] == expected
     assert len(taken) == len(due)
-    assert queue.waiting == len(kept["a"]) + len(kept["b"]) - len(due)
+    assert queue.waiting == len(entries["a"]) + len(entries["b"]) - len(due)
 
 
 def test_removed_tasks_do_not_linger() -> None:
@@ -73,7 +73,7 @@ def test_removed_tasks_do_not_linger() -> None:
     assert drain(queue, "g", 10**9) == [f"{4 * SWEEP_MIN - 1}"]
 
 
-def test_what_is_put_back_comes_first_again_and_what_was_removed_in_hand_does_not() -> None:
+def test_a_returned_task_comes_first_again_unless_removed_meanwhile() -> None:
     queue = TaskQueue()
     for id in "ab":
         queue.push("g", "t", entry(0, id))
@@ -86,7 +86,7 @@ def test_what_is_put_back_comes_first_again_and_what_was_removed_in_hand_does_no
     assert drain(queue, "g", NOW) == ["a"]
 
 
-def test_a_timed_thing_has_one_time() -> None:
+def test_a_timer_has_one_time_per_key() -> None:
     timed: DelayQueue[str] = DelayQueue()
     timed.push(10, "a", "first")
     timed.push(20, "a", "second")

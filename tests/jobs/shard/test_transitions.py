@@ -1,4 +1,4 @@
-"""Every way from one state of a job to another, as the calls of the shard bring it about."""
+"""Every transition between states of a job, through the calls of the shard."""
 
 import pytest
 
@@ -74,7 +74,7 @@ async def test_a_released_task_is_retried_at_once_and_keeps_its_retries(world: W
     assert await world.status(job) == JobStatus.SUCCEEDED
 
 
-async def test_a_worker_that_is_not_heard_of_has_crashed(world: World) -> None:
+async def test_a_silent_worker_counts_as_crashed_after_its_lease(world: World) -> None:
     job = await world.put(retry=RETRY)
     await world.lease_one()
     await world.pass_time(LEASE_MS - 1)
@@ -85,7 +85,7 @@ async def test_a_worker_that_is_not_heard_of_has_crashed(world: World) -> None:
     assert (view.attempts[0].status, view.attempts[0].error_code) == (AttemptStatus.FAILED, WORKER_CRASHED)
 
 
-async def test_a_heartbeat_keeps_the_lease(world: World) -> None:
+async def test_a_heartbeat_extends_the_lease(world: World) -> None:
     job = await world.put()
     leased = await world.lease_one()
     for _ in range(3):
@@ -95,7 +95,7 @@ async def test_a_heartbeat_keeps_the_lease(world: World) -> None:
     assert (view.state.status, view.state.progress) == (JobStatus.RUNNING, b"half")
 
 
-async def test_a_heartbeat_of_another_worker_or_for_no_lease_is_refused_in_words_clients_know(world: World) -> None:
+async def test_a_heartbeat_without_the_lease_is_rejected_with_the_known_text(world: World) -> None:
     await world.put()
     leased = await world.lease_one()
     with pytest.raises(Conflict, match="lease owner mismatch"):
@@ -113,7 +113,7 @@ async def test_a_second_report_finds_no_lease(world: World) -> None:
     assert str(error) == "lease not found"
 
 
-async def test_many_outcomes_are_reported_at_once_each_in_its_place(world: World) -> None:
+async def test_many_outcomes_are_reported_at_once_in_order(world: World) -> None:
     jobs = [await world.put() for _ in range(3)]
     leased = await world.lease()
     outcomes = [(leased[0].task.id, TaskSuccess()), ("?", TaskSuccess()), (leased[2].task.id, TaskFailure("E"))]
@@ -122,7 +122,7 @@ async def test_many_outcomes_are_reported_at_once_each_in_its_place(world: World
     assert {await world.status(job) for job in jobs} == {JobStatus.SUCCEEDED, JobStatus.RUNNING, JobStatus.FAILED}
 
 
-async def test_with_a_worker_named_only_its_own_leases_are_reported(world: World) -> None:
+async def test_a_report_with_a_worker_covers_only_its_leases(world: World) -> None:
     await world.put()
     leased = await world.lease_one()
     (error,) = await world.shard.report([(leased.task.id, TaskSuccess())], worker="other")
@@ -133,7 +133,7 @@ async def test_with_a_worker_named_only_its_own_leases_are_reported(world: World
 @pytest.mark.parametrize(
     "outcome", [TaskFailure("\ud800"), TaskFailure("x" * 2_000), TaskSuccess(b"x" * ((16 << 20) + 1))]
 )
-async def test_an_outcome_that_cannot_be_kept_is_refused_and_the_lease_goes_on(
+async def test_an_invalid_outcome_is_rejected_and_the_lease_stays(
     world: World, outcome: TaskFailure | TaskSuccess
 ) -> None:
     await world.put()
@@ -153,7 +153,7 @@ async def test_a_waiting_job_is_cancelled_at_once(world: World) -> None:
         await world.shard.cancel(T, job)
 
 
-async def test_a_running_job_is_marked_and_its_worker_told(world: World) -> None:
+async def test_a_cancelled_running_job_is_marked_for_its_worker(world: World) -> None:
     job = await world.put()
     leased = await world.lease_one()
     await world.shard.cancel(T, job)
@@ -166,7 +166,7 @@ async def test_a_running_job_is_marked_and_its_worker_told(world: World) -> None
     assert (view.state.status, view.attempts[0].status) == (JobStatus.CANCELLED, AttemptStatus.CANCELLED)
 
 
-async def test_a_cancelled_job_that_succeeds_all_the_same_has_succeeded(world: World) -> None:
+async def test_a_cancelled_job_that_still_succeeds_has_succeeded(world: World) -> None:
     job = await world.put()
     leased = await world.lease_one()
     await world.shard.cancel(T, job)
@@ -182,7 +182,7 @@ async def test_a_final_job_cannot_be_cancelled(world: World, outcome: TaskSucces
         await world.shard.cancel(T, job)
 
 
-async def test_nothing_can_be_done_to_a_job_that_is_not_there(world: World) -> None:
+async def test_every_call_on_a_missing_job_is_an_error(world: World) -> None:
     for call in (world.shard.cancel, world.shard.restart, world.shard.expedite):
         with pytest.raises(NotFound, match="job not found"):
             await call(T, "nothing")
@@ -192,7 +192,7 @@ async def test_nothing_can_be_done_to_a_job_that_is_not_there(world: World) -> N
         await world.shard.lease_job(T, "nothing", "w")
 
 
-async def test_a_failed_job_is_restarted_with_its_retries_anew(world: World) -> None:
+async def test_a_failed_job_is_restarted_with_all_its_retries(world: World) -> None:
     job = await world.put(retry=RetryPolicy(retry_count=0))
     await world.report(await world.lease_one(), TaskFailure("E"))
     await world.shard.restart(T, job)
@@ -203,7 +203,7 @@ async def test_a_failed_job_is_restarted_with_its_retries_anew(world: World) -> 
     assert [each.status for each in (await world.view(job)).attempts] == [AttemptStatus.FAILED, AttemptStatus.SUCCEEDED]
 
 
-async def test_a_job_cancelled_before_it_ran_begins_with_its_first_attempt_when_restarted(world: World) -> None:
+async def test_a_restarted_job_cancelled_before_it_ran_starts_with_its_first_attempt(world: World) -> None:
     job = await world.put()
     await world.shard.cancel(T, job)
     await world.shard.restart(T, job)
@@ -240,7 +240,7 @@ async def test_a_future_job_is_expedited_and_keeps_its_attempt(world: World) -> 
     assert await world.lease() == []
 
 
-async def test_what_is_due_running_cancelled_or_done_is_not_expedited(world: World) -> None:
+async def test_a_due_running_cancelled_or_finished_job_cannot_be_expedited(world: World) -> None:
     job = await world.put()
     with pytest.raises(Conflict, match="time has come"):
         await world.shard.expedite(T, job)
@@ -262,7 +262,7 @@ async def test_a_named_job_is_leased_before_its_start(world: World) -> None:
     assert await world.lease() == []
 
 
-async def test_only_a_final_job_is_deleted_and_deleting_again_is_fine(world: World) -> None:
+async def test_only_a_final_job_is_deleted_and_deleting_is_idempotent(world: World) -> None:
     job = await world.put(metadata={"k": "v"})
     with pytest.raises(Conflict, match="it is scheduled"):
         await world.shard.delete(T, job)
@@ -271,10 +271,10 @@ async def test_only_a_final_job_is_deleted_and_deleting_again_is_fine(world: Wor
     await world.shard.delete(T, job)
     assert await world.shard.find(T) == []
     assert await world.shard.find(T, metadata=("k", "v")) == []
-    assert len(world.store.seen) <= 1  # nothing but a barrier
+    assert len(world.store.visible) <= 1  # only a barrier
 
 
-async def test_a_given_id_is_taken_once(world: World) -> None:
+async def test_a_given_id_is_accepted_once(world: World) -> None:
     first, second, other = await world.shard.enqueue([new_job(id="a"), new_job(id="a"), new_job(id="a", tenant="x")])
     assert (first, other) == ("a", "a")
     assert isinstance(second, Conflict)
@@ -283,7 +283,7 @@ async def test_a_given_id_is_taken_once(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"tenant": ""}, "tenant must not be empty"),
         ({"tenant": "x" * 65}, "tenant may have 64"),
@@ -301,23 +301,23 @@ async def test_a_given_id_is_taken_once(world: World) -> None:
         ({"limits": (RateLimit("n", "k", 1 << 70, 1),)}, "rate limit's limit"),
     ],
 )
-async def test_what_cannot_be_is_refused_and_nothing_else_suffers(
-    world: World, fields: dict[str, object], told: str
+async def test_an_invalid_job_is_rejected_without_affecting_others(
+    world: World, fields: dict[str, object], message: str
 ) -> None:
     bad, good = await world.shard.enqueue([new_job(**fields), new_job(id="good")])
     assert isinstance(bad, Invalid)
-    assert told in str(bad)
+    assert message in str(bad)
     assert good == "good"
 
 
-async def test_the_largest_metadata_value_is_kept_and_found(world: World) -> None:
+async def test_the_largest_metadata_value_is_stored_and_found(world: World) -> None:
     value = "x" * 65_534
     job = await world.put(metadata={"k": value})
     await world.put(metadata={"k": value[:-1]})
     assert [each.job.id for each in await world.shard.find(T, metadata=("k", value))] == [job]
 
 
-async def test_more_than_fits_into_one_step_is_enqueued_in_several(world: World) -> None:
+async def test_a_large_batch_is_enqueued_in_several_transactions(world: World) -> None:
     answers = await world.shard.enqueue([new_job(id=f"{n}", payload=b"x" * (7 << 20)) for n in range(6)])
     assert answers == [f"{n}" for n in range(6)]
     leased = await world.lease(6)
@@ -325,7 +325,7 @@ async def test_more_than_fits_into_one_step_is_enqueued_in_several(world: World)
     assert len(leased) + len(await world.lease(6)) == 6
 
 
-async def test_too_many_at_once_are_refused_whole(world: World) -> None:
+async def test_too_many_jobs_at_once_are_rejected_whole(world: World) -> None:
     with pytest.raises(Invalid, match="1000"):
         await world.shard.enqueue([new_job()] * 1_001)
     with pytest.raises(Invalid, match="1000"):

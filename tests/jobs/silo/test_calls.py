@@ -1,4 +1,4 @@
-"""`silo.v1.Silo` over real gRPC and a real shard: every code and text that clients go by."""
+"""`silo.v1.Silo` over real gRPC and a real shard: every code and text that clients rely on."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ async def put(client: Client, id: str = "job", **fields: Any) -> str:
     return str(answer.id)
 
 
-async def leased(client: Client, **fields: Any) -> list[pb.Task]:
+async def lease_tasks(client: Client, **fields: Any) -> list[pb.Task]:
     answer = await client("LeaseTasks", worker_id="w", max_tasks=10, task_group=GROUP, **fields)
     return list(answer.tasks)
 
@@ -40,7 +40,7 @@ async def end(client: Client, task: pb.Task, **outcome: Any) -> None:
     await client("ReportOutcome", shard=task.shard, task_id=task.id, **outcome)
 
 
-# -- jobs and their lives ---------------------------------------------------------------------------------------------
+# -- jobs -------------------------------------------------------------------------------------------------------------
 
 
 async def test_a_job_goes_from_enqueue_to_its_result(stage: Stage) -> None:
@@ -55,7 +55,7 @@ async def test_a_job_goes_from_enqueue_to_its_result(stage: Stage) -> None:
     ]
     retry = pb.RetryPolicy(retry_count=1, initial_interval_ms=10, max_interval_ms=100, backoff_factor=2.0)
     assert await put(client, limits=limits, metadata={"who": "me"}, retry_policy=retry) == "job"
-    [task] = await leased(client)
+    [task] = await lease_tasks(client)
     assert (task.job_id, task.shard, task.task_group, task.priority) == ("job", HERE, GROUP, 5)
     assert (task.attempt_number, task.relative_attempt_number, task.is_last_attempt) == (1, 1, False)
     assert (task.payload.msgpack, dict(task.metadata), task.lease_ms) == (b"\x01", {"who": "me"}, 10_000)
@@ -77,26 +77,26 @@ async def test_a_job_goes_from_enqueue_to_its_result(stage: Stage) -> None:
     assert result.finished_at_ms == NOW
 
 
-async def test_a_failure_is_retried_and_then_told(stage: Stage) -> None:
+async def test_a_failure_is_retried_and_then_reported(stage: Stage) -> None:
     client = stage.client
     await put(client)
-    [task] = await leased(client, shard=HERE)
+    [task] = await lease_tasks(client, shard=HERE)
     assert task.is_last_attempt
     await end(client, task, failure=pb.Failure(code="BAD", data=pb.SerializedBytes(msgpack=PRIVATE)))
     result = await client("GetJobResult", shard=HERE, id="job")
     assert (result.status, result.failure.error_code) == (pb.JOB_STATUS_FAILED, "BAD")
     assert result.failure.error_data.msgpack == PRIVATE
     await client("RestartJob", shard=HERE, id="job")
-    [again] = await leased(client)
+    [again] = await lease_tasks(client)
     assert (again.attempt_number, again.relative_attempt_number) == (2, 1)
     shown = await client("GetJob", shard=HERE, id="job", include_attempts=True)
     assert [(a.status, a.error_code) for a in shown.attempts] == [(pb.ATTEMPT_STATUS_FAILED, "BAD"), (0, "")]
 
 
-async def test_a_running_job_that_is_cancelled_is_told_by_heartbeat(stage: Stage) -> None:
+async def test_a_cancellation_is_returned_by_the_heartbeat(stage: Stage) -> None:
     client = stage.client
     await put(client)
-    [task] = await leased(client)
+    [task] = await lease_tasks(client)
     await client("CancelJob", shard=HERE, id="job")
     beat = await client("Heartbeat", shard=HERE, worker_id="w", task_id=task.id)
     assert (beat.cancelled, beat.cancelled_at_ms) == (True, NOW)
@@ -108,7 +108,7 @@ async def test_a_running_job_that_is_cancelled_is_told_by_heartbeat(stage: Stage
 async def test_a_job_can_be_expedited_leased_by_name_and_deleted(stage: Stage) -> None:
     client = stage.client
     await put(client, start_at_ms=NOW + 60_000)
-    assert await leased(client) == []
+    assert await lease_tasks(client) == []
     assert (await client("GetJob", shard=HERE, id="job")).next_attempt_starts_after_ms == NOW + 60_000
     await client("ExpediteJob", shard=HERE, id="job")
     answer = await client("LeaseTask", shard=HERE, id="job", worker_id="w")
@@ -120,11 +120,11 @@ async def test_a_job_can_be_expedited_leased_by_name_and_deleted(stage: Stage) -
     assert code_and_details(await rejection(client("GetJob", shard=HERE, id="job"))) == ("NOT_FOUND", "job not found")
 
 
-async def test_deleting_what_is_not_there_is_no_error(stage: Stage) -> None:
+async def test_deleting_a_missing_job_is_not_an_error(stage: Stage) -> None:
     assert await stage.client("DeleteJob", shard=HERE, id="never") == pb.DeleteJobResponse()
 
 
-async def test_a_poll_without_a_shard_asks_all_and_keeps_its_bound(stage: Stage) -> None:
+async def test_a_poll_without_a_shard_covers_all_within_its_maximum(stage: Stage) -> None:
     for at in range(3):
         await put(stage.client, f"a{at}")
         await put(stage.client, f"b{at}", shard=ALSO_HERE)
@@ -150,21 +150,21 @@ async def test_a_floating_limit_is_refreshed_by_a_worker(stage: Stage) -> None:
     assert (code, "outcome" in text) == ("INVALID_ARGUMENT", True)
     success = pb.RefreshSuccess(new_max_concurrency=2)
     await client("ReportRefreshOutcome", shard=HERE, task_id=refresh.id, success=success)
-    [second] = await leased(client)
+    [second] = await lease_tasks(client)
     assert {task.job_id, second.job_id} == {"one", "two"}
     gone = client("ReportRefreshOutcome", shard=HERE, task_id=refresh.id, failure=pb.RefreshFailure(code="X"))
     assert code_and_details(await rejection(gone)) == ("NOT_FOUND", "lease not found")
 
 
-async def test_slots_can_be_dropped_in_an_emergency(stage: Stage) -> None:
+async def test_slots_can_be_dropped_by_an_operator(stage: Stage) -> None:
     limits = [pb.Limit(concurrency=pb.ConcurrencyLimit(key="k", max_concurrency=1))]
     await put(stage.client, "one", limits=limits)
-    await leased(stage.client)
+    await lease_tasks(stage.client)
     dropped = await stage.client("DropTenantHolders", shard=HERE)
     assert dropped.holders_dropped == 1
 
 
-async def test_imported_jobs_get_the_status_of_what_was_tried(stage: Stage) -> None:
+async def test_imported_jobs_get_the_status_of_their_attempts(stage: Stage) -> None:
     failed = pb.ImportAttempt(status=pb.ATTEMPT_STATUS_FAILED, started_at_ms=1, finished_at_ms=2, error_code="X")
     good = pb.ImportAttempt(status=pb.ATTEMPT_STATUS_SUCCEEDED, started_at_ms=3, finished_at_ms=4)
     odd = pb.ImportAttempt.FromString(bytes([0x08, 77]))
@@ -187,7 +187,7 @@ async def test_imported_jobs_get_the_status_of_what_was_tried(stage: Stage) -> N
 
 async def test_an_import_that_touches_a_running_job_fails_whole(stage: Stage) -> None:
     await put(stage.client, "busy")
-    await leased(stage.client)
+    await lease_tasks(stage.client)
     jobs = [pb.ImportJobRequest(shard=HERE, id=id, task_group=GROUP) for id in ("fresh", "busy")]
     code, text = code_and_details(await rejection(stage.client("ImportJobs", jobs=jobs)))
     assert (code, "busy" in text) == ("FAILED_PRECONDITION", True)
@@ -197,12 +197,12 @@ async def test_an_import_that_touches_a_running_job_fails_whole(stage: Stage) ->
 # -- codes and texts --------------------------------------------------------------------------------------------------
 
 
-async def test_a_shard_id_that_is_no_uuid(stage: Stage) -> None:
+async def test_a_shard_id_that_is_not_a_uuid_is_rejected(stage: Stage) -> None:
     code, text = code_and_details(await rejection(stage.client("GetJob", shard="seven", id="x")))
     assert (code, text.startswith("invalid shard ID: ")) == ("INVALID_ARGUMENT", True)
 
 
-async def test_a_shard_of_another_node_comes_with_its_owner(stage: Stage) -> None:
+async def test_the_error_for_a_shard_of_another_node_names_its_owner(stage: Stage) -> None:
     error = await rejection(stage.client("Enqueue", shard=ELSEWHERE, task_group=GROUP))
     assert code_and_details(error) == ("NOT_FOUND", "shard not found")
     trailing = dict(error.trailing_metadata())
@@ -210,14 +210,14 @@ async def test_a_shard_of_another_node_comes_with_its_owner(stage: Stage) -> Non
     assert trailing["x-silo-shard-owner-node"] == OTHER_NODE[0]
 
 
-async def test_a_shard_that_nobody_knows_comes_without(stage: Stage) -> None:
+async def test_the_error_for_an_unknown_shard_names_no_owner(stage: Stage) -> None:
     error = await rejection(stage.client("LeaseTasks", shard=NOWHERE, worker_id="w", max_tasks=1, task_group=GROUP))
     assert code_and_details(error) == ("NOT_FOUND", "shard not found")
     assert "x-silo-shard-owner-addr" not in dict(error.trailing_metadata())
 
 
 @pytest.mark.parametrize("failure", [ACQUIRING, SPLITTING])
-async def test_a_shard_on_its_way_is_unavailable(stage: Stage, failure: Exception) -> None:
+async def test_a_shard_being_acquired_is_unavailable(stage: Stage, failure: Exception) -> None:
     stage.node.failures[HERE] = ACQUIRING if failure is ACQUIRING else SPLITTING
     assert code_and_details(await rejection(stage.client("GetJob", shard=HERE, id="x"))) == (
         "UNAVAILABLE",
@@ -225,13 +225,13 @@ async def test_a_shard_on_its_way_is_unavailable(stage: Stage, failure: Exceptio
     )
 
 
-async def test_tenants_are_demanded_where_they_are_on(tenanted: Stage) -> None:
+async def test_a_tenant_is_required_with_tenancy(tenanted: Stage) -> None:
     client = tenanted.client
     assert code_and_details(await rejection(put(client))) == ("INVALID_ARGUMENT", "tenant id required")
     assert code_and_details(await rejection(put(client, tenant="t" * 65))) == ("INVALID_ARGUMENT", "invalid tenant id")
     assert code_and_details(await rejection(put(client, tenant="-"))) == ("INVALID_ARGUMENT", "invalid tenant id")
     assert await put(client, tenant="tenant-0") == "job"
-    [task] = await leased(client)
+    [task] = await lease_tasks(client)
     assert task.tenant_id == "tenant-0"
     code, text = code_and_details(await rejection(end(client, task, success=pb.SerializedBytes())))
     assert code == "INVALID_ARGUMENT"
@@ -241,12 +241,12 @@ async def test_tenants_are_demanded_where_they_are_on(tenanted: Stage) -> None:
     await end(client, task, success=pb.SerializedBytes(), tenant_id="tenant-0")
 
 
-async def test_tenants_are_refused_where_they_are_off(stage: Stage) -> None:
+async def test_a_tenant_is_rejected_without_tenancy(stage: Stage) -> None:
     code, text = code_and_details(await rejection(put(stage.client, tenant="tenant-0")))
     assert (code, text.startswith("tenant must not be provided")) == ("FAILED_PRECONDITION", True)
 
 
-async def test_a_tenant_of_another_shard_is_told_to_look_again(tenanted: Stage) -> None:
+async def test_the_error_for_a_tenant_of_another_shard_asks_to_refresh(tenanted: Stage) -> None:
     code, text = code_and_details(await rejection(put(tenanted.client, tenant="tenant-0", shard=ALSO_HERE)))
     assert code == "FAILED_PRECONDITION"
     assert text.startswith(f"tenant 'tenant-0' is not within shard {ALSO_HERE} range [8000000000000000, c000")
@@ -260,55 +260,55 @@ async def test_a_tenant_does_not_see_anothers_job(tenanted: Stage) -> None:
 
 
 @pytest.mark.parametrize("method", ["GetJob", "GetJobResult", "CancelJob", "RestartJob", "ExpediteJob"])
-async def test_a_job_that_is_not_there(stage: Stage, method: str) -> None:
+async def test_a_missing_job_is_not_found(stage: Stage, method: str) -> None:
     assert code_and_details(await rejection(stage.client(method, shard=HERE, id="never"))) == (
         "NOT_FOUND",
         "job not found",
     )
 
 
-async def test_a_lease_that_is_not_there(stage: Stage) -> None:
+async def test_a_missing_lease_is_not_found(stage: Stage) -> None:
     report = stage.client("ReportOutcome", shard=HERE, task_id="gone", success=pb.SerializedBytes())
     beat = stage.client("Heartbeat", shard=HERE, worker_id="w", task_id="gone")
     assert code_and_details(await rejection(report)) == ("NOT_FOUND", "lease not found")
     assert code_and_details(await rejection(beat)) == ("NOT_FOUND", "lease not found")
 
 
-async def test_a_heartbeat_of_another_worker(stage: Stage) -> None:
+async def test_a_heartbeat_of_another_worker_is_rejected(stage: Stage) -> None:
     await put(stage.client)
-    [task] = await leased(stage.client)
+    [task] = await lease_tasks(stage.client)
     beat = stage.client("Heartbeat", shard=HERE, worker_id="thief", task_id=task.id)
     assert code_and_details(await rejection(beat)) == ("FAILED_PRECONDITION", "lease owner mismatch")
 
 
-async def test_cancelling_twice_and_cancelling_what_is_done(stage: Stage) -> None:
+async def test_cancelling_twice_or_after_completion_is_rejected(stage: Stage) -> None:
     await put(stage.client)
     await stage.client("CancelJob", shard=HERE, id="job")
     cancel = stage.client("CancelJob", shard=HERE, id="job")
     assert code_and_details(await rejection(cancel)) == ("FAILED_PRECONDITION", "job is already cancelled")
     await put(stage.client, "done")
-    [task] = await leased(stage.client)
+    [task] = await lease_tasks(stage.client)
     await end(stage.client, task, success=pb.SerializedBytes())
     cancel = stage.client("CancelJob", shard=HERE, id="done")
     assert code_and_details(await rejection(cancel)) == ("FAILED_PRECONDITION", "job is already in terminal state")
 
 
-async def test_the_result_of_a_job_that_is_not_done(stage: Stage) -> None:
+async def test_the_result_of_an_unfinished_job_is_rejected(stage: Stage) -> None:
     await put(stage.client)
     code, text = code_and_details(await rejection(stage.client("GetJobResult", shard=HERE, id="job")))
     assert (code, text.startswith("job is not complete: ")) == ("FAILED_PRECONDITION", True)
 
 
-async def test_what_cannot_be_restarted_expedited_or_leased(stage: Stage) -> None:
+async def test_restart_expedite_and_lease_are_rejected_in_other_states(stage: Stage) -> None:
     await put(stage.client)
     for method in ("RestartJob", "ExpediteJob"):
         assert code_and_details(await rejection(stage.client(method, shard=HERE, id="job")))[0] == "FAILED_PRECONDITION"
-    await leased(stage.client)
+    await lease_tasks(stage.client)
     lease = stage.client("LeaseTask", shard=HERE, id="job", worker_id="w")
     assert code_and_details(await rejection(lease))[0] == "FAILED_PRECONDITION"
 
 
-async def test_an_id_that_is_taken(stage: Stage) -> None:
+async def test_a_taken_id_already_exists(stage: Stage) -> None:
     await put(stage.client)
     code, text = code_and_details(await rejection(put(stage.client)))
     assert (code, "job" in text) == ("ALREADY_EXISTS", True)
@@ -328,12 +328,12 @@ async def test_an_id_that_is_taken(stage: Stage) -> None:
         {"limits": [pb.Limit(rate_limit=pb.GubernatorRateLimit.FromString(bytes([0x30, 9])))]},
     ],
 )
-async def test_what_no_job_may_be(stage: Stage, fields: dict[str, Any]) -> None:
+async def test_an_invalid_job_is_rejected(stage: Stage, fields: dict[str, Any]) -> None:
     code, text = code_and_details(await rejection(put(stage.client, **fields)))
     assert (code, bool(text)) == ("INVALID_ARGUMENT", True)
 
 
-async def test_a_payload_over_the_cap_is_refused_and_the_largest_is_not(stage: Stage) -> None:
+async def test_a_payload_over_the_limit_is_rejected_and_the_largest_accepted(stage: Stage) -> None:
     large = pb.EnqueueRequest(shard=HERE, task_group=GROUP, id="large")
     large.payload.msgpack = bytes(16 << 20)
     assert (await stage.client("Enqueue", large)).id == "large"
@@ -349,12 +349,12 @@ async def test_a_payload_is_opaque(stage: Stage) -> None:
 
 async def test_an_outcome_is_required(stage: Stage) -> None:
     await put(stage.client)
-    [task] = await leased(stage.client)
+    [task] = await lease_tasks(stage.client)
     assert code_and_details(await rejection(end(stage.client, task)))[0] == "INVALID_ARGUMENT"
 
 
 @pytest.mark.parametrize("worker", ["", "w" * 257])
-async def test_a_worker_has_a_name(stage: Stage, worker: str) -> None:
+async def test_a_worker_name_is_required(stage: Stage, worker: str) -> None:
     lease = stage.client("LeaseTasks", worker_id=worker, max_tasks=1, task_group=GROUP)
     assert code_and_details(await rejection(lease))[0] == "INVALID_ARGUMENT"
 
@@ -362,7 +362,7 @@ async def test_a_worker_has_a_name(stage: Stage, worker: str) -> None:
 # -- operators --------------------------------------------------------------------------------------------------------
 
 
-async def test_the_cluster_and_the_node_are_shown(stage: Stage) -> None:
+async def test_cluster_and_node_info_are_returned(stage: Stage) -> None:
     info = await stage.client("GetClusterInfo")
     assert (info.num_shards, info.this_node_id, info.this_grpc_addr) == (3, "node-1", stage.address)
     assert [(o.shard_id, o.grpc_addr, o.range_start) for o in info.shard_owners] == [
@@ -375,7 +375,7 @@ async def test_the_cluster_and_the_node_are_shown(stage: Stage) -> None:
     assert [(shard.shard_id, shard.total_jobs) for shard in node.owned_shards] == [(HERE, 7), (ALSO_HERE, 7)]
 
 
-async def test_a_split_is_asked_for_and_followed(stage: Stage) -> None:
+async def test_a_split_is_requested_and_its_status_read(stage: Stage) -> None:
     assert not (await stage.client("GetSplitStatus", shard_id=HERE)).in_progress
     answer = await stage.client("RequestSplit", shard_id=HERE, split_point="4" + "0" * 15)
     assert (answer.left_child_id, answer.phase) == (NOWHERE, "SplitRequested")
@@ -383,8 +383,8 @@ async def test_a_split_is_asked_for_and_followed(stage: Stage) -> None:
     assert (status.in_progress, status.initiator_node_id, status.requested_at_ms) == (True, "node-1", NOW)
     bad = stage.client("RequestSplit", shard_id=HERE, split_point="middle")
     assert code_and_details(await rejection(bad))[0] == "INVALID_ARGUMENT"
-    away = stage.client("RequestSplit", shard_id=ELSEWHERE, split_point="4" + "0" * 15)
-    assert code_and_details(await rejection(away))[0] == "FAILED_PRECONDITION"
+    unserved = stage.client("RequestSplit", shard_id=ELSEWHERE, split_point="4" + "0" * 15)
+    assert code_and_details(await rejection(unserved))[0] == "FAILED_PRECONDITION"
     unknown = stage.client("RequestSplit", shard_id=NOWHERE, split_point="4" + "0" * 15)
     assert code_and_details(await rejection(unknown))[0] == "NOT_FOUND"
 
@@ -413,7 +413,7 @@ async def test_shards_are_reset_in_development_only(stage: Stage) -> None:
         assert (await dev.client("ResetShards")).shards_reset == 2
 
 
-async def test_the_process_can_be_looked_at(stage: Stage) -> None:
+async def test_the_tasks_of_the_process_are_dumped(stage: Stage) -> None:
     profile = await stage.client("CpuProfile", duration_seconds=1, frequency=20)
     assert profile.samples > 0
     lines = profile.profile_data.decode().splitlines()
@@ -422,7 +422,7 @@ async def test_the_process_can_be_looked_at(stage: Stage) -> None:
     dump = await stage.client("DumpTasks")
     assert dump.task_count > 0
     assert "/silo.v1.Silo/DumpTasks" in dump.dump
-    assert "WakeTimer.wait" in dump.dump, "what a task awaits is told as well"
+    assert "WakeTimer.wait" in dump.dump, "the dump includes what a task awaits"
     code, text = code_and_details(await rejection(stage.client("HeapProfile")))
     assert (code, "PYTHONTRACEMALLOC" in text) == ("FAILED_PRECONDITION", True)
     assert code_and_details(await rejection(stage.client("CpuProfile", duration_seconds=61)))[0] == "INVALID_ARGUMENT"

@@ -1,4 +1,4 @@
-"""A client and a worker that behave as existing ones do: topology first, shards by hash, redirects, round robin."""
+"""A client and a worker that behave like existing ones: topology first, shards by hash, redirects, round robin."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ TRIES_MAX = 8
 
 
 class ExistingClient:
-    """Knows one address to begin with; connects to what the topology lists, and follows where it is sent."""
+    """Starts from one address; connects to the nodes of the topology, and follows redirects."""
 
     def __init__(self, seed: str) -> None:
         self._channels: dict[str, Any] = {}
@@ -39,7 +39,7 @@ class ExistingClient:
             await channel.close()
 
     async def for_tenant(self, tenant: str, method: str, /, **fields: Any) -> Any:
-        """Sends to the shard that has the tenant's hash, again and again if need be."""
+        """Send to the shard of the tenant's hash, with retries."""
         hashed = xxhash.xxh64_hexdigest(tenant.encode())
         address = ""
         for _ in range(TRIES_MAX):
@@ -84,7 +84,7 @@ async def with_client(stage: Stage, act: Callable[[ExistingClient], Awaitable[No
         await client.close()
 
 
-def packed(value: object) -> pb.SerializedBytes:
+def pack_bytes(value: object) -> pb.SerializedBytes:
     return pb.SerializedBytes(msgpack=msgpack.packb(value))
 
 
@@ -95,7 +95,7 @@ async def test_jobs_of_many_tenants_are_enqueued_run_and_read(tenanted: Stage) -
         here = [tenant for tenant in tenants if xxhash.xxh64_hexdigest(tenant.encode()) < "c"]
         assert len(here) > 20
         for tenant in here:
-            payload = packed({"for": tenant})
+            payload = pack_bytes({"for": tenant})
             await client.for_tenant(tenant, "Enqueue", tenant=tenant, id="j", task_group="g", payload=payload)
         running: dict[str, pb.Task] = {}
         while len(running) < len(here):
@@ -112,7 +112,7 @@ async def test_jobs_of_many_tenants_are_enqueued_run_and_read(tenanted: Stage) -
         tenant = task.tenant_id
         beat = await client.for_tenant(tenant, "Heartbeat", worker_id="w", task_id=task.id, tenant_id=tenant)
         assert not beat.cancelled
-        done = packed("done for " + msgpack.unpackb(task.payload.msgpack)["for"])
+        done = pack_bytes("done for " + msgpack.unpackb(task.payload.msgpack)["for"])
         await client.for_tenant(tenant, "ReportOutcome", task_id=task.id, success=done, tenant_id=tenant)
 
     await with_client(tenanted, act)
@@ -131,7 +131,7 @@ async def test_a_redirect_is_followed_to_the_new_owner() -> None:
         assert (await new.node.shards[HERE].get("-", "moved")).job.id == "moved"
 
 
-async def test_a_split_is_waited_out(stage: Stage) -> None:
+async def test_calls_are_retried_during_a_split(stage: Stage) -> None:
     stage.node.failures[HERE] = SPLITTING
 
     async def act(client: ExistingClient) -> None:

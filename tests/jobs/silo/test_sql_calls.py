@@ -1,4 +1,4 @@
-"""SQL over the wire: parameters in, rows out, and the codes of what goes wrong."""
+"""SQL over the wire: parameters, rows, and the codes of errors."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -69,7 +69,7 @@ async def test_parameters_of_every_kind(stage: Stage) -> None:
         ("DROP TABLE jobs", []),
     ],
 )
-async def test_a_wrong_statement(stage: Stage, sql: str, parameters: list[pb.QueryParameter]) -> None:
+async def test_an_invalid_statement_is_rejected(stage: Stage, sql: str, parameters: list[pb.QueryParameter]) -> None:
     call = stage.client("Query", shard=HERE, sql=sql, parameters=parameters)
     assert code_and_details(await rejection(call))[0] == "INVALID_ARGUMENT"
 
@@ -83,7 +83,7 @@ async def test_a_tenant_of_the_request_restricts_the_rows(tenanted: Stage) -> No
     assert await query(tenanted, f"{sql} ", tenant="tenant-0") == [{"tenant": "tenant-0"}]
 
 
-async def test_a_shard_that_is_elsewhere(stage: Stage) -> None:
+async def test_a_shard_of_another_node_is_not_found(stage: Stage) -> None:
     call = stage.client("Query", shard=ELSEWHERE, sql="SELECT 1")
     assert code_and_details(await rejection(call)) == ("NOT_FOUND", "shard not found")
 
@@ -100,14 +100,14 @@ async def test_bounds_have_their_codes() -> None:
         )
 
 
-class Spelled:
-    """Stands for Arrow: what it is given, as text."""
+class TextEncoder:
+    """Stands in for Arrow: returns its input as text."""
 
     def messages(self, result: SqlResult) -> list[bytes]:
         return [repr(result.columns).encode(), repr(result.rows).encode()]
 
 
-async def arrows(arrow: ArrowEncoder | None, sql: str) -> AsyncIterator[bytes]:
+async def query_arrow(arrow: ArrowEncoder | None, sql: str) -> AsyncIterator[bytes]:
     node = Node()
     await node.start()
     engine = SqlEngine(SystemClock())
@@ -130,18 +130,23 @@ async def arrows(arrow: ArrowEncoder | None, sql: str) -> AsyncIterator[bytes]:
 
 
 async def test_arrow_messages_are_streamed() -> None:
-    assert [message async for message in arrows(Spelled(), "SELECT 1 AS one")] == [b"(('one', 'Int64'),)", b"((1,),)"]
+    assert [message async for message in query_arrow(TextEncoder(), "SELECT 1 AS one")] == [
+        b"(('one', 'Int64'),)",
+        b"((1,),)",
+    ]
 
 
 @pytest.mark.parametrize(
     ("arrow", "sql", "code", "text"),
     [
         (None, "SELECT 1", grpc.StatusCode.UNIMPLEMENTED, "lacks the package pyarrow; use Query"),
-        (Spelled(), "SELEC", grpc.StatusCode.INVALID_ARGUMENT, "syntax error"),
+        (TextEncoder(), "SELEC", grpc.StatusCode.INVALID_ARGUMENT, "syntax error"),
     ],
 )
-async def test_a_stream_that_is_refused(arrow: ArrowEncoder | None, sql: str, code: grpc.StatusCode, text: str) -> None:
+async def test_a_rejected_stream_has_its_code(
+    arrow: ArrowEncoder | None, sql: str, code: grpc.StatusCode, text: str
+) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        [message async for message in arrows(arrow, sql)]
+        [message async for message in query_arrow(arrow, sql)]
     assert caught.value.code() == code
     assert text in (caught.value.details() or "")

@@ -1,4 +1,4 @@
-"""The bytes of every message, encoded by hand from the numbers that clients were built with."""
+"""The bytes of every message, encoded by hand from the field numbers that existing clients use."""
 
 import re
 import struct
@@ -133,8 +133,8 @@ def delimited(number: int, content: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
-def by_hand(line: str) -> tuple[Any, bytes]:
-    """The message with something in every field of the line, and what its bytes must be."""
+def encode_by_hand(line: str) -> tuple[Any, bytes]:
+    """The message with a value in every field of the line, and its expected bytes."""
     name, _, rest = line.partition(" ")
     message, encoded = getattr(pb, name)(), b""
     for field in filter(None, rest.split(" | ")):
@@ -148,7 +148,7 @@ def _set(message: Any, number: int, name: str, kind: str, *, is_repeated: bool) 
         getattr(message, name)["k"] = "v"
         return delimited(number, delimited(1, b"k") + delimited(2, b"v"))
     if kind[0].isupper():
-        inner, content = by_hand(FIRST[kind])
+        inner, content = encode_by_hand(FIRST[kind])
         getattr(message, name).MergeFrom([inner] if is_repeated else inner)
         if not is_repeated:
             getattr(message, name).SetInParent()
@@ -170,8 +170,8 @@ def _set(message: Any, number: int, name: str, kind: str, *, is_repeated: bool) 
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: re.sub(r"\W+", "-", line[:40]))
-def test_a_message_is_the_bytes_that_clients_expect(line: str) -> None:
-    message, encoded = by_hand(line)
+def test_a_message_has_the_bytes_that_clients_expect(line: str) -> None:
+    message, encoded = encode_by_hand(line)
     assert message.SerializeToString(deterministic=True) == encoded
     assert type(message).FromString(encoded) == message
 
@@ -186,7 +186,7 @@ def test_the_table_has_every_field_of_every_message() -> None:
     assert {name: {(field.number, field.name) for field in kind.fields} for name, kind in messages.items()} == listed
 
 
-def test_fields_that_may_be_absent_say_so() -> None:
+def test_optional_fields_have_presence() -> None:
     optional = {
         f"{name}.{field.name}"
         for name, kind in pb.DESCRIPTOR.message_types_by_name.items()
@@ -235,7 +235,7 @@ def test_the_service_has_every_method_and_one_of_them_streams() -> None:
     assert [method.input_type.name for method in service.methods] == [f"{name}Request" for name in RPCS]
 
 
-def test_the_numbers_of_the_enums() -> None:
+def test_enum_numbers_do_not_change() -> None:
     def numbers(enum: Any, prefix: str) -> dict[str, int]:
         return {name.removeprefix(prefix): number for name, number in enum.items()}
 

@@ -1,4 +1,4 @@
-"""The engine over the rows of a real shard: what it answers, what it reads, and what it will not do."""
+"""The engine over the rows of a real shard: results, rows read, and rejected statements."""
 
 import asyncio
 import sqlite3
@@ -19,7 +19,7 @@ from tests.jobs.rpc.stage import HERE, NOW, Node
 
 
 class CountedRows:
-    """The rows of a shard, and how many of them were read."""
+    """The rows of a shard, and the number of rows read."""
 
     def __init__(self, node: Node) -> None:
         self._rows = node.rows(HERE)
@@ -50,7 +50,7 @@ async def node() -> AsyncIterator[Node]:
 
 
 async def fill(node: Node) -> None:
-    """Two tenants: one with a job in every state, the other with ten that wait."""
+    """Two tenants: one with a job in every state, the other with ten waiting jobs."""
     shard = node.shards[HERE]
     payload = msgspec.msgpack.encode({"to": "ann", "n": 3})
     limit = ConcurrencyLimit("smtp", 1)
@@ -70,7 +70,7 @@ async def fill(node: Node) -> None:
     await shard.enqueue([NewJob("bulk", b"", "zeta", f"z{at}", metadata={"who": "ann"}) for at in range(10)])
 
 
-async def ask(
+async def run_query(
     node: Node, sql: str, *parameters: Value, tenant: str | None = None, rows: Any = None, **limits: Any
 ) -> SqlResult:
     engine = SqlEngine(WallClock(), SqlLimits(**limits))
@@ -80,7 +80,7 @@ async def ask(
 
 async def test_a_job_is_shown_with_all_its_columns(node: Node) -> None:
     await fill(node)
-    result = await ask(node, "SELECT * FROM jobs WHERE id = $1", "runs", tenant="acme")
+    result = await run_query(node, "SELECT * FROM jobs WHERE id = $1", "runs", tenant="acme")
     row = dict(zip([name for name, _ in result.columns], result.rows[0], strict=True))
     limits = row.pop("limits")
     assert isinstance(limits, str)
@@ -103,18 +103,18 @@ async def test_a_job_is_shown_with_all_its_columns(node: Node) -> None:
     assert (kinds["priority"], kinds["payload"], kinds["metadata"]) == ("UInt8", "Utf8", "Map(Utf8, Utf8)")
 
 
-async def test_a_job_whose_time_has_come_is_waiting(node: Node) -> None:
+async def test_a_due_job_is_waiting(node: Node) -> None:
     await fill(node)
-    result = await ask(node, "SELECT id, status_kind FROM jobs WHERE tenant = 'acme' ORDER BY id")
+    result = await run_query(node, "SELECT id, status_kind FROM jobs WHERE tenant = 'acme' ORDER BY id")
     assert result.rows == (("fails", "Failed"), ("later", "Scheduled"), ("parked", "Waiting"), ("runs", "Running"))
     for status, ids in {"Waiting": ["parked"], "Scheduled": ["later"], "Failed": ["fails"], "Lost": []}.items():
-        found = await ask(node, "SELECT id FROM jobs WHERE status_kind = $1 AND tenant = 'acme'", status)
-        assert [row[0] for row in found.rows] == ids
+        matches = await run_query(node, "SELECT id FROM jobs WHERE status_kind = $1 AND tenant = 'acme'", status)
+        assert [row[0] for row in matches.rows] == ids
 
 
-async def test_payloads_that_are_no_msgpack_are_null(node: Node) -> None:
+async def test_payloads_that_are_not_msgpack_are_null(node: Node) -> None:
     await fill(node)
-    result = await ask(node, "SELECT payload FROM jobs WHERE id = 'parked'")
+    result = await run_query(node, "SELECT payload FROM jobs WHERE id = 'parked'")
     assert result.rows == ((None,),)
 
 
@@ -133,7 +133,7 @@ async def test_payloads_that_are_no_msgpack_are_null(node: Node) -> None:
 async def test_the_best_index_is_read_and_no_more(node: Node, where: str, ids: list[str], read_max: int) -> None:
     await fill(node)
     rows = CountedRows(node)
-    result = await ask(node, f"SELECT id FROM jobs WHERE {where} ORDER BY id", tenant="zeta", rows=rows)
+    result = await run_query(node, f"SELECT id FROM jobs WHERE {where} ORDER BY id", tenant="zeta", rows=rows)
     assert [row[0] for row in result.rows] == ids
     assert rows.read <= read_max
 
@@ -158,39 +158,47 @@ def condition(random: Random, depth: int = 2) -> str:
 async def test_an_index_never_hides_a_row(node: Node, seed: int) -> None:
     await fill(node)
     random = seeded_random(seed)
-    found = 0
+    matches = 0
     for _ in range(30):
         where, tenant = condition(random), random.choice([None, "acme", "zeta"])
-        told = await ask(node, f"SELECT id FROM jobs j WHERE {where} ORDER BY tenant, id", "z3", "acme", tenant=tenant)
-        # Nothing is known of what a statement within another demands, so this one reads everything.
+        pushed_down = await run_query(
+            node, f"SELECT id FROM jobs j WHERE {where} ORDER BY tenant, id", "z3", "acme", tenant=tenant
+        )
+        # Conditions are not pushed down into a subquery, so this one reads everything.
         whole = f"SELECT id FROM (SELECT * FROM jobs) j WHERE {where} ORDER BY tenant, id"
-        assert told.rows == (await ask(node, whole, "z3", "acme", tenant=tenant)).rows, where
-        found += len(told.rows)
-    assert found > 0
+        assert pushed_down.rows == (await run_query(node, whole, "z3", "acme", tenant=tenant)).rows, where
+        matches += len(pushed_down.rows)
+    assert matches > 0
 
 
-async def test_a_tenant_has_nothing_but_its_own_rows(node: Node) -> None:
+async def test_a_tenant_sees_only_its_own_rows(node: Node) -> None:
     await fill(node)
     for table in ("jobs", "queues", "tasks", "tenant_counts", "queue_counts"):
-        everybody = await ask(node, f"SELECT DISTINCT tenant FROM {table} ORDER BY 1")
-        assert ("acme",) in everybody.rows
+        all_tenants = await run_query(node, f"SELECT DISTINCT tenant FROM {table} ORDER BY 1")
+        assert ("acme",) in all_tenants.rows
         for tenant in ("zeta", "acme"):
-            seen = await ask(node, f"SELECT DISTINCT tenant FROM {table}", tenant=tenant)
-            assert set(seen.rows) <= {(tenant,)}
-    assert (await ask(node, "SELECT * FROM jobs WHERE tenant = 'acme'", tenant="zeta")).rows == ()
-    assert (await ask(node, "SELECT * FROM jobs WHERE id = 'runs' OR 1", tenant="zeta")).rows != ()
-    assert (await ask(node, "SELECT * FROM jobs WHERE id = 'runs'", tenant="zeta")).rows == ()
+            visible = await run_query(node, f"SELECT DISTINCT tenant FROM {table}", tenant=tenant)
+            assert set(visible.rows) <= {(tenant,)}
+    assert (await run_query(node, "SELECT * FROM jobs WHERE tenant = 'acme'", tenant="zeta")).rows == ()
+    assert (await run_query(node, "SELECT * FROM jobs WHERE id = 'runs' OR 1", tenant="zeta")).rows != ()
+    assert (await run_query(node, "SELECT * FROM jobs WHERE id = 'runs'", tenant="zeta")).rows == ()
 
 
 async def test_queues_tasks_and_counts(node: Node) -> None:
     await fill(node)
-    queues = await ask(node, "SELECT queue_name, entry_type, job_id, timestamp_ms FROM queues ORDER BY entry_type")
+    queues = await run_query(
+        node, "SELECT queue_name, entry_type, job_id, timestamp_ms FROM queues ORDER BY entry_type"
+    )
     assert queues.rows == (("smtp", "holder", "runs", NOW), ("smtp", "requester", "parked", NOW))
-    counts = await ask(node, "SELECT queue_name, holders, requesters, max_concurrency, limit_type FROM queue_counts")
+    counts = await run_query(
+        node, "SELECT queue_name, holders, requesters, max_concurrency, limit_type FROM queue_counts"
+    )
     assert counts.rows == (("smtp", 1, 1, 1, "concurrency"),)
-    tasks = await ask(node, "SELECT job_id, task_group, start_time_ms, variant_type FROM tasks WHERE tenant = 'acme'")
+    tasks = await run_query(
+        node, "SELECT job_id, task_group, start_time_ms, variant_type FROM tasks WHERE tenant = 'acme'"
+    )
     assert tasks.rows == (("later", "mail", NOW + 1000, "RunAttempt"),)
-    sums = await ask(node, "SELECT tenant, status_kind, cnt FROM tenant_counts ORDER BY 1, 2")
+    sums = await run_query(node, "SELECT tenant, status_kind, cnt FROM tenant_counts ORDER BY 1, 2")
     assert sums.rows == (
         ("acme", "Failed", 1),
         ("acme", "Running", 1),
@@ -209,9 +217,9 @@ async def test_floating_limits_and_checks_of_rates_are_shown(node: Node) -> None
             NewJob("g", b"", "acme", "three", start_at_ms=NOW + 500, limits=(floating,)),
         ]
     )
-    counts = await ask(node, "SELECT queue_name, max_concurrency, limit_type FROM queue_counts")
+    counts = await run_query(node, "SELECT queue_name, max_concurrency, limit_type FROM queue_counts")
     assert counts.rows == (("f", 4, "floating"),)
-    kinds = await ask(node, "SELECT job_id, variant_type, held_queues FROM tasks ORDER BY job_id")
+    kinds = await run_query(node, "SELECT job_id, variant_type, held_queues FROM tasks ORDER BY job_id")
     assert kinds.rows == (
         ("one", "RunAttempt", '["f"]'),
         ("three", "RequestTicket", "[]"),
@@ -220,7 +228,9 @@ async def test_floating_limits_and_checks_of_rates_are_shown(node: Node) -> None
 
 
 async def test_types_of_columns_that_are_computed(node: Node) -> None:
-    result = await ask(node, "SELECT 1 AS one, 1.5 AS half, 'x' AS text, x'00' AS raw, NULL AS void, $1 AS said", True)
+    result = await run_query(
+        node, "SELECT 1 AS one, 1.5 AS half, 'x' AS text, x'00' AS raw, NULL AS void, $1 AS said", True
+    )
     assert result.columns == (
         ("one", "Int64"),
         ("half", "Float64"),
@@ -230,9 +240,11 @@ async def test_types_of_columns_that_are_computed(node: Node) -> None:
         ("said", "Int64"),
     )
     assert result.rows == ((1, 1.5, "x", b"\x00", None, 1),)
-    named = await ask(node, "SELECT 'no json' AS metadata, 1.5 AS priority FROM jobs UNION SELECT 'x', 2.5")
-    assert named.rows == (("x", 2.5),)
-    large = await ask(node, "SELECT 256 AS priority, -1 AS attempt, 255 AS holders FROM (SELECT count(*) FROM jobs)")
+    computed = await run_query(node, "SELECT 'no json' AS metadata, 1.5 AS priority FROM jobs UNION SELECT 'x', 2.5")
+    assert computed.rows == (("x", 2.5),)
+    large = await run_query(
+        node, "SELECT 256 AS priority, -1 AS attempt, 255 AS holders FROM (SELECT count(*) FROM jobs)"
+    )
     assert large.columns == (("priority", "Int64"), ("attempt", "Int64"), ("holders", "Int64"))
 
 
@@ -265,34 +277,34 @@ async def test_types_of_columns_that_are_computed(node: Node) -> None:
         "SELECT " + "(" * 300 + "1" + ")" * 300 + " + " + " + ".join(["1"] * 500),
     ],
 )
-async def test_nothing_but_select_on_the_tables(node: Node, sql: str) -> None:
+async def test_only_select_on_the_tables_is_allowed(node: Node, sql: str) -> None:
     await fill(node)
-    before = await ask(node, "SELECT count(*) FROM jobs")
+    before = await run_query(node, "SELECT count(*) FROM jobs")
     with pytest.raises(Invalid):
-        await ask(node, sql)
-    assert (await ask(node, "SELECT count(*) FROM jobs")).rows == before.rows == ((14,),)
+        await run_query(node, sql)
+    assert (await run_query(node, "SELECT count(*) FROM jobs")).rows == before.rows == ((14,),)
 
 
-async def test_a_statement_that_takes_too_long_is_ended(node: Node) -> None:
+async def test_a_long_statement_is_interrupted(node: Node) -> None:
     await fill(node)
     endless = "SELECT count(*) FROM " + ", ".join(f"jobs j{at}" for at in range(12))
     with pytest.raises(StatementTimeout, match=r"0\.05 s"):
-        await ask(node, endless, statement_s=0.05)
+        await run_query(node, endless, statement_s=0.05)
 
 
-async def test_a_statement_reads_and_answers_only_so_much(node: Node) -> None:
+async def test_rows_read_and_result_size_are_bounded(node: Node) -> None:
     await fill(node)
     with pytest.raises(StatementTooLarge, match="reads more than 13 rows"):
-        await ask(node, "SELECT count(*) FROM jobs", scanned_rows=13)
+        await run_query(node, "SELECT count(*) FROM jobs", scanned_rows=13)
     with pytest.raises(StatementTooLarge, match="more than 13 rows"):
-        await ask(node, "SELECT id FROM jobs", result_rows=13)
+        await run_query(node, "SELECT id FROM jobs", result_rows=13)
     with pytest.raises(StatementTooLarge, match="bytes"):
-        await ask(node, "SELECT shard_id FROM jobs", result_bytes=400)
+        await run_query(node, "SELECT shard_id FROM jobs", result_bytes=400)
     with pytest.raises(StatementTooLarge, match="characters"):
-        await ask(node, "SELECT 1 " + " " * 100, statement_chars=100)
+        await run_query(node, "SELECT 1 " + " " * 100, statement_chars=100)
 
 
-async def test_only_so_many_statements_at_a_time(node: Node) -> None:
+async def test_concurrent_statements_are_bounded(node: Node) -> None:
     await fill(node)
     engine = SqlEngine(WallClock(), SqlLimits(concurrent=1))
     statements = [engine.query(HERE, node.rows(HERE), "SELECT 1", {}, tenant=None) for _ in range(2)]
@@ -302,19 +314,19 @@ async def test_only_so_many_statements_at_a_time(node: Node) -> None:
     assert (await engine.query(HERE, node.rows(HERE), "SELECT 1", {}, tenant=None)).rows == ((1,),)
 
 
-async def test_a_statement_whose_caller_has_gone_is_ended(node: Node) -> None:
+async def test_a_statement_of_a_cancelled_caller_is_interrupted(node: Node) -> None:
     await fill(node)
     engine = SqlEngine(WallClock(), SqlLimits(concurrent=1, statement_s=60))
     endless = "SELECT count(*) FROM " + ", ".join(f"jobs j{at}" for at in range(12))
-    asked = asyncio.ensure_future(engine.query(HERE, node.rows(HERE), endless, {}, tenant=None))
-    await ask(node, "SELECT count(*) FROM jobs")  # by now the first one is at work
-    asked.cancel()
+    query_task = asyncio.ensure_future(engine.query(HERE, node.rows(HERE), endless, {}, tenant=None))
+    await run_query(node, "SELECT count(*) FROM jobs")  # by now the first one is running
+    query_task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asked
+        await query_task
     assert (await engine.query(HERE, node.rows(HERE), "SELECT 1", {}, tenant=None)).rows == ((1,),)
 
 
-async def test_a_statement_that_is_cancelled_before_it_has_a_thread_closes_its_database() -> None:
+async def test_a_statement_cancelled_before_it_runs_closes_its_database() -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
     is_free = threading.Event()

@@ -1,4 +1,4 @@
-"""Functions on lists and maps, as statements of existing clients use them."""
+"""Functions on lists and maps, with the semantics existing clients rely on."""
 
 from argosy.jobs.sql.engine import array_any_value, array_contains, element_at, starts_with
 

@@ -1,4 +1,4 @@
-"""What a WHERE demands: found where it is plain, and never more than is demanded."""
+"""Conditions of a WHERE clause that are pushed down: plain ones, and never more than the statement implies."""
 
 import pytest
 
@@ -22,7 +22,7 @@ from argosy.jobs.sql.tables import Value
         ("SELECT * FROM jobs WHERE id = 'x' /* OR 1 */ AND jobs.tenant = 'acme'", Pushdown(id="x", tenant="acme")),
     ],
 )
-def test_a_plain_condition_is_found(sql: str, pushdown: Pushdown) -> None:
+def test_a_plain_condition_is_pushed_down(sql: str, pushdown: Pushdown) -> None:
     assert extract_pushdown(sql, {"1": "one", "2": "two"}) == pushdown
 
 
@@ -49,6 +49,6 @@ def test_a_plain_condition_is_found(sql: str, pushdown: Pushdown) -> None:
         "WITH j AS (SELECT * FROM jobs) SELECT * FROM j WHERE id = 'x'",
     ],
 )
-def test_what_is_not_plain_demands_nothing(sql: str) -> None:
+def test_other_conditions_are_not_pushed_down(sql: str) -> None:
     parameters: dict[str, Value] = {"3": 7}
     assert extract_pushdown(sql, parameters) == NO_PUSHDOWN
