@@ -43,8 +43,8 @@ def start_times(cron: str, after: str, count: int, zone: str = "UTC") -> list[st
         ("@hourly", ["03-04 06:00", "03-04 07:00"]),
     ],
 )
-def test_a_schedule_has_the_expected_times(cron: str, found: list[str]) -> None:
-    assert start_times(cron, "2024-03-04T05:06:07", 2) == found
+def test_a_schedule_has_the_expected_times(cron: str, expected: list[str]) -> None:
+    assert start_times(cron, "2024-03-04T05:06:07", 2) == expected
 
 
 def test_a_skipped_time_runs_right_after_the_clock_change() -> None:
