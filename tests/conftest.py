@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Shared by all tests."""
 
 import gc
 import logging
@@ -10,9 +10,9 @@ from hypothesis import settings
 
 from argosy.base import logs
 
-# Their turn comes first. Workers take from the end of one another's lists, so what begins first is begun by one worker:
-# the mutants are hunted once, and journeys, which wait more than they compute, have others computing beside them.
-# Of these the longest go ahead, lest one of them is all that is left in the end.
+# These run first. Workers take from the end of one another's queues, so a test that runs first is run by one worker:
+# the mutants are tested once, and the journeys, which mostly wait, overlap with tests that compute. The longest
+# journeys go first, so that none of them is left alone at the end.
 FIRST = (
     "tests/throttle/mutants/",
     "tests/journeys/test_search_fleet",
@@ -28,11 +28,11 @@ def pytest_configure() -> None:
     """A suite started in the background ignores SIGINT, and every process it starts would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    _be_patient()
+    _disable_deadlines()
 
 
-def _be_patient() -> None:
-    """Examples may take as long as a busy machine makes them: a property is about what holds, not how fast."""
+def _disable_deadlines() -> None:
+    """No deadline for examples: properties are about correctness, and a busy machine may be slow."""
     if settings.get_current_profile_name() == "default":
         settings.register_profile("patient", deadline=None)
         settings.load_profile("patient")
@@ -40,7 +40,7 @@ def _be_patient() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Twelve thousand tests are made and none is thrown away: looking for garbage among them only takes time."""
+    """Collection creates twelve thousand objects and frees none, so garbage collection would only cost time."""
     is_on = gc.isenabled()
     gc.disable()
     try:
@@ -52,16 +52,16 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_turn)
+    items.sort(key=_rank)
 
 
-def _turn(item: pytest.Item) -> int:
-    return next((turn for turn, place in enumerate(FIRST) if item.nodeid.startswith(place)), len(FIRST))
+def _rank(item: pytest.Item) -> int:
+    return next((rank for rank, place in enumerate(FIRST) if item.nodeid.startswith(place)), len(FIRST))
 
 
 @pytest.fixture(autouse=True)
-def logging_as_before() -> Generator[None]:
-    """A command that a test runs in this process configures logging, which must not speak into another's output."""
+def restore_logging() -> Generator[None]:
+    """Restores the configuration of logging after a test that runs a command in this process."""
     root, ours = logging.getLogger(), logging.getLogger("argosy")
     levels = root.level, ours.level
     yield

@@ -217,7 +217,7 @@ WATCHES = st.one_of(
     move(changes.pop, names, st.integers(1, 3)),
     move(changes.overflow, names),
 )  # fmt: skip
-WISHES = st.one_of(
+CATALOG = st.one_of(
     move(settings_versions.advance, names, some, small),
     move(settings_versions.bump, names),
     move(settings_versions.nodes_of, names),

@@ -111,8 +111,8 @@ class Twins(RuleBasedStateMachine):
     def play_watches(self, move: Move) -> None:
         self.play(move)
 
-    @rule(move=moves.WISHES)
-    def play_wishes(self, move: Move) -> None:
+    @rule(move=moves.CATALOG)
+    def play_catalog(self, move: Move) -> None:
         self.play(move)
 
 
@@ -164,7 +164,7 @@ def test_a_server_agrees_with_the_oracle(registry_valkey: Valkey, tmp_path: Path
     assert OnServer.__name__ == "OnServer"
 
 
-@pytest.mark.parametrize("group", ["TASKS", "JOBS", "NAMES_AND_LEASES", "PEOPLE", "WATCHES", "WISHES"])
+@pytest.mark.parametrize("group", ["TASKS", "JOBS", "NAMES_AND_LEASES", "PEOPLE", "WATCHES", "CATALOG"])
 def test_each_group_of_moves_alone_goes_deeper(group: str, registry_valkey: Valkey, tmp_path: Path) -> None:
     strategy = getattr(moves, group)
 
@@ -177,7 +177,7 @@ def test_each_group_of_moves_alone_goes_deeper(group: str, registry_valkey: Valk
         def play_one(self, move: Move) -> None:
             self.play(move)
 
-    for name in ("tasks", "jobs", "names_and_leases", "people", "watches", "wishes"):
+    for name in ("tasks", "jobs", "names_and_leases", "people", "watches", "catalog"):
         setattr(Deep, f"play_{name}", None)
     run_machine(Deep)
     assert Deep.play_one is not None

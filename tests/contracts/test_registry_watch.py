@@ -36,8 +36,8 @@ async def first(stream: AsyncIterator[T], number: int) -> list[T]:
 
 async def test_a_watcher_gets_every_change_in_order(store: RegistryStore) -> None:
     start = await store.revision()
-    pod, strange = LivePod("p", 1), NodeSettingsVersion("a:b", "_x\x00", 1, 1)
-    await store.run(commit_of(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, strange)))
+    pod, unusual = LivePod("p", 1), NodeSettingsVersion("a:b", "_x\x00", 1, 1)
+    await store.run(commit_of(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, unusual)))
     await store.run(commit_of(Upsert(LIVE_PODS, pod)))
     await store.run(commit_of(Delete(LIVE_PODS, replace(pod, version=2))))
     changes = await first(store.watch(start), 4)
@@ -55,8 +55,8 @@ async def test_a_watcher_gets_every_change_in_order(store: RegistryStore) -> Non
 
 async def test_changes_of_the_named_tables_carry_their_row(store: RegistryStore) -> None:
     start = await store.revision()
-    pod, strange = LivePod("p", 1), NodeSettingsVersion("a:b", "_x\x00", 1, 1)
-    await store.run(commit_of(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, strange)))
+    pod, unusual = LivePod("p", 1), NodeSettingsVersion("a:b", "_x\x00", 1, 1)
+    await store.run(commit_of(Put(LIVE_PODS, pod), Put(NODE_SETTINGS_VERSION, unusual)))
     changes = await first(store.watch(start, rows_of=[LIVE_PODS]), 2)
     assert [change.row for change in changes] == [replace(pod, version=1), None]
     assert [change.row for change in await first(store.watch(start), 2)] == [None, None]

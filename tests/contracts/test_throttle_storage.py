@@ -253,11 +253,11 @@ def test_a_row_expires_three_windows_after_creation_despite_writes(open_row_stor
 
 def test_throttles_of_other_configurations_do_not_mix(open_row_store: OpenRows) -> None:
     push(open_row_store("one"), CELL, 1, (5, 0.1, now_ms()))
-    stranger = open_row_store("two", Config(buckets=500))
+    other_config = open_row_store("two", Config(buckets=500))
     with pytest.raises(Conflict, match="namespace"):
-        push(stranger, CELL, 1, (5, 0.1, now_ms()))
+        push(other_config, CELL, 1, (5, 0.1, now_ms()))
     with pytest.raises(Conflict, match="another configuration"):
-        restore(stranger, CELL, (5, 0.1, now_ms()))
+        restore(other_config, CELL, (5, 0.1, now_ms()))
     row = pull(open_row_store("one"), CELL)
     assert row.writers == {"one": 1}
 

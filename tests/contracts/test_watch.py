@@ -111,8 +111,8 @@ async def test_the_expiry_of_a_silent_node_is_delivered(open_store: OpenStore) -
         await watcher.wait_until(lambda view: len(view.leases) == 3)
         await eventually(lambda: _is_empty(other))
         await watcher.wait_until(lambda view: not view.leases and not view.members)
-        gone = {event for event in watcher.events if isinstance(event, LeaseGone)}
-    assert gone == {LeaseGone(lease.unit, lease.epoch) for lease in leases}
+        ended = {event for event in watcher.events if isinstance(event, LeaseGone)}
+    assert ended == {LeaseGone(lease.unit, lease.epoch) for lease in leases}
 
 
 async def test_a_handoff_is_delivered_as_one_event(open_store: OpenStore) -> None:
@@ -186,9 +186,9 @@ async def test_a_random_history_has_the_results_of_the_memory_store(
 ) -> None:
     """ "The implementation supports both a Redis-backed mode […] and an in-memory fallback for tests." """
     actor = Actor(await open_store(space))
-    twin = Actor(MemoryOwnershipStore(space, clock=CLOCK, random=Random(seed)))
+    memory_actor = Actor(MemoryOwnershipStore(space, clock=CLOCK, random=Random(seed)))
     for number, step in enumerate(plan(seed)):
-        assert await actor.perform(step) == await twin.perform(step), f"step {number}: {step}"
+        assert await actor.perform(step) == await memory_actor.perform(step), f"step {number}: {step}"
 
 
 # -- random histories -------------------------------------------------------------------------------------------------

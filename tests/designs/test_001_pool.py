@@ -193,9 +193,9 @@ async def test_assignments_use_the_admin_api_which_requires_authorization() -> N
     (p,) = chains("p")
     async with site(p) as it:
         await it.add("a")
-        async with IndexerClient(it.url("a")) as stranger:
+        async with IndexerClient(it.url("a")) as unassigned:
             with pytest.raises(Unauthorized):
-                await stranger.assign(p.id)
+                await unassigned.assign(p.id)
         assert await it.counts() == {"a": 0}
         service = await it.assigner()
         wrote(p, "one")
@@ -284,21 +284,21 @@ async def test_without_an_assigner_only_assigned_publishers_are_ingested() -> No
     """If the AS is offline, indexers continue handling announcements from the assigned publishers and ingesting index
     data. Announcements from unassigned publishers are ignored until the AS is back online. […] The next announcement
     from an unassigned publisher is assigned to an indexer, and the indexer syncs all index data from that publisher."""
-    known, stranger = chains("known", "stranger")
-    async with site(known, stranger) as it:
+    known, unassigned = chains("known", "stranger")
+    async with site(known, unassigned) as it:
         await it.add("a")
         service = await it.assigner()
         wrote(known, "old")
         await it.announced(service, known)
         await service.close()
-        mark, early = wrote(known, "new"), wrote(stranger, "old")
+        mark, early = wrote(known, "new"), wrote(unassigned, "old")
         await it.clients["a"].announce(known.announced())
         with pytest.raises(Forbidden):
-            await it.clients["a"].announce(stranger.announced())
+            await it.clients["a"].announce(unassigned.announced())
         await it.idle()
         assert (await it.finders(mark), await it.finders(early)) == (["a"], [])
-        late = wrote(stranger, "new")
-        await it.announced(await it.assigner(), stranger)
+        late = wrote(unassigned, "new")
+        await it.announced(await it.assigner(), unassigned)
         assert (await it.finders(early), await it.finders(late)) == (["a"], ["a"])
 
 

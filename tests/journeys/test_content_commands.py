@@ -20,7 +20,7 @@ from tests.journeys.fleet import eventually
 
 TOKEN = "the-admin-token"
 PATIENCE_S = 60.0
-STRANGER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
+PEER = "12D3KooWEW5GoYak4S23Z9rSiKHAcKWx9qH7rwVgCsmvRyvghB8x"
 
 
 @dataclass
@@ -148,8 +148,8 @@ def test_publish_once_in_another_process_extends_the_served_chain(processes: Con
 
 def test_commands_control_an_indexer(processes: ContentProcesses, documents: Path) -> None:
     assert processes.command("check", is_json=False).stdout == "the indexer is healthy\n"
-    assert processes.command("block", STRANGER, is_json=False).stdout == f"blocked {STRANGER}\n"
-    assert processes.command("allow", STRANGER, is_json=False).stdout == f"allowed {STRANGER}\n"
+    assert processes.command("block", PEER, is_json=False).stdout == f"blocked {PEER}\n"
+    assert processes.command("allow", PEER, is_json=False).stdout == f"allowed {PEER}\n"
     assert processes.query("reload") == {"done": "reloaded policy"}
     assert processes.query("syncs") == []
     assert processes.command("assignments").exit_code == 1  # no assigner configured
@@ -187,7 +187,7 @@ def test_commands_without_the_token_are_rejected_and_bad_input_is_reported(
         assert result.exit_code == 2, result.output
         return result.stderr
 
-    assert "is not a CID" in output("mark-processed", STRANGER, "nonsense", "--url", processes.find)
+    assert "is not a CID" in output("mark-processed", PEER, "nonsense", "--url", processes.find)
     assert "invalid URL 'elsewhere'" in output("import-providers", "elsewhere", "--url", processes.find)
     assert "not found: " in output("publish", str(tmp_path / "nothing"))
     assert "--once requires --address" in output("publish", str(tmp_path), "--once")

@@ -309,16 +309,16 @@ async def add_indexer(pool: Pool) -> None:
 async def check_removed_everywhere(pool: Pool, watch: Watch) -> None:
     """IPN-2: what the frozen indexer stores is not found after it is removed."""
     authors = pool.publishers.authors[:AUTHORS]
-    gone = multihashes_of(author.chapters[0] for author in authors)
-    held = await pool.holders(gone)
+    removed = multihashes_of(author.chapters[0] for author in authors)
+    held = await pool.holders(removed)
     assert any("a" in names for names in held.values())
-    watch.release(gone)
+    watch.release(removed)
     for author in authors:
         await author.publisher.remove(author.chapters[0].context)
     await pool.announce(authors)
 
     async def is_gone() -> bool:
-        return not any((await pool.holders(gone)).values())
+        return not any((await pool.holders(removed)).values())
 
     await wait_until(is_gone, "removed multihashes are found nowhere")
     async with pool.indexers["a"].client() as client:

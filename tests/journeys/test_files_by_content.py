@@ -33,8 +33,8 @@ class Origin:
 
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
-    with Up(tmp_path) as up_process:
-        yield up_process
+    with Up(tmp_path) as new_up:
+        yield new_up
 
 
 def test_found_files_follow_commits_and_removed_repositories(up: Up, tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ async def test_a_job_has_every_requested_field(stage: Stage) -> None:
         trace=TRACE,
     )
     assert [result.id for result in await put(stage, new_job)] == ["second"]
-    [twin] = await put(stage, pb.NewJob(task_group=GROUP, unique_key="u", unique_for_ms=1000))
-    assert twin.id == "second", "the result names the holder of the unique key"
+    [duplicate] = await put(stage, pb.NewJob(task_group=GROUP, unique_key="u", unique_for_ms=1000))
+    assert duplicate.id == "second", "the result names the holder of the unique key"
     job = await api(stage)("GetJob", id="second")
     assert (job.job.priority, job.job.retry_policy, dict(job.job.metadata)) == (50, retry, {"k": "v"})
     assert (job.unique_key, list(job.after), list(job.waiting_for), job.trace) == ("u", ["first"], ["first"], TRACE)

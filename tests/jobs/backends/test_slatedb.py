@@ -116,10 +116,10 @@ async def test_a_write_during_a_flush_is_not_covered_by_it(in_folder: SlateShard
 
 async def test_a_cancelled_caller_blocks_no_other(in_folder: SlateShardStore) -> None:
     rows = await in_folder.shard("a")
-    gone = asyncio.ensure_future(rows.write(Batch().put(b"a", b"1")))
+    cancelled = asyncio.ensure_future(rows.write(Batch().put(b"a", b"1")))
     await asyncio.sleep(0)
-    gone.cancel()
-    await asyncio.wait([gone])
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
     await rows.write(Batch().put(b"b", b"1"))
     again = await in_folder.shard("a")
     assert await again.get(b"b") == b"1"

@@ -153,12 +153,12 @@ class World:
 
     def serving(self) -> dict[str, list[str]]:
         """Shard to the nodes that currently serve it."""
-        shards_or_findings: dict[str, list[str]] = defaultdict(list)
+        found: dict[str, list[str]] = defaultdict(list)
         for name, each in self.nodes.items():
             if not each.process.is_paused:
                 for shard_id, _ in each.node.local():
-                    shards_or_findings[shard_id].append(name)
-        return shards_or_findings
+                    found[shard_id].append(name)
+        return found
 
     def newest(self) -> JobsNode:
         """The node with the newest map: shards are only ever split."""
@@ -212,11 +212,11 @@ class World:
 
     async def violations(self) -> list[str]:
         """The findings of the shards' own audit."""
-        shards_or_findings: list[str] = []
+        found: list[str] = []
         for name, each in self.nodes.items():
             for open_shard in list(each.node._host.open.values()):
-                shards_or_findings += await self.call(name, audit(open_shard.shard))
-        return shards_or_findings
+                found += await self.call(name, audit(open_shard.shard))
+        return found
 
 
 def in_virtual_time(

@@ -222,8 +222,8 @@ async def test_a_scan_limit_holds_despite_concurrent_deletions(ledger: GroupComm
 
 
 async def test_a_cancelled_caller_does_not_cancel_its_write(ledger: GroupCommitStore, store: GatedKV) -> None:
-    gone, stays = asyncio.ensure_future(ledger.stage(put(b"a"))), asyncio.ensure_future(ledger.stage(put(b"b")))
-    gone.cancel()
+    cancelled, stays = asyncio.ensure_future(ledger.stage(put(b"a"))), asyncio.ensure_future(ledger.stage(put(b"b")))
+    cancelled.cancel()
     await store.until_written(1)
     store.gates[0].set_result(None)
     await stays

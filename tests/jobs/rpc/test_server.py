@@ -68,10 +68,10 @@ async def test_a_tenants_key_grants_its_tenant_only() -> None:
             ("RequestSplit", {"shard_id": HERE}),
         ):
             assert code_and_details(await rejection(own(method, **fields)))[0] == "PERMISSION_DENIED", method
-        everybody = stage.client.with_metadata(authorization=f"Bearer {TOKEN}")
-        await everybody("Enqueue", tenant="customer-123", **job)
+        admin = stage.client.with_metadata(authorization=f"Bearer {TOKEN}")
+        await admin("Enqueue", tenant="customer-123", **job)
         query = {"shard": HERE, "sql": "SELECT tenant FROM jobs"}
-        assert (await everybody("Query", **query)).row_count == 2
+        assert (await admin("Query", **query)).row_count == 2
         assert (await own("Query", **query)).row_count == 1
         assert code_and_details(await rejection(own("Query", tenant="customer-123", **query)))[0] == "PERMISSION_DENIED"
 
@@ -199,13 +199,13 @@ def test_an_error_text_is_short_and_shows_no_secret() -> None:
 
 
 async def test_over_tls_a_client_verifies_the_server() -> None:
-    authority, stranger = Authority("ours"), Authority("theirs")
+    authority, other_authority = Authority("ours"), Authority("theirs")
     chain, key = authority.issue_certificate()
     options = {"credentials": server_credentials(chain=chain, key=key)}
     trusting = grpc.ssl_channel_credentials(authority.pem)
     async with open_stage(**options, channel=trusting) as stage:
         assert (await stage.client("GetClusterInfo")).num_shards == 3
-    async with open_stage(**options, channel=grpc.ssl_channel_credentials(stranger.pem)) as stage:
+    async with open_stage(**options, channel=grpc.ssl_channel_credentials(other_authority.pem)) as stage:
         assert code_and_details(await rejection(stage.client("GetClusterInfo", timeout=5)))[0] == "UNAVAILABLE"
 
 

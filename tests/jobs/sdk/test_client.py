@@ -145,8 +145,8 @@ async def test_errors_name_the_rejected_job(client: JobsClient) -> None:
     await client.enqueue(GROUP, id="j")
     with pytest.raises(Conflict, match=r"^j: job cannot be deleted: it is scheduled$"):
         await client.delete("j")
-    error_from_status = await client.requeue(["j", "never"])
-    assert {id: str(error) for id, error in error_from_status.items()} == {
+    errors_by_id = await client.requeue(["j", "never"])
+    assert {id: str(error) for id, error in errors_by_id.items()} == {
         "j": "job j is not a dead letter: it is scheduled",
         "never": "never: job not found",
     }
@@ -156,9 +156,9 @@ async def test_dead_letters_are_requeued(stage: Stage, client: JobsClient) -> No
     dead, alive = await client.enqueue(GROUP), await client.enqueue("other")
     await finish(stage, code="BAD")
     assert [info.id for info in await client.find(is_dead=True)] == [dead.id]
-    error_from_status = await client.requeue([dead.id, alive.id])
-    assert error_from_status[dead.id] is None
-    assert isinstance(error_from_status[alive.id], Conflict)
+    errors_by_id = await client.requeue([dead.id, alive.id])
+    assert errors_by_id[dead.id] is None
+    assert isinstance(errors_by_id[alive.id], Conflict)
     assert (await dead.info()).status == JobStatus.SCHEDULED
 
 
@@ -251,8 +251,8 @@ async def test_tenants_and_tokens() -> None:
 async def test_shards_are_listed_and_split(stage: Stage, client: JobsClient) -> None:
     places = await client.shards()
     assert [place.range_start for place in places] == ["", "8" + "0" * 15, "c" + "0" * 15]
-    split_ = await client.split(HERE)
-    assert split_.point == "4" + "0" * 15
+    status = await client.split(HERE)
+    assert status.point == "4" + "0" * 15
     assert (await client.split_status(HERE)).phase == "SplitRequested"
     with pytest.raises(NotFound, match="argosy shard list"):
         await client.split("nowhere")

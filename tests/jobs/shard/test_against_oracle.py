@@ -156,8 +156,8 @@ class ShardMachine(RuleBasedStateMachine):
     def heartbeat(self, data: st.DataObject) -> None:
         place = data.draw(st.sampled_from(sorted(self.leases)))
         job = self.oracle.jobs[place]
-        response_ = self.run(self.world.shard.heartbeat("w", self.leases[place].task.id))
-        assert bool(response_.cancelled_at) == job.is_cancelled
+        reply = self.run(self.world.shard.heartbeat("w", self.leases[place].task.id))
+        assert bool(reply.cancelled_at) == job.is_cancelled
         job.expires_at = max(job.expires_at, self.world.now + LEASE_MS)
 
     @precondition(lambda self: self.oracle.jobs)

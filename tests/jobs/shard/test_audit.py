@@ -33,8 +33,8 @@ def turn(kind: int, **changes: object) -> Callable[[World], None]:
 def double_lease(world: World) -> None:
     key = first(world.store, keys.LEASE)
     lease = world.shard.queues.leases.by_task[str(keys.items(key)[0])].lease
-    twin = replace(lease, task=replace(lease.task, id="twin"))  # type: ignore[type-var]
-    world.store.visible[keys.key(keys.LEASE, "twin")] = encode(twin)
+    second = replace(lease, task=replace(lease.task, id="twin"))  # type: ignore[type-var]
+    world.store.visible[keys.key(keys.LEASE, "twin")] = encode(second)
 
 
 def second_holder(world: World) -> None:

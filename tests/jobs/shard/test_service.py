@@ -9,6 +9,7 @@ from argosy.base.clock import SystemClock, seeded_random
 from argosy.base.errors import Fenced, Invalid, Throttled, Unavailable
 from argosy.jobs.model import WORKER_CRASHED, JobStatus, NewJob, RateLimit, Schedule, ShardOptions, TaskSuccess
 from argosy.jobs.shard import shard as shard_module
+from argosy.jobs.shard.lease_tasks import Leased
 from argosy.jobs.shard.shard import ShardService
 from tests.jobs.shard.builders import Limiter, StagedStore, T, new_job
 
@@ -48,7 +49,7 @@ async def live() -> AsyncIterator[Live]:
     await live.shard.close()
 
 
-async def start_waiting(live: Live, count: int) -> "list[asyncio.Task[shard_module.Leased]]":
+async def start_waiting(live: Live, count: int) -> "list[asyncio.Task[Leased]]":
     """`count` waiting workers."""
     calls = [asyncio.ensure_future(live.shard.lease("g", f"w{n}", 1, wait_s=WAIT_S)) for n in range(count)]
     await wait_until(lambda: live.shard.waiting == count)
