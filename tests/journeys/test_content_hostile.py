@@ -140,9 +140,9 @@ TRICKS: dict[Trick, str] = {
     wrong_chunk_hash: "hash",
     forged_signature: "what was signed is not the advertisement",
     redirect_loop: "redirect",
-    slow_drip: "slower than",
-    no_response: "too slow",
-    closes_connection: "it will be tried again",
+    slow_drip: "timed out",
+    no_response: "timed out",
+    closes_connection: "it is retried later",
 }
 CROWD = [*TRICKS, *([huge_chunk, packed_chunk] * 4)]
 
