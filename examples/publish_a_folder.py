@@ -69,7 +69,7 @@ async def main() -> None:
             await indexer.wait_idle(publisher.id)  # it reads the chain in its own time
 
             async with IndexerClient(find_url=indexer_url) as client:
-                for content in (THIS_FILE, b"nobody has this"):
+                for content in (THIS_FILE, b"no provider has this"):
                     found = await client.find(multihash.of(content))
                     print("held at", [result.provider.addresses[0] for result in found] or "no place")
     finally:

@@ -157,7 +157,7 @@ def memory_page() -> str:
         "What the registry takes on a server, measured with the load by which the design document reckons: 10\n"
         "indexes, 1000 tasks, 100 sessions, 500 idempotency keys, 10 canaries, 1000 rate-limited addresses and the\n"
         "rest. Bytes per row are what the server's `used_memory` grows by, which includes keys, indexes and times to\n"
-        "live. `argosy registry memory` measures the same on your server; `make docs` writes this page anew when a\n"
+        "live. `argosy registry memory` measures the same on your server; `make docs` regenerates this page when a\n"
         "figure has moved by a tenth."
     )
     rows = [

@@ -24,7 +24,7 @@ class _Program:
     corpus: Path
     path: str
     version: str
-    built: IndexCost | None = None
+    index_cost: IndexCost | None = None
     env: Mapping[str, str] = field(default_factory=dict)
 
     def _run(self, command: Sequence[str], *, keeps_output: bool = False) -> ProgramResult:
@@ -123,8 +123,8 @@ class Csearch(_Program):
         command = ["sh", "-c", f"exec {shlex.join([builder, '-reset', str(corpus)])} 2>&1"]
         done = run_program(command, cwd=scratch, env=env, keeps_output=True)
         indexed = re.findall(rb"(\d+) data bytes", done.output)
-        built = IndexCost(done.spent, index.stat().st_size, int(indexed[-1]) if indexed else None)
-        return cls(corpus, path, "unknown", built, env)
+        index_cost = IndexCost(done.spent, index.stat().st_size, int(indexed[-1]) if indexed else None)
+        return cls(corpus, path, "unknown", index_cost, env)
 
     def run_query(self, query: BenchQuery, form: Form, threads: int) -> CpuAndWall:
         """One run for each word. It cannot intersect them; the cost of doing that elsewhere is not counted, in its

@@ -45,8 +45,8 @@ class Zoekt:
     is_threaded = False  # it chooses the number itself
     version = "unknown"
 
-    def __init__(self, process: "subprocess.Popen[bytes]", port: int, built: IndexCost) -> None:
-        self.built = built
+    def __init__(self, process: "subprocess.Popen[bytes]", port: int, index_cost: IndexCost) -> None:
+        self.index_cost = index_cost
         self._process = process
         self._port = port
 
@@ -59,11 +59,11 @@ class Zoekt:
         spent = run_program(
             ["sh", "-c", '"$0" -index "$1" "$2" 2>&1', builder, str(shards), str(corpus)], cwd=scratch
         ).spent
-        built = IndexCost(spent, sum(path.stat().st_size for path in shards.iterdir()))
+        index_cost = IndexCost(spent, sum(path.stat().st_size for path in shards.iterdir()))
         port = _free_port()
         command = [server, "-index", str(shards), "-listen", f"127.0.0.1:{port}", "-rpc"]
         process = subprocess.Popen(command, cwd=scratch, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        peer = cls(process, port, built)
+        peer = cls(process, port, index_cost)
         try:
             peer._wait()
         except BaseException:

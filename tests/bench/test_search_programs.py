@@ -144,7 +144,7 @@ def test_zoekt_is_built_started_queried_and_stopped(tmp_path: Path, monkeypatch:
             peer._request("broken", "count")
     finally:
         peer.close()
-    assert peer.built.index_bytes == len("shard\n")
+    assert peer.index_cost.index_bytes == len("shard\n")
     assert spent.wall_s > 0
     assert (path, request["Q"], request["Opts"]["MaxDocDisplayCount"]) == ("/api/search", "content:anchor_007", 50)
     assert "-rpc" in words

@@ -55,7 +55,7 @@ class AdaptiveLimiter:
         self._baseline_s = min(self._baseline_s, mean_s)
         if mean_s > TOLERANCE * self._baseline_s:
             self._limit *= max(SLOWDOWN, TOLERANCE * self._baseline_s / mean_s)
-        elif self._was_full:  # below the limit, latency says nothing about whether more would be slower
+        elif self._was_full:  # below the limit, latency does not show whether more would be slower
             self._limit += sqrt(self._limit) / 2
         self._limit = max(self._least, min(self._limit, self._most))
 

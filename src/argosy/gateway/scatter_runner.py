@@ -30,7 +30,7 @@ from argosy.search.model import Missing, MissingReason
 
 T = TypeVar("T")
 
-BLAME_AFTER_S = 1.0  # a request that times out sooner says nothing about its node: the query's time was short
+BLAME_AFTER_S = 1.0  # a request that times out sooner is no sign of a slow node: the query's time was short
 WAIT_S_MIN = 1e-6  # keeps the loop from spinning if its clock lags behind ours
 
 

@@ -76,7 +76,7 @@ WatchEvent = (
 @dataclass(frozen=True)
 class SessionOpened:
     session: Session
-    sent_at: float  # local time before the request was sent: the session's TTL cannot have begun earlier
+    sent_at: float  # local time before the request was sent: the session's TTL cannot have started earlier
 
 
 @dataclass(frozen=True)

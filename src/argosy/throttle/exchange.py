@@ -39,7 +39,7 @@ from argosy.throttle.settings import ThrottleSettings
 
 # Ten percent is enough: without it instances started by one deployment would flush in the same millisecond for ever.
 JITTER = 0.1  # of every wait, so that instances that start together do not stay in step
-# Four attempts take less than a second; a store that is away longer counts as unreachable.
+# Four attempts take less than a second; a store that fails for longer counts as unreachable.
 RETRY_FIRST_S, RETRY_CEILING_S = 0.05, 0.4
 # One small batch per probe, so that a store that recovers is not met by the queues of all instances at once.
 PROBE = Backoff(first_s=1.0, ceiling_s=5.0)

@@ -97,7 +97,7 @@ class BucketState(NamedTuple):
 
 class RowVersion(NamedTuple):
     """The version of a row: `version` counts the writes since the row was created at `born_us`, so that a row that was
-    lost and created again is told from the old one. A missing row has (0, 0)."""
+    lost and created again differs from the old one. A missing row has (0, 0)."""
 
     born_us: int = 0
     version: int = 0

@@ -104,8 +104,8 @@ async def _lose_node(
         await fleet.wait_up()
         await asyncio.to_thread(fleet.import_repositories, specs)
         found = await fleet.wait_settled(len(specs), SETTLED_S_MAX)
-        victim = max(fleet.nodes, key=lambda node: len(fleet.held_by(node, found)))  # where most is at stake
-        held = frozenset(fleet.held_by(victim, found))
+        victim = max(fleet.nodes, key=lambda node: len(fleet.repositories_of(node, found)))  # where most is at stake
+        held = frozenset(fleet.repositories_of(victim, found))
         is_over, queries = asyncio.Event(), [gateway_query(fleet.gateway.address, query) for query in QUERIES]
         async with open_connections() as connections:
             load = asyncio.ensure_future(run_until(connections, queries, RATE_PER_S, is_over))

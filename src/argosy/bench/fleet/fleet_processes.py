@@ -29,7 +29,7 @@ NODE_BYTES = 2 << 30  # memory for the indexes of one node
 
 
 class FleetProcesses:
-    """A gateway and nodes. Leases and registry have a Valkey each, so that their traffic can be told apart."""
+    """A gateway and nodes. Leases and registry have a Valkey each, so that their traffic can be measured separately."""
 
     def __init__(self, directory: Path, store: Valkey, registry: Valkey, settings: Settings) -> None:
         self.store = store
@@ -110,7 +110,7 @@ class FleetProcesses:
         await wait_until_seen(is_settled, within_s, f"{count} repositories are ready")
         return found
 
-    def held_by(self, node: ServerProcess, repositories: Mapping[str, dict[str, Any]]) -> list[str]:
+    def repositories_of(self, node: ServerProcess, repositories: Mapping[str, dict[str, Any]]) -> list[str]:
         return [name for name, each in repositories.items() if node.address in ready_at(each)]
 
     def stop(self) -> None:

@@ -59,7 +59,7 @@ class OverheadTimes:
 async def measure_overhead(
     bench: Bench, fleet: FleetProcesses, repositories: Mapping[str, dict[str, Any]], words: Sequence[str], rounds: int
 ) -> None:
-    held = {node.address: fleet.held_by(node, repositories) for node in fleet.nodes}
+    held = {node.address: fleet.repositories_of(node, repositories) for node in fleet.nodes}
     node = max(held, key=lambda address: len(held[address]))
     times: list[OverheadTimes] = []
     async with open_connections() as connections:

@@ -35,7 +35,7 @@ class LoadQuery:
     content_type: str
 
     @cached_property
-    def encoded(self) -> tuple[Address, bytes]:
+    def request(self) -> tuple[Address, bytes]:
         return encode_post(self.url, self.body, self.content_type)
 
 
@@ -90,7 +90,7 @@ async def run_query(connections: LoadConnections, query: LoadQuery, at: float | 
     """`at`: the instant from which the latency is counted, if not now."""
     started_at = time.monotonic() if at is None else at
     try:
-        status, body = await connections.post(*query.encoded)
+        status, body = await connections.post(*query.request)
         took_s = time.monotonic() - started_at
         missing = _missing(body, query.content_type) if status == 200 else frozenset[str]()
         return QueryResult(started_at, took_s, status, missing)

@@ -16,8 +16,8 @@ from argosy.bench.ipni import figures
 from argosy.bench.ipni.chains import ChainShape, absent_multihashes, alternate, chunk_multihashes
 from argosy.bench.ipni.find_load import FindResults, run_at_rate
 from argosy.bench.ipni.processes import (
+    AnnouncedChain,
     IndexerProcess,
-    ServedChain,
     start_indexer,
     start_publishers,
 )
@@ -59,7 +59,7 @@ async def measure_ingest(bench: Bench, scratch: Path, codec: str, shape: ChainSh
 
 
 async def _ingest_with_finds(
-    indexer: IndexerProcess, chain: ServedChain, shape: ChainShape, seed: int, codec: str
+    indexer: IndexerProcess, chain: AnnouncedChain, shape: ChainShape, seed: int, codec: str
 ) -> Values:
     rate, cpu, p50, p99 = figures.ingest(codec)
     is_over = asyncio.Event()
@@ -120,7 +120,7 @@ async def measure_growth(bench: Bench, scratch: Path, millions: int, chunk: int,
     )
 
 
-async def _applied_instants(bench: Bench, indexer: IndexerProcess, chain: ServedChain) -> list[Instant]:
+async def _applied_instants(bench: Bench, indexer: IndexerProcess, chain: AnnouncedChain) -> list[Instant]:
     """When the first advertisement was started, and when each was applied, as polled from outside."""
     instants = [(time.monotonic(), indexer.cpu_s)]
     await indexer.announce(chain, chain.ads[-1])

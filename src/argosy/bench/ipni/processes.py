@@ -32,7 +32,7 @@ ERROR_CHARACTERS_MAX = 800  # of the error output of a process
 
 
 @dataclass(frozen=True)
-class ServedChain:
+class AnnouncedChain:
     """A chain of the publisher process."""
 
     publisher: str
@@ -45,7 +45,7 @@ class PublisherProcess:
     """The process that serves some chains."""
 
     pid: int
-    chains: tuple[ServedChain, ...]
+    chains: tuple[AnnouncedChain, ...]
 
     @property
     def cpu_s(self) -> float:
@@ -70,13 +70,13 @@ class IndexerProcess:
         for task in Path(f"/proc/{self.server.process.pid}/task").iterdir():
             os.sched_setaffinity(int(task.name), cores)
 
-    async def announce(self, chain: ServedChain, ad: str) -> None:
+    async def announce(self, chain: AnnouncedChain, ad: str) -> None:
         announcement = Announcement(cids.parse(ad), Peer(chain.publisher, (from_url(chain.url),)))
         async with self.session.put(f"{self.url}/announce", data=encode_announcement(announcement)) as response:
             if response.status >= 300:
                 raise Unavailable(f"the announcement was rejected with {response.status}: {await response.text()}")
 
-    async def last_applied(self, chain: ServedChain) -> str:
+    async def last_applied(self, chain: AnnouncedChain) -> str:
         """The newest advertisement of the chain whose multihashes are all findable; empty before the first."""
         async with self.session.get(f"{self.url}/providers/{chain.publisher}") as response:
             if response.status != 200:
@@ -84,14 +84,14 @@ class IndexerProcess:
             provider = await response.json()
         return str((provider.get("LastAdvertisement") or {}).get("/", ""))
 
-    async def wait_applied(self, chain: ServedChain, ad: str) -> None:
+    async def wait_applied(self, chain: AnnouncedChain, ad: str) -> None:
         ends_at = time.monotonic() + INGEST_S_MAX
         while await self.last_applied(chain) != ad:
             if time.monotonic() > ends_at or not self.server.is_alive:
                 raise Unavailable(f"advertisement {ad} was not ingested; {self.server.log.name} has the reason")
             await asyncio.sleep(POLL_S)
 
-    async def ingest(self, chain: ServedChain) -> float:
+    async def ingest(self, chain: AnnouncedChain) -> float:
         """Announce a chain and wait until all of it is applied; returns how long that took."""
         started = time.monotonic()
         await self.announce(chain, chain.ads[-1])
@@ -141,7 +141,7 @@ async def start_publishers(codec: str, seed: int, chains: int, shape: ChainShape
         yield PublisherProcess(
             process.pid,
             tuple(
-                ServedChain(each["publisher"], f"http://{described['address']}/{number}", tuple(each["ads"]))
+                AnnouncedChain(each["publisher"], f"http://{described['address']}/{number}", tuple(each["ads"]))
                 for number, each in enumerate(described["chains"])
             ),
         )

@@ -52,7 +52,7 @@ class SearchPeer(Protocol):
     def version(self) -> str: ...
 
     @property
-    def built(self) -> IndexCost | None:
+    def index_cost(self) -> IndexCost | None:
         """None for programs without an index."""
         ...
 
@@ -163,7 +163,7 @@ def record_background(bench: Bench, corpus: Corpus, peers: Sequence[SearchPeer],
         bench.notes.append(f"that is less than the {QUICK_BYTES_MIN / 1e6:,.0f} MB a quick run should search")
     bench.notes += [f"{name} is absent: {why}" for name, why in absent.items()]
     for peer in peers:
-        indexed = peer.built.text_bytes if peer.built else None
+        indexed = peer.index_cost.text_bytes if peer.index_cost else None
         if indexed is not None and indexed < corpus.text_bytes:
             bench.notes.append(f"{peer.name} indexed {indexed / 1e6:,.0f} MB of it: it drops long lines and odd files")
     bench.notes += NOT_ALIKE
@@ -174,6 +174,9 @@ def record_background(bench: Bench, corpus: Corpus, peers: Sequence[SearchPeer],
         "left_out": dict(corpus.left_out),
     }
     bench.details["peers"] = {
-        **{peer.name: {"version": peer.version, "built": asdict(peer.built) if peer.built else None} for peer in peers},
+        **{
+            peer.name: {"version": peer.version, "built": asdict(peer.index_cost) if peer.index_cost else None}
+            for peer in peers
+        },
         **{name: {"absent": why} for name, why in absent.items()},
     }

@@ -147,7 +147,7 @@ def measure_memory(bench: Bench, corpus: Corpus) -> tuple[Index, list[float]]:
 
 def record_memory(bench: Bench, corpus: Corpus, engine: Engine, peers: Sequence[SearchPeer]) -> None:
     """Compared with zoekt's shards only, which contain the text as Argosy's index does; csearch's index does not."""
-    built = {peer.name: peer.built for peer in peers if peer.built}
+    built = {peer.name: peer.index_cost for peer in peers if peer.index_cost}
     shards = {name: [each.index_bytes / corpus.text_bytes] for name, each in built.items() if name == "zoekt"}
     bench.record(figures.MEMORY, [memory_bytes(engine.index) / corpus.text_bytes], shards)
 
@@ -168,7 +168,7 @@ def measure_builds(
         index.append(megabytes / built.index_cpu_s)
         read.append(megabytes / built.read_cpu_s)
         whole.append(megabytes / built.whole.cpu_s)
-    rates = {peer.name: [megabytes / peer.built.spent.cpu_s] for peer in peers if peer.built}
+    rates = {peer.name: [megabytes / peer.index_cost.spent.cpu_s] for peer in peers if peer.index_cost}
     bench.record(figures.BUILD, index)
     bench.record(figures.BUILD_READ, read)
     bench.record(figures.BUILD_ALL, whole, rates)

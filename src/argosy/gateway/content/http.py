@@ -78,7 +78,7 @@ class _ContentApi:
         if form_of(accept) is ResponseFormat.LINES and not any(
             kind in accept for kind in (b"application/json", b"*/*")
         ):
-            # Lines have no field for the multihash, so the results of a batch could not be told apart.
+            # Lines have no field for the multihash, so the results of a batch could not be distinguished.
             raise NotAcceptable("lines do not name their multihash; accept application/json for a batch")
         requested = results.decode_batch(await read_body(request, bytes_max=BATCH_BYTES_MAX))
         if len(requested) > BATCH_MULTIHASHES_MAX:

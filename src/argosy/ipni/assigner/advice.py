@@ -40,7 +40,7 @@ def advise(pool_state: PoolState) -> list[Advice]:
         *_stuck_handoffs(pool_state, pool),
         *_nearly_full(pool_state, pool),
         *_no_spare(pool_state, pool),
-        *_unbalanced(pool),
+        *_find_imbalance(pool),
         *_extra_holders(pool_state, pool),
         *_removable(pool_state, pool),
     ]
@@ -89,7 +89,7 @@ def _no_spare(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
         yield Advice("no room", "", f"{text}, or a frozen one has no successor")
 
 
-def _unbalanced(pool: Pool) -> Iterator[Advice]:
+def _find_imbalance(pool: Pool) -> Iterator[Advice]:
     active = _active(pool)
     if len(active) < 2:
         return

@@ -1,6 +1,6 @@
 """The entries of an advertisement: multihashes in a chain of chunks, or in a HAMT.
 
-A multihash that does not parse is skipped and counted, because one bad entry says nothing about the others; a block
+A multihash that does not parse is skipped and counted, because one bad entry does not make the others bad; a block
 that is no chunk at all is Invalid.
 
 The standard library decodes a chunk of dag-json at 0.4 million multihashes a second, which is less than the store takes

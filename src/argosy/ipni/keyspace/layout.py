@@ -5,7 +5,7 @@ in a store sorted by digest it is one range.
 
 A layout is a numbered version of the membership. It is settled, or it moves from the previous nodes to the present
 ones: then a write goes to the owners in both, and a read first to the previous owners, which have everything. Every
-request carries a version, and a node serves only its own, so nobody reads or writes past a change.
+request carries a version, and a node serves only its own, so no request reads or writes past a change.
 
     version 1   a b c        settled
     version 2   a b c → d    moving: d fetches its slots from a, b and c

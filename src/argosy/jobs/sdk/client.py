@@ -216,7 +216,7 @@ class JobsClient:
         errors = [find_error(job) for job in jobs]
         trace = self._tracer.inject().get("traceparent", "")
         # The id is chosen before the first attempt: if a response is lost, the next attempt finds the id taken and
-        # knows that the job is enqueued. With an id of the caller's own this cannot be told from a duplicate.
+        # knows that the job is enqueued. With an id of the caller's own this is indistinguishable from a duplicate.
         valid = [(_with_id(job, trace), not job.id) for job, error in zip(jobs, errors, strict=True) if error is None]
 
         async def send(address: str, batch: Sequence[tuple[tuple[NewJob, bool], ShardInfo]]) -> list[str | ArgosyError]:

@@ -90,14 +90,14 @@ class EtcdSessions:
     async def list(self) -> list[SessionInfo]:
         slots = asyncio.Semaphore(LOOKUPS_MAX)
 
-        async def look_up(role: SessionRole, kv: pb.KeyValue) -> SessionInfo | None:
+        async def read_session(role: SessionRole, kv: pb.KeyValue) -> SessionInfo | None:
             async with slots:
                 left_s = await self._client.time_to_live(kv.lease)
             member = decode(kv, Member)
             return None if left_s < 0 else SessionInfo(role, member.node, member.address, float(left_s))
 
         listings = [(role, (await self._client.list(self._keys.sessions(role)))[0]) for role in sorted(SessionRole)]
-        infos = await asyncio.gather(*(look_up(role, kv) for role, kvs in listings for kv in kvs))
+        infos = await asyncio.gather(*(read_session(role, kv) for role, kvs in listings for kv in kvs))
         return sorted((info for info in infos if info is not None), key=lambda info: (info.role, info.node))
 
     async def count_bidding(self) -> int:

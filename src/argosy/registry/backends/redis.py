@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 CLIENT_NAME = "argosy-registry"  # in CLIENT LIST
 RACE_PAUSE_S = 0.0005  # mean of the pause after the first lost race; each further loss doubles it
-RACE_PAUSE_S_MAX = 0.02  # about what a competing transaction that has just begun needs to finish
+RACE_PAUSE_S_MAX = 0.02  # about what a competing transaction that has just started needs to finish
 
 BLOCK_S = 2.0  # how long one read of the stream waits; after an empty read the watch checks its position
 BATCH_MAX = 500  # changes per read

@@ -304,7 +304,7 @@ class SqliteReads:
         self._rows: dict[str, dict[Values, Any]] = {name: {} for name in self._tables}
 
     def clear(self) -> None:
-        """A SQL transaction has begun, or has rolled back some of its writes."""
+        """A SQL transaction has started, or has rolled back some of its writes."""
         for rows in self._rows.values():
             rows.clear()
 

@@ -1,7 +1,7 @@
 """Eviction: which indexes a node gives up when their memory exceeds the budget.
 
 Above the high watermark indexes are evicted until the rest is below the low one, so that evictions come in batches and
-not one per new index. Pinned repositories are never evicted. Young indexes are evicted last: nobody has had time to
+not one per new index. Pinned repositories are never evicted. Young indexes are evicted last: no client has had time to
 search them, and building one again costs more than keeping it.
 """
 

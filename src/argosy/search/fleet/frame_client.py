@@ -206,7 +206,7 @@ class FrameConnection(asyncio.Protocol):
         self._transport.write(encode_frame(call, kind, body, trace))
 
     def cancel(self, call: int) -> None:
-        """Tells the node that the response is no longer needed."""
+        """Cancels the request at the node, because the response is no longer needed."""
         transport = self._transport
         if self._calls.pop(call, None) is not None and transport is not None and not transport.is_closing():
             transport.write(encode_frame(call, protocol.CANCEL))

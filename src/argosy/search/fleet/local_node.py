@@ -262,7 +262,7 @@ class LocalNode:
     async def index(self, repository: str) -> AsyncIterator[bytes]:
         """A chunk is produced when the reader takes it, so a slow reader costs no memory.
 
-        The lease is checked once: the stream is one version of the repository, which stays valid whoever holds it.
+        The lease is checked once: the stream is one version of the repository, which stays valid after the lease moves.
         """
         chunks = dump(self._serving.index(repository))
         with self._requests.track([repository]):

@@ -119,7 +119,7 @@ class SegmentSearch:
                 return _any([self._possible(child) for child in children])
             case Not(child):
                 possible = self._possible(child)
-                # Candidates are a superset of the matches, so their complement says nothing unless it is exact.
+                # Candidates are a superset of the matches, so their complement is usable only if they are exact.
                 if possible is None or _breadth(child) is not Breadth.TABLE:
                     return np.ones(self._size, np.bool_)
                 return ~possible

@@ -29,7 +29,7 @@ from argosy.throttle.limits.model import Behavior, RateLimitRequest, RateLimitRe
 from argosy.throttle.limits.table import check_batch, count, now_ms
 
 CALL_TIMEOUT_S = 2.0  # a whole batch; the server needs some 20 ms for a full one
-TRIES_MAX = 5  # of a request that was not executed: redirected, script loaded, server time learnt, new year begun
+TRIES_MAX = 5  # of a request that was not executed: redirected, script loaded, server time unknown, a new year
 
 CLIENT_NAME = "argosy-limits"  # in CLIENT LIST
 
