@@ -156,7 +156,7 @@ class World:
         """A repository on git's own HTTP server."""
         if self._git_url is None:
             server = self._closing.enter_context(git_server(self.folder / "git"))
-            self._git_url = server.shares(Repo(self.home / "src" / "tool"), "name")
+            self._git_url = server.serve_clone(Repo(self.home / "src" / "tool"), "name")
         return self._git_url
 
     def placeholders(self) -> dict[str, Callable[[], str]]:

@@ -58,7 +58,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedFleet]:
         valkey = stack.enter_context(Valkey())
         collector = stack.enter_context(run_collector())
         server = stack.enter_context(git_server(folder / "served"))
-        server.moods.passwords |= {"private.git": "robot:credential-hunter2", "locked.git": "robot:another"}
+        server.faults.passwords |= {"private.git": "robot:credential-hunter2", "locked.git": "robot:another"}
         credentials = folder / "credentials"
         credentials.write_text(f"http://robot:credential-hunter2@127.0.0.1:{server.port}\n")
         credentials.chmod(0o600)
@@ -80,8 +80,8 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedFleet]:
         for ship in ships[:2]:
             fleet.add(ship)
         addresses = {
-            "private": server.shares(ships[2], "private.git"),
-            "locked": server.shares(ships[2], "locked.git"),
+            "private": server.serve_clone(ships[2], "private.git"),
+            "locked": server.serve_clone(ships[2], "locked.git"),
             "nowhere": "http://robot:address-hunter2@127.0.0.1:9/nowhere.git",
         }
         for name, url in addresses.items():

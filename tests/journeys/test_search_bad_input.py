@@ -53,7 +53,7 @@ class HostedFleet:
 
     def create_served_repo(self, name: str, files: dict[str, bytes] | None = None) -> Repo:
         repo = self.create_repo(name, files or {"ship.py": f"def {name}(anchor): ...\n".encode()})
-        self.server.shares(repo, f"{name}.git")
+        self.server.serve_clone(repo, f"{name}.git")
         return repo
 
     def has_no_failures(self, name: str) -> bool:
@@ -132,15 +132,15 @@ def add_good_repositories(hosted: HostedFleet) -> None:
 
 def add_bad_repositories(hosted: HostedFleet) -> None:
     hosted.create_served_repo("secret")
-    hosted.server.moods.passwords["secret.git"] = "captain:treasure"
-    hosted.server.moods.statuses["nowhere.git"] = 404
+    hosted.server.faults.passwords["secret.git"] = "captain:treasure"
+    hosted.server.faults.statuses["nowhere.git"] = 404
     Repo.made(hosted.server.folder / "empty.git", "--bare")
     hosted.create_served_repo("huge", {"noise.bin": random_bytes(3 * MIB)})
     hosted.create_served_repo("corrupt", {"ship.py": random_bytes(MIB // 2)})
     damage(hosted.server.folder / "corrupt.git")
     hosted.create_served_repo("branchless")
     hosted.create_served_repo("vault")
-    hosted.public.moods.redirects["led.git"] = hosted.server.url("vault.git")
+    hosted.public.faults.redirects["led.git"] = hosted.server.url("vault.git")
     for name in REASONS:
         branches = ("nope",) if name == "branchless" else ()
         hosted.spec(name, *branches, server=hosted.public if name == "led" else None)
@@ -169,11 +169,11 @@ def check_reasons_and_retries(hosted: HostedFleet) -> None:
         within_s=PATIENCE_S,
         what="each is retried",
     )
-    assert [path for _, path, _ in hosted.server.moods.asked if "vault" in path] == []
+    assert [path for _, path, _ in hosted.server.faults.requests if "vault" in path] == []
 
 
 def fix_and_check_served(hosted: HostedFleet) -> None:
-    del hosted.server.moods.passwords["secret.git"], hosted.server.moods.statuses["nowhere.git"]
+    del hosted.server.faults.passwords["secret.git"], hosted.server.faults.statuses["nowhere.git"]
     hosted.create_served_repo("nowhere")
     repo = hosted.create_repo("filled", {"ship.py": b"def empty(anchor): ...\n"})
     hosted.server.push(repo, "empty.git", "main")

@@ -17,7 +17,7 @@ HUNG_S_MAX = 60.0  # upper bound for a request without a response
 
 
 @dataclass
-class Moods:
+class ServerFaults:
     """Faults to inject; paths are the first segment of the URL, as in `/app.git/info/refs`."""
 
     passwords: dict[str, str] = field(default_factory=dict)  # path: the only accepted user:password
@@ -26,8 +26,8 @@ class Moods:
     cut_bytes: int = 0  # responses to POST are cut after this many
     echoes: bool = False  # returns the credentials it was sent in an error
     hangs: bool = False  # accepts requests and never responds
-    asked: list[tuple[str, str, str]] = field(default_factory=list)  # method, path and authorization of each request
-    was_asked: threading.Event = field(default_factory=threading.Event)
+    requests: list[tuple[str, str, str]] = field(default_factory=list)  # method, path and authorization of each request
+    request_received: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
 
 
@@ -38,12 +38,12 @@ class GitServer:
     folder: Path
     host: str
     port: int
-    moods: Moods
+    faults: ServerFaults
 
     def url(self, name: str) -> str:
         return f"http://{self.host}:{self.port}/{name}"
 
-    def shares(self, repo: Repo, name: str) -> str:
+    def serve_clone(self, repo: Repo, name: str) -> str:
         """Serve a bare clone of the repository's current state, and return its address."""
         repo.clone(self.folder / name, "--bare")
         return self.url(name)
@@ -55,20 +55,20 @@ class GitServer:
 @contextmanager
 def git_server(folder: Path, host: str = "127.0.0.1") -> Iterator[GitServer]:
     folder.mkdir(parents=True, exist_ok=True)
-    moods = Moods()
+    injected = ServerFaults()
 
     class Handler(_Handler):
         root = folder
-        mood = moods
+        faults = injected
 
     server = ThreadingHTTPServer((host, 0), Handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, name="git-http", daemon=True)
     thread.start()
     try:
-        yield GitServer(folder, host, server.server_address[1], moods)
+        yield GitServer(folder, host, server.server_address[1], injected)
     finally:
-        moods.released.set()
+        injected.released.set()
         server.shutdown()
         server.server_close()
         thread.join()
@@ -76,7 +76,7 @@ def git_server(folder: Path, host: str = "127.0.0.1") -> Iterator[GitServer]:
 
 class _Handler(BaseHTTPRequestHandler):
     root: Path
-    mood: Moods
+    faults: ServerFaults
     protocol_version = "HTTP/1.0"
 
     def do_GET(self) -> None:
@@ -90,23 +90,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         authorization = self.headers.get("authorization", "")
-        self.mood.asked.append((self.command, self.path, authorization))
-        self.mood.was_asked.set()
-        if self.mood.hangs:
-            self.mood.released.wait(HUNG_S_MAX)
+        self.faults.requests.append((self.command, self.path, authorization))
+        self.faults.request_received.set()
+        if self.faults.hangs:
+            self.faults.released.wait(HUNG_S_MAX)
             return
         name, _, rest = self.path.lstrip("/").partition("/")
-        if name in self.mood.redirects:
-            self._answer(301, {"location": f"{self.mood.redirects[name]}/{rest}"})
-        elif name in self.mood.statuses:
-            self._answer(self.mood.statuses[name], {}, self._page(authorization))
-        elif name in self.mood.passwords and authorization != f"Basic {_basic(self.mood.passwords[name])}":
+        if name in self.faults.redirects:
+            self._answer(301, {"location": f"{self.faults.redirects[name]}/{rest}"})
+        elif name in self.faults.statuses:
+            self._answer(self.faults.statuses[name], {}, self._page(authorization))
+        elif name in self.faults.passwords and authorization != f"Basic {_basic(self.faults.passwords[name])}":
             self._answer(401, {"www-authenticate": 'Basic realm="git"'})
         else:
             self._backend()
 
     def _page(self, authorization: str) -> bytes:
-        credentials = b64decode(authorization.removeprefix("Basic ")).decode() if self.mood.echoes else "here"
+        credentials = b64decode(authorization.removeprefix("Basic ")).decode() if self.faults.echoes else "here"
         return f"there is nothing {credentials} for you\n".encode()
 
     def _answer(self, status: int, headers: dict[str, str], body: bytes = b"") -> None:
@@ -142,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         for header, value in headers.items():
             self.send_header(header, value)
         self.end_headers()
-        cut = self.mood.cut_bytes if self.command == "POST" else 0
+        cut = self.faults.cut_bytes if self.command == "POST" else 0
         self.wfile.write(answer[: cut or None])
 
 

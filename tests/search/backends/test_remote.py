@@ -62,7 +62,7 @@ async def test_a_repository_is_brought_under_its_wished_name(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     commit = repo.commit({"a.py": b"a = 1\n", "b/c.txt": b"c\n"})
-    spec = wished(server.shares(repo, "app.git"))
+    spec = wished(server.serve_clone(repo, "app.git"))
     assert await either.heads(spec) == (Branch("main", commit),)
     async with either.fetch(spec) as source:
         told = source.repository
@@ -74,7 +74,7 @@ async def test_a_repository_is_brought_under_its_wished_name(
 
 async def test_a_well_known_host_gives_pages_on_the_web(settings: FetchSettings, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
-    server.shares(repo, "app.git")
+    server.serve_clone(repo, "app.git")
 
     async def resolver(host: str, port: int) -> tuple[str, ...]:
         assert host == "github.example"
@@ -91,7 +91,7 @@ async def test_a_well_known_host_gives_pages_on_the_web(settings: FetchSettings,
 
 async def test_it_is_told_how_much_has_arrived(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({f"file-{number}": bytes([number]) * 9 for number in range(50)})
-    server.shares(repo, "app.git")
+    server.serve_clone(repo, "app.git")
     told: list[float] = []
     async with either.fetch(wished(server.url("app.git")), told.append) as source:
         assert len(list(source.entries())) == 50
@@ -106,7 +106,7 @@ async def test_several_branches_and_tags_in_the_order_they_are_wished(
     repo.git("tag", "-a", "v1", "-m", "a tag with a text of its own")
     repo.git("branch", "release/2")
     second = repo.commit({"a": b"two"})
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     branches, _ = await fetched_names(either, wished(url, "v1", "HEAD", "release/*", "main"))
     assert branches == (Branch("v1", first), Branch("main", second), Branch("release/2", first))
 
@@ -124,7 +124,7 @@ async def test_a_head_that_is_no_branch_is_brought_as_head(
 ) -> None:
     commit = repo.commit({"a": b"one"})
     repo.commit({"a": b"two"})
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     (server.folder / "app.git" / "HEAD").write_text(f"{commit}\n")
     assert await fetched(either, wished(url)) == ((Branch("HEAD", commit),), {b"a": b"one"})
 
@@ -132,41 +132,44 @@ async def test_a_head_that_is_no_branch_is_brought_as_head(
 async def test_objects_named_by_sha256_are_brought(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
     repo = Repo.made(tmp_path / "new", "--object-format=sha256")
     commit = repo.commit({"a": b"a"})
-    assert await fetched(either, wished(server.shares(repo, "app.git"))) == ((Branch("main", commit),), {b"a": b"a"})
+    assert await fetched(either, wished(server.serve_clone(repo, "app.git"))) == (
+        (Branch("main", commit),),
+        {b"a": b"a"},
+    )
 
 
 async def test_a_new_commit_is_seen_and_fetched_into_the_mirror(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({f"f{number}": os.urandom(2000) for number in range(50)})
-    spec = wished(server.shares(repo, "app.git"))
+    spec = wished(server.serve_clone(repo, "app.git"))
     await fetched(fetcher, spec)
     commit = repo.commit({"new": b"new"})
     server.push(repo, "app.git", "main")
-    sent = len(server.moods.asked)
+    sent = len(server.faults.requests)
     branches, files = await fetched(fetcher, spec)
     assert branches == (Branch("main", commit),)
     assert files[b"new"] == b"new"
     assert len(files) == 51
-    assert len(server.moods.asked) > sent
+    assert len(server.faults.requests) > sent
 
 
 async def test_nothing_is_fetched_when_nothing_is_new(fetcher: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
     repo.git("tag", "-a", "v1", "-m", "a tag with a text of its own")
-    spec = wished(server.shares(repo, "app.git"), "main", "v1")
+    spec = wished(server.serve_clone(repo, "app.git"), "main", "v1")
     before = await fetched(fetcher, spec)
-    server.moods.asked.clear()
+    server.faults.requests.clear()
     await fetcher.heads(spec)
-    to_look = len(server.moods.asked)
-    server.moods.asked.clear()
+    to_look = len(server.faults.requests)
+    server.faults.requests.clear()
     assert await fetched(fetcher, spec) == before
-    assert len(server.moods.asked) == to_look
+    assert len(server.faults.requests) == to_look
 
 
 async def test_a_forced_push_just_works(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"one"})
-    spec = wished(server.shares(repo, "app.git"))
+    spec = wished(server.serve_clone(repo, "app.git"))
     await fetched(either, spec)
     repo.git("checkout", "-q", "--orphan", "other")
     commit = repo.commit({"a": b"another history"})
@@ -177,7 +180,7 @@ async def test_a_forced_push_just_works(either: RemoteFetcher, server: GitServer
 async def test_a_branch_may_become_a_folder_of_branches(fetcher: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     commit = repo.commit({"a": b"a"})
     repo.git("branch", "work")
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     await fetched(fetcher, wished(url, "work"))
     server.push(repo, "app.git", ":work")
     server.push(repo, "app.git", "main:refs/heads/work/one")
@@ -190,7 +193,7 @@ async def test_a_branch_that_is_not_there_is_told_with_those_that_are(
 ) -> None:
     repo.commit({"a": b"a"})
     repo.git("branch", "develop")
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     with pytest.raises(NotFound, match=r"branch 'trunk' not found at .*app\.git; available: develop, main"):
         await either.heads(wished(url, "main", "trunk"))
     with pytest.raises(NotFound, match="did you mean 'develop'"):
@@ -201,7 +204,7 @@ async def test_a_branch_that_is_not_there_is_told_with_those_that_are(
 async def test_what_can_be_no_branch_is_refused(fetcher: RemoteFetcher, branch: str, server: GitServer) -> None:
     with pytest.raises(Invalid, match="invalid branch"):
         await fetcher.heads(wished(server.url("app.git"), branch))
-    assert server.moods.asked == []
+    assert server.faults.requests == []
 
 
 async def test_an_empty_repository_is_told(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
@@ -215,7 +218,7 @@ async def test_a_head_that_points_nowhere_is_told_with_what_there_is(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"a": b"a"})
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     (server.folder / "app.git" / "HEAD").write_text("ref: refs/heads/gone\n")
     with pytest.raises(NotFound, match=r"HEAD of .* points to no branch; available: main"):
         await fetcher.heads(wished(url))
@@ -223,7 +226,7 @@ async def test_a_head_that_points_nowhere_is_told_with_what_there_is(
 
 async def test_a_repository_that_vanished_is_told(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
-    spec = wished(server.shares(repo, "app.git"))
+    spec = wished(server.serve_clone(repo, "app.git"))
     await fetched(either, spec)
     (server.folder / "app.git").rename(server.folder / "gone.git")
     with pytest.raises(NotFound, match=r"repository not found at .*app\.git, or access denied; check the address"):
@@ -234,7 +237,7 @@ async def test_a_repository_that_vanishes_between_look_and_fetch_is_told(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.commit({"a": b"a"})
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     gone = server.folder / "gone.git"
     put_before_git(
         tmp_path / "bin",
@@ -251,7 +254,7 @@ async def test_a_repository_that_is_too_large_is_refused_and_nothing_is_left(
     mode: str, settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"blob": os.urandom(3 << 20)})
-    spec = wished(server.shares(repo, "app.git"))
+    spec = wished(server.serve_clone(repo, "app.git"))
     fetcher = RemoteFetcher(replace(settings, mode=mode, repository_bytes_max=1 << 20))
     with pytest.raises(Invalid, match=r"larger than 1 MiB; raise fetch\.repository_bytes_max"):
         await fetched(fetcher, spec)
@@ -264,7 +267,7 @@ async def test_a_repository_that_grows_too_large_is_ended_while_it_is_fetched(
     settings: FetchSettings, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.commit({"a": b"a"})
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     before = children()
     put_before_git(
         tmp_path / "bin",
@@ -283,7 +286,7 @@ async def test_a_repository_that_grows_too_large_is_ended_while_it_is_fetched(
 
 async def test_an_origin_with_a_corrupt_pack_is_told(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({f"f{number}": os.urandom(5000) for number in range(20)})
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     Repo(server.folder / "app.git").git("repack", "-a", "-d", "-q")
     (pack,) = (server.folder / "app.git/objects/pack").glob("*.pack")
     pack.chmod(0o600)
@@ -298,11 +301,11 @@ async def test_an_answer_that_is_cut_off_is_told_and_mended_by_the_next_try(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({f"f{number}": os.urandom(5000) for number in range(20)})
-    spec = wished(server.shares(repo, "app.git"))
-    server.moods.cut_bytes = 40_000
+    spec = wished(server.serve_clone(repo, "app.git"))
+    server.faults.cut_bytes = 40_000
     with pytest.raises(Unavailable, match=r"truncated or damaged; retrying later"):
         await fetched(either, spec)
-    server.moods.cut_bytes = 0
+    server.faults.cut_bytes = 0
     assert len((await fetched(either, spec))[1]) == 20
 
 
@@ -313,13 +316,13 @@ async def test_a_server_in_trouble_is_told(fetcher: RemoteFetcher, server: GitSe
         (403, Forbidden, "denied access"),
         (410, NotFound, "repository not found"),
     ]:
-        server.moods.statuses["app.git"] = status
+        server.faults.statuses["app.git"] = status
         with pytest.raises(kind, match=reason):
             await fetcher.heads(wished(server.url("app.git")))
 
 
 async def test_a_page_that_is_no_repository_is_told(fetcher: RemoteFetcher, server: GitServer) -> None:
-    server.moods.statuses["app.git"] = 200
+    server.faults.statuses["app.git"] = 200
     with pytest.raises(Invalid, match="is not served by a git server"):
         await fetcher.heads(wished(server.url("app.git")))
 
@@ -338,7 +341,7 @@ async def test_a_host_that_is_not_known_is_told(fetcher: RemoteFetcher) -> None:
 
 async def test_a_server_that_hangs_is_given_up_and_git_is_ended(settings: FetchSettings, server: GitServer) -> None:
     before = children()
-    server.moods.hangs = True
+    server.faults.hangs = True
     fetcher = RemoteFetcher(replace(settings, ls_remote_timeout_s=0.2))
     with pytest.raises(Unavailable, match="ls-remote timed out after 0 s"):
         await fetcher.heads(wished(server.url("app.git")))
@@ -347,9 +350,9 @@ async def test_a_server_that_hangs_is_given_up_and_git_is_ended(settings: FetchS
 
 async def test_cancelling_ends_all_processes_at_work(fetcher: RemoteFetcher, server: GitServer) -> None:
     before = children()
-    server.moods.hangs = True
+    server.faults.hangs = True
     looking = asyncio.create_task(fetcher.heads(wished(server.url("app.git"))))
-    assert await asyncio.to_thread(server.moods.was_asked.wait, 30)
+    assert await asyncio.to_thread(server.faults.request_received.wait, 30)
     assert children() > before
     looking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -399,7 +402,7 @@ async def test_nobodys_configuration_is_heard(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = repo.commit({"a": b"a"})
-    url = server.shares(repo, "app.git")
+    url = server.serve_clone(repo, "app.git")
     home = tmp_path / "home"
     home.mkdir()
     mark = tmp_path / "mark"
@@ -413,11 +416,11 @@ async def test_nobodys_configuration_is_heard(
     monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {mark}")
     monkeypatch.setenv("GIT_ASKPASS", str(mark))
     assert await fetcher.heads(wished(url)) == (Branch("main", commit),)
-    server.moods.passwords["app.git"] = "me:hunter2"
+    server.faults.passwords["app.git"] = "me:hunter2"
     with pytest.raises(ArgosyError, match="credentials required"):
         await fetcher.heads(wished(url))
     assert not mark.exists()
-    assert {authorization for _, _, authorization in server.moods.asked} == {""}
+    assert {authorization for _, _, authorization in server.faults.requests} == {""}
 
 
 async def test_a_working_copy_is_read_as_it_lies_there(

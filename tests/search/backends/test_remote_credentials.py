@@ -37,8 +37,8 @@ def server(tmp_path: Path, repo: Repo) -> Iterator[GitServer]:
     """Serves app.git to one user only."""
     repo.commit({"a": b"a"})
     with git_server(tmp_path / "served") as serving:
-        serving.shares(repo, "app.git")
-        serving.moods.passwords["app.git"] = f"me:{SECRET}"
+        serving.serve_clone(repo, "app.git")
+        serving.faults.passwords["app.git"] = f"me:{SECRET}"
         yield serving
 
 
@@ -111,14 +111,14 @@ async def test_a_command_is_asked_again_when_it_is_refused(
     token = tmp_path / "token"
     token.write_text("me:short-lived")
     fetcher = RemoteFetcher(replace(settings, credentials_command=command(tmp_path, f"cat '{token}'")))
-    server.moods.passwords["app.git"] = "me:short-lived"
+    server.faults.passwords["app.git"] = "me:short-lived"
     spec = RepoSpec("app", server.url("app.git"))
     await fetcher.heads(spec)
-    server.moods.passwords["app.git"] = "me:renewed"
+    server.faults.passwords["app.git"] = "me:renewed"
     token.write_text("me:renewed")
     assert await fetcher.heads(spec)
     assert len(runs(tmp_path)) == 2
-    server.moods.passwords["app.git"] = "me:closed"
+    server.faults.passwords["app.git"] = "me:closed"
     with pytest.raises(Unauthorized, match="rejected the credentials"):
         await fetcher.heads(spec)
     assert len(runs(tmp_path)) == 3
@@ -199,8 +199,8 @@ async def test_a_secret_is_in_no_argument_no_error_and_no_log(
         pass
     errors = []
     for status in (500, 403, 404):
-        server.moods.statuses["echo.git"], server.moods.echoes = status, True
-        server.moods.passwords["echo.git"] = f"me:{SECRET}"
+        server.faults.statuses["echo.git"], server.faults.echoes = status, True
+        server.faults.passwords["echo.git"] = f"me:{SECRET}"
         with pytest.raises(ArgosyError) as failed:
             await fetcher.heads(RepoSpec("app", server.url("echo.git")))
         errors.append(str(failed.value))

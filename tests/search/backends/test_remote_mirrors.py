@@ -41,7 +41,7 @@ def settings(tmp_path: Path) -> FetchSettings:
 @pytest.fixture
 def spec(server: GitServer, repo: Repo) -> RepoSpec:
     repo.commit(FILES)
-    return RepoSpec("app", server.shares(repo, "app.git"))
+    return RepoSpec("app", server.serve_clone(repo, "app.git"))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def mirror_of(settings: FetchSettings, spec: RepoSpec) -> Path:
 
 def posts(server: GitServer) -> int:
     """How many questions were put to it, after the greeting."""
-    return sum(method == "POST" for method, _, _ in server.moods.asked)
+    return sum(method == "POST" for method, _, _ in server.faults.requests)
 
 
 async def files_of(fetcher: RemoteFetcher, spec: RepoSpec) -> dict[str, object]:
@@ -161,10 +161,10 @@ async def test_a_cut_off_fetch_costs_no_mirror(
     inode = mirror_of(settings, spec).stat().st_ino
     repo.commit({"large": os.urandom(50_000)})
     server.push(repo, "app.git", "main")
-    server.moods.cut_bytes = 20_000
+    server.faults.cut_bytes = 20_000
     with pytest.raises(Unavailable, match="truncated or damaged"):
         await files_of(fetcher, spec)
-    server.moods.cut_bytes = 0
+    server.faults.cut_bytes = 0
     assert len(await files_of(fetcher, spec)) == len(FILES) + 1
     assert mirror_of(settings, spec).stat().st_ino == inode
 
@@ -193,7 +193,7 @@ async def test_several_who_want_the_same_fetch_it_once(
     to_look = posts(server)
     await files_of(alone, spec)
     to_fetch = posts(server) - 2 * to_look
-    server.moods.asked.clear()
+    server.faults.requests.clear()
     fetchers = [RemoteFetcher(settings) for _ in range(4)]
     answers = await asyncio.gather(*(files_of(fetcher, spec) for fetcher in fetchers))
     assert answers == [FILES] * 4
@@ -255,7 +255,7 @@ async def test_the_mirrors_longest_unused_go_when_there_are_too_many(
     settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"blob": os.urandom(100_000)})
-    specs = [RepoSpec(name, server.shares(repo, f"{name}.git")) for name in ("a", "b", "c")]
+    specs = [RepoSpec(name, server.serve_clone(repo, f"{name}.git")) for name in ("a", "b", "c")]
     fetcher = RemoteFetcher(replace(settings, dir_bytes_max=300_000))
     for at_s, spec in enumerate((specs[1], specs[0]), start=1):
         await files_of(fetcher, spec)

@@ -48,33 +48,33 @@ async def test_a_redirect_on_the_same_host_is_followed_and_remembered(
     settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     commit = repo.commit({"a": b"a"})
-    server.shares(repo, "new.git")
-    server.moods.redirects["old.git"] = server.url("new.git")
+    server.serve_clone(repo, "new.git")
+    server.faults.redirects["old.git"] = server.url("new.git")
     fetcher = RemoteFetcher(settings)
     spec = wished(server.url("old.git"))
     assert await fetcher.heads(spec) == (Branch("main", commit),)
     async with fetcher.fetch(spec) as source:
         assert all_of(source) == {b"a": b"a"}
         assert source.repository.source == server.url("old.git"), "what was wished for, not where it led"
-    server.moods.asked.clear()
+    server.faults.requests.clear()
     await fetcher.heads(spec)
-    assert not any(path.startswith("/old.git") for _, path, _ in server.moods.asked)
+    assert not any(path.startswith("/old.git") for _, path, _ in server.faults.requests)
 
 
 async def test_a_redirect_that_was_remembered_and_is_past_is_looked_at_again(
     settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"a": b"a"})
-    server.shares(repo, "new.git")
-    server.moods.redirects["old.git"] = server.url("new.git")
+    server.serve_clone(repo, "new.git")
+    server.faults.redirects["old.git"] = server.url("new.git")
     fetcher = RemoteFetcher(settings)
     spec = wished(server.url("old.git"))
     before = await fetcher.heads(spec)
     (server.folder / "new.git").rename(server.folder / "newer.git")
-    server.moods.redirects["old.git"] = server.url("newer.git")
+    server.faults.redirects["old.git"] = server.url("newer.git")
     assert await fetcher.heads(spec) == before
     (server.folder / "newer.git").rename(server.folder / "old.git")
-    server.moods.redirects.clear()
+    server.faults.redirects.clear()
     assert await fetcher.heads(spec) == before
 
 
@@ -82,8 +82,8 @@ async def test_a_redirect_from_private_to_private_is_followed(
     settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo
 ) -> None:
     commit = repo.commit({"a": b"a"})
-    other.shares(repo, "app.git")
-    server.moods.redirects["app.git"] = other.url("app.git")
+    other.serve_clone(repo, "app.git")
+    server.faults.redirects["app.git"] = other.url("app.git")
     assert await RemoteFetcher(settings).heads(wished(server.url("app.git"))) == (Branch("main", commit),)
 
 
@@ -92,18 +92,18 @@ async def test_a_redirect_from_a_public_to_a_private_address_is_never_followed(
     allow_private: bool, settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo
 ) -> None:
     repo.commit({"a": b"a"})
-    other.shares(repo, "app.git")
-    server.moods.redirects["app.git"] = other.url("app.git")
+    other.serve_clone(repo, "app.git")
+    server.faults.redirects["app.git"] = other.url("app.git")
     fetcher = RemoteFetcher(replace(settings, allow_private=allow_private), private=only_other_is_private)
     with pytest.raises(Forbidden, match=r"127\.0\.0\.1:\d+ redirects to 127\.0\.0\.2:\d+, a private address"):
         await fetcher.heads(wished(server.url("app.git")))
-    assert other.moods.asked == []
+    assert other.faults.requests == []
 
 
 async def test_a_redirect_by_a_name_for_a_private_address_is_not_followed(
     settings: FetchSettings, server: GitServer, other: GitServer
 ) -> None:
-    server.moods.redirects["app.git"] = f"http://innocent.example:{other.port}/app.git"
+    server.faults.redirects["app.git"] = f"http://innocent.example:{other.port}/app.git"
 
     async def resolver(host: str, port: int) -> tuple[str, ...]:
         return ("127.0.0.2",) if host == "innocent.example" else (host,)
@@ -111,7 +111,7 @@ async def test_a_redirect_by_a_name_for_a_private_address_is_not_followed(
     fetcher = RemoteFetcher(settings, resolver=resolver, private=only_other_is_private)
     with pytest.raises(Forbidden, match=r"redirects to innocent\.example:\d+, a private address"):
         await fetcher.heads(wished(server.url("app.git")))
-    assert other.moods.asked == []
+    assert other.faults.requests == []
 
 
 async def test_a_private_origin_is_refused_unless_it_is_allowed(settings: FetchSettings, server: GitServer) -> None:
@@ -119,14 +119,14 @@ async def test_a_private_origin_is_refused_unless_it_is_allowed(settings: FetchS
     for url in (server.url("app.git"), f"http://localhost:{server.port}/app.git", "ssh://git@127.0.0.1/x", "::1:x"):
         with pytest.raises((Forbidden, Invalid), match=r"has a private address|invalid address"):
             await fetcher.heads(wished(url))
-    assert server.moods.asked == []
+    assert server.faults.requests == []
 
 
 async def test_a_name_that_changes_its_meaning_after_the_check_is_not_asked_again(
     settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo
 ) -> None:
     commit = repo.commit({"a": b"a"})
-    server.shares(repo, "app.git")
+    server.serve_clone(repo, "app.git")
     answers = [("127.0.0.1",), ("127.0.0.2",)]
 
     async def resolver(host: str, port: int) -> tuple[str, ...]:
@@ -147,7 +147,7 @@ async def test_a_git_that_cannot_be_held_to_an_address_is_not_used_where_it_matt
     fetcher = RemoteFetcher(replace(settings, allow_private=False), private=only_other_is_private)
     with pytest.raises(Invalid, match=r"cannot be restricted to checked network addresses; install git 2\.37"):
         await fetcher.heads(wished(server.url("app.git")))
-    assert server.moods.asked == []
+    assert server.faults.requests == []
 
 
 async def test_a_host_with_one_private_address_among_public_ones_is_private(settings: FetchSettings) -> None:
@@ -170,10 +170,10 @@ async def test_a_protocol_that_cannot_be_pinned_is_refused_where_it_must_be(sett
 
 async def test_redirects_in_a_circle_end(settings: FetchSettings, server: GitServer) -> None:
     before = children()
-    server.moods.redirects.update({"a.git": server.url("b.git"), "b.git": server.url("a.git")})
+    server.faults.redirects.update({"a.git": server.url("b.git"), "b.git": server.url("a.git")})
     with pytest.raises(Invalid, match=f"redirects more than {REDIRECTS_MAX} times"):
         await RemoteFetcher(settings).heads(wished(server.url("a.git")))
-    assert len(server.moods.asked) == REDIRECTS_MAX + 1
+    assert len(server.faults.requests) == REDIRECTS_MAX + 1
     assert children() == before
 
 
@@ -189,13 +189,13 @@ async def test_redirects_in_a_circle_end(settings: FetchSettings, server: GitSer
 async def test_a_redirect_to_something_else_is_refused(
     target: str, kind: type[Exception], reason: str, settings: FetchSettings, server: GitServer
 ) -> None:
-    server.moods.redirects["app.git"] = target
+    server.faults.redirects["app.git"] = target
     with pytest.raises(kind, match=reason):
         await RemoteFetcher(settings).heads(wished(server.url("app.git")))
 
 
 async def test_a_redirect_to_a_page_for_people_is_refused(settings: FetchSettings, server: GitServer) -> None:
-    server.moods.redirects["app.git"] = server.url("login?then=")
+    server.faults.redirects["app.git"] = server.url("login?then=")
     with pytest.raises(Invalid, match=r"unsupported address|not a repository"):
         await RemoteFetcher(settings).heads(wished(server.url("app.git")))
 
@@ -204,17 +204,17 @@ async def test_credentials_do_not_follow_a_redirect_to_another_host(
     settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo, tmp_path: Path
 ) -> None:
     commit = repo.commit({"a": b"a"})
-    other.shares(repo, "app.git")
-    server.shares(repo, "next.git")
-    server.moods.passwords.update({"app.git": "me:hunter2", "next.git": "me:hunter2"})
+    other.serve_clone(repo, "app.git")
+    server.serve_clone(repo, "next.git")
+    server.faults.passwords.update({"app.git": "me:hunter2", "next.git": "me:hunter2"})
     credentials = tmp_path / "credentials"
     lines = [f"http://me:hunter2@{each.host}:{each.port}\n" for each in (server, other)]
     credentials.write_text("".join(lines))
     fetcher = RemoteFetcher(replace(settings, credentials_file=str(credentials)))
-    server.moods.redirects["app.git"] = other.url("app.git")
+    server.faults.redirects["app.git"] = other.url("app.git")
     assert await fetcher.heads(wished(server.url("app.git"))) == (Branch("main", commit),)
-    assert {authorization for _, _, authorization in other.moods.asked} == {""}
-    server.moods.redirects["near.git"] = server.url("next.git")
+    assert {authorization for _, _, authorization in other.faults.requests} == {""}
+    server.faults.redirects["near.git"] = server.url("next.git")
     assert await fetcher.heads(wished(server.url("near.git"))) == (Branch("main", commit),)
 
 
