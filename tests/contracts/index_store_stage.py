@@ -24,7 +24,7 @@ def many(name: str, count: int) -> list[bytes]:
     return [sha(f"{name}-{each}") for each in range(count)]
 
 
-def crowded(count: int, begin: bytes = b"\xaa" * 16) -> list[bytes]:
+def digests_with_prefix(count: int, begin: bytes = b"\xaa" * 16) -> list[bytes]:
     """Digests with a common prefix."""
     return [multihash.wrap(multihash.SHA2_256, begin + each.to_bytes(32 - len(begin), "big")) for each in range(count)]
 

@@ -14,7 +14,7 @@ from argosy.ipni.formats.peer import peer_bytes
 from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.model import IndexValue
 from argosy.ipni.ports import IndexStore
-from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
+from tests.contracts.index_store_stage import ALICE, BOB, digests_with_prefix, many, sha, unusual, value
 
 SWEEP_ALL = 1_000_000
 
@@ -150,7 +150,7 @@ async def test_a_sweep_frees_at_most_its_limit_and_continues(store: IndexStore) 
 
 
 async def test_a_sweep_finds_its_entries_among_common_prefixes(store: IndexStore) -> None:
-    hashes = crowded(9)
+    hashes = digests_with_prefix(9)
     await store.put(value(ALICE), hashes)
     await store.put(value(BOB), hashes)
     await store.remove_context(ALICE, b"context")
@@ -163,7 +163,7 @@ async def test_a_sweep_finds_its_entries_among_common_prefixes(store: IndexStore
 
 
 async def test_a_second_hash_resolves_to_its_multihash(store: IndexStore) -> None:
-    hashes = [*unusual(), *many("file", 5), *crowded(7)]
+    hashes = [*unusual(), *many("file", 5), *digests_with_prefix(7)]
     await store.put(value(), hashes)
     second_hashes = [second_digest(each) for each in hashes]
     assert await store.find_second([*second_hashes, second_digest(sha("another"))]) == [*hashes, None]
@@ -192,7 +192,7 @@ async def test_the_multihashes_of_a_context_are_listed_in_digest_order(store: In
 
 
 async def test_multihashes_with_a_common_prefix_are_listed_once_and_in_order(store: IndexStore) -> None:
-    hashes = crowded(9)
+    hashes = digests_with_prefix(9)
     for each in (ALICE, BOB):
         await store.put(value(each), hashes)
     assert await store.multihashes(BOB, b"context", start=b"", limit=100) == hashes

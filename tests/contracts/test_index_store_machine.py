@@ -20,10 +20,10 @@ from argosy.ipni.formats.peer import peer_bytes
 from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.model import IndexValue
 from argosy.ipni.ports import IndexStore
-from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, unusual
+from tests.contracts.index_store_stage import ALICE, BOB, digests_with_prefix, many, unusual
 
 T = TypeVar("T")
-UNIVERSE = [*many("file", 8), *crowded(5), *unusual()]
+UNIVERSE = [*many("file", 8), *digests_with_prefix(5), *unusual()]
 PROVIDERS = st.sampled_from([ALICE, BOB])
 CONTEXTS = st.sampled_from([b"", b"1", b"2"])
 METADATA = st.sampled_from([b"", b"\x80\x12", b"m" * 1024])

@@ -132,10 +132,10 @@ async def test_a_rate_window_expires(store: RegistryStore) -> None:
     assert not rejection.is_allowed
     assert 0 < rejection.retry_after_ms <= SHORT_MS
 
-    async def allowed() -> bool:
+    async def is_allowed() -> bool:
         return (await store.run(hit)).is_allowed
 
-    await eventually(allowed)
+    await eventually(is_allowed)
 
 
 async def test_an_event_expires(store: RegistryStore) -> None:

@@ -346,7 +346,7 @@ class Service:
         for order in self.storage.handle(None, self._now):
             self.storage.handle(ExchangeReplied(self._rows.exchange(order)), self._now)
 
-    def received(self) -> list[tuple[int, int, float, int]]:
+    def receive_all(self) -> list[tuple[int, int, float, int]]:
         return [
             (bucket.row_id, bucket.col_id, bucket.prob, bucket.last_update_time_ms)
             for response in self.port.recv().take()
@@ -363,19 +363,19 @@ def service(rows: RowStore) -> Service:
 def test_an_update_is_committed_and_its_response_is_received_on_the_channel(service: Service) -> None:
     at = now_ms()
     service.port.update([Update(CELL.seed, [BucketDelta(0, 5, 0.25, at)])])
-    assert service.received() == []  # no call waits for the store
+    assert service.receive_all() == []  # no call waits for the store
     service.work()
-    assert service.received() == [(0, 5, 0.25, at)]
-    assert service.received() == []
+    assert service.receive_all() == [(0, 5, 0.25, at)]
+    assert service.receive_all() == []
 
 
 def test_a_request_returns_the_pushes_of_other_instances(service: Service, open_row_store: OpenRows) -> None:
     at = now_ms()
     push(open_row_store("other"), CELL, 1, (7, 0.5, at))
     service.port.request(CELL.seed)
-    assert service.received() == []
+    assert service.receive_all() == []
     service.work()
-    assert service.received() == [(0, 7, 0.5, at)]
+    assert service.receive_all() == [(0, 7, 0.5, at)]
 
 
 def test_a_second_request_returns_only_changes(service: Service, open_row_store: OpenRows) -> None:
@@ -385,7 +385,7 @@ def test_a_second_request_returns_only_changes(service: Service, open_row_store:
     for number, expected in ((2, [(0, 7, 0.5, at)]), (3, [(0, 2, 0.5, at)]), (4, [(0, 3, 0.5, at)])):
         service.port.request(CELL.seed)
         service.work()
-        assert service.received() == expected
+        assert service.receive_all() == expected
         push(other, CELL, number, (number, 0.5, at))
 
 
@@ -401,7 +401,7 @@ def test_a_full_queue_is_an_error(service: Service) -> None:
     service.work()
     service.port.update([Update(CELL.seed, [BucketDelta(1, 0, 0.1, at)])])
     service.work()
-    assert len(service.received()) == 101
+    assert len(service.receive_all()) == 101
 
 
 def test_two_throttles_learn_from_each_other(open_row_store: OpenRows) -> None:

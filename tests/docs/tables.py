@@ -80,7 +80,7 @@ def stand_in_for(command: Command) -> StandIn | None:
     return next((each for each in STAND_INS if each.matches(command)), None)
 
 
-def make_smaller(text: str) -> str:
+def shrink_counts(text: str) -> str:
     for documented, run in SMALLER:
         text = text.replace(documented, run)
     return text

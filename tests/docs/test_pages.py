@@ -30,7 +30,7 @@ from tests.docs.tables import (
     SERVERS,
     SMALLER,
     STAND_INS,
-    make_smaller,
+    shrink_counts,
     stand_in_for,
 )
 from tests.docs.world import World, capture
@@ -99,7 +99,7 @@ class Page:
                 self._execute(command)
 
     def _start(self, command: Command) -> None:
-        text = make_smaller(self.world.substitute(command.text))
+        text = shrink_counts(self.world.substitute(command.text))
         publishing = [each for each in self.world.running if " ipni publish" in each.command.text]
         if " ipni publish" in text:
             self.world.stop(publishing)  # stopped before the next one takes its port
@@ -116,7 +116,7 @@ class Page:
         eventually(is_known, within_s=ANSWER_S_MAX, what="the indexer knows the publisher")
 
     def _execute(self, command: Command) -> None:
-        text = make_smaller(self.world.substitute(command.text))
+        text = shrink_counts(self.world.substitute(command.text))
         wanted = None if command.output is None else self.world.substitute(command.output)
 
         def try_once() -> str:

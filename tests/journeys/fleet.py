@@ -84,7 +84,7 @@ class NodeProcess:
         finally:
             connection.close()
 
-    def owned(self) -> dict[str, str]:
+    def owners(self) -> dict[str, str]:
         """Unit to node, of the ready primaries, as this node sees them."""
         _, body = self.get("/v1/leases")
         return {row["unit"]: row["node"] for row in body.get("leases", ()) if row["state"] == "ready"}

@@ -54,7 +54,7 @@ QUERIES = (
 )
 
 
-def make_origin(folder: Path, number: int) -> Repo:
+def create_origin(folder: Path, number: int) -> Repo:
     """A repository named ship-NN."""
     repo = Repo.made(folder / f"ship-{number:02}")
     files = {

@@ -47,8 +47,8 @@ def fleet(store: Valkey | Etcd, tmp_path: Path) -> Iterator[list[NodeProcess]]:
 
 
 def all_owned_by(observer: NodeProcess, living: list[NodeProcess]) -> bool:
-    owned = observer.owned()
-    return len(owned) == len(UNITS) and set(owned.values()) <= {node.name for node in living}
+    owners = observer.owners()
+    return len(owners) == len(UNITS) and set(owners.values()) <= {node.name for node in living}
 
 
 def holds_nothing(observer: NodeProcess, node: NodeProcess) -> bool:

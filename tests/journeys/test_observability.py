@@ -17,7 +17,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from argosy.search.fleet.telemetry import PER_REPOSITORY
 from tests.architecture.tree import ROOT
 from tests.journeys.fleet import eventually
-from tests.journeys.search_fleet import ANSWER_S, PATIENCE_S, TOKEN, Fleet, Member, fleet_in, make_origin
+from tests.journeys.search_fleet import ANSWER_S, PATIENCE_S, TOKEN, Fleet, Member, create_origin, fleet_in
 from tests.journeys.test_tracing import Collector, run_collector
 from tests.servers.git_http import git_server
 from tests.servers.valkey import Valkey
@@ -52,7 +52,7 @@ class TracedFleet:
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedFleet]:
+def traced_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedFleet]:
     folder = tmp_path_factory.mktemp("observed")
     with ExitStack() as stack:
         valkey = stack.enter_context(Valkey())
@@ -62,7 +62,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedFleet]:
         credentials = folder / "credentials"
         credentials.write_text(f"http://robot:credential-hunter2@127.0.0.1:{server.port}\n")
         credentials.chmod(0o600)
-        ships = [make_origin(folder / "origins", number) for number in range(3)]
+        ships = [create_origin(folder / "origins", number) for number in range(3)]
         fleet = stack.enter_context(
             fleet_in(
                 folder,
@@ -90,18 +90,18 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedFleet]:
         yield wait_settled(TracedFleet(fleet, collector))
 
 
-def wait_settled(traced: TracedFleet) -> TracedFleet:
+def wait_settled(traced_fleet: TracedFleet) -> TracedFleet:
     """Wait until three repositories are ready and two have a reason, then send one traced search."""
 
     def is_settled() -> bool:
-        received = traced.fleet.repositories()
+        received = traced_fleet.fleet.repositories()
         ready = {name for name, each in received.items() if each["state"] == "ready"}
         with_reason = {name for name, each in received.items() if each["reason"]}
         return ready == {"ship-00", "ship-01", "private"} and {"locked", "nowhere"} <= with_reason
 
     eventually(is_settled, within_s=PATIENCE_S, what="three are ready and two have failed")
-    get_text(traced.gateway, "/v1/search?q=anchor", {"traceparent": TRACEPARENT})
-    return traced
+    get_text(traced_fleet.gateway, "/v1/search?q=anchor", {"traceparent": TRACEPARENT})
+    return traced_fleet
 
 
 def get_text(member: Member, path: str, headers: dict[str, str] | None = None) -> str:
@@ -121,14 +121,14 @@ def read_series(member: Member) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
-def holder(traced: TracedFleet, name: str) -> Member:
-    [node] = [node for node in traced.fleet.nodes if name in traced.fleet.held_by(node)]
+def holder(traced_fleet: TracedFleet, name: str) -> Member:
+    [node] = [node for node in traced_fleet.fleet.nodes if name in traced_fleet.fleet.held_by(node)]
     return node
 
 
 @pytest.mark.parametrize("name", ["ship-00", "ship-01", "private"])
-def test_a_node_exports_metrics_of_each_repository_it_holds(traced: TracedFleet, name: str) -> None:
-    node = holder(traced, name)
+def test_a_node_exports_metrics_of_each_repository_it_holds(traced_fleet: TracedFleet, name: str) -> None:
+    node = holder(traced_fleet, name)
     required = {f'{metric.name}{{repository="{name}"}}' for metric in PER_REPOSITORY}
     assert {metric.name for metric in PER_REPOSITORY} >= {
         "argosy_index_time_ms",
@@ -142,65 +142,65 @@ def test_a_node_exports_metrics_of_each_repository_it_holds(traced: TracedFleet,
     received = read_series(node)
     assert received[f'argosy_index_memory_bytes{{repository="{name}"}}'] > 0
     assert received[f'argosy_last_served_at{{repository="{name}"}}'] > 1.7e9
-    others = [each for each in traced.fleet.nodes if each is not node]
+    others = [each for each in traced_fleet.fleet.nodes if each is not node]
     assert not any(f'repository="{name}"' in line for each in others for line in read_series(each))
 
 
-def test_the_gateway_reports_its_requests_and_what_each_node_holds(traced: TracedFleet) -> None:
-    received = read_series(traced.gateway)
+def test_the_gateway_reports_its_requests_and_what_each_node_holds(traced_fleet: TracedFleet) -> None:
+    received = read_series(traced_fleet.gateway)
     assert sum(value for name, value in received.items() if name.startswith("argosy_gateway_queries_total")) >= 1
     assert any(name.startswith("argosy_gateway_node_seconds_bucket{") for name in received)
-    body = json.loads(get_text(traced.gateway, "/v1/repositories"))["repositories"]
+    body = json.loads(get_text(traced_fleet.gateway, "/v1/repositories"))["repositories"]
     [ship] = [each for each in body if each["name"] == "ship-00"]
     for figure in ("memory_bytes", "index_time_ms", "last_served_at", "claim_latency_s"):
         assert figure in json.dumps(ship), figure
 
 
-def test_every_name_at_the_metrics_route_is_documented(traced: TracedFleet) -> None:
+def test_every_name_at_the_metrics_route_is_documented(traced_fleet: TracedFleet) -> None:
     documented = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs" / "reference" / "metrics.md").read_text(), re.MULTILINE))
-    for member in (traced.gateway, *traced.fleet.nodes):
+    for member in (traced_fleet.gateway, *traced_fleet.fleet.nodes):
         families = re.findall(r"^# TYPE (\S+) ", get_text(member, "/metrics"), re.MULTILINE)
         assert {family.removesuffix("_total") for family in families} <= documented
 
 
-def test_both_roles_serve_the_autoscaler_signal(traced: TracedFleet) -> None:
-    for member in (traced.gateway, *traced.fleet.nodes):
+def test_both_roles_serve_the_autoscaler_signal(traced_fleet: TracedFleet) -> None:
+    for member in (traced_fleet.gateway, *traced_fleet.fleet.nodes):
         status, signal = member.get("/scale", ANSWER_S)
         assert (status, signal["current_nodes"]) == (200, 2)
         assert signal["desired_nodes"] >= 1
 
 
-def spans_named(traced: TracedFleet, name: str, **attributes: str) -> list[Span]:
+def spans_named(traced_fleet: TracedFleet, name: str, **attributes: str) -> list[Span]:
     def fits(span: Span) -> bool:
         actual = {each.key: each.value.string_value for each in span.attributes}
         return span.name == name and attributes.items() <= actual.items()
 
-    return [span for span in traced.spans() if fits(span)]
+    return [span for span in traced_fleet.spans() if fits(span)]
 
 
-def test_one_trace_spans_from_clone_to_serving(traced: TracedFleet) -> None:
+def test_one_trace_spans_from_clone_to_serving(traced_fleet: TracedFleet) -> None:
     def is_received() -> bool:
-        return bool(spans_named(traced, "serve", repository="ship-00"))
+        return bool(spans_named(traced_fleet, "serve", repository="ship-00"))
 
     eventually(is_received, within_s=PATIENCE_S, what="the spans of ship-00 are received")
-    [provision] = spans_named(traced, "make index", repository="ship-00")
+    [provision] = spans_named(traced_fleet, "make index", repository="ship-00")
 
     def parent_names() -> list[str]:
-        return [span.name for span in traced.spans() if span.span_id == provision.parent_span_id]
+        return [span.name for span in traced_fleet.spans() if span.span_id == provision.parent_span_id]
 
     eventually(lambda: bool(parent_names()), within_s=PATIENCE_S, what="the parent span is received")
     assert parent_names() == ["ownership WarmUnit"]
     for step in ("fetch", "index", "serve"):
-        [span] = spans_named(traced, step, repository="ship-00")
+        [span] = spans_named(traced_fleet, step, repository="ship-00")
         assert (span.trace_id, span.parent_span_id) == (provision.trace_id, provision.span_id)
 
 
-def test_a_search_is_one_trace_from_the_client_through_the_gateway_to_the_nodes(traced: TracedFleet) -> None:
+def test_a_search_is_one_trace_from_the_client_through_the_gateway_to_the_nodes(traced_fleet: TracedFleet) -> None:
     trace, client = TRACEPARENT.split("-")[1:3]
 
     def of_trace() -> dict[str, list[Span]]:
         received: dict[str, list[Span]] = {}
-        for span in traced.spans():
+        for span in traced_fleet.spans():
             if span.trace_id.hex() == trace:
                 received.setdefault(span.name, []).append(span)
         return received
@@ -215,21 +215,21 @@ def test_a_search_is_one_trace_from_the_client_through_the_gateway_to_the_nodes(
     assert {span.parent_span_id for span in received["search serve"]} <= scatters
 
 
-def all_responses(traced: TracedFleet) -> Iterator[tuple[str, str]]:
+def all_responses(traced_fleet: TracedFleet) -> Iterator[tuple[str, str]]:
     pages = ("/fleet", "/repos", "/search?q=anchor")
     for path in ("/v1/repositories", "/v1/fleet", "/v1/openapi.json", "/metrics", "/v1/search?q=anchor", *pages):
-        yield f"the gateway's {path}", get_text(traced.gateway, path)
-    for node in traced.fleet.nodes:
+        yield f"the gateway's {path}", get_text(traced_fleet.gateway, path)
+    for node in traced_fleet.fleet.nodes:
         for path in ("/metrics", "/v1/leases", "/v1/members", "/scale"):
             yield f"{node.name}'s {path}", get_text(node, path)
 
 
-def test_no_secret_is_in_any_log_line_response_or_span(traced: TracedFleet) -> None:
-    shown: list[tuple[str, Any]] = [*all_responses(traced)]
-    shown += [(member.log.name, member.log.read_text()) for member in (traced.gateway, *traced.fleet.nodes)]
-    shown += [("a span", body.decode("latin-1")) for body in list(traced.collector.bodies)]
+def test_no_secret_is_in_any_log_line_response_or_span(traced_fleet: TracedFleet) -> None:
+    shown: list[tuple[str, Any]] = [*all_responses(traced_fleet)]
+    shown += [(member.log.name, member.log.read_text()) for member in (traced_fleet.gateway, *traced_fleet.fleet.nodes)]
+    shown += [("a span", body.decode("latin-1")) for body in list(traced_fleet.collector.bodies)]
     assert [(place, secret) for place, text in shown for secret, value in PLANTED.items() if value in text] == []
     # Without a reason at each use of a secret, the test would prove nothing.
-    reasons = {name: each["reason"] for name, each in traced.fleet.repositories().items()}
+    reasons = {name: each["reason"] for name, each in traced_fleet.fleet.repositories().items()}
     assert "credential" in reasons["locked"]
     assert reasons["nowhere"]

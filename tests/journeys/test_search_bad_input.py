@@ -84,7 +84,7 @@ class HostedFleet:
 
 
 @pytest.fixture
-def hosted(tmp_path: Path) -> Iterator[HostedFleet]:
+def hosted_fleet(tmp_path: Path) -> Iterator[HostedFleet]:
     with (
         Valkey() as valkey,
         git_server(tmp_path / "served") as server,
@@ -105,17 +105,17 @@ def hosted(tmp_path: Path) -> Iterator[HostedFleet]:
 
 
 @pytest.mark.timeout(240)
-def test_a_failing_repository_is_reported_and_retried_without_blocking_others(hosted: HostedFleet) -> None:
-    add_good_repositories(hosted)
-    client = Client(hosted.fleet.gateways[0], ("anchor repo:good",))
+def test_a_failing_repository_is_reported_and_retried_without_blocking_others(hosted_fleet: HostedFleet) -> None:
+    add_good_repositories(hosted_fleet)
+    client = Client(hosted_fleet.fleet.gateways[0], ("anchor repo:good",))
     client.start()
     try:
-        add_bad_repositories(hosted)
-        check_reasons_and_retries(hosted)
-        fix_and_check_served(hosted)
-        check_rewritten_branch(hosted)
-        check_vanished_repository(hosted)
-        check_large_file_skipped(hosted)
+        add_bad_repositories(hosted_fleet)
+        check_reasons_and_retries(hosted_fleet)
+        fix_and_check_served(hosted_fleet)
+        check_rewritten_branch(hosted_fleet)
+        check_vanished_repository(hosted_fleet)
+        check_large_file_skipped(hosted_fleet)
         client.wait_for_rounds()
     finally:
         client.stop()
@@ -123,27 +123,27 @@ def test_a_failing_repository_is_reported_and_retried_without_blocking_others(ho
     assert {len(each.body["files"]) for each in client.responses} == {2}
 
 
-def add_good_repositories(hosted: HostedFleet) -> None:
+def add_good_repositories(hosted_fleet: HostedFleet) -> None:
     for name in ("good_one", "good_two"):
-        hosted.create_served_repo(name)
-        hosted.spec(name)
-    hosted.wait_for("the good repositories are ready", good_one="ready", good_two="ready")
+        hosted_fleet.create_served_repo(name)
+        hosted_fleet.spec(name)
+    hosted_fleet.wait_for("the good repositories are ready", good_one="ready", good_two="ready")
 
 
-def add_bad_repositories(hosted: HostedFleet) -> None:
-    hosted.create_served_repo("secret")
-    hosted.server.faults.passwords["secret.git"] = "captain:treasure"
-    hosted.server.faults.statuses["nowhere.git"] = 404
-    Repo.made(hosted.server.folder / "empty.git", "--bare")
-    hosted.create_served_repo("huge", {"noise.bin": random_bytes(3 * MIB)})
-    hosted.create_served_repo("corrupt", {"ship.py": random_bytes(MIB // 2)})
-    damage(hosted.server.folder / "corrupt.git")
-    hosted.create_served_repo("branchless")
-    hosted.create_served_repo("vault")
-    hosted.public.faults.redirects["led.git"] = hosted.server.url("vault.git")
+def add_bad_repositories(hosted_fleet: HostedFleet) -> None:
+    hosted_fleet.create_served_repo("secret")
+    hosted_fleet.server.faults.passwords["secret.git"] = "captain:treasure"
+    hosted_fleet.server.faults.statuses["nowhere.git"] = 404
+    Repo.made(hosted_fleet.server.folder / "empty.git", "--bare")
+    hosted_fleet.create_served_repo("huge", {"noise.bin": random_bytes(3 * MIB)})
+    hosted_fleet.create_served_repo("corrupt", {"ship.py": random_bytes(MIB // 2)})
+    damage(hosted_fleet.server.folder / "corrupt.git")
+    hosted_fleet.create_served_repo("branchless")
+    hosted_fleet.create_served_repo("vault")
+    hosted_fleet.public.faults.redirects["led.git"] = hosted_fleet.server.url("vault.git")
     for name in REASONS:
         branches = ("nope",) if name == "branchless" else ()
-        hosted.spec(name, *branches, server=hosted.public if name == "led" else None)
+        hosted_fleet.spec(name, *branches, server=hosted_fleet.public if name == "led" else None)
 
 
 def random_bytes(number: int) -> bytes:
@@ -160,68 +160,72 @@ def damage(folder: Path) -> None:
     pack.write_bytes(content)
 
 
-def check_reasons_and_retries(hosted: HostedFleet) -> None:
-    hosted.wait_for("the bad repositories have failed", **dict.fromkeys(REASONS, "failed"))
-    shown = {name: each["reason"] for name, each in hosted.fleet.repositories().items()}
+def check_reasons_and_retries(hosted_fleet: HostedFleet) -> None:
+    hosted_fleet.wait_for("the bad repositories have failed", **dict.fromkeys(REASONS, "failed"))
+    shown = {name: each["reason"] for name, each in hosted_fleet.fleet.repositories().items()}
     assert {name: shown[name] for name, reason in REASONS.items() if reason not in shown[name]} == {}
     eventually(
-        lambda: all(hosted.fleet.repository(name)["failures"] >= 2 for name in REASONS),
+        lambda: all(hosted_fleet.fleet.repository(name)["failures"] >= 2 for name in REASONS),
         within_s=PATIENCE_S,
         what="each is retried",
     )
-    assert [path for _, path, _ in hosted.server.faults.requests if "vault" in path] == []
+    assert [path for _, path, _ in hosted_fleet.server.faults.requests if "vault" in path] == []
 
 
-def fix_and_check_served(hosted: HostedFleet) -> None:
-    del hosted.server.faults.passwords["secret.git"], hosted.server.faults.statuses["nowhere.git"]
-    hosted.create_served_repo("nowhere")
-    repo = hosted.create_repo("filled", {"ship.py": b"def empty(anchor): ...\n"})
-    hosted.server.push(repo, "empty.git", "main")
-    branchless = Repo(hosted.folder / "branchless")
+def fix_and_check_served(hosted_fleet: HostedFleet) -> None:
+    del hosted_fleet.server.faults.passwords["secret.git"], hosted_fleet.server.faults.statuses["nowhere.git"]
+    hosted_fleet.create_served_repo("nowhere")
+    repo = hosted_fleet.create_repo("filled", {"ship.py": b"def empty(anchor): ...\n"})
+    hosted_fleet.server.push(repo, "empty.git", "main")
+    branchless = Repo(hosted_fleet.folder / "branchless")
     branchless.git("branch", "nope")
-    hosted.server.push(branchless, "branchless.git", "nope")
+    hosted_fleet.server.push(branchless, "branchless.git", "nope")
     fixed = ("secret", "nowhere", "empty", "branchless")
-    hosted.wait_for("the fixed repositories are ready", **dict.fromkeys(fixed, "ready"))
+    hosted_fleet.wait_for("the fixed repositories are ready", **dict.fromkeys(fixed, "ready"))
     for name in fixed:
-        assert hosted.search(f"def.{name}") == [f"{name}/ship.py"]
-        eventually(partial(hosted.has_no_failures, name), within_s=PATIENCE_S, what=f"{name}'s failures are reset")
+        assert hosted_fleet.search(f"def.{name}") == [f"{name}/ship.py"]
+        eventually(
+            partial(hosted_fleet.has_no_failures, name), within_s=PATIENCE_S, what=f"{name}'s failures are reset"
+        )
 
 
-def check_rewritten_branch(hosted: HostedFleet) -> None:
-    repo = hosted.create_served_repo("rewritten", {"ship.py": b"galleon = 1\n"})
-    hosted.spec("rewritten")
-    hosted.wait_for("the repository is ready", rewritten="ready")
-    assert hosted.search("galleon") == ["rewritten/ship.py"]
+def check_rewritten_branch(hosted_fleet: HostedFleet) -> None:
+    repo = hosted_fleet.create_served_repo("rewritten", {"ship.py": b"galleon = 1\n"})
+    hosted_fleet.spec("rewritten")
+    hosted_fleet.wait_for("the repository is ready", rewritten="ready")
+    assert hosted_fleet.search("galleon") == ["rewritten/ship.py"]
     repo.git("checkout", "-q", "--orphan", "rewritten")
     repo.commit({"ship.py": b"trireme = 1\n"})
-    hosted.server.push(repo, "rewritten.git", "rewritten:main")
-    hosted.notify_push("rewritten")
-    eventually(lambda: bool(hosted.search("trireme")), within_s=PATIENCE_S, what="the rewritten branch is indexed")
-    assert hosted.search("galleon or trireme") == ["rewritten/ship.py"]
-    assert hosted.search("galleon") == []
-
-
-def check_vanished_repository(hosted: HostedFleet) -> None:
-    """The index stays served, and the failed fetch is shown."""
-    shutil.rmtree(hosted.server.folder / "secret.git")
-    hosted.notify_push("secret")
+    hosted_fleet.server.push(repo, "rewritten.git", "rewritten:main")
+    hosted_fleet.notify_push("rewritten")
     eventually(
-        lambda: hosted.fleet.repository("secret")["failures"] >= 2,
+        lambda: bool(hosted_fleet.search("trireme")), within_s=PATIENCE_S, what="the rewritten branch is indexed"
+    )
+    assert hosted_fleet.search("galleon or trireme") == ["rewritten/ship.py"]
+    assert hosted_fleet.search("galleon") == []
+
+
+def check_vanished_repository(hosted_fleet: HostedFleet) -> None:
+    """The index stays served, and the failed fetch is shown."""
+    shutil.rmtree(hosted_fleet.server.folder / "secret.git")
+    hosted_fleet.notify_push("secret")
+    eventually(
+        lambda: hosted_fleet.fleet.repository("secret")["failures"] >= 2,
         within_s=PATIENCE_S,
         what="the fetch has failed twice",
     )
-    shown = hosted.fleet.repository("secret")
+    shown = hosted_fleet.fleet.repository("secret")
     assert shown["state"] == "ready"
     assert "repository not found at" in shown["reason"]
-    assert hosted.search("def.secret") == ["secret/ship.py"]
+    assert hosted_fleet.search("def.secret") == ["secret/ship.py"]
 
 
-def check_large_file_skipped(hosted: HostedFleet) -> None:
+def check_large_file_skipped(hosted_fleet: HostedFleet) -> None:
     """Zeros compress well on the wire, and are not read into memory."""
-    hosted.create_served_repo("wide", {"zeros.bin": bytes(64 * MIB), "ship.py": b"def wide(anchor): ...\n"})
-    hosted.spec("wide")
-    hosted.wait_for("the repository is ready", wide="ready")
-    assert hosted.search("def.wide") == ["wide/ship.py"]
-    status, body = hosted.fleet.gateways[0].get("/v1/repositories/wide/file?path=zeros.bin")
+    hosted_fleet.create_served_repo("wide", {"zeros.bin": bytes(64 * MIB), "ship.py": b"def wide(anchor): ...\n"})
+    hosted_fleet.spec("wide")
+    hosted_fleet.wait_for("the repository is ready", wide="ready")
+    assert hosted_fleet.search("def.wide") == ["wide/ship.py"]
+    status, body = hosted_fleet.fleet.gateways[0].get("/v1/repositories/wide/file?path=zeros.bin")
     assert (status, body["content"]) == (200, "")
     assert "large" in body["skipped"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.journeys.fleet import eventually
-from tests.journeys.search_fleet import PATIENCE_S, DirectClient, World, fleet_in, make_origin
+from tests.journeys.search_fleet import PATIENCE_S, DirectClient, World, create_origin, fleet_in
 from tests.journeys.search_oracle import Oracle
 from tests.servers.etcd import Etcd
 from tests.servers.valkey import Valkey
@@ -29,7 +29,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[Valkey | Etcd]:
 
 @pytest.fixture
 def world(store: Valkey | Etcd, tmp_path: Path) -> Iterator[World]:
-    repos = {f"ship-{number:02}": make_origin(tmp_path / "origins", number) for number in range(SHIPS)}
+    repos = {f"ship-{number:02}": create_origin(tmp_path / "origins", number) for number in range(SHIPS)}
     oracle = Oracle(tmp_path / "mirrors")
     for name, repo in repos.items():
         oracle.learn(name, repo.path)

@@ -9,7 +9,7 @@ import pytest
 
 from argosy.search.index.sections import memory_bytes
 from tests.journeys.fleet import eventually
-from tests.journeys.search_fleet import PATIENCE_S, World, fleet_in, make_origin
+from tests.journeys.search_fleet import PATIENCE_S, World, create_origin, fleet_in
 from tests.journeys.search_oracle import Oracle
 from tests.servers.valkey import Valkey
 
@@ -20,7 +20,7 @@ LOAD = 0.7  # initial share of the first node's budget in use
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    repos = {f"ship-{number:02}": make_origin(tmp_path / "origins", number) for number in range(SHIPS)}
+    repos = {f"ship-{number:02}": create_origin(tmp_path / "origins", number) for number in range(SHIPS)}
     oracle = Oracle(tmp_path / "mirrors")
     for name, repo in repos.items():
         oracle.learn(name, repo.path)

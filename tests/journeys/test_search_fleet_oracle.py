@@ -11,7 +11,7 @@ import pytest
 from argosy.gateway.v1 import responses
 from argosy.search.index_set import IndexSet
 from argosy.search.query import parse
-from tests.journeys.search_fleet import make_origin
+from tests.journeys.search_fleet import create_origin
 from tests.journeys.search_oracle import Oracle, find_violations, options
 
 QUERY = "anchor"
@@ -46,7 +46,7 @@ def mark_shown_missing(answer: dict[str, Any]) -> None:
 def oracle(tmp_path: Path) -> Oracle:
     created = Oracle(tmp_path / "mirrors")
     for number in (1, 2):
-        repo = make_origin(tmp_path / "origins", number)
+        repo = create_origin(tmp_path / "origins", number)
         created.learn(repo.path.name, repo.path)
     return created
 

@@ -8,7 +8,7 @@ from argosy.base.errors import Invalid
 from argosy.ipni.backends import layout
 from argosy.ipni.formats import multihash, varint
 from argosy.ipni.model import IndexValue
-from tests.contracts.index_store_stage import crowded, many, unusual
+from tests.contracts.index_store_stage import digests_with_prefix, many, unusual
 
 MULTIHASHES = st.builds(multihash.wrap, st.integers(0, 1 << 40), st.binary(min_size=1, max_size=128))
 NUMBERS = st.integers(1, (1 << 40) - 1)
@@ -31,7 +31,10 @@ def test_the_entry_of_a_sha2_256_is_its_digest_and_the_number() -> None:
     assert layout.entry_key(hashed, b"\x07") == hashed[2:] + b"\x07"
 
 
-@given(st.lists(MULTIHASHES | st.sampled_from([*many("file", 20), *crowded(5)]), max_size=40), st.integers(1, 9))
+@given(
+    st.lists(MULTIHASHES | st.sampled_from([*many("file", 20), *digests_with_prefix(5)]), max_size=40),
+    st.integers(1, 9),
+)
 def test_slices_hold_all_in_order_and_no_more_than_their_size(hashes: list[bytes], size_max: int) -> None:
     made = list(layout.slices(hashes, size_max))
     assert sorted(each for piece in made for each in piece.multihashes) == sorted(hashes)

@@ -11,9 +11,9 @@ from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.keyspace.layout import SLOTS, bounds, slot_of
 from argosy.ipni.model import IndexValue
 from argosy.ipni.ports import RangedStore
-from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
+from tests.contracts.index_store_stage import ALICE, BOB, digests_with_prefix, many, sha, unusual, value
 
-ALL = [*many("file", 60), *crowded(5), *unusual()]
+ALL = [*many("file", 60), *digests_with_prefix(5), *unusual()]
 
 
 @pytest.fixture(params=["memory", "rocks"])

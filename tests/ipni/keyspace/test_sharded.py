@@ -9,10 +9,10 @@ from argosy.ipni.backends import layout as layouts
 from argosy.ipni.backends.layout import value_key_hash
 from argosy.ipni.formats.privacy import second_digest
 from argosy.ipni.keyspace.layout import slot_of
-from tests.contracts.index_store_stage import ALICE, BOB, crowded, many, sha, unusual, value
+from tests.contracts.index_store_stage import ALICE, BOB, digests_with_prefix, many, sha, unusual, value
 from tests.ipni.keyspace.stage import Fleet, fleet
 
-ALL = [*many("file", 60), *crowded(5), *unusual()]
+ALL = [*many("file", 60), *digests_with_prefix(5), *unusual()]
 
 
 async def held(made: Fleet, name: str) -> set[bytes]:

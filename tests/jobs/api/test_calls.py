@@ -32,7 +32,7 @@ async def end(stage: Stage, *outcomes: pb.TaskOutcome, worker: str = "w") -> lis
     return list((await api(stage)("ReportOutcomes", worker_id=worker, outcomes=outcomes)).results)
 
 
-def failed(task: pb.LeasedTask) -> pb.TaskOutcome:
+def failure_of(task: pb.LeasedTask) -> pb.TaskOutcome:
     return pb.TaskOutcome(shard=task.task.shard, task_id=task.task.id, failure=pb.Failure(code="X", data=b"why"))
 
 
@@ -50,9 +50,9 @@ async def test_many_jobs_are_enqueued_leased_and_done(stage: Stage) -> None:
     assert (job.job.status, job.job.result.msgpack) == (silo_pb2.JOB_STATUS_SUCCEEDED, b"7")
 
 
-async def test_each_item_has_its_result_in_its_position(tenanted: Stage) -> None:
+async def test_each_item_has_its_result_in_its_position(tenant_stage: Stage) -> None:
     results = await put(
-        tenanted,
+        tenant_stage,
         pb.NewJob(task_group=GROUP, tenant="tenant-0", id="a"),
         pb.NewJob(task_group=GROUP, tenant="tenant-0", id="a"),
         pb.NewJob(task_group=GROUP),
@@ -139,12 +139,12 @@ async def test_a_poll_without_a_deadline(stage: Stage) -> None:
 async def test_outcomes_are_accepted_from_the_lease_owner_only(stage: Stage) -> None:
     await put(stage, pb.NewJob(task_group=GROUP, id="job"))
     [task] = await lease(stage)
-    [theft] = await end(stage, failed(task), worker="thief")
+    [theft] = await end(stage, failure_of(task), worker="thief")
     assert (theft.error.code, theft.error.message) == ("FAILED_PRECONDITION", "lease owner mismatch")
     empty = pb.TaskOutcome(shard=HERE, task_id=task.task.id)
     unknown = pb.TaskOutcome(shard=HERE, task_id="gone", cancelled=pb.Cancelled())
     unserved = pb.TaskOutcome(shard=ELSEWHERE, task_id="t", success=b"")
-    results = await end(stage, empty, unknown, unserved, failed(task))
+    results = await end(stage, empty, unknown, unserved, failure_of(task))
     assert [result.error.code for result in results] == ["INVALID_ARGUMENT", "NOT_FOUND", "NOT_FOUND", ""]
 
 
@@ -184,7 +184,7 @@ async def test_jobs_are_found_page_by_page(stage: Stage) -> None:
 async def test_dead_letters_are_listed_and_requeued(stage: Stage) -> None:
     await put(stage, *(pb.NewJob(task_group=GROUP, id=id) for id in ("a", "b", "fine")))
     tasks = {task.task.job_id: task for task in await lease(stage)}
-    await end(stage, failed(tasks["a"]), failed(tasks["b"]))
+    await end(stage, failure_of(tasks["a"]), failure_of(tasks["b"]))
     dead = await api(stage)("FindJobs", is_dead=True)
     assert sorted(job.job.id for job in dead.jobs) == ["a", "b"]
     assert all(job.is_dead for job in dead.jobs)
@@ -218,8 +218,8 @@ async def test_schedules_are_created_listed_and_deleted(stage: Stage) -> None:
     assert code_and_details(await rejection(api(stage)("PutSchedule", schedule=bad)))[0] == "INVALID_ARGUMENT"
 
 
-async def test_a_client_is_redirected_to_the_owner_of_its_tenant(tenanted: Stage) -> None:
-    error = await rejection(api(tenanted)("GetJob", tenant=ELSEWHERE_TENANT, id="x"))
+async def test_a_client_is_redirected_to_the_owner_of_its_tenant(tenant_stage: Stage) -> None:
+    error = await rejection(api(tenant_stage)("GetJob", tenant=ELSEWHERE_TENANT, id="x"))
     assert code_and_details(error) == ("NOT_FOUND", "shard not found")
     assert dict(error.trailing_metadata())["x-silo-shard-owner-addr"] == OTHER_NODE[1]
 

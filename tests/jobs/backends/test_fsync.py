@@ -13,7 +13,7 @@ from argosy.jobs.settings import ShardStoreSettings
 
 
 @pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def fsync_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the synced files, in order; os.fsync is still called."""
     names: list[str] = []
     fsync = os.fsync
@@ -40,22 +40,22 @@ def wal_file(folder: Path, number: int) -> str:
     return str(path)
 
 
-def test_every_file_is_synced_when_a_shard_opens(tmp_path: Path, synced: list[str]) -> None:
+def test_every_file_is_synced_when_a_shard_opens(tmp_path: Path, fsync_log: list[str]) -> None:
     folder = shard_folder(tmp_path)
     (folder / "manifest" / "1.manifest").write_bytes(b"1")
     DirSync(folder).sync_all()
     files = {str(path) for path in folder.rglob("*")} | {str(folder), str(folder.parent)}
-    assert files - set(synced) == set()
+    assert files - set(fsync_log) == set()
 
 
-def test_only_new_wal_files_are_synced_afterwards(tmp_path: Path, synced: list[str]) -> None:
+def test_only_new_wal_files_are_synced_afterwards(tmp_path: Path, fsync_log: list[str]) -> None:
     sync = DirSync(shard_folder(tmp_path))
     sync.sync_all()
-    synced.clear()
+    fsync_log.clear()
     new = [wal_file(tmp_path, 3), wal_file(tmp_path, 4)]
     sync.sync_files()
     sync.sync_names()
-    assert synced == [*new, str(tmp_path / "wal")]
+    assert fsync_log == [*new, str(tmp_path / "wal")]
 
 
 def test_a_wal_file_deleted_during_opening_does_not_fail_the_shard(
@@ -73,62 +73,62 @@ def test_a_wal_file_deleted_during_opening_does_not_fail_the_shard(
     wal_file(folder, 11)
     after = wal_file(folder, 12)
     sync.sync_files()
-    synced: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda handle: synced.append(os.readlink(f"/proc/self/fd/{handle}")))
+    fsync_log: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda handle: fsync_log.append(os.readlink(f"/proc/self/fd/{handle}")))
     sync.sync_files()
-    assert after not in synced, "it is already synced"
+    assert after not in fsync_log, "it is already synced"
 
 
-def test_gaps_in_wal_numbers_hide_no_files(tmp_path: Path, synced: list[str]) -> None:
+def test_gaps_in_wal_numbers_hide_no_files(tmp_path: Path, fsync_log: list[str]) -> None:
     sync = DirSync(shard_folder(tmp_path))
     sync.sync_all()
-    synced.clear()
+    fsync_log.clear()
     new = [wal_file(tmp_path, 7), wal_file(tmp_path, 9)]
     sync.sync_files()
-    assert synced == new
+    assert fsync_log == new
     after = wal_file(tmp_path, 10)
     sync.sync_files()
-    assert synced == [*new, after]
+    assert fsync_log == [*new, after]
 
 
-def test_tables_are_synced_before_the_manifest_that_names_them(tmp_path: Path, synced: list[str]) -> None:
+def test_tables_are_synced_before_the_manifest_that_names_them(tmp_path: Path, fsync_log: list[str]) -> None:
     sync = DirSync(shard_folder(tmp_path))
     sync.sync_all()
-    synced.clear()
+    fsync_log.clear()
     (tmp_path / "manifest" / "2.manifest").write_bytes(b"2")
     (tmp_path / "manifest" / "3.manifest#1").write_bytes(b"being written")
     (tmp_path / "compacted" / "table.sst").write_bytes(b"table")
     sync.sync_others()
-    assert [name.removeprefix(f"{tmp_path}/") for name in synced] == [
+    assert [name.removeprefix(f"{tmp_path}/") for name in fsync_log] == [
         "compacted/table.sst",
         "compacted",
         "manifest/2.manifest",
         "manifest",
     ]
     sync.sync_others()
-    assert len(synced) == 4, "without new files nothing is synced"
+    assert len(fsync_log) == 4, "without new files nothing is synced"
 
 
-async def test_no_write_is_acknowledged_before_its_files_are_synced(tmp_path: Path, synced: list[str]) -> None:
+async def test_no_write_is_acknowledged_before_its_files_are_synced(tmp_path: Path, fsync_log: list[str]) -> None:
     store = await SlateShardStore.open(f"file://{tmp_path}")
     rows = await store.shard("a")
     for number in range(5):
-        names_before = synced.count(str(tmp_path / "a" / "wal"))
+        names_before = fsync_log.count(str(tmp_path / "a" / "wal"))
         await rows.write(Batch().put(b"%d" % number, b"1"))
         there = {str(path) for path in (tmp_path / "a" / "wal").iterdir() if "#" not in path.name}
-        assert there - set(synced) == set()
-        assert synced.count(str(tmp_path / "a" / "wal")) > names_before
+        assert there - set(fsync_log) == set()
+        assert fsync_log.count(str(tmp_path / "a" / "wal")) > names_before
     await rows.close()
     others = {str(path) for name in ("manifest", "compacted") for path in (tmp_path / "a" / name).iterdir()}
-    assert others - set(synced) == set()
+    assert others - set(fsync_log) == set()
     await store.close()
 
 
-async def test_fsync_can_be_disabled(tmp_path: Path, synced: list[str]) -> None:
+async def test_fsync_can_be_disabled(tmp_path: Path, fsync_log: list[str]) -> None:
     store = await SlateShardStore.open(f"file://{tmp_path}", ShardStoreSettings(fsync="never"))
     rows = await store.shard("a")
     await rows.write(Batch().put(b"a", b"1"))
-    assert synced == []
+    assert fsync_log == []
     await rows.close()
     await store.close()
 

@@ -21,7 +21,7 @@ TENANTS = [f"t{number}" for number in range(30)]
 AT_ONCE = {"within_s": 5.0, "poll_s": 0.0002}  # polls more often than any step of a split takes
 
 
-async def loaded_fleet(world: World, *names: str) -> tuple[JobsNode, str]:
+async def start_loaded_fleet(world: World, *names: str) -> tuple[JobsNode, str]:
     """A fleet with a job of each tenant; the node and shard of the first tenant."""
     await world.start(*names)
     await world.wait_until(world.all_served, "every shard is served")
@@ -52,7 +52,7 @@ async def check_every_job_exists_once(world: World) -> None:
 
 @in_virtual_time(shards=1)
 async def test_each_tenants_jobs_are_in_the_child_of_its_hash(world: World) -> None:
-    node, shard_id = await loaded_fleet(world, "a", "b")
+    node, shard_id = await start_loaded_fleet(world, "a", "b")
     split_status_at_start = await node.split(shard_id, "")
     assert (split_status_at_start.phase, split_status_at_start.point) == ("SplitRequested", "8000000000000000")
     assert node.split_status(shard_id).is_in_progress
@@ -69,7 +69,7 @@ async def test_each_tenants_jobs_are_in_the_child_of_its_hash(world: World) -> N
 
 @in_virtual_time(shards=1)
 async def test_a_child_deletes_rows_of_its_sibling_in_bounded_steps(world: World) -> None:
-    node, shard_id = await loaded_fleet(world, "a")
+    node, shard_id = await start_loaded_fleet(world, "a")
     split = await node.split(shard_id, "")
     await world.wait_until(lambda: len(node.local()) == 2, "the children are open")
 
@@ -89,7 +89,7 @@ async def test_a_child_deletes_rows_of_its_sibling_in_bounded_steps(world: World
 
 @in_virtual_time(shards=1)
 async def test_calls_are_unavailable_while_a_shard_is_split(world: World) -> None:
-    node, shard_id = await loaded_fleet(world, "a")
+    node, shard_id = await start_loaded_fleet(world, "a")
     shard = node.shard(shard_id)
     await node.split(shard_id, "")
     await world.wait_until(
@@ -105,7 +105,7 @@ async def test_calls_are_unavailable_while_a_shard_is_split(world: World) -> Non
 
 @in_virtual_time(shards=2)
 async def test_an_invalid_split_is_rejected(world: World) -> None:
-    node, shard_id = await loaded_fleet(world, "a", "b")
+    node, shard_id = await start_loaded_fleet(world, "a", "b")
     other = next(each.node for each in world.nodes.values() if each.node is not node)
     with pytest.raises(Conflict, match="to its owner"):
         await other.split(shard_id, "")
@@ -123,7 +123,7 @@ async def test_an_invalid_split_is_rejected(world: World) -> None:
 
 @in_virtual_time(shards=2)
 async def test_two_shards_can_be_split_at_once(world: World) -> None:
-    await loaded_fleet(world, "a")
+    await start_loaded_fleet(world, "a")
     node = world.nodes["a"].node
     first, second = [place.id for place in node.topology().shards]
     await asyncio.gather(node.split(first, ""), node.split(second, ""))
@@ -133,7 +133,7 @@ async def test_two_shards_can_be_split_at_once(world: World) -> None:
 
 async def request_split_until(world: World, phase: str) -> tuple[str, str, SplitStatus]:
     """A split that has reached a phase: the splitting node, the shard, and the response."""
-    node, shard_id = await loaded_fleet(world, "a", "b")
+    node, shard_id = await start_loaded_fleet(world, "a", "b")
     name = world.owner(shard_id)
     status = await world.call(name, node.split(shard_id, ""))
     await world.wait_until(lambda: node.split_status(shard_id).phase == phase, phase, **AT_ONCE)
@@ -200,7 +200,7 @@ async def test_a_split_is_completed_after_a_restart_of_the_whole_fleet(world: Wo
 @in_virtual_time(shards=1)
 async def test_a_shard_handed_off_before_the_request_is_written_is_still_split(world: World) -> None:
     world.maps = SlowMaps(halt := Halt(), lambda shards: shards.shards[0].split_request is not None)
-    node, shard_id = await loaded_fleet(world, "a", "b")
+    node, shard_id = await start_loaded_fleet(world, "a", "b")
     name = world.owner(shard_id)
     split_call = world.nodes[name].process.spawn(node.split(shard_id, ""))
     await world.wait_until(halt.is_reached.is_set, "the request is about to be written")
@@ -216,7 +216,7 @@ async def test_a_shard_handed_off_before_the_request_is_written_is_still_split(w
 @in_virtual_time(shards=1)
 async def test_a_split_that_always_fails_is_abandoned_and_the_shard_stays_served(world: World) -> None:
     world.shards = failing_store = FailingClones()
-    node, shard_id = await loaded_fleet(world, "a", "b")
+    node, shard_id = await start_loaded_fleet(world, "a", "b")
     await node.split(shard_id, "")
     await world.wait_until(lambda: not node.split_status(shard_id).is_in_progress, "the split is abandoned")
     assert failing_store.calls == SPLIT_TRIES_MAX
@@ -229,7 +229,7 @@ async def test_a_split_that_always_fails_is_abandoned_and_the_shard_stays_served
 @in_virtual_time(shards=1)
 async def test_calls_succeed_between_two_attempts_of_a_split(world: World) -> None:
     world.shards = FailingClones()
-    node, shard_id = await loaded_fleet(world, "a")
+    node, shard_id = await start_loaded_fleet(world, "a")
     await node.split(shard_id, "")
     await world.wait_until(lambda: not world.serving(), "the shard is paused", **AT_ONCE)
     back = await world.wait_until(lambda: shard_id in world.serving(), "the shard is served", **AT_ONCE)
@@ -242,7 +242,7 @@ async def test_calls_succeed_between_two_attempts_of_a_split(world: World) -> No
 
 @in_virtual_time(shards=1)
 async def test_after_a_crash_behind_the_commit_the_children_exist(world: World) -> None:
-    node, shard_id = await loaded_fleet(world, "a", "b")
+    node, shard_id = await start_loaded_fleet(world, "a", "b")
     name = world.owner(shard_id)
     split = await world.call(name, node.split(shard_id, ""))
     await world.wait_until(lambda: not node.split_status(shard_id).is_in_progress, "the split is committed", **AT_ONCE)
@@ -305,7 +305,7 @@ def test_a_stopped_splitter_cannot_commit_over_jobs_accepted_meanwhile(place: st
             world.shards = SlowClones(halt)
         else:
             world.maps = SlowMaps(halt, lambda shards: len(shards.shards) > 1)
-        node, shard_id = await loaded_fleet(world, "a", "b")
+        node, shard_id = await start_loaded_fleet(world, "a", "b")
         name = world.owner(shard_id)
         split = await world.call(name, node.split(shard_id, ""))
         await world.wait_until(halt.is_reached.is_set, f"the splitter is about to {place}")
@@ -332,7 +332,7 @@ def test_a_stopped_splitter_cannot_commit_over_jobs_accepted_meanwhile(place: st
 
 @in_virtual_time(shards=1)
 async def test_children_can_be_split_again(world: World) -> None:
-    await loaded_fleet(world, "a", "b", "c")
+    await start_loaded_fleet(world, "a", "b", "c")
     for wanted in (2, 3, 4, 5):
         node, shard_id = node_of_first(world)
         await node.split(shard_id, "")

@@ -14,6 +14,6 @@ async def stage() -> AsyncIterator[Stage]:
 
 
 @pytest.fixture
-async def tenanted() -> AsyncIterator[Stage]:
+async def tenant_stage() -> AsyncIterator[Stage]:
     async with open_stage(with_tenants=True) as new_stage:
         yield new_stage

@@ -152,7 +152,7 @@ async def test_no_more_tasks_are_leased_than_slots_and_all_complete(client: Jobs
     now, most = 0, 0
 
     @worker.handler(GROUP)
-    async def counted(payload: int) -> int:
+    async def count_concurrency(payload: int) -> int:
         nonlocal now, most
         now += 1
         most = max(most, now)
@@ -411,7 +411,7 @@ async def test_the_trace_of_the_enqueue_reaches_the_handler(stage: Stage) -> Non
         worker = worker_of(client, tracer=tracer)
 
         @worker.handler(GROUP)
-        async def traced(payload: object, context: TaskContext) -> str:
+        async def handle_traced(payload: object, context: TaskContext) -> str:
             return context.trace
 
         async with run_worker(worker):

@@ -225,8 +225,8 @@ async def test_a_shard_being_acquired_is_unavailable(stage: Stage, failure: Exce
     )
 
 
-async def test_a_tenant_is_required_with_tenancy(tenanted: Stage) -> None:
-    client = tenanted.client
+async def test_a_tenant_is_required_with_tenancy(tenant_stage: Stage) -> None:
+    client = tenant_stage.client
     assert code_and_details(await rejection(put(client))) == ("INVALID_ARGUMENT", "tenant id required")
     assert code_and_details(await rejection(put(client, tenant="t" * 65))) == ("INVALID_ARGUMENT", "invalid tenant id")
     assert code_and_details(await rejection(put(client, tenant="-"))) == ("INVALID_ARGUMENT", "invalid tenant id")
@@ -246,16 +246,16 @@ async def test_a_tenant_is_rejected_without_tenancy(stage: Stage) -> None:
     assert (code, text.startswith("tenant must not be provided")) == ("FAILED_PRECONDITION", True)
 
 
-async def test_the_error_for_a_tenant_of_another_shard_asks_to_refresh(tenanted: Stage) -> None:
-    code, text = code_and_details(await rejection(put(tenanted.client, tenant="tenant-0", shard=ALSO_HERE)))
+async def test_the_error_for_a_tenant_of_another_shard_asks_to_refresh(tenant_stage: Stage) -> None:
+    code, text = code_and_details(await rejection(put(tenant_stage.client, tenant="tenant-0", shard=ALSO_HERE)))
     assert code == "FAILED_PRECONDITION"
     assert text.startswith(f"tenant 'tenant-0' is not within shard {ALSO_HERE} range [8000000000000000, c000")
     assert text.endswith("; refresh topology and retry")
 
 
-async def test_a_tenant_does_not_see_anothers_job(tenanted: Stage) -> None:
-    await put(tenanted.client, tenant="tenant-0")
-    get = tenanted.client("GetJob", shard=HERE, id="job", tenant="customer-123")
+async def test_a_tenant_does_not_see_anothers_job(tenant_stage: Stage) -> None:
+    await put(tenant_stage.client, tenant="tenant-0")
+    get = tenant_stage.client("GetJob", shard=HERE, id="job", tenant="customer-123")
     assert code_and_details(await rejection(get)) == ("NOT_FOUND", "job not found")
 
 

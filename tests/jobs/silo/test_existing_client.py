@@ -88,7 +88,7 @@ def pack_bytes(value: object) -> pb.SerializedBytes:
     return pb.SerializedBytes(msgpack=msgpack.packb(value))
 
 
-async def test_jobs_of_many_tenants_are_enqueued_run_and_read(tenanted: Stage) -> None:
+async def test_jobs_of_many_tenants_are_enqueued_run_and_read(tenant_stage: Stage) -> None:
     tenants = [f"tenant-{at}" for at in range(40)]
 
     async def act(client: ExistingClient) -> None:
@@ -115,7 +115,7 @@ async def test_jobs_of_many_tenants_are_enqueued_run_and_read(tenanted: Stage) -
         done = pack_bytes("done for " + msgpack.unpackb(task.payload.msgpack)["for"])
         await client.for_tenant(tenant, "ReportOutcome", task_id=task.id, success=done, tenant_id=tenant)
 
-    await with_client(tenanted, act)
+    await with_client(tenant_stage, act)
 
 
 async def test_a_redirect_is_followed_to_the_new_owner() -> None:

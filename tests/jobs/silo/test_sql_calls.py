@@ -74,13 +74,13 @@ async def test_an_invalid_statement_is_rejected(stage: Stage, sql: str, paramete
     assert code_and_details(await rejection(call))[0] == "INVALID_ARGUMENT"
 
 
-async def test_a_tenant_of_the_request_restricts_the_rows(tenanted: Stage) -> None:
+async def test_a_tenant_of_the_request_restricts_the_rows(tenant_stage: Stage) -> None:
     for tenant in ("tenant-0", "customer-123"):
-        await put(tenanted, "job", tenant=tenant)
+        await put(tenant_stage, "job", tenant=tenant)
     sql = "SELECT tenant FROM jobs ORDER BY tenant"
-    assert [row["tenant"] for row in await query(tenanted, sql)] == ["customer-123", "tenant-0"]
-    assert await query(tenanted, sql, tenant="tenant-0") == [{"tenant": "tenant-0"}]
-    assert await query(tenanted, f"{sql} ", tenant="tenant-0") == [{"tenant": "tenant-0"}]
+    assert [row["tenant"] for row in await query(tenant_stage, sql)] == ["customer-123", "tenant-0"]
+    assert await query(tenant_stage, sql, tenant="tenant-0") == [{"tenant": "tenant-0"}]
+    assert await query(tenant_stage, f"{sql} ", tenant="tenant-0") == [{"tenant": "tenant-0"}]
 
 
 async def test_a_shard_of_another_node_is_not_found(stage: Stage) -> None:

@@ -129,7 +129,7 @@ def varint(number: int) -> bytes:
     return bytes([*out, number])
 
 
-def delimited(number: int, content: bytes) -> bytes:
+def encode_delimited(number: int, content: bytes) -> bytes:
     return varint(number << 3 | 2) + varint(len(content)) + content
 
 
@@ -146,13 +146,13 @@ def encode_by_hand(line: str) -> tuple[Any, bytes]:
 def _set(message: Any, number: int, name: str, kind: str, *, is_repeated: bool) -> bytes:
     if kind == "map":
         getattr(message, name)["k"] = "v"
-        return delimited(number, delimited(1, b"k") + delimited(2, b"v"))
+        return encode_delimited(number, encode_delimited(1, b"k") + encode_delimited(2, b"v"))
     if kind[0].isupper():
         inner, content = encode_by_hand(FIRST[kind])
         getattr(message, name).MergeFrom([inner] if is_repeated else inner)
         if not is_repeated:
             getattr(message, name).SetInParent()
-        return delimited(number, content)
+        return encode_delimited(number, content)
     if kind in ("string", "bytes"):
         text = f"{name} ü"
         value: Any = text if kind == "string" else text.encode()
@@ -160,7 +160,7 @@ def _set(message: Any, number: int, name: str, kind: str, *, is_repeated: bool) 
             getattr(message, name).append(value)
         else:
             setattr(message, name, value)
-        return delimited(number, text.encode())
+        return encode_delimited(number, text.encode())
     if kind == "double":
         setattr(message, name, 1.5)
         return varint(number << 3 | 1) + struct.pack("<d", 1.5)
