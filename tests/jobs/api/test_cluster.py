@@ -15,7 +15,7 @@ from argosy.jobs.api import argosy_jobs_pb2 as api
 from argosy.jobs.backends.memory import MemoryShardStore
 from argosy.jobs.backends.shard_map_store import MemoryShardMapStore
 from argosy.jobs.cluster.node import JobsNode
-from argosy.jobs.rpc.server import serve
+from argosy.jobs.grpc_services import serve
 from argosy.jobs.settings import JobsSettings
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.ownership.backends.memory import MemoryOwnershipStore

@@ -16,6 +16,7 @@ from argosy.base.metrics import Metrics
 from argosy.jobs.api import argosy_jobs_pb2
 from argosy.jobs.backends.memory import MemoryDisk
 from argosy.jobs.group_commit import GroupCommitStore
+from argosy.jobs.grpc_services import serve
 from argosy.jobs.ports import (
     ClusterMember,
     ClusterTopology,
@@ -28,7 +29,6 @@ from argosy.jobs.ports import (
     SplitStatus,
     StorageInfo,
 )
-from argosy.jobs.rpc.server import serve
 from argosy.jobs.shard.shard import ShardService
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.throttle.limits.backends.memory import MemoryLimiter

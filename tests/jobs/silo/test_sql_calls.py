@@ -9,8 +9,9 @@ import pytest
 
 from argosy.base.clock import SystemClock
 from argosy.base.metrics import Metrics
+from argosy.jobs.grpc_services import silo_service
 from argosy.jobs.rpc.call_context import Access, Tenancy
-from argosy.jobs.rpc.server import CallInterceptor, RpcServer, silo_service
+from argosy.jobs.rpc.server import CallInterceptor, RpcServer
 from argosy.jobs.silo import silo_pb2 as pb
 from argosy.jobs.silo.calls import ArrowEncoder
 from argosy.jobs.silo.diagnostics import ProcessDiagnostics

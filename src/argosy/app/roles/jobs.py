@@ -16,8 +16,9 @@ from argosy.jobs.backends.shard_map_store import open_shard_map_store
 from argosy.jobs.backends.shard_store import SlateShardStore
 from argosy.jobs.cluster.node import JobsNode
 from argosy.jobs.embedded import lock_dir, open_limits
+from argosy.jobs.grpc_services import serve
 from argosy.jobs.rpc.call_context import Access
-from argosy.jobs.rpc.server import serve, server_credentials
+from argosy.jobs.rpc.server import server_credentials
 from argosy.jobs.sdk.client import JobsClient
 from argosy.jobs.settings import JobsSettings, ShardStoreSettings
 from argosy.jobs.web.http import jobs_routes

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from argosy.base.clock import SystemClock
+from argosy.jobs.grpc_services import api_service, silo_service
 from argosy.jobs.ports import Broker
 from argosy.jobs.rpc.call_context import Access, CallContext, Tenancy, traceparent
-from argosy.jobs.rpc.server import api_service, silo_service
 from argosy.jobs.rpc.status import OWNER_ADDRESS, CallError
 from argosy.jobs.sdk.errors import error_from_status
 from argosy.jobs.sdk.links import NodeLink, NodeLinks, RpcMethod
