@@ -33,12 +33,15 @@ from argosy.registry.transaction import ATTEMPTS_MAX, Commit, CommitResult, Find
 T = TypeVar("T")
 
 CLIENT_NAME = "argosy-registry"  # in CLIENT LIST
+# Without a pause the losers run in step and lose again.
 RACE_PAUSE_S = 0.0005  # mean of the pause after the first lost race; each further loss doubles it
 RACE_PAUSE_S_MAX = 0.02  # about what a competing transaction that has just started needs to finish
 
+# Entries arrive at once; the wait only bounds how long a trimmed stream goes unnoticed.
 BLOCK_S = 2.0  # how long one read of the stream waits; after an empty read the watch checks its position
 BATCH_MAX = 500  # changes per read
 UNREACHABLE_S_MAX = 60.0  # a watch itself waits this long for the server; after that its caller decides
+# The ceiling keeps the watchers of a fleet from flooding a server that returns.
 RECONNECT_BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0, attempts_max=10_000)  # the time is what bounds it
 _WATCH = script("watch")
 
@@ -60,6 +63,7 @@ class RedisRegistry:
         self._codecs = {table.name: TableCodec(table) for table in tables}
         self._read_encoder = ReadEncoder(keys, self._codecs)
         self._commit_encoder = CommitEncoder(keys, self._codecs)
+        # Only keys of fixed name are declared: which others a script touches depends on what is stored (see index.lua).
         shared = (keys.meta, keys.events, keys.logs, keys.counters)
         commit = script("commit", described=describe_tables(keys, self._codecs.values()))
         self._reads = CallBatcher(mux, script("queries"), shared, ReadEncoder.encode_calls, ReadEncoder.decode_replies)
@@ -93,6 +97,7 @@ class RedisRegistry:
             permissions="all commands on the registry's keys",
             on_connect=greet,
         )
+        # Connects now, so that a wrong URL or version fails at start and not with the first request.
         await mux.connection()
         return cls(mux, keys, tables, clock=clock, random=random)
 
@@ -101,12 +106,14 @@ class RedisRegistry:
             try:
                 return await _TransactionRun(self).run(transaction)
             except _LostRace:
+                # Full jitter: two transactions that raced with equal pauses would meet again.
                 longest = min(RACE_PAUSE_S * 2 ** (losses + 1), RACE_PAUSE_S_MAX)
                 await self._clock.sleep(self._random.uniform(0, longest))
         raise Unavailable(f"the transaction lost {ATTEMPTS_MAX} races for its rows at {self._mux.name}: retry later")
 
     async def read_many(self, reads: Sequence[Read]) -> tuple[int, list[Any]]:
         """The server's time, and the results as of that instant."""
+        # All checks of the arguments are made before anything is sent, so that an invalid read costs no round trip.
         encoded = [self._read_encoder.encode(read) for read in reads]
         args: list[Any] = [len(encoded)]
         for each, _ in encoded:
@@ -145,6 +152,8 @@ class RedisRegistry:
         whether its position is still valid.
         """
         tables = {table.name: table for table in rows_of}
+        # A blocking XREAD would delay every other call on a shared connection; it also needs a longer timeout than they
+        # do.
         reading = self._mux.sibling(call_timeout_s=BLOCK_S + CALL_TIMEOUT_S)
         budget = self._outage_budget()
         try:
@@ -156,15 +165,21 @@ class RedisRegistry:
                     changes = [self._to_change(entry) for entry in await self._read_stream(reading, after)]
                     if tables:
                         changes = await self._add_rows(tables, changes)
+                # A watch outlives short outages: its position is still valid afterwards, and listing again costs far
+                # more.
                 except Unavailable as error:
+                    # The store was closed, so no retry can succeed.
                     if reading.is_closed:
                         raise
+                    # The server may have been replaced by one that lost changes, or has a history of its own.
                     must_check = True
                     await budget.spend(error)
                     continue
                 budget.reset()
                 must_check = not changes  # a trimmed stream and a quiet one look the same to XREAD
                 for change in changes:
+                    # The stream is trimmed from its oldest end; entries lost between two reads show as a gap in the
+                    # revisions.
                     if change.revision != after + 1:
                         raise _gone_error(after)
                     after = change.revision
@@ -189,6 +204,7 @@ class RedisRegistry:
         entry_id, (_, text) = entry
         name, _, member = text[1:].partition(b" ")
         table = name.decode()
+        # A table that this process does not know belongs to a newer argosy; its changes still advance the position.
         key = self._codecs[table].key_of(member) if table in self._codecs else key_of(member)
         return Change(int(entry_id.partition(b"-")[0]), table, key, text.startswith(b"-"))
 
@@ -201,6 +217,7 @@ class RedisRegistry:
         }
         if not reads:
             return changes
+        # The rows as they are now, which may be newer than the change. A later change follows for each of those.
         _, results = await self.read_many(list(reads.values()))
         rows = dict(zip(reads, results, strict=True))
         return [
@@ -211,6 +228,7 @@ class RedisRegistry:
     async def listen(self, channel: str) -> AsyncIterator[str]:
         """Messages from the moment this is first awaited. Messages sent while the server was unreachable are lost."""
         key = self._keys.channel(channel)
+        # A connection in subscribe mode accepts no other commands.
         listening = self._mux.sibling(call_timeout_s=CALL_TIMEOUT_S)
         budget = self._outage_budget()
         try:
@@ -226,6 +244,8 @@ class RedisRegistry:
                 assert connection.messages is not None
                 while (message := await connection.messages.get()) is not None:
                     yield message[2].decode()
+                # The backlog of messages is bounded. A listener that has lost some must know, or it would serve stale
+                # data.
                 if connection.is_behind:
                     raise Gone(f"a listener of {key!r} fell {MESSAGES_MAX} messages behind: read the tables again")
         finally:
@@ -256,6 +276,8 @@ class _TransactionRun:
                         is_committed = True
                     else:
                         reply = await self._answer(step)
+                # Only these are the body's to handle. A lost race ends this run, and an unreachable server ends the
+                # call.
                 except (Conflict, Invalid) as error:
                     step = body.throw(error)
                 else:
@@ -277,6 +299,7 @@ class _TransactionRun:
         return tuple(results)
 
     async def _commit(self, commit: Commit) -> CommitResult:
+        # Nothing to write, so nothing to check: reads yielded together are consistent as they are.
         if not commit.writes:
             return CommitResult(await self._store.revision())
         outcome, *details = await self._store.commit(commit.writes, self._read)
@@ -289,6 +312,8 @@ class _TransactionRun:
         if number < 1:
             raise _LostRace  # a row that was read and is not written
         write = commit.writes[number - 1]
+        # The row changed since this run read it: run again. Otherwise the caller passed in the version, and would fail
+        # forever.
         if outcome == b"stale":
             version = self._version_read((write.table.name, write.table.key_of(write.row)))
             if version is not None and version != detail:

@@ -27,13 +27,18 @@ from argosy.registry.backends.redis_keys import (
 from argosy.registry.table import Column, ColumnKind, Table, TableIndex, TableLayout, default_of
 
 FIELD_BYTES_MAX = 64  # default of hash-max-listpack-value: one longer value costs the row 300 to 400 bytes
+# A row may have several such maps (a task has two), so the bound of one is far below the limit of the hash.
 MAP_FIELDS_MAX = 64  # entries of a map stored as fields; keeps the hash below hash-max-listpack-entries
 LONG_MARK = b"+"  # follows the version of a row that has a companion
 VERSION_FIELD = "v"
+# The version precedes the array as plain digits, because the scripts read it on every commit and a pattern is enough.
 DIGITS = b"0123456789"  # of the version; a msgpack array never begins with one of them
+# Texts are the usual content of maps and are stored without quotes. The mark keeps the encoding unambiguous.
 JSON_MARK = b"\0"  # before an entry of a map of texts that is not a text, or begins with this byte itself
 
-_AS_THEY_ARE = frozenset((str, int))
+# Exact types only: a bool is an int as well, and would be written as True.
+_PLAIN_TYPES = frozenset((str, int))
+# One encoder and decoder of each kind for the process: constructing them per row costs more than the encoding.
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
 _pack = msgspec.msgpack.Encoder().encode
@@ -42,13 +47,13 @@ _unpack = msgspec.msgpack.Decoder().decode
 
 def field_names(table: Table[Any]) -> dict[str, str]:
     """Field names by column: as many letters as needed to differ from those of the columns declared before."""
-    taken = {VERSION_FIELD}
+    used = {VERSION_FIELD}
     names: dict[str, str] = {}
     for column in table.columns:
         if column.name not in table.key:
             prefixes = (column.name[:size] for size in range(1, len(column.name) + 1))
-            names[column.name] = next(prefix for prefix in prefixes if prefix not in taken)
-            taken.add(names[column.name])
+            names[column.name] = next(prefix for prefix in prefixes if prefix not in used)
+            used.add(names[column.name])
     return names
 
 
@@ -59,24 +64,35 @@ class TableCodec:
         self.table = table
         self.fields = field_names(table)
         self.is_value = table.layout is TableLayout.VALUE
-        apart = {*table.key, table.expires} if self.is_value else set(table.key)
-        self.kept = tuple(column for column in table.columns if column.name not in apart)
+        # The key is in the name of the Redis key or member, and a value's expiry in the TTL of its key; neither is
+        # stored twice.
+        excluded = {*table.key, table.expires} if self.is_value else set(table.key)
+        self.columns = tuple(column for column in table.columns if column.name not in excluded)
+        # Columns declare text for enumerations. Only the annotation of the row says which of them, and what a map
+        # contains.
         hints = get_type_hints(table.row)
         self._enums = {c.name: enum for c in table.columns if (enum := _enum(hints[c.name]))}
-        self._by_field = {self.fields[c.name].encode(): (c.name, _decoder(c, self._enums)) for c in self.kept}
-        self._maps = {self.fields[c.name].encode(): c.name for c in self.kept if c.kind is ColumnKind.MAP}
-        self._of_texts = {c.name for c in self.kept if c.kind is ColumnKind.MAP and str in get_args(hints[c.name])[1:]}
-        self._absent = {c.name: self._when_absent(c) for c in self.kept}
-        self._converters = [(n, f) for n, c in enumerate(self.kept) if (f := _unpacker(c, self._enums))]
+        self._by_field = {self.fields[c.name].encode(): (c.name, _decoder(c, self._enums)) for c in self.columns}
+        self._maps = {self.fields[c.name].encode(): c.name for c in self.columns if c.kind is ColumnKind.MAP}
+        self._of_texts = {
+            c.name for c in self.columns if c.kind is ColumnKind.MAP and str in get_args(hints[c.name])[1:]
+        }
+        # A row in the store may lack a column: a column that is None has no field, and a row may be older than the
+        # column.
+        self._absent = {c.name: self._when_absent(c) for c in self.columns}
+        self._converters = [(n, f) for n, c in enumerate(self.columns) if (f := _unpacker(c, self._enums))]
+        # Tables in one hash are read as a whole, so only the unique indexes exist in the store: they guard a rule
+        # between rows.
         is_hash = table.layout in (TableLayout.PACKED, TableLayout.FAMILY)
         declared = table.indexes if is_hash else stored_indexes(table)
         self.indexes: tuple[TableIndex, ...] = tuple(i for i in declared if i.is_unique or not is_hash)
         used = {name for i in self.indexes for name in (*i.by, *([i.order] if i.order else ()))}
         self.indexed = tuple(column for column in table.columns if column.name in used)
         self.indexed_names = tuple(column.name for column in self.indexed)
-        self._writers = [(c.name, self.fields[c.name], c.kind, c.name in used) for c in self.kept]
-        has_bytes = any(column.kind is ColumnKind.BYTES for column in self.kept)
+        self._writers = [(c.name, self.fields[c.name], c.kind, c.name in used) for c in self.columns]
+        has_bytes = any(column.kind is ColumnKind.BYTES for column in self.columns)
         assert not (is_hash and self.indexed and has_bytes), f"{table.name}: scripts cannot unpack bytes"
+        # UUIDs as 16 bytes save memory where there may be a million rows (idempotency keys, page events).
         self._is_compact = self.is_value  # the others are few, or scripts decode them
 
     def _when_absent(self, column: Column) -> Callable[[], Any]:
@@ -105,7 +121,9 @@ class TableCodec:
                     fields += entries
                 continue
             # hiredis encodes plain ASCII texts and integers itself, faster than here.
-            raw: Arg = value if type(value) in _AS_THEY_ARE and str(value).isascii() else _raw(kind, value)
+            raw: Arg = value if type(value) in _PLAIN_TYPES and str(value).isascii() else _raw(kind, value)
+            # An indexed column always stays a field, however long: the scripts look for it there and cannot read the
+            # companion.
             if is_indexed or type(raw) is int or len(raw) <= FIELD_BYTES_MAX:  # type: ignore[arg-type]
                 fields += (field, raw)
             else:
@@ -122,6 +140,8 @@ class TableCodec:
             text = item.encode() if is_of_texts and isinstance(item, str) else _to_json(item)
             if is_of_texts and (not isinstance(item, str) or item.startswith("\0")):
                 text = JSON_MARK + _to_json(item)
+            # All entries or none: a map that is partly in the companion would have to be merged, and an entry deleted
+            # in two places.
             if len(name) > FIELD_BYTES_MAX or len(text) > FIELD_BYTES_MAX:
                 return None
             entries += (name, text)
@@ -131,9 +151,10 @@ class TableCodec:
         values: dict[str, Any] = {}
         version = 0
         for at in range(0, len(flat), 2):
+            # A field that no column has is ignored: it was written by a newer argosy that has declared more columns.
             field, raw = flat[at], flat[at + 1]
-            if (known := self._by_field.get(field)) is not None:
-                values[known[0]] = known[1](raw)
+            if (column_of := self._by_field.get(field)) is not None:
+                values[column_of[0]] = column_of[1](raw)
             elif field == b"v":
                 version = int(raw.rstrip(LONG_MARK))
             else:
@@ -152,7 +173,7 @@ class TableCodec:
     def _from_long(self, long: bytes) -> dict[str, Any]:
         values: dict[str, Any] = _unpack(long)
         for place, convert in self._converters:
-            name = self.kept[place].name
+            name = self.columns[place].name
             if name in values:
                 values[name] = convert(values[name])
         return values
@@ -161,24 +182,28 @@ class TableCodec:
 
     def encode_packed(self, row: Any) -> bytes:
         """A checked row, without its version and its key."""
-        items = [_to_packable(column, getattr(row, column.name)) for column in self.kept]
+        items = [_to_packable(column, getattr(row, column.name)) for column in self.columns]
         if self._is_compact:
             items = [uuid_bytes(item) or item if isinstance(item, str) else item for item in items]
         return _pack(items)
 
     def from_packed(self, member: bytes, raw: bytes, expires: int | None = None) -> Any:
         """`expires` is the expiry of a value's key; the value itself does not contain it."""
+        # A msgpack array begins with a byte above 0x7f, so all leading digits belong to the version.
         packed = raw.lstrip(DIGITS)
         version = raw[: len(raw) - len(packed)]
         items: list[Any] = _unpack(packed)
         if self._is_compact:
-            for place, column in enumerate(self.kept[: len(items)]):
+            # Only texts: the bytes of a BYTES column that are 16 long are no UUID.
+            for place, column in enumerate(self.columns[: len(items)]):
                 if column.kind is ColumnKind.TEXT and isinstance(items[place], bytes):
                     items[place] = uuid_text(items[place])
         for place, convert in self._converters:
             if place < len(items) and items[place] is not None:
                 items[place] = convert(items[place])
-        values = {column.name: item for column, item in zip(self.kept, items, strict=False)}
+        # Not strict: a row written before a column was declared has a shorter array (`_absent` fills in the rest), and
+        # one of a newer argosy a longer one.
+        values = {column.name: item for column, item in zip(self.columns, items, strict=False)}
         if self.is_value and self.table.expires is not None:
             values[self.table.expires] = expires
         return self._build_row(member, values, int(version))
@@ -203,14 +228,17 @@ class TableCodec:
         values: list[Arg] = []
         for column in self.indexed:
             value = getattr(row, column.name)
-            is_plain = type(value) in _AS_THEY_ARE
+            # The mark distinguishes None from an empty text; a Lua script receives every argument as a string.
+            is_plain = type(value) in _PLAIN_TYPES
             values.append("" if value is None else f"={value}" if is_plain else b"=" + _raw(column.kind, value))
         return values
 
     def index_places(self) -> list[str]:
         """Where a script finds those columns in a stored row: fields, or positions in the packed array."""
         if self.table.layout in (TableLayout.PACKED, TableLayout.FAMILY):
-            return [str(self.kept.index(column) + 1) for column in self.indexed]
+            # Lua arrays begin at 1.
+            return [str(self.columns.index(column) + 1) for column in self.indexed]
+        # A column of the key is in no field. `#n` says that it is part n of the member.
         return [self.fields.get(name) or f"#{self.table.key.index(name) + 1}" for name in self.indexed_names]
 
     def equal_texts(self, index: TableIndex, equals: Sequence[Any]) -> list[bytes] | None:
@@ -219,6 +247,7 @@ class TableCodec:
         kinds = {column.name: column.kind for column in self.table.columns}
         texts = []
         for name, value in zip(index.by, equals, strict=True):
+            # As in SQL, None equals nothing: a row with None in one of these columns is not in the index.
             if value is None:
                 return None
             texts.append(_raw(kinds[name], value))

@@ -75,6 +75,8 @@ class CommitEncoder:
     def encode(self, writes: Sequence[AnyWrite], read: Mapping[Cell, int]) -> list[Arg]:
         """A whole commit. `read`: versions of the rows that the transaction has read by key; they must be unchanged."""
         ops: list[Arg] = []
+        # Rows that were read and are not written are checked as well: a decision may depend on a row that another
+        # transaction changes (write skew).
         unchanged = dict(read)
         for write in writes:
             if not isinstance(write, RowWrite):
@@ -82,8 +84,11 @@ class CommitEncoder:
                 continue
             try:
                 ops += self._encode_row(write)
+            # What the checks of a row or its encoding raise. All of it means a value that cannot be stored, so the
+            # caller must fix it; nothing has been sent yet.
             except (TypeError, ValueError, AttributeError) as error:
                 raise Invalid(f"a row of {write.table.name} cannot be stored: {error}") from error
+            # An upsert accepts every version, so a version that was read still needs its own check.
             if unchanged and not isinstance(write, Upsert):
                 cell = (write.table.name, write.table.key_of(write.row))
                 if unchanged.get(cell) == write.row.version:
@@ -91,6 +96,8 @@ class CommitEncoder:
         checks: list[Arg] = []
         for (name, key), version in unchanged.items():
             checks += ["check", *self._place(self._codecs[name].table, key), str(version)]
+        # The number of checks comes first: the script numbers all operations, and subtracts the checks to name the
+        # failed write.
         args = [len(unchanged), len(unchanged) + len(writes), *checks, *ops]
         if len(args) > ARGS_MAX:
             raise Invalid(f"commit too large: {len(writes)} writes; write less at once")
@@ -118,6 +125,7 @@ class CommitEncoder:
         if isinstance(write, Delete):
             return ["delete", *place, str(row.version)]
         expires = getattr(row, table.expires) if table.expires else None
+        # An empty text means any version; "0" means that there must be no row.
         expected, version = str(row.version) if isinstance(write, Put) else "", ""
         if isinstance(write, LoadRow):
             expected, version = "0", str(row.version)
@@ -133,6 +141,8 @@ class CommitEncoder:
         """Table, key, member, field and family."""
         member = self._codecs[table.name].member_of(key)
         if table.layout is TableLayout.FAMILY:
+            # The family's name is sent in addition, because the first row of a family adds it to the listing of
+            # families.
             return [table.name, self._keys.row(table, key), member, key[1], key[0]]
         return [table.name, self._keys.row(table, key), member, member, ""]
 
@@ -176,6 +186,7 @@ def commit_error(write: AnyWrite, reason: str, detail: Any) -> Conflict | Invali
         index = table.index(detail.decode())
         values = ", ".join(repr(getattr(row, column)) for column in index.by)
         return Conflict(f"{table.name} already has a row with {values} in its unique index {index.name!r}")
+    # The script reports a missing row as version 0.
     if detail == 0:
         return Conflict(f"{name} no longer exists, and was at version {row.version}: read it again")
     if row.version == 0 or isinstance(write, LoadRow):
@@ -184,4 +195,5 @@ def commit_error(write: AnyWrite, reason: str, detail: Any) -> Conflict | Invali
 
 
 def _limit(number: int | None) -> str:
+    # A negative bound means 0, as in SQLite (REG-1).
     return "" if number is None else str(max(number, 0))

@@ -19,6 +19,7 @@ from argosy.registry.table import TableLayout
 from argosy.registry.transaction import Append
 
 _PAGE = script("page")
+# A page is one script, and a script blocks the server for all clients.
 PAGE = 500  # entries of an index, or of a log, per call
 
 
@@ -31,6 +32,7 @@ async def dump_items(mux: RedisMux, keys: RegistryKeys, codecs: Mapping[str, Tab
             yield item
     async for page in _pages(mux, keys, "counters", keys.counters, keys.prefix, ""):
         for name, value, expiry in page:
+            # A counter without expiry has the score +inf, so that it sorts behind those that expire.
             expires_at = None if expiry == b"inf" else int(expiry)
             yield "counter", {"name": name.decode(), "value": int(value), "expires_at": expires_at}
 
@@ -38,6 +40,7 @@ async def dump_items(mux: RedisMux, keys: RegistryKeys, codecs: Mapping[str, Tab
 async def _rows(mux: RedisMux, keys: RegistryKeys, codec: TableCodec) -> AsyncIterator[Any]:
     table = codec.table
     if table.layout is TableLayout.PACKED:
+        # Sorted, so that two exports of one registry are equal, whatever the order inside a hash.
         for member, raw in sorted(_pairs(await mux.call("HGETALL", keys.table(table)))):
             yield codec.from_packed(member, raw)
     elif table.layout is TableLayout.FAMILY:
@@ -47,6 +50,7 @@ async def _rows(mux: RedisMux, keys: RegistryKeys, codec: TableCodec) -> AsyncIt
                 yield codec.from_packed(member_of((family.decode(), field.decode())), raw)
     else:
         is_row = table.layout is TableLayout.ROW
+        # Every table of this layout has one index without columns, which lists all its rows (`stored_indexes`).
         order = next(index.order for index in codec.indexes if not index.by)
         ordered = codec.fields[order] if is_row and order else ""
         kind = "rows" if is_row else "values"
@@ -57,6 +61,7 @@ async def _rows(mux: RedisMux, keys: RegistryKeys, codec: TableCodec) -> AsyncIt
 
 async def _pages(mux: RedisMux, keys: RegistryKeys, *what: str) -> AsyncIterator[list[Any]]:
     """Entries of an index, with the rows or counters that they list."""
+    # A page continues after an order and a member, not at an offset: entries come and go between two pages.
     place = ["-inf", ""]
     while place:
         page, place = await mux.script(_PAGE, (keys.meta,), (*what, *place, str(PAGE)))
@@ -69,6 +74,7 @@ async def _log(mux: RedisMux, keys: RegistryKeys, name: str, dropped: int) -> As
         for payload in entries:
             yield "log", {"name": name, "payload": payload, "dropped": dropped}
         at, is_empty = at + len(entries), False
+    # An empty log is exported for its number of dropped entries, which must survive the move to another store.
     if is_empty and dropped:
         yield "log", {"name": name, "payload": None, "dropped": dropped}
 
@@ -88,6 +94,7 @@ async def load_items(
     cannot be opened."""
     if not await _is_empty(mux, keys, codecs):
         raise Conflict("an import needs an empty registry, and this one has rows: name a new one")
+    # Before the first row: a crash at any moment after this leaves a registry that no process opens.
     await mux.call("HSET", keys.meta, HALF_LOADED, "1")
     count = 0
     chunk: list[AnyWrite] = []

@@ -31,11 +31,13 @@ from argosy.registry.tables import (
 
 SEPARATOR = b"\0"
 ESCAPED_SEPARATOR = b"\0\xff"  # a zero byte inside a part; 0xff is in no UTF-8 text, so this is unambiguous
+# Far above any name in use. It bounds what one caller can make the server store for a name that comes from a request.
 NAME_BYTES_MAX = 1024  # of a log's, counter's or channel's name
 
 
 def escape_key_part(part: str) -> str:
     """One part of a key's name. `escape_key_part` in index.lua does the same."""
+    # Nearly no key needs it, and a test for two characters is much faster than replacing them.
     if "%" in part or ":" in part:
         part = part.replace("%", "%25").replace(":", "%3A")
     return "%5F" + part[1:] if part.startswith("_") else part
@@ -51,7 +53,9 @@ def _escape_bytes(part: bytes) -> bytes:
     return b"%5F" + part[1:] if part.startswith(b"_") else part
 
 
+# Lower case only: an upper-case UUID has the same bytes and would come back as another text.
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+# Distinguishes the 16 raw bytes from a text. Their length is known, because they may contain a colon themselves.
 _UUID_MARK = 0xFE  # begins no UTF-8 text
 
 
@@ -81,6 +85,7 @@ def value_key_of(member: bytes) -> tuple[str, ...]:
             end = at + 17
             parts.append(uuid_text(member[at + 1 : end]))
         else:
+            # Escaped texts contain no colon, so the next one separates two parts.
             end = member.find(b":", at) if b":" in member[at:] else len(member)
             parts.append(unquote(member[at:end].decode()))
         at = end + 1
@@ -89,6 +94,7 @@ def value_key_of(member: bytes) -> tuple[str, ...]:
 
 def member_of(key: tuple[str, ...]) -> bytes:
     """A row's name inside indexes, hashes and events."""
+    # Most tables have a key of one part, whose member is the text itself: it sorts, and shows in redis-cli, as it is.
     if len(key) == 1 and "\0" not in key[0]:
         return key[0].encode()
     return SEPARATOR.join(part.encode().replace(SEPARATOR, ESCAPED_SEPARATOR) for part in key)
@@ -97,8 +103,9 @@ def member_of(key: tuple[str, ...]) -> bytes:
 def key_of(member: bytes) -> tuple[str, ...]:
     if SEPARATOR not in member:
         return (member.decode(),)
-    held = member.replace(ESCAPED_SEPARATOR, b"\xff")
-    return tuple(part.replace(b"\xff", SEPARATOR).decode() for part in held.split(SEPARATOR))
+    # 0xff stands for the escaped zero while the rest is split at plain zeros; no UTF-8 text contains it.
+    escaped = member.replace(ESCAPED_SEPARATOR, b"\xff")
+    return tuple(part.replace(b"\xff", SEPARATOR).decode() for part in escaped.split(SEPARATOR))
 
 
 class RegistryKeys:
@@ -135,6 +142,7 @@ class RegistryKeys:
     def index(self, table: Table[Any], index: TableIndex) -> str:
         """The prefix of an index's keys; the values of the lookup follow, if it has any."""
         name = self.listing(table)
+        # The index that lists the whole table has the short key `_index`, without a name.
         return name if not index.by and not index.is_unique else f"{name}:{index.name}"
 
     def log(self, name: str) -> str:
@@ -147,6 +155,7 @@ class RegistryKeys:
         return self.prefix + _check_name(name)
 
 
+# Logs, counters and tables share one key space, and a counter named like a row would overwrite it.
 _RESERVED = tuple(f"{table.name}:" for table in TABLES)
 _TABLE_NAMES = frozenset(table.name for table in TABLES)
 

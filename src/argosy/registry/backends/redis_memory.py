@@ -26,7 +26,9 @@ from argosy.registry.transaction import Append, CountUp, TransactionBody, Upsert
 
 KeysByTable = dict[str, set[bytes]]
 
+# Large enough that round trips do not matter, small enough that no single call blocks the server noticeably.
 BATCH = 200  # writes of one commit, or keys of one command
+# Odd, so that the median is one of the measurements; the server's other work makes single ones vary by about 1 %.
 ROUNDS = 5  # measurements, of which the median is reported
 OVERHEAD = ""  # the name for keys that belong to no table
 
@@ -50,8 +52,11 @@ async def _round(server: "_Server", namespace: str, writes: Sequence[Write]) -> 
         async with server.registry(namespace) as store:
             await _load(store, writes)
         total = await server.used_bytes() - before
+        # The registry is closed before the second measurement: the server's buffers for its connection would be
+        # counted.
         async with server.connect() as mux:
             return total, await _tables(mux, await _with_chunks(mux, keys), counts, total)
+    # Also after a failure, so that a measurement never leaves a data set behind on a server in use.
     finally:
         async with server.connect() as mux:
             await _remove(mux, await _with_chunks(mux, keys))
@@ -83,6 +88,7 @@ class _Server:
 
     async def unused_namespace(self) -> str:
         """As long as the default one, because it is part of every key."""
+        # `m` and five hex digits are as long as "argosy".
         namespace = f"m{self.random.randrange(1 << 16, 1 << 20):x}"
         async with self.connect() as mux:
             if await mux.call("EXISTS", RegistryKeys(namespace).meta):
@@ -104,6 +110,7 @@ async def _load(store: RedisRegistry, writes: Sequence[Write]) -> None:
     rest = iter([write for write in writes if not isinstance(write, CountUp)])
     while batch := list(islice(rest, BATCH)):
         await store.run(_store(batch))
+    # Separate commits that run concurrently: as fast as one batch, but each in a millisecond of its own.
     hits = iter([write for write in writes if isinstance(write, CountUp)])
     while some := list(islice(hits, BATCH)):
         await asyncio.gather(*[store.run(_store([hit])) for hit in some])
@@ -141,6 +148,7 @@ def _row_keys(keys: RegistryKeys, codec: TableCodec, row: Any) -> list[str | byt
     key = keys.row(table, table.key_of(row))
     created = [key]
     if table.layout is TableLayout.ROW:
+        # Perhaps it does not exist; a key that does not has no usage and can be deleted all the same.
         created.append(_raw(key) + b":_long")
     if table.layout is TableLayout.FAMILY:
         created.append(keys.listing(table))
@@ -188,6 +196,7 @@ async def _usage(mux: RedisMux, keys: Sequence[bytes]) -> list[int]:
     """The bytes of each key that exists."""
     sizes: list[int] = []
     for at in range(0, len(keys), BATCH):
+        # SAMPLES 0 measures every element: the default estimates from five of them.
         sizes_of = [mux.call("MEMORY", "USAGE", key, "SAMPLES", "0") for key in keys[at : at + BATCH]]
         sizes += [int(size) for size in await asyncio.gather(*sizes_of) if size is not None]
     return sizes

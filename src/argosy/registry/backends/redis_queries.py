@@ -43,6 +43,7 @@ class ReadEncoder:
                 return ["k", self._keys.counter(read.counter)], _decode_counter
 
     @staticmethod
+    # The count comes first and is added up, so that several callers' reads look to the script like those of one.
     def encode_calls(calls: Sequence[list[Arg]]) -> list[Arg]:
         """The reads of several callers in one call; each list begins with the number of its reads."""
         args: list[Arg] = [sum(cast(int, each[0]) for each in calls)]
@@ -70,9 +71,11 @@ class ReadEncoder:
         codec = self._codecs[table.name]
         place, member = self._keys.row(table, key), codec.member_of(key)
         if table.layout is TableLayout.ROW:
+            # `r and ...`: the script answers false for a missing row, which the client turns into None.
             return ["r", place], lambda r, now: _live(table, r and codec.from_fields(member, r[0], r[1]), now)
         if table.layout is TableLayout.VALUE:
             return ["v", place], lambda r, now: _live(table, r and codec.from_packed(member, *r), now)
+        # A family is a hash of its own, so only the second part of the key names the row inside it.
         field = key[1] if table.layout is TableLayout.FAMILY else member
         return ["h", place, field], lambda r, _: r and codec.from_packed(member, r)
 
@@ -84,6 +87,8 @@ class ReadEncoder:
         is_bounded = read.after is not None or read.until is not None
         assert index.order is not None or not is_bounded, f"{table.name}.{index.name} has no order to bound"
         texts = codec.equal_texts(index, read.equals)
+        # Nothing can match. A read of the time keeps the reply aligned with the request, and is the cheapest one there
+        # is.
         if texts is None or not read.limit:
             return ["n"], lambda *_: []
         if index.is_unique:
@@ -91,6 +96,7 @@ class ReadEncoder:
         if table.layout in _HASHES:
             return self._scan_hash(read.table, read.equals, lambda rows: _select(rows, read, index))
         low, high = _bounds(read)
+        # Reverse order, bounds and limit are applied by the server: an index may have millions of entries.
         args: list[Arg] = [
             "f",
             self._keys.table(table),
@@ -112,11 +118,14 @@ class ReadEncoder:
         fields = self._codecs[table.name].fields
         order = fields[index.order] if index.order else ""
         by = [(fields[name], text) for name, text in zip(index.by, texts, strict=True) if name in fields]
+        # In the order of expiry the entries of expired rows lie below the present time, so a bound leaves them out. In
+        # any other order every row has to be read.
         expiry = "o" if index.order == table.expires else "x"
         return [expiry, str(len(by)), *(f for f, _ in by), str(len(by)), *(text for _, text in by), order]
 
     def _find_unique(self, read: Find, index: TableIndex, texts: list[bytes]) -> EncodedRead:
         table, codec = read.table, self._codecs[read.table.name]
+        # A unique index refers to a row by its member, and the script would not know which family's hash contains it.
         assert table.layout is not TableLayout.FAMILY, f"{table.name}: a family has no unique index"
         is_packed = table.layout is TableLayout.PACKED
         stem = self._keys.table(table)
@@ -126,6 +135,7 @@ class ReadEncoder:
             if not reply:
                 return []
             row = codec.from_packed(*reply) if is_packed else codec.from_fields(*reply)
+            # The row of a unique index can still be outside the bounds of the read.
             return _select([row], read, index)
 
         return args, decode
@@ -138,6 +148,7 @@ class ReadEncoder:
                 [codec.from_packed(r[n], r[n + 1]) for n in range(0, len(r), 2)]
             )
         family = str(equals[0])
+        # The first column of `equals` is the family: the hash is found without an index.
         return ["a", self._keys.row(table, (family, ""))], lambda r, _: answer(
             [codec.from_packed(member_of((family, r[n].decode())), r[n + 1]) for n in range(0, len(r), 2)]
         )
@@ -148,12 +159,13 @@ class ReadEncoder:
         if texts is None:
             return ["n"], lambda *_: 0
         if index.is_unique:
-            found = Find(table, index.name, read.equals, limit=1)
-            args, decode = self._find_unique(found, index, texts)
+            # A unique index has at most one row for a value, so counting is a find.
+            one = Find(table, index.name, read.equals, limit=1)
+            args, decode = self._find_unique(one, index, texts)
             return args, lambda reply, now: len(decode(reply, now))
         if table.layout in _HASHES:
-            everything = Find(table, index.name, read.equals)
-            return self._scan_hash(table, read.equals, lambda rows: len(_filter(rows, everything, index)))
+            unbounded = Find(table, index.name, read.equals)
+            return self._scan_hash(table, read.equals, lambda rows: len(_filter(rows, unbounded, index)))
         place = self._keys.index(table, index).encode() + encode_values(texts)
         listing = self._listing(table, index, texts)
         return ["c", self._keys.table(table), place, *listing], lambda reply, _: int(reply or 0)
@@ -161,6 +173,7 @@ class ReadEncoder:
     # -- logs -------------------------------------------------------------------------------------------------
 
     def _log(self, read: ReadLog) -> EncodedRead:
+        # LRANGE gives a negative limit another meaning, and SQLite rejects it (REG-1).
         if read.limit < 0:
             raise Invalid(f"a log is read for 0 entries or more, not {read.limit}")
         log = self._keys.log(read.log)
@@ -176,6 +189,7 @@ def _live(table: Table[Any], row: Any, now: int) -> Any:
 
 def _bounds(read: Find) -> tuple[str, str]:
     """Low and high, as arguments of ZRANGEBYSCORE."""
+    # `(` excludes the bound. `after` is exclusive so that a page begins where the one before it ended.
     after = None if read.after is None else f"({read.after}"
     until = None if read.until is None else str(read.until)
     if read.is_newest_first:
@@ -187,26 +201,29 @@ def _filter(rows: list[Any], read: Find, index: TableIndex) -> list[Any]:
     """The rows that are in the index with these values and within these bounds."""
     wanted = dict(zip(index.by, read.equals, strict=True))
     low, high = read.after, read.until
+    # Newest first, `after` is an upper bound: the comparison is mirrored rather than written twice.
     sign = -1 if read.is_newest_first else 1
-    found = []
+    matching = []
     for row in rows:
         order = 0 if index.order is None else getattr(row, index.order)
         is_equal = order is not None and all(getattr(row, name) == value for name, value in wanted.items())
         if is_equal and (low is None or order * sign > low * sign) and (high is None or order * sign <= high * sign):
-            found.append(row)
-    return found
+            matching.append(row)
+    return matching
 
 
 def _select(rows: list[Any], read: Find, index: TableIndex) -> list[Any]:
+    # The member breaks ties as the server does between entries of equal score (REG-1).
     def rank(row: Any) -> tuple[Any, ...]:
         return (0 if index.order is None else getattr(row, index.order), member_of(read.table.key_of(row)))
 
-    found = sorted(_filter(rows, read, index), key=rank, reverse=read.is_newest_first)
-    return found[: read.limit]
+    ordered = sorted(_filter(rows, read, index), key=rank, reverse=read.is_newest_first)
+    return ordered[: read.limit]
 
 
 def _decode_counter(reply: Any, _: int) -> tuple[int, int]:
     value, left = _check_type(reply)
+    # PTTL is -1 for a key without expiry.
     return (0, 0) if value is None else (int(value), max(left, 0))
 
 
@@ -220,4 +237,5 @@ def _check_type(reply: Any) -> Any:
 def _decode_log(reply: Any, _: int) -> LogState:
     entries, length, sizes = _check_type(reply)
     size_bytes, dropped = map(int, (sizes or b"0:0").split(b":"))
+    # LRANGE lists the oldest first; a log is read newest first on every store (REG-1).
     return LogState(tuple(reversed(entries)), length, size_bytes, dropped)

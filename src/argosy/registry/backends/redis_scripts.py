@@ -18,6 +18,8 @@ from argosy.registry.backends.redis_codec import TableCodec
 from argosy.registry.backends.redis_keys import RegistryKeys
 from argosy.registry.table import TableIndex
 
+# Lua has no imports on the server, so shared parts are concatenated. A script has only the parts that it calls, because
+# all of its text is executed with each call.
 _PARTS = {
     "queries": ("index", "walk", "queries"),
     "commit": ("index", "change", "counters", "logs", "described", "commit"),
@@ -26,6 +28,7 @@ _PARTS = {
     "watch": ("index", "watch"),
 }
 
+# A script blocks the server for all clients while it runs.
 CALLERS_MAX = 16  # callers that share one call: more would save little, and the server would start later
 ARGS_MAX = 10_000  # arguments of a shared call; one caller alone may have more
 
@@ -45,6 +48,8 @@ def describe_tables(keys: RegistryKeys, codecs: Iterable[TableCodec]) -> str:
     indexes use (fields, positions in a packed row, or parts of the key), and the indexes, which refer to those columns
     by number."""
     descriptions = {_text(codec.table.name): _describe_table(keys, codec) for codec in codecs}
+    # Branches instead of one table: a table would be built in full with every call, and a commit needs one or two
+    # entries.
     branches = "".join(f"  if name == {name} then return {text} end\n" for name, text in descriptions.items())
     return f"local function describe(name)\n{branches}end\n"
 
@@ -74,6 +79,8 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _text(text: str) -> str:
+    # The text goes into a Lua literal without escapes. Names are declared in code, so anything else is a programming
+    # error.
     assert text.isascii(), f"{text!r} would not be the same in Lua"
     assert not {"'", "\\", "\n"} & set(text), f"{text!r} would not be the same in Lua"
     return f"'{text}'"
@@ -114,12 +121,15 @@ class CallBatcher:
         """The future reply. With `is_alone` this call is not shared with others."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
+        # Bypasses the batch that is collected at this moment. Their order does not matter: callers are independent.
         if is_alone:
             self._send([(args, future)])
             return future
         if self._parts and (len(self._parts) == CALLERS_MAX or self._size + len(args) > ARGS_MAX):
             self._flush()
         if not self._parts:
+            # At the end of this turn: callers that became ready together are in one batch, and no one waits for a
+            # timer.
             loop.call_soon(self._flush)
         self._parts.append((args, future))
         self._size += len(args)
@@ -132,6 +142,7 @@ class CallBatcher:
 
     def _send(self, parts: list[_Part]) -> None:
         args = self._encode_calls([each for each, _ in parts])
+        # The fast path creates no task: it writes to the open connection, and the reply arrives as a callback.
         sent = self._mux.post(self._script, self._keys, args)
         if sent is None:
             self._send_with_retries(parts, args)
@@ -142,6 +153,8 @@ class CallBatcher:
         error = asyncio.CancelledError() if reply.cancelled() else reply.exception()
         if error is None:
             self._resolve(parts, reply.result())
+        # Only an error that the server gives before it executes anything may be retried: a commit must not happen
+        # twice.
         elif isinstance(error, ReplyError) and error.has_done_nothing:
             self._send_with_retries(parts, args)
         else:
@@ -150,12 +163,14 @@ class CallBatcher:
     def _send_with_retries(self, parts: list[_Part], args: list[Arg]) -> None:
         """The slow path: the server is unreachable, has moved, or does not know the script yet."""
         task = asyncio.get_running_loop().create_task(self._run_script(parts, args))
+        # The event loop refers to tasks weakly; without this one could be collected while it waits for the server.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _run_script(self, parts: list[_Part], args: list[Arg]) -> None:
         try:
             self._resolve(parts, await self._mux.script(self._script, self._keys, args))
+        # Callers wait on futures of their own, so whatever ends this task has to reach them, cancellation included.
         except BaseException as error:
             self._fail(parts, error)
             if not isinstance(error, ArgosyError):
@@ -164,6 +179,7 @@ class CallBatcher:
     def _resolve(self, parts: list[_Part], reply: Any) -> None:
         replies = self._decode_replies([each for each, _ in parts], reply)
         for (_, future), answer in zip(parts, replies, strict=True):
+            # A caller that was cancelled has a finished future, and the others still want their replies.
             if not future.done():
                 future.set_result(answer)
 

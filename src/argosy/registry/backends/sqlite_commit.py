@@ -70,11 +70,13 @@ class CommitWriter:
 
     def _put(self, write: Put) -> None:
         table = self._tables[write.table.name]
+        # Version 0 means that the caller expects no such row.
         row = write.row
         if row.version == 0:
             self.insert(table, row, version=1)
             return
         key = table.key_of(row)
+        # The row as read in this batch, if it is cached, tells which indexed columns have changed.
         sql, values = table.update(row, table.encode(row), self._reads.peek(table, key))
         self._store(table, row, sql, values)
         self.versions.append(row.version + 1)
@@ -87,7 +89,9 @@ class CommitWriter:
 
     def _store(self, table: TableSql, row: Any, sql: str, values: list[Any]) -> None:
         try:
+            # The version is in the WHERE clause: no row updated means a wrong version, without a read before.
             is_done = self._cursor.execute(sql, self._with_now(table, values)).rowcount == 1
+        # Constraints other than unique ones are checked in Python, with better messages; this is the only kind left.
         except IntegrityError as error:
             raise table.unique_violation(str(error), row) from error
         if not is_done:
@@ -124,7 +128,9 @@ class CommitWriter:
         return Conflict(f"{name} is at version {current[0]}, not {version}: read it again")
 
     def _record_change(self, table: TableSql, key: Values, *, is_deleted: bool = False) -> None:
+        # Before the next read of the batch, which must see this write.
         self._reads.invalidate(table, key)
+        # Each row written has a revision of its own, so that a watcher recognises a gap by its number.
         revision = self._revision + len(self.changes) + 1
         self.changes.append((revision, table.name, msgspec.json.encode(key).decode(), int(is_deleted)))
 
@@ -156,6 +162,7 @@ def append_log(cursor: Cursor, write: Append) -> None:
     cursor.execute(SQL["entry_add"], (log_id, number, write.payload))
     length, size = length + 1, size + len(write.payload)
     excess, excess_bytes = _excess(cursor, log_id, length, size, write)
+    # Entries are numbered without gaps, so the oldest ones are a range below a number.
     if excess:
         cursor.execute(SQL["entry_drop"], (log_id, number + 1 - length + excess))
     cursor.execute(SQL["log_move"], (number + 1, length - excess, size - excess_bytes, dropped + excess, log_id))
@@ -171,6 +178,7 @@ def take_oldest(cursor: Cursor, log: str, count: int) -> tuple[bytes, ...]:
     head = _read_head(cursor, log)
     if head is None:
         return ()
+    # Length and size are kept in the head, so that an append is exact without counting the entries.
     log_id, number, length, size, dropped = head
     entries = tuple(payload for (payload,) in cursor.execute(SQL["entry_oldest"], (log_id, count)))
     cursor.execute(SQL["entry_drop"], (log_id, number - length + len(entries)))
@@ -181,6 +189,7 @@ def take_oldest(cursor: Cursor, log: str, count: int) -> tuple[bytes, ...]:
 def drop_log(cursor: Cursor, log: str) -> None:
     head = _read_head(cursor, log)
     if head is not None:
+        # `number` is the next one, so everything below it is the whole log.
         cursor.execute(SQL["entry_drop"], head[:2])
         cursor.execute(SQL["log_drop"], head[:1])
 
@@ -198,6 +207,7 @@ def _excess(cursor: Cursor, log_id: int, length: int, size: int, write: Append) 
     if length <= keep and size <= keep_bytes:
         return 0, 0
     excess = excess_bytes = 0
+    # Oldest first, and no further than necessary: usually one entry.
     for (entry_bytes,) in cursor.execute(SQL["entry_sizes"], (log_id,)):
         if length - excess <= keep and size - excess_bytes <= keep_bytes:
             break
@@ -220,6 +230,7 @@ def read_counter(cursor: Cursor, counter: str, now: int) -> tuple[int, int]:
 def count_up(cursor: Cursor, write: CountUp, now: int) -> tuple[int, int]:
     if write.ttl_ms is not None and write.ttl_ms <= 0:
         raise Invalid(f"a counter lives for 1 millisecond or more, not {write.ttl_ms}")
+    # An expired counter reads as missing, and begins again at 1.
     value, expires_at = cursor.execute(SQL["counter_read"], (write.counter, now)).fetchone() or (0, None)
     # The expiry is set with the first hit and never moved, so that an address with steady hits is freed, too.
     if value == 0 and write.ttl_ms is not None:

@@ -45,7 +45,9 @@ from argosy.registry.transaction import (
 T = TypeVar("T")
 
 EVENTS_MAX = 10_000  # changes in the file; a watcher that is further behind must list again
+# A read runs in the writer's thread, and must not delay the other calls of its batch for long.
 EVENTS_READ_MAX = 1000  # changes returned to a watcher at once
+# Expired rows are invisible anyway, so pruning only has to keep up with them.
 PRUNE_EVERY_MS = 1000  # interval of deleting expired rows
 PRUNE_ROWS_MAX = 200  # expired rows deleted per table at once, so that pruning never delays a batch for long
 
@@ -108,14 +110,17 @@ class SqliteSession:
     def begin(self, *, is_writing: bool) -> None:
         # IMMEDIATE takes the write lock now: a read transaction that writes later fails if another process wrote.
         self.cursor.execute("BEGIN IMMEDIATE" if is_writing else "BEGIN")
+        # A batch of reads, or one whose commits were all rejected, must not write anything itself.
         self._changes_before = self.connection.total_changes
         (self.revision,) = self.cursor.execute(SQL["meta_read"], ("revision",)).fetchone()
         self._committed = self.revision
+        # Another process may have written since the last SQL transaction.
         self._reads.clear()
         self._effects = CommitEffects()
 
     def end(self) -> CommitEffects:
         """Makes everything since `begin` durable."""
+        # Events are written once per batch, not per commit: one trim and one update of the revision serve all of them.
         effects, self._effects = self._effects, CommitEffects()
         if effects.events:
             self.cursor.executemany(SQL["event_add"], effects.events)
@@ -148,6 +153,7 @@ class SqliteSession:
     def run(self, transaction: Transaction[T]) -> T:
         """Runs one transaction from start to end. An error of a read or of the commit is raised inside the body, where
         it was yielded, so that the body can handle it."""
+        # One instant for the whole body: what it reads as live is live when it commits.
         self.now = self.clock.read()
         body = transaction.begin()
         is_committed = False
@@ -158,6 +164,7 @@ class SqliteSession:
                 try:
                     is_commit = isinstance(step, Commit)
                     reply: Any = self._commit(step.writes) if isinstance(step, Commit) else self._answer(step)
+                # Errors of SQLite are not for the body: they end the whole SQL transaction.
                 except ArgosyError as error:
                     step = body.throw(error)
                 else:
@@ -173,6 +180,7 @@ class SqliteSession:
         readers = self._readers
         try:
             return tuple([readers[type(read)](read) for read in reads])
+        # A read with values that cannot be bound (a huge integer, a lone surrogate) fails alone, not its whole batch.
         except OWN_ERRORS as error:
             raise Invalid(f"invalid read: {error}") from error
 
@@ -181,6 +189,7 @@ class SqliteSession:
     def _commit(self, writes: tuple[Write, ...]) -> CommitResult:
         """All writes or none. A single statement needs no savepoint: it leaves nothing if it fails."""
         commit = self._new_commit()
+        # Most commits have one write, and a savepoint costs two more statements.
         is_one_statement = len(writes) == 1 and type(writes[0]) in (Put, Upsert, Delete)
         try:
             if is_one_statement:
@@ -213,6 +222,7 @@ class SqliteSession:
         self.cursor.execute("RELEASE one_commit")
 
     def _roll_back(self) -> None:
+        # Rows cached since the savepoint may come from writes that are now undone.
         self._reads.clear()
         self.cursor.execute("ROLLBACK TO one_commit")
         self.cursor.execute("RELEASE one_commit")

@@ -21,9 +21,12 @@ Durability = Literal["full", "normal"]
 
 MEMORY = ":memory:"
 LIBRARY_MIN = (3, 35, 0)  # the first with RETURNING
+# Other processes hold the file for one commit or one migration step; seconds at most.
 BUSY_MS = 10_000  # how long a call waits for another process that holds the file
+# Four times SQLite's default, so that the registry of a large fleet stays in memory.
 CACHE_KIB = 8 * 1024  # page cache of a connection
 STATEMENTS_CACHED = 512  # prepared statements of a connection; there are about ten per table
+# The default of 1000 pages copies (and syncs) four times as often under steady writes.
 CHECKPOINT_PAGES = 4000  # 16 MiB of write-ahead log between two copies into the file
 HALF_LOADED = "half_loaded"  # the row of _meta that marks an unfinished import
 
@@ -69,6 +72,7 @@ def connect(path: str, *, durability: Durability = "full") -> sqlite3.Connection
         cached_statements=STATEMENTS_CACHED,
     )
     try:
+        # Stored in the file, unlike the settings after it; repeating it is harmless.
         connection.execute("PRAGMA journal_mode = WAL")  # readers do not block the writer
         # Per connection, not in the file: a connection without it is 20 times slower, or not durable.
         connection.execute(f"PRAGMA synchronous = {durability.upper()}")
@@ -96,11 +100,13 @@ def prepare(
             raise Conflict(
                 f"the registry {where} is half imported: remove the file and import again, or restore a copy of it"
             )
+    # Computed before the first step, so that a file with a gap in its migrations is rejected unchanged.
     steps = schema.steps(current, version, migrations, where=f"the registry {where}")
     if steps and not may_migrate:
         raise Conflict(f"the registry {where} has schema version {current}: run `argosy registry migrate` first")
     for step in steps:
         _migrate(connection, step)
+    # The last check is on the file itself: a version number alone would not show a migration that was forgotten.
     wrong = [line for table in tables for line in schema.differences(table, _columns(connection, table))]
     if wrong:
         raise Invalid(f"the registry {where} is not as declared ({'; '.join(wrong[:5])}): a migration is missing")
@@ -109,6 +115,7 @@ def prepare(
 def _initialize(connection: sqlite3.Connection, tables: Sequence[Table[Any]], version: int, where: str) -> int:
     """Returns the file's schema version. An empty file first gets its tables, in one transaction."""
     with closing(connection.cursor()) as cursor:
+        # The write lock first: two processes that find an empty file would otherwise both create its tables.
         cursor.execute("BEGIN IMMEDIATE")
         try:
             known = {name for (name,) in cursor.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
@@ -116,6 +123,7 @@ def _initialize(connection: sqlite3.Connection, tables: Sequence[Table[Any]], ve
                 for statement in (*SCHEMA, *schema.create(tables)):
                     cursor.execute(statement)
                 cursor.executemany(SQL["meta_write"], [("schema_version", version), ("revision", 0)])
+            # Never add tables to a database that another program owns.
             elif "_meta" not in known:
                 raise Invalid(f"{where} is another program's database: name another file for the registry")
             current = _read_meta(cursor, "schema_version")
@@ -133,6 +141,7 @@ def _migrate(connection: sqlite3.Connection, step: Migration) -> None:
     with closing(connection.cursor()) as cursor:
         cursor.execute("BEGIN IMMEDIATE")
         try:
+            # Read again under the lock, because another process may have done this step while this one waited.
             if _read_meta(cursor, "schema_version") == step.number - 1:
                 for statement in step.statements:
                     cursor.execute(statement)
@@ -160,6 +169,7 @@ def _columns(connection: sqlite3.Connection, table: Table[Any]) -> dict[str, str
 
 # -- errors -----------------------------------------------------------------------------------------------------------
 
+# Unavailable where a retry or an operator's action on the machine helps; Invalid where the configuration is wrong.
 _ADVICE: dict[str, tuple[type[ArgosyError], str]] = {
     "SQLITE_FULL": (Unavailable, "its disk is full: free some space, then retry. Acknowledged writes are safe"),
     "SQLITE_READONLY": (Unavailable, "it cannot be written: check the file's and its directory's owner, and the mount"),

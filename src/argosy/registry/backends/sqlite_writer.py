@@ -19,6 +19,7 @@ from argosy.registry.backends.sqlite_setup import to_argosy_error
 
 T = TypeVar("T")
 
+# Bounds the time until the first call of a batch is answered.
 BATCH_MAX = 256  # calls that share one commit
 WAITING_MAX = 16_384  # calls that wait for their answer; beyond it the store is overloaded
 
@@ -46,6 +47,7 @@ class SqliteWriter:
 
     def submit(self, call: Callable[[SqliteSession], T], *, is_writing: bool = True) -> "asyncio.Future[T]":
         """The call's result, once it is durable."""
+        # After `close` the thread may have ended, and a call would wait forever.
         if self._is_closed:
             raise Unavailable(f"the registry {self._where} is closed")
         if self._waiting >= WAITING_MAX:
@@ -53,6 +55,8 @@ class SqliteWriter:
         future: asyncio.Future[T] = self._loop.create_future()
         self._waiting += 1
         if not self._ready:
+            # One item in the thread's queue per turn of the event loop, so that one wake-up of the thread serves all
+            # callers.
             self._loop.call_soon(self._flush)
         self._ready.append((call, is_writing, future))
         return future
@@ -63,6 +67,7 @@ class SqliteWriter:
             self._inbox.put(ready)
 
     def _deliver(self, answers: list[_Answer], revision: int, effects: CommitEffects | None) -> None:
+        # Counted in the event loop only, so the number needs no lock.
         self._waiting -= len(answers)
         for future, value, error in answers:
             if future.done():  # its caller was cancelled
@@ -93,12 +98,15 @@ class SqliteWriter:
             batch, waiting = waiting[:BATCH_MAX], waiting[BATCH_MAX:]
             if batch:
                 self._run_batch(batch)
+        # By the thread that uses it, after its last batch.
         self._session.connection.close()
 
     def _collect(self, waiting: list[_Item], is_open: bool) -> bool:
         """Adds the calls that have arrived; blocks if there are none. Returns False once the writer is closing."""
         while is_open and len(waiting) < BATCH_MAX:
             try:
+                # Blocks only when there is nothing to do: calls that arrive during a commit form the next batch, so
+                # load makes the batches large and no timer is needed.
                 items = self._inbox.get(block=not waiting)
             except queue.Empty:
                 break
@@ -121,10 +129,13 @@ class SqliteWriter:
             session.begin(is_writing=any(is_writing for _, is_writing, _ in batch))
             answers = [self._attempt(call, future) for call, _, future in batch]
             return answers, session.end()
+        # The commit itself, or a statement that concerns all: none of the batch is durable, and no caller may believe
+        # it is.
         except Exception as error:
             failure: BaseException = error
             try:
                 session.undo()
+            # The rollback failed, too. Its error says more about the state of the disk than the first one does.
             except Error as second:
                 failure = second
             return [(future, None, to_argosy_error(failure, self._where)) for _, _, future in batch], None
