@@ -34,11 +34,11 @@ PROVED_ELSEWHERE = {
     "Support safe failover: when a node dies, another node can re-claim and reindex the repo.":
         "tests/journeys/test_search_fleet.py::test_no_response_is_wrong_during_failures_and_changes",
     "Optional shared git mirror/cache: speeds up clones and reduces external git server load.":
-        "tests/search/backends/test_remote_mirrors.py::test_several_who_want_the_same_fetch_it_once",
+        "tests/search/backends/test_remote_mirrors.py::test_concurrent_fetches_of_one_repository_are_coalesced",
     "node determines latest commit (catalog or git server)":
-        "tests/search/fleet/test_search_node.py::test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need",
+        "tests/search/fleet/test_search_node.py::test_an_origin_is_checked_periodically_and_nothing_is_built_without_need",
     "node performs a shallow clone (or uses mirror cache) and runs the indexer to build the in-memory index.":
-        "tests/search/backends/test_remote.py::test_a_repository_is_brought_under_its_wished_name",
+        "tests/search/backends/test_remote.py::test_a_repository_is_fetched_under_its_requested_name",
     "Queries are routed to the owner.":
         "tests/gateway/test_service.py::test_every_node_gets_one_request_with_the_repositories_that_can_match",
     "If owner is not ready, the caller gets a \"warming\" response":
@@ -46,17 +46,17 @@ PROVED_ELSEWHERE = {
     "or is routed to a fallback/replica if available.":
         "tests/gateway/test_service.py::test_a_node_that_refuses_is_replaced_by_a_replica",
     "use a small routing tier or a lightweight service discovery that reads the catalog to map repo -> owner.":
-        "tests/gateway/test_watches.py::test_answers_follow_leases_and_the_catalog",
+        "tests/gateway/test_watches.py::test_results_follow_leases_and_the_catalog",
     "Drain flow: node sets repo state to draining, finishes in-flight queries":
-        "tests/search/fleet/test_local_node.py::test_dropping_waits_for_the_questions_under_way",
+        "tests/search/fleet/test_local_node.py::test_dropping_waits_for_requests_in_flight",
     "optionally streams index to a new owner (advanced), then releases claim.":
         "tests/search/fleet/test_search_node.py::test_a_node_that_drains_hands_its_indexes_to_its_successor",
     "Evicted repos are released in the catalog so other nodes can claim and reindex them.":
         "tests/journeys/test_search_fleet_memory.py::test_repositories_over_budget_are_evicted_and_claimed_by_a_node_with_free_memory",
     "Eviction policy: LRU by last-served time":
-        "tests/search/fleet/test_eviction.py::test_the_longest_unserved_go_first_and_no_more_than_needed",
+        "tests/search/fleet/test_eviction.py::test_the_least_recently_served_are_evicted_first_and_no_more_than_needed",
     "or a custom cost metric (size × traffic).":
-        "tests/search/fleet/test_eviction.py::test_by_cost_the_largest_for_its_traffic_goes_first",
+        "tests/search/fleet/test_eviction.py::test_by_cost_the_largest_for_its_traffic_is_evicted_first",
     "provide a mechanism to mark specific repos as pinned (non-evictable) when needed.":
         "tests/registry/test_catalog.py::test_a_repository_is_pinned_and_a_reindex_requested",
     "Scale-up triggers: high count of unclaimed repos":
@@ -75,15 +75,15 @@ PROVED_ELSEWHERE = {
     "Mitigation: keep local persistent repo mirror or use shallow fetch to speed reindex.":
         "tests/search/backends/test_remote.py::test_a_new_commit_is_seen_and_fetched_into_the_mirror",
     "Thundering reindex after outage: [...] limit concurrent reindexes per node.":
-        "tests/search/fleet/test_index_queue.py::test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up",
+        "tests/search/fleet/test_index_queue.py::test_a_slot_is_taken_until_the_job_has_ended_even_after_it_was_stopped",
     "Corrupted in-memory index: detect via checksums or simple health checks":
-        "tests/search/fleet/test_search_node.py::test_a_damaged_index_is_found_and_made_anew",
+        "tests/search/fleet/test_search_node.py::test_a_damaged_index_is_detected_and_rebuilt",
     "use shared mirrors or per-node persistent cache to avoid repeated full clones.":
         "tests/search/backends/test_remote.py::test_nothing_is_fetched_when_nothing_is_new",
     "Secrets: store git credentials securely":
         "tests/search/backends/test_remote_credentials.py::test_a_secret_is_in_no_argument_no_error_and_no_log",
     "nodes use short-lived tokens to access repos.":
-        "tests/search/backends/test_remote_credentials.py::test_a_command_is_asked_again_when_it_is_refused",
+        "tests/search/backends/test_remote_credentials.py::test_a_command_runs_again_after_its_credentials_were_rejected",
     "Tracing across clone → index → serve is critical.":
         "tests/search/fleet/test_search_node.py::test_a_trace_shows_where_the_time_went",
     "Run a simulation with 500 fixture repos of varying sizes to tune TTLs, clone/parallelism, and autoscaling":

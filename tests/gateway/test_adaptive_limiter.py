@@ -13,33 +13,33 @@ def run(pace: AdaptiveLimiter, windows: int, *, cores: int | None, alone_s: floa
         pace.on_end(alone_s * slower, is_full=True)
 
 
-def test_where_nothing_grows_slower_more_and_more_are_let_in() -> None:
+def test_without_slowdown_the_limit_grows() -> None:
     pace = AdaptiveLimiter(256)
     run(pace, 100, cores=None)
     assert pace.limit == 256
 
 
-def test_where_cores_are_few_so_are_those_under_way() -> None:
+def test_with_few_cores_few_requests_are_in_flight() -> None:
     pace = AdaptiveLimiter(256)
     run(pace, 50, cores=CORES)
     assert LEAST <= pace.limit <= 4 * CORES
 
 
-def test_a_crowd_is_thinned_out_within_a_few_windows() -> None:
+def test_overload_is_reduced_within_a_few_windows() -> None:
     pace = AdaptiveLimiter(256)
     run(pace, 100, cores=None)
     run(pace, 10, cores=CORES)
     assert pace.limit <= 4 * CORES
 
 
-def test_queries_that_take_longer_by_themselves_are_no_crowd() -> None:
+def test_slower_queries_alone_are_no_overload() -> None:
     pace = AdaptiveLimiter(256)
     run(pace, 100, cores=None)
     run(pace, 60, cores=None, alone_s=20 * ALONE_S)
     assert pace.limit > 64
 
 
-def test_where_few_ask_nothing_is_learnt_from_their_number() -> None:
+def test_with_few_requests_the_limit_is_unchanged() -> None:
     pace = AdaptiveLimiter(256)
     began = pace.limit
     for _ in range(50 * WINDOW):
@@ -47,7 +47,7 @@ def test_where_few_ask_nothing_is_learnt_from_their_number() -> None:
     assert pace.limit == began
 
 
-def test_the_bound_holds_however_low() -> None:
+def test_any_limit_holds_however_low() -> None:
     for most in (1, 2, 5):
         pace = AdaptiveLimiter(most)
         run(pace, 50, cores=None)
@@ -56,7 +56,7 @@ def test_the_bound_holds_however_low() -> None:
         assert 1 <= pace.limit <= most
 
 
-def test_turns_are_had_in_the_order_of_coming() -> None:
+def test_requests_are_admitted_in_order_of_arrival() -> None:
     turns: QueryQueue[str] = QueryQueue(AdaptiveLimiter(2))
     for _ in range(2):
         assert turns.may_begin()
@@ -73,7 +73,7 @@ def test_turns_are_had_in_the_order_of_coming() -> None:
     assert (turns.waiting, turns.under_way) == (0, 2)
 
 
-def test_who_comes_while_others_wait_does_not_overtake_them() -> None:
+def test_a_new_request_does_not_overtake_waiting_ones() -> None:
     turns: QueryQueue[str] = QueryQueue(AdaptiveLimiter(1))
     turns.begin()
     turns.wait("a")

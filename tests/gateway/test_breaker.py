@@ -26,7 +26,7 @@ def test_failures_in_a_row_open_it() -> None:
     assert not made.admits(0.4)
 
 
-def test_a_success_in_between_begins_the_count_anew() -> None:
+def test_a_success_in_between_resets_the_count() -> None:
     made = breaker()
     for _ in range(5):
         made.on_failure(0.0)
@@ -35,7 +35,7 @@ def test_a_success_in_between_begins_the_count_anew() -> None:
     assert made.state is BreakerState.CLOSED
 
 
-def test_a_single_question_finds_out_whether_the_node_is_back() -> None:
+def test_a_single_probe_detects_whether_the_node_is_back() -> None:
     made = opened()
     at = made.retry_at
     assert 0.5 <= at <= 1.0
@@ -47,7 +47,7 @@ def test_a_single_question_finds_out_whether_the_node_is_back() -> None:
     assert made.admits(at)
 
 
-def test_each_time_the_question_fails_the_wait_is_longer_up_to_a_ceiling() -> None:
+def test_each_failed_probe_lengthens_the_wait_up_to_a_ceiling() -> None:
     made, waits = opened(), []
     for _ in range(6):
         at = made.retry_at
@@ -58,7 +58,7 @@ def test_each_time_the_question_fails_the_wait_is_longer_up_to_a_ceiling() -> No
     assert all(4 <= wait <= 8 for wait in waits[3:])
 
 
-def test_after_a_success_the_waits_begin_short_again() -> None:
+def test_after_a_success_the_waits_start_short_again() -> None:
     made = opened()
     made.on_start(made.retry_at)
     made.on_failure(made.retry_at)
@@ -68,7 +68,7 @@ def test_after_a_success_the_waits_begin_short_again() -> None:
     assert made.retry_at - 100.0 <= 1.0
 
 
-def test_failures_of_older_questions_do_not_lengthen_the_wait() -> None:
+def test_failures_of_older_requests_do_not_lengthen_the_wait() -> None:
     made = opened()
     at = made.retry_at
     made.on_failure(0.3)
@@ -76,7 +76,7 @@ def test_failures_of_older_questions_do_not_lengthen_the_wait() -> None:
     assert made.retry_at == at
 
 
-def test_a_probe_that_is_called_back_lets_the_next_one_go() -> None:
+def test_a_cancelled_probe_allows_the_next_one() -> None:
     made = opened()
     at = made.retry_at
     made.on_start(at)
@@ -85,7 +85,7 @@ def test_a_probe_that_is_called_back_lets_the_next_one_go() -> None:
     assert made.admits(at + 1)
 
 
-def test_calling_back_an_ordinary_question_changes_nothing() -> None:
+def test_cancelling_an_ordinary_request_changes_nothing() -> None:
     made = breaker()
     made.on_start(0.0)
     made.on_cancel(0.0)

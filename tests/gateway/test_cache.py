@@ -15,7 +15,7 @@ def answer(files: int = 1, size: int = 0) -> SearchResult:
     return SearchResult(tuple(FileMatch("r", str(i), chunks=(chunk,)) for i in range(files)), Stats(files=files))
 
 
-def test_an_answer_is_kept_for_its_time() -> None:
+def test_a_result_is_cached_for_its_ttl() -> None:
     kept, one = cache(), answer()
     kept.put("a", V, one, 10.0)
     assert kept.get("a", V, 11.9) is one
@@ -23,7 +23,7 @@ def test_an_answer_is_kept_for_its_time() -> None:
     assert (len(kept), kept.held_bytes) == (0, 0)
 
 
-def test_any_change_of_leases_or_catalog_ends_all() -> None:
+def test_any_change_of_leases_or_catalog_invalidates_all_entries() -> None:
     for changed in ((2, 1), (1, 2), (0, 1)):
         kept = cache()
         kept.put("a", V, answer(), 0.0)
@@ -53,7 +53,7 @@ def test_bytes_are_bounded() -> None:
     assert len(kept) == 3
 
 
-def test_an_answer_put_twice_counts_once() -> None:
+def test_a_result_put_twice_counts_once() -> None:
     kept, one = cache(), answer(size=100)
     kept.put("a", V, one, 0.0)
     kept.put("a", V, one, 1.0)
@@ -61,7 +61,7 @@ def test_an_answer_put_twice_counts_once() -> None:
     assert kept.get("a", V, 2.5) is one
 
 
-def test_only_what_would_be_answered_again_is_kept() -> None:
+def test_only_repeatable_results_are_cached() -> None:
     kept = cache()
     kept.put("missing", V, SearchResult(missing=(Missing("r", MissingReason.WARMING),)), 0.0)
     kept.put("time", V, SearchResult(limits_hit=(LimitHit.WALL_TIME,)), 0.0)

@@ -46,7 +46,7 @@ def test_of_two_nodes_without_samples_the_less_busy_is_picked() -> None:
     assert {balancer.pick(("a", "b"), 0.0) for _ in range(10)} == {"b"}
 
 
-def test_one_that_was_slow_is_tried_again_after_a_while() -> None:
+def test_a_node_that_was_slow_is_tried_again_after_a_while() -> None:
     balancer = balancer_of()
     balancer.on_start("a", 0.0)
     balancer.on_overtaken("a", 0.5, 0.0)
@@ -90,13 +90,13 @@ def test_a_stalled_node_has_its_circuit_opened() -> None:
     assert not balancer.admits("a", 6.1)
 
 
-def test_a_node_with_one_hard_question_is_not_taken_for_dead() -> None:
+def test_a_node_with_one_slow_request_does_not_count_as_dead() -> None:
     balancer = balancer_of(stall_s=5.0)
     balancer.on_start("a", 1.0)
     assert balancer.admits("a", 100.0)
 
 
-def test_a_busy_node_that_answers_now_and_then_is_not_taken_for_dead() -> None:
+def test_a_busy_node_that_responds_now_and_then_does_not_count_as_dead() -> None:
     balancer = balancer_of(stall_s=5.0)
     for _ in range(10):
         balancer.on_start("a", 1.0)
@@ -104,7 +104,7 @@ def test_a_busy_node_that_answers_now_and_then_is_not_taken_for_dead() -> None:
     assert balancer.admits("a", 9.9)
 
 
-def test_late_is_later_than_nearly_all_answers_before() -> None:
+def test_a_response_is_late_if_later_than_nearly_all_before() -> None:
     balancer = balancer_of(hedge_min_s=0.03)
     assert balancer.hedge_after_s("a") == LATE_UNKNOWN_S
     for i in range(1, 41):
@@ -115,7 +115,7 @@ def test_late_is_later_than_nearly_all_answers_before() -> None:
     assert balancer.hedge_after_s("a") == 0.03
 
 
-def test_second_questions_are_a_small_part_of_all() -> None:
+def test_hedged_requests_are_a_small_share_of_all() -> None:
     balancer = balancer_of(hedge_share=0.1)
     burst = 0
     while balancer.may_hedge():
@@ -128,11 +128,11 @@ def test_second_questions_are_a_small_part_of_all() -> None:
     assert 95 <= granted <= 100
 
 
-def test_second_questions_can_be_turned_off() -> None:
+def test_hedging_can_be_turned_off() -> None:
     assert not balancer_of(with_hedging=False).may_hedge()
 
 
-def test_gone_nodes_are_dropped_unless_requests_to_them_are_in_flight() -> None:
+def test_removed_nodes_are_dropped_unless_requests_to_them_are_in_flight() -> None:
     balancer = balancer_of()
     request(balancer, "a", 0.1)
     request(balancer, "b", 0.1)

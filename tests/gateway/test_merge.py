@@ -34,7 +34,7 @@ def shown(found: SearchResult) -> list[str]:
     return [f"{each.repository}:{each.path}" for each in found.files]
 
 
-def test_higher_scores_come_first_then_ranks_then_names_then_the_index_decides() -> None:
+def test_higher_scores_come_first_then_ranks_then_names_then_index_order() -> None:
     one = answer(file("b", "2", 9.0), file("b", "1", 9.0), file("b", "3", 1.0))
     two = answer(file("c", "1", 9.0, rank=5), file("a", "9", 9.0), file("a", "1", 8.0))
     assert shown(merge_results([one, two], Options())) == ["c:1", "a:9", "b:2", "b:1", "a:1", "b:3"]
@@ -71,7 +71,7 @@ def test_sums_are_sums_and_the_time_is_the_longest() -> None:
     )
 
 
-def test_nothing_merged_is_nothing() -> None:
+def test_merging_no_results_gives_an_empty_result() -> None:
     assert merge_results([], Options()) == SearchResult()
     assert merge_results([], Options(), excluded=2).stats == Stats(indexes_excluded=2)
 
@@ -96,7 +96,7 @@ def test_only_files_that_are_shown_are_opened() -> None:
         merge_results([answer(best), answer(least)], Options(files_max=2))
 
 
-def test_a_part_of_an_answer_is_open() -> None:
+def test_a_part_of_a_result_is_incomplete() -> None:
     encoded = oracle(NAMES[:2], "needle", Options(pre_encoded=True))
     part = select_repositories(encoded, NAMES[:1])
     assert part.files == oracle(NAMES[:1], "needle").files
@@ -123,7 +123,7 @@ def test_lists_are_merged_by_name() -> None:
     ),
 )
 @settings(max_examples=150, deadline=None)
-def test_however_repositories_are_shared_out_the_whole_is_the_same(
+def test_the_merged_result_does_not_depend_on_the_distribution_of_repositories(
     share: list[int], text: str, options: Options
 ) -> None:
     parts = [[name for name, node in zip(NAMES, share, strict=True) if node == i] for i in range(4)]

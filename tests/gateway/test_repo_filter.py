@@ -58,14 +58,14 @@ def test_a_name_is_ruled_out_only_when_that_is_certain(text: str, names: tuple[s
     assert kept(text) == list(names)
 
 
-def test_names_are_numbered_and_named_again() -> None:
+def test_names_are_numbered_and_resolved_again() -> None:
     names = RepoNameIndex(reversed(NAMES))
     assert names.names_of(names.bitmap(["beta/anvil", "unknown", "acme/anvil"])) == ["acme/anvil", "beta/anvil"]
     assert names.names_of(names.everything) == list(NAMES)
     assert names.names_of(0) == RepoNameIndex(()).names_of(0) == []
 
 
-def test_patterns_are_remembered_up_to_a_bound() -> None:
+def test_patterns_are_cached_up_to_a_bound() -> None:
     names = RepoNameIndex(NAMES)
     for i in range(2 * PATTERNS_MAX):
         assert names.decide(Repo(f"anvil|{i}x"))[1] == names.bitmap(["acme/rocket"])
@@ -99,7 +99,7 @@ queries = st.recursive(
 
 
 @given(query=queries, is_archived=st.booleans())
-def test_what_is_ruled_out_is_ruled_out_by_the_node_as_well(query: Query, is_archived: bool) -> None:
+def test_a_repository_ruled_out_by_the_gateway_is_ruled_out_by_the_node(query: Query, is_archived: bool) -> None:
     names = RepoNameIndex(NAMES)
     for name in NAMES:
         known = Repository(name, repository_id(name), (RepositoryBranch("main"),), flags={"archived": is_archived})

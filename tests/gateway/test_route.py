@@ -34,13 +34,13 @@ def test_the_primary_comes_first() -> None:
     assert routes(lease("a", "y", 1), lease("a", "x")).holders["a"] == ("x", "y")
 
 
-def test_what_is_not_in_the_catalog_has_no_route() -> None:
+def test_a_repository_that_is_not_in_the_catalog_has_no_route() -> None:
     made = routes(lease("a", "x"), lease("z", "x"), names="a")
     assert everything(made) == (TargetGroup(("x",), ("a",)),)
     assert "z" not in made.holders
 
 
-def test_those_who_drain_still_answer_and_those_who_warm_do_not() -> None:
+def test_draining_nodes_still_serve_and_warming_ones_do_not() -> None:
     made = routes(
         lease("a", "x", state=LeaseState.DRAINING),
         lease("b", "x", state=LeaseState.WARMING),
@@ -56,7 +56,7 @@ def test_those_who_drain_still_answer_and_those_who_warm_do_not() -> None:
     )
 
 
-def test_a_successor_answers_only_when_it_has_taken_over() -> None:
+def test_a_successor_serves_only_after_it_has_taken_over() -> None:
     made = routes(lease("a", "y", SUCCESSOR), names="a")
     [missing] = made.targets_of("a").missing
     assert missing.why is MissingReason.UNOWNED
@@ -68,7 +68,7 @@ def test_a_failed_repository_has_the_reason() -> None:
     assert missing.detail == "no node holds a lease; last attempt failed: no such host"
 
 
-def test_a_query_that_names_repositories_is_about_those_alone() -> None:
+def test_a_query_that_names_repositories_is_routed_to_those_alone() -> None:
     made = routes(lease("a", "x"), lease("b", "x"))
     targets = made.targets(parse("needle r:a|c").query)
     assert targets.groups == (TargetGroup(("x",), ("a",)),)
@@ -79,7 +79,7 @@ def test_a_query_that_names_repositories_is_about_those_alone() -> None:
     assert (restricted.missing, restricted.excluded) == ((), 1)
 
 
-def test_routes_are_made_anew_only_when_leases_or_wishes_change() -> None:
+def test_routes_are_rebuilt_only_when_leases_or_the_catalog_change() -> None:
     view, catalog = FleetView(), FakeCatalog(["a"])
     view.apply(Snapshot((lease("a", "x"),)), 0.0)
     router = Router(view, catalog)

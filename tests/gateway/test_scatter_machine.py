@@ -63,7 +63,7 @@ def covered(machine: ScatterMachine) -> dict[int, str]:
     return {id: "".join(sorted(names)) for id, names in machine.taken.items()}
 
 
-def test_it_is_over_when_every_node_has_responded() -> None:
+def test_a_request_ends_when_every_node_has_responded() -> None:
     machine = machine_of(Map({}), x="ab", y="c")
     assert machine.handle(ResponseReceived(0), 0.01) == []
     assert not machine.is_over
@@ -73,11 +73,11 @@ def test_it_is_over_when_every_node_has_responded() -> None:
     assert machine.deadline() is None
 
 
-def test_nothing_to_ask_is_over_at_once() -> None:
+def test_a_request_without_repositories_ends_at_once() -> None:
     assert machine_of(Map({})).is_over
 
 
-def test_a_failure_is_put_to_other_holders() -> None:
+def test_a_failed_request_is_sent_to_other_holders() -> None:
     machine = machine_of(Map({"a": "xy", "b": "xz", "c": "x"}), x="abc")
     assert sent(machine.handle(RequestFailed(0, MissingReason.FAILED, "refused"), 0.0)) == [("y", "a"), ("z", "b")]
     assert machine.missing == {"c": Missing("c", MissingReason.FAILED, "refused")}
@@ -87,14 +87,14 @@ def test_a_failure_is_put_to_other_holders() -> None:
     assert covered(machine) == {1: "a", 2: "b"}
 
 
-def test_what_a_node_cannot_serve_is_requested_elsewhere_or_missing_with_its_reason() -> None:
+def test_a_repository_that_a_node_cannot_serve_is_requested_elsewhere_or_missing_with_its_reason() -> None:
     machine = machine_of(Map({"a": "xy", "b": "x"}), x="abc")
     assert sent(machine.handle(ResponseReceived(0, missing("a", "b")), 0.0)) == [("y", "a")]
     assert machine.missing == {"b": Missing("b", MissingReason.WARMING, "not yet")}
     assert covered(machine) == {0: "c"}
 
 
-def test_the_map_is_looked_at_anew_for_every_second_question() -> None:
+def test_the_map_is_read_again_for_every_second_request() -> None:
     holders = Map({"a": "x"})
     machine = machine_of(holders, x="a")
     holders.holders["a"] = "w"
@@ -112,7 +112,7 @@ def test_a_holder_is_not_tried_twice_and_not_too_many_are_tried() -> None:
     assert list(machine.missing) == ["a"]
 
 
-def test_a_late_question_is_put_to_others_and_the_first_answer_wins() -> None:
+def test_a_late_request_is_hedged_and_the_first_response_wins() -> None:
     machine = machine_of(Map({"a": "xy"}), x="a")
     assert machine.deadline() == 0.1
     assert machine.handle(None, 0.09) == []
@@ -123,7 +123,7 @@ def test_a_late_question_is_put_to_others_and_the_first_answer_wins() -> None:
     assert machine.hedges == 1
 
 
-def test_the_late_one_may_win_after_all() -> None:
+def test_the_late_request_may_still_win() -> None:
     machine = machine_of(Map({"a": "xy"}), x="a")
     machine.handle(None, 0.1)
     assert cancelled(machine.handle(ResponseReceived(0), 0.11)) == [(1, CancelReason.OVERTAKEN)]
@@ -131,7 +131,7 @@ def test_the_late_one_may_win_after_all() -> None:
     assert covered(machine) == {0: "a"}
 
 
-def test_a_second_question_that_is_late_as_well_is_put_to_a_third_holder() -> None:
+def test_a_late_hedge_is_hedged_to_a_third_holder() -> None:
     machine = machine_of(Map({"a": "xyz"}), x="a")
     machine.handle(None, 0.1)
     assert sent(machine.handle(None, 0.2)) == [("z", "a")]
@@ -144,7 +144,7 @@ def test_only_repositories_with_another_holder_are_hedged() -> None:
     assert not machine.is_over
 
 
-def test_an_answer_that_has_all_of_an_earlier_one_and_more_replaces_it() -> None:
+def test_a_response_that_has_all_of_an_earlier_one_and_more_replaces_it() -> None:
     machine = machine_of(Map({"a": "xy", "b": "xz"}), x="abc")
     machine.handle(None, 0.1)
     machine.handle(ResponseReceived(1), 0.2)
@@ -166,7 +166,7 @@ def test_an_overlapping_response_is_discarded_and_what_only_it_has_is_requested_
     assert machine.is_over
 
 
-def test_a_failure_of_one_of_two_questions_waits_for_the_other() -> None:
+def test_a_failure_of_one_of_two_requests_waits_for_the_other() -> None:
     machine = machine_of(Map({"a": "xy"}), x="a")
     machine.handle(None, 0.1)
     assert machine.handle(RequestFailed(0, MissingReason.FAILED, "refused"), 0.2) == []
@@ -182,7 +182,7 @@ def test_without_hedge_tokens_there_is_no_hedge_and_no_busy_loop() -> None:
     assert machine.deadline() == 0.1 + RECHECK_S
 
 
-def test_what_is_left_at_the_deadline_has_timed_out() -> None:
+def test_requests_pending_at_the_deadline_have_timed_out() -> None:
     machine = machine_of(Map({}), x="ab", y="c")
     machine.handle(ResponseReceived(1), 0.01)
     effects = machine.handle(None, 10.0)
@@ -192,7 +192,7 @@ def test_what_is_left_at_the_deadline_has_timed_out() -> None:
     assert machine.is_over
 
 
-def test_an_answer_at_the_deadline_still_counts() -> None:
+def test_a_response_at_the_deadline_still_counts() -> None:
     machine = machine_of(Map({}), x="a", y="b")
     assert cancelled(machine.handle(ResponseReceived(0), 10.0)) == [(1, CancelReason.TIMED_OUT)]
     assert covered(machine) == {0: "a"}
@@ -208,7 +208,7 @@ def test_events_of_a_finished_request_are_ignored() -> None:
 
 
 @given(data=st.data())
-def test_every_repository_is_answered_for_once_or_missing(data: st.DataObject) -> None:
+def test_every_repository_is_answered_once_or_missing(data: st.DataObject) -> None:
     names = "abcdef"
     nodes = "vwxyz"
     holders = Map({name: data.draw(st.lists(st.sampled_from(nodes), min_size=1, unique=True)) for name in names})
@@ -277,7 +277,7 @@ def test_a_repository_that_has_just_moved_is_requested_from_its_new_holder() -> 
     assert covered(machine) == {0: "a", 1: "b"}
 
 
-def test_news_that_do_not_come_are_not_waited_for_long() -> None:
+def test_the_wait_for_a_lease_update_is_bounded() -> None:
     machine = machine_of(Map({}), x="ab")
     machine.handle(ResponseReceived(0, unowned("b")), 0.0)
     now = 0.0
@@ -290,7 +290,7 @@ def test_news_that_do_not_come_are_not_waited_for_long() -> None:
     assert machine.missing == {"b": unowned("b")[0]}
 
 
-def test_the_deadline_ends_the_wait_for_news_too() -> None:
+def test_the_deadline_ends_the_wait_for_a_lease_update_too() -> None:
     machine = machine_of(Map({}), x="ab")
     machine.handle(ResponseReceived(0, unowned("b")), 9.9)
     machine.handle(None, 10.0)

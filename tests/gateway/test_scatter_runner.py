@@ -67,7 +67,7 @@ class FakeNodes:
         )
 
 
-def test_the_whole_is_waited_for_and_each_step_can_be() -> None:
+def test_the_whole_result_is_awaited_and_each_step_can_be() -> None:
     first = {"a": ("x",), "b": ("y",), "c": ("z",)}
 
     async def main(loop: SimLoop) -> tuple[list[str], float, list[list[str]]]:
@@ -87,7 +87,7 @@ def test_the_whole_is_waited_for_and_each_step_can_be() -> None:
 
 
 @pytest.mark.parametrize("is_by_steps", [True, False])
-def test_a_question_that_is_wrong_ends_the_query_at_once(is_by_steps: bool) -> None:
+def test_an_invalid_request_ends_the_query_at_once(is_by_steps: bool) -> None:
     async def main(loop: SimLoop) -> float:
         nodes = FakeNodes(loop, {"a": 0.1, "b": 3.0}, {"a": Invalid("no such query")})
         async with nodes.scatter({"a": ("x",), "b": ("y",)}) as runner:
@@ -125,7 +125,7 @@ def test_what_no_node_has_answered_is_missing_at_the_deadline() -> None:
     assert ended_at == pytest.approx(DEADLINE_S, abs=0.01)
 
 
-def test_an_answer_that_arrives_while_the_earlier_ones_are_delivered_is_delivered_next() -> None:
+def test_a_response_that_arrives_during_a_delivery_is_delivered_next() -> None:
     async def main(loop: SimLoop) -> list[list[str]]:
         nodes = FakeNodes(loop, {"a": 0.1, "b": 0.2})
         async with nodes.scatter({"a": ("x",), "b": ("y",)}) as runner:

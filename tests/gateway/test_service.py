@@ -261,7 +261,7 @@ def test_a_repository_that_moves_during_its_search_is_requested_from_its_new_hol
     fleet(main)
 
 
-def test_a_late_node_is_overtaken_by_a_replica() -> None:
+def test_a_replica_answers_before_a_late_node() -> None:
     async def main(world: World) -> None:
         world.give("n1", *NAMES).is_hanging = True
         world.give("n2", *NAMES, replica=1)
@@ -276,7 +276,7 @@ def test_a_late_node_is_overtaken_by_a_replica() -> None:
     fleet(main, cache_entries=0)
 
 
-def test_what_has_not_come_at_the_deadline_has_timed_out() -> None:
+def test_an_answer_missing_at_the_deadline_has_timed_out() -> None:
     async def main(world: World) -> None:
         world.give("n1", *NAMES[:2]).is_hanging = True
         world.give("n2", *NAMES[2:])
@@ -302,7 +302,7 @@ def test_a_query_may_not_take_longer_than_the_gateways_deadline() -> None:
     fleet(main, deadline_s=2.0)
 
 
-def test_a_node_that_was_given_hardly_any_time_is_not_blamed() -> None:
+def test_a_node_with_hardly_any_time_does_not_count_as_failed() -> None:
     async def main(world: World) -> None:
         world.give("n1", *NAMES).delay_s = 0.5
         for _ in range(10):
@@ -329,7 +329,7 @@ def test_a_busy_node_that_falls_silent_has_its_circuit_opened_before_deadlines_p
     fleet(main)
 
 
-def test_cancelling_the_caller_cancels_all_questions() -> None:
+def test_cancelling_the_caller_cancels_all_requests() -> None:
     async def main(world: World) -> None:
         for i, name in enumerate(NAMES):
             world.give(f"n{i}", name).is_hanging = True
@@ -345,7 +345,7 @@ def test_cancelling_the_caller_cancels_all_questions() -> None:
     fleet(main)
 
 
-def test_queries_that_were_called_back_do_not_count_as_under_way() -> None:
+def test_cancelled_queries_do_not_count_as_in_flight() -> None:
     async def main(world: World) -> None:
         node = world.give("n1", *NAMES)
         node.is_hanging = True
@@ -366,7 +366,7 @@ def test_queries_that_were_called_back_do_not_count_as_under_way() -> None:
     fleet(main)
 
 
-def test_equal_queries_at_the_same_time_are_put_to_nodes_once() -> None:
+def test_concurrent_equal_queries_are_sent_to_nodes_once() -> None:
     async def main(world: World) -> None:
         spread(world)
         first, *others = [asyncio.ensure_future(world.gateway.search(tree("needle"), Options())) for _ in range(5)]
@@ -380,7 +380,7 @@ def test_equal_queries_at_the_same_time_are_put_to_nodes_once() -> None:
     fleet(main)
 
 
-def test_an_answer_is_kept_until_something_changes_or_its_time_is_up() -> None:
+def test_a_result_is_cached_until_something_changes_or_it_expires() -> None:
     async def main(world: World) -> None:
         spread(world)
 
@@ -399,7 +399,7 @@ def test_an_answer_is_kept_until_something_changes_or_its_time_is_up() -> None:
     fleet(main)
 
 
-def test_more_queries_than_are_taken_on_are_turned_away() -> None:
+def test_queries_above_the_limit_are_rejected() -> None:
     async def main(world: World) -> None:
         world.give("n1", *NAMES).is_hanging = True
         one = asyncio.ensure_future(world.gateway.search(tree("needle"), Options(wall_time_s=1)))
@@ -413,7 +413,7 @@ def test_more_queries_than_are_taken_on_are_turned_away() -> None:
     fleet(main, queries_max=1)
 
 
-def test_a_query_that_is_wrong_is_refused_and_no_node_is_blamed() -> None:
+def test_an_invalid_query_is_rejected_and_no_node_counts_as_failed() -> None:
     async def main(world: World) -> None:
         spread(world)
 
@@ -447,7 +447,7 @@ def test_first_results_come_before_the_slowest_node() -> None:
     fleet(main)
 
 
-def test_a_stream_tells_of_each_repository_once_and_then_all() -> None:
+def test_a_stream_has_each_repository_once_and_then_the_whole_result() -> None:
     async def main(world: World) -> None:
         world.give("n1", *NAMES).delay_s = 0.6  # overtaken in part, answers in the end
         world.give("n2", *NAMES[:3], replica=1)
@@ -460,7 +460,7 @@ def test_a_stream_tells_of_each_repository_once_and_then_all() -> None:
     fleet(main, cache_entries=0)
 
 
-def test_a_stream_that_is_left_early_leaves_no_question_behind() -> None:
+def test_a_stream_that_is_closed_early_leaves_no_request_behind() -> None:
     async def main(world: World) -> None:
         spread(world, 2)
         world.nodes["n1"].is_hanging = True
@@ -506,7 +506,7 @@ def test_a_file_is_read_from_any_holder() -> None:
     fleet(main)
 
 
-def test_the_fleet_is_shown_with_those_who_do_not_answer() -> None:
+def test_the_fleet_status_includes_unreachable_nodes() -> None:
     async def main(world: World) -> None:
         world.give("n1", "core", "dust")
         world.give("n2", "acme/anvil").is_hanging = True
@@ -552,7 +552,7 @@ def layouts(draw: st.DrawFn) -> dict[str, Any]:
     streams=st.booleans(),
 )
 @settings(max_examples=150, deadline=None)
-def test_the_answer_is_the_oracles_for_all_that_is_not_missing_and_only_what_cannot_be_had_is(
+def test_results_equal_the_oracle_for_all_but_the_missing_and_only_unavailable_ones_are_missing(
     layout: dict[str, Any], text: str, options: Options, seed: int, streams: bool
 ) -> None:
     async def main(world: World) -> None:
@@ -608,7 +608,7 @@ async def _search(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_happens_to_nodes_and_leases_no_answer_is_wrong(seed: int) -> None:
+def test_no_result_is_wrong_under_any_change_of_nodes_and_leases(seed: int) -> None:
     async def main(world: World) -> None:
         random = seeded_random(seed)
         nodes = [world.give(address, *NAMES, replica=i) for i, address in enumerate(("n0", "n1", "n2"))]

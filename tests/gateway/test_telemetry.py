@@ -6,7 +6,7 @@ from argosy.gateway.telemetry import BREAKER_OPEN, MISSING, NODE_REQUESTS, NODE_
 from argosy.search.model import Missing, MissingReason
 
 
-def test_questions_and_breakers_are_counted_by_address() -> None:
+def test_requests_and_breakers_are_counted_by_address() -> None:
     metrics = Metrics()
     telemetry = GatewayTelemetry(metrics)
     telemetry.record_node_request("n1", "answered", 0.1, state=BreakerState.CLOSED)
@@ -19,7 +19,7 @@ def test_questions_and_breakers_are_counted_by_address() -> None:
     assert metrics.value(BREAKER_OPEN, address="n1") == 0
 
 
-def test_a_node_that_is_gone_has_no_figures_any_more() -> None:
+def test_a_removed_node_has_no_metrics() -> None:
     metrics = Metrics()
     telemetry = GatewayTelemetry(metrics)
     telemetry.record_node_request("n1", "failed", 0.1, state=BreakerState.OPEN)

@@ -41,7 +41,7 @@ class Changes:
                 await self._changed.wait()
 
 
-async def test_answers_follow_leases_and_the_catalog() -> None:
+async def test_results_follow_leases_and_the_catalog() -> None:
     clock, random = SystemClock(), seeded_random(1)
     store = MemoryOwnershipStore(Space("repos", is_auctioned=False), clock=clock, random=random)
     registry = await open_registry("memory://", clock=clock, random=random)

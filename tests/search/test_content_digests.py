@@ -46,7 +46,7 @@ def test_a_file_is_found_by_its_digest() -> None:
     assert holding.find(near) is None
 
 
-def test_after_a_renewal_only_what_is_new_is_hashed_and_what_is_gone_is_not_found() -> None:
+def test_after_a_renewal_only_new_content_is_hashed_and_removed_content_is_not_found() -> None:
     old = index_of(one_branch("r", {f"{number}.py": b"x = %d\n" % number for number in range(50)}))
     before = hash_contents(old)
     contents: dict[str | bytes, bytes | SkipReason] = {f"{number}.py": b"x = %d\n" % number for number in range(1, 50)}
@@ -66,6 +66,6 @@ def test_after_a_renewal_only_what_is_new_is_hashed_and_what_is_gone_is_not_foun
     assert before.find(sha256(b"x = 0\n").digest()) == DigestMatch("r", "0.py", b"x = 0\n")
 
 
-def test_hashing_stops_when_nobody_wants_it_any_more() -> None:
+def test_hashing_stops_when_it_is_no_longer_needed() -> None:
     with pytest.raises(HashingStopped):
         hash_contents(index_of(one_branch("r", {"a": b"1", "b": b"2"})), is_stopped=lambda: True)

@@ -61,7 +61,7 @@ def one_by_one(index: Index, query: str, options: Options) -> Sequence[FileMatch
         file_matches_max=st.sampled_from([0, 2]),
     ),
 )
-def test_told_in_bytes_or_one_by_one_a_file_is_the_same(texts: list[list[str]], query: str, options: Options) -> None:
+def test_encoded_or_one_by_one_a_file_is_the_same(texts: list[list[str]], query: str, options: Options) -> None:
     index = built({f"{i}.py": "\n".join(text).encode() for i, text in enumerate(texts)})
     expected = one_by_one(index, query, options)
     assert list(ask(index, query, options).files) == expected
@@ -77,7 +77,7 @@ def folder() -> Index:
 
 @pytest.mark.parametrize("query", ["import", "def", "(?i)index", r"\)\n\n", "self", "type:file import", "sym:Index"])
 @pytest.mark.parametrize("context_lines", [0, 2])
-def test_of_real_code_all_is_told_the_same(folder: Index, query: str, context_lines: int) -> None:
+def test_real_code_gives_the_same_result_both_ways(folder: Index, query: str, context_lines: int) -> None:
     options = Options(files_max=0, context_lines=context_lines)
     files = ask(folder, query, options).files
     encoded = ask(folder, query, structs.replace(options, pre_encoded=True)).files
@@ -86,7 +86,7 @@ def test_of_real_code_all_is_told_the_same(folder: Index, query: str, context_li
     assert tuple(map(decode_matches, encoded)) == files
 
 
-def test_a_sealed_file_has_outside_what_it_is_ranked_by_and_inside_its_chunks() -> None:
+def test_an_encoded_file_has_its_ranking_fields_outside_and_its_chunks_inside() -> None:
     index = built({"a.py": TEXT.encode()})
     encoded, plain = only_file(ask(index, "needle", ENCODED)), only_file(ask(index, "needle"))
     assert (encoded.chunks, len(plain.chunks)) == ((), 2)
@@ -108,14 +108,16 @@ def test_a_sealed_file_has_outside_what_it_is_ranked_by_and_inside_its_chunks() 
     ],
     ids=["name", "bytes", "long line", "lines", "explained", "boosted"],
 )
-def test_what_needs_care_comes_open(files: dict[str | bytes, bytes], query: str | Query, options: Options) -> None:
+def test_files_that_need_care_are_not_encoded(
+    files: dict[str | bytes, bytes], query: str | Query, options: Options
+) -> None:
     file = only_file(ask(built({**files}), query, options))
     assert file.encoded_matches == b""
     assert file.chunks or file.lines
     assert file == only_file(ask(built({**files}), query, structs.replace(options, pre_encoded=False)))
 
 
-def test_sealed_files_travel_like_others_also_beside_odd_names_and_are_cut_like_others() -> None:
+def test_encoded_files_are_sent_and_cut_like_others_also_beside_odd_names() -> None:
     answer = ask(built({b"a\xff.py": TEXT.encode(), "b.py": TEXT.encode()}), "needle", ENCODED)
     found = unpack(pack_answer(answer), SearchResult)
     assert found == answer
@@ -124,7 +126,7 @@ def test_sealed_files_travel_like_others_also_beside_odd_names_and_are_cut_like_
     assert (cut.files, cut.limits_hit) == (answer.files[:1], (LimitHit.FILES_SHOWN,))
 
 
-def test_a_node_that_knows_no_seals_answers_open_and_is_understood() -> None:
+def test_a_node_without_encoded_matches_answers_decoded_and_is_understood() -> None:
     """Fields that a node or a door of another version does not know are left out."""
 
     class OldOptions(msgspec.Struct):

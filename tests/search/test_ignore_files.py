@@ -48,7 +48,7 @@ def walked(ignore: GitIgnore, path: bytes) -> bool:
     return any(ignore.is_ignored(folder, is_folder=True) for folder in folders) or ignore.is_ignored(path)
 
 
-def test_a_rule_of_a_folder_holds_in_that_folder() -> None:
+def test_a_rule_in_a_folder_applies_to_that_folder() -> None:
     outer = GitIgnore(b"*.log\n/only-here\n")
     inner = outer.inside(b"src", b"!keep.log\n*.tmp\n/top\n")
     assert outer.is_ignored(b"src/a.log")
@@ -121,7 +121,7 @@ FILE = st.lists(RULE, min_size=1, max_size=4).map(b"\n".join)
 
 @given(FILE, FILE)
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_git_agrees_on_rules_nobody_would_write(repository: Path, text: bytes, inner: bytes) -> None:
+def test_git_agrees_on_unusual_rules(repository: Path, text: bytes, inner: bytes) -> None:
     outer = GitIgnore(text)
     expected = asked(repository, {b"": text, b"x": inner}, PATHS)
     nested = outer.inside(b"x", inner)

@@ -79,9 +79,7 @@ def test_threads_change_nothing_but_the_time(
     assert answers[0].stats.indexes_searched + answers[0].stats.indexes_excluded == 3
 
 
-def test_work_is_really_shared_out_when_there_is_enough_of_it(
-    indexes: list[Index], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_enough_work_is_distributed_over_threads(indexes: list[Index], monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[str] = set()
     run = LiteralTask.run
 
@@ -115,7 +113,7 @@ def test_a_tie_between_files_goes_to_the_better_repository(shelf: IndexSet) -> N
     assert list(dict.fromkeys(file.repository for file in files)) == ["beta", "gamma", "alpha"]
 
 
-def test_what_is_put_replaces_and_what_is_dropped_is_gone(indexes: list[Index]) -> None:
+def test_put_replaces_an_index_and_drop_removes_it(indexes: list[Index]) -> None:
     shelf = IndexSet(indexes[:1], threads=1)
     renewed = built({"new.py": b"needle\n"}, "alpha")
     shelf.put(renewed)
@@ -130,7 +128,9 @@ def test_what_is_put_replaces_and_what_is_dropped_is_gone(indexes: list[Index]) 
     shelf.close()
 
 
-def test_a_search_sees_the_shelf_as_it_was_when_it_began(indexes: list[Index], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_sees_the_index_set_as_it_was_at_the_start(
+    indexes: list[Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tasks = Search.tasks
 
     def disturbed(search: Search, tables: KernelTables, collector: Collector) -> list[Task]:
@@ -251,7 +251,7 @@ async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Inde
 
 
 @pytest.mark.parametrize(("text", "wall_time_s"), [("needle", 2.0), ("needle", 3.0), ("need.e", 4.0)])
-def test_time_that_runs_out_is_told(indexes: list[Index], text: str, wall_time_s: float) -> None:
+def test_a_timeout_is_reported(indexes: list[Index], text: str, wall_time_s: float) -> None:
     """Before the postings are read, before the text is looked at, or in between."""
     shelf = IndexSet(indexes, threads=1, clock=SetClock(step_s=1.0))
     answer = shelf.search_now(tree_of(text), Options(wall_time_s=wall_time_s))
@@ -273,14 +273,14 @@ async def test_the_repositories_with_a_match_by_name(shelf: IndexSet) -> None:
     assert [each.rank for each in await shelf.repositories(TRUE)] == [0, 9, 5]
 
 
-def test_a_list_of_repositories_that_would_be_short_is_refused(indexes: list[Index]) -> None:
+def test_an_incomplete_list_of_repositories_is_rejected(indexes: list[Index]) -> None:
     shelf = IndexSet(indexes, threads=1, clock=SetClock(step_s=12.0))
     with pytest.raises(Unavailable, match="20 s"):
         shelf.repositories_now(tree_of("needle"))
     shelf.close()
 
 
-def test_an_empty_shelf_answers() -> None:
+def test_an_empty_index_set_answers() -> None:
     shelf = IndexSet(threads=1)
     answer = shelf.search_now(tree_of("needle"), Options())
     assert (answer.files, answer.is_complete, answer.stats.indexes_searched) == ((), True, 0)

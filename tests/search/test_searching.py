@@ -76,11 +76,11 @@ def paths(index: Index, text: str) -> set[str]:
         ("-launch -file:png", {"docs/naming.md", "empty.txt", "src/ship.go"}),
     ],
 )
-def test_what_people_type_finds_what_they_mean(index: Index, text: str, expected: set[str]) -> None:
+def test_typical_queries_find_the_intended_lines(index: Index, text: str, expected: set[str]) -> None:
     assert paths(index, text) == expected
 
 
-def test_a_match_is_told_by_byte_line_and_column(index: Index) -> None:
+def test_a_match_has_its_byte_offset_line_and_column(index: Index) -> None:
     [file] = ask(index, "case:yes ÄPFEL").files
     [chunk] = file.chunks
     assert chunk.content == "Äpfel und ÄPFEL, 5 \u212aelvin\n".encode()
@@ -103,7 +103,7 @@ def test_lines_have_their_fragments(index: Index) -> None:
     assert file.lines[1].fragments[1].line_offset == 17
 
 
-def test_a_definition_says_what_it_is(index: Index) -> None:
+def test_a_definition_has_its_kind(index: Index) -> None:
     [file] = ask(index, "sym:launch file:fleet.py").files
     [chunk] = file.chunks
     [symbol] = chunk.symbols
@@ -117,33 +117,33 @@ def test_definitions_come_first_and_tests_last(index: Index) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_a_file_says_its_branches_and_why_it_has_no_content(index: Index) -> None:
+def test_a_file_has_its_branches_and_the_reason_for_missing_content(index: Index) -> None:
     [ship] = ask(index, "sail").files
     assert (ship.repository, ship.repository_id, ship.branches, ship.language) == ("team/fleet", 7, ("next",), "Go")
     [image] = ask(index, "file:png").files
     assert (image.branches, image.skipped) == (("main", "next"), "binary")
 
 
-def test_counting_says_how_much_there_is_and_shows_nothing(index: Index) -> None:
+def test_counting_returns_totals_and_no_files(index: Index) -> None:
     answer = ask(index, "launch", Options(form=Form.COUNT))
     assert (answer.stats.files, answer.stats.matches, answer.files) == (3, 7, ())
 
 
-def test_fewer_files_than_there_are_is_said(index: Index) -> None:
+def test_a_truncated_list_of_files_is_reported(index: Index) -> None:
     answer = ask(index, "launch", Options(files_max=1))
     assert [file.path for file in answer.files] == [ask(index, "launch").files[0].path]
     assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
     assert (answer.stats.files, answer.is_complete) == (3, False)
 
 
-def test_fewer_matches_than_there_are_is_said(index: Index) -> None:
+def test_a_truncated_list_of_matches_is_reported(index: Index) -> None:
     answer = ask(index, "file:ship launch", Options(matches_max=2))
     assert sum(len(chunk.ranges) for file in answer.files for chunk in file.chunks) == 2
     assert answer.files[0].match_count == 3
     assert LimitHit.MATCHES_SHOWN in answer.limits_hit
 
 
-def test_a_spent_budget_ends_the_search_and_is_said(index: Index) -> None:
+def test_an_exhausted_budget_ends_the_search_and_is_reported(index: Index) -> None:
     answer = search_index(index, parse("launch").query, Options(), Budget(lambda: 0.0, is_cancelled=lambda: True))
     assert answer.limits_hit == (LimitHit.CANCELLED,)
     ticks = iter(range(1_000_000))
@@ -151,7 +151,7 @@ def test_a_spent_budget_ends_the_search_and_is_said(index: Index) -> None:
     assert LimitHit.WALL_TIME in late.limits_hit
 
 
-def test_a_long_line_is_clipped_around_its_match_and_says_so() -> None:
+def test_a_long_line_is_clipped_around_its_match_and_marked_as_clipped() -> None:
     line = b"x" * 50_000 + b"needle" + b"y" * 50_000
     source = several_branches("long", {"main": {"min.js": line}})
     [file] = ask(build(source, Policy()), "needle").files
@@ -168,6 +168,6 @@ def test_a_repository_the_query_excludes_is_not_searched(index: Index) -> None:
     assert (stats.indexes_excluded, stats.indexes_searched, stats.content_bytes) == (1, 0, 0)
 
 
-def test_an_empty_repository_has_nothing_to_find() -> None:
+def test_an_empty_repository_has_no_results() -> None:
     answer = ask(build(several_branches("empty", {"main": {}}), Policy()), "launch")
     assert (answer.files, answer.is_complete) == ((), True)

@@ -21,7 +21,7 @@ def entry(path: bytes = b"a.c", size_bytes: int = 10, kind: EntryKind = EntryKin
     return Entry(path, b"id", size_bytes, kind=kind)
 
 
-def test_the_limits_are_those_everybody_knows() -> None:
+def test_the_default_limits_are_the_documented_ones() -> None:
     assert (POLICY.size_bytes_max, POLICY.trigrams_max) == (2 << 20, 20_000) == (SIZE_BYTES_MAX, TRIGRAMS_MAX)
 
 
@@ -37,12 +37,12 @@ def test_a_nul_anywhere_makes_a_file_binary(place: int) -> None:
     assert reason_to_skip(entry(size_bytes=len(content)), content, POLICY) is SkipReason.BINARY
 
 
-def test_a_file_of_just_the_limit_is_let_in_and_one_byte_more_is_not() -> None:
+def test_a_file_of_exactly_the_limit_is_accepted_and_one_byte_more_is_not() -> None:
     assert reason_before_reading(entry(size_bytes=SIZE_BYTES_MAX), POLICY) is SkipReason.NONE
     assert reason_before_reading(entry(size_bytes=SIZE_BYTES_MAX + 1), POLICY) is SkipReason.TOO_LARGE
 
 
-def test_size_is_told_before_what_is_in_it() -> None:
+def test_size_is_checked_before_content() -> None:
     assert reason_to_skip(entry(size_bytes=SIZE_BYTES_MAX + 1), b"\0", POLICY) is SkipReason.TOO_LARGE
 
 
@@ -54,7 +54,7 @@ def test_links_and_submodules_are_never_read(kind: EntryKind, reason: SkipReason
     assert reason_to_skip(entry(kind=kind), b"text", POLICY) is reason
 
 
-def test_a_large_file_that_is_asked_for_is_let_in() -> None:
+def test_a_large_file_that_a_glob_allows_is_accepted() -> None:
     policy = Policy(large_files=("**/*.sql", "!test/**", "test/keep.sql"))
     large = SIZE_BYTES_MAX + 1
     reasons = {
@@ -70,13 +70,13 @@ def test_a_large_file_that_is_asked_for_is_let_in() -> None:
     }
 
 
-def test_nothing_lets_a_file_in_that_does_not_fit_a_segment() -> None:
+def test_no_glob_allows_a_file_that_does_not_fit_a_segment() -> None:
     policy = Policy(large_files=("**",))
     assert reason_before_reading(entry(size_bytes=DOCUMENT_BYTES_MAX), policy) is SkipReason.NONE
     assert reason_before_reading(entry(size_bytes=DOCUMENT_BYTES_MAX + 1), policy) is SkipReason.TOO_LARGE
 
 
-def test_a_large_file_that_is_asked_for_is_still_not_binary() -> None:
+def test_a_large_file_that_a_glob_allows_must_still_not_be_binary() -> None:
     policy = Policy(large_files=("*.bin",))
     assert reason_to_skip(entry(b"a.bin", SIZE_BYTES_MAX + 1), b"a\0", policy) is SkipReason.BINARY
 
@@ -99,7 +99,7 @@ def test_trigrams_are_counted_only_where_there_may_be_too_many() -> None:
         {"large_files": ("a" * 2000,)},
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused(arguments: dict[str, object]) -> None:
+def test_an_invalid_policy_is_rejected(arguments: dict[str, object]) -> None:
     with pytest.raises(Invalid):
         Policy(**arguments)  # type: ignore[arg-type]
 

@@ -22,7 +22,7 @@ def records_of(answer: ResponseReceived) -> set[tuple[str, bytes]]:
     return {(each.provider.id, each.context) for each in its}
 
 
-async def test_what_any_indexer_has_is_in_the_answer() -> None:
+async def test_records_of_every_indexer_are_in_the_response() -> None:
     indexers = [IndexerDouble({CONTENT: [result(id, b"ctx")]}) for id in (A, B, C)] + [IndexerDouble()]
     async with gateway_over(*indexers) as pool:
         answer = await pool.find(CONTENT)
@@ -52,7 +52,7 @@ async def test_replicas_lose_nothing_whichever_responds_first() -> None:
     assert len(bodies) == 1, "the same question has the same answer"
 
 
-async def test_indexers_may_answer_in_either_form() -> None:
+async def test_indexers_may_respond_in_either_format() -> None:
     lines = IndexerDouble({CONTENT: [result(A), result(B)]}, kind=LINES)
     document = IndexerDouble({CONTENT: [result(C)]}, kind="application/json")
     async with gateway_over(lines, document) as pool:
@@ -95,7 +95,7 @@ async def test_an_unknown_response_format_is_malformed() -> None:
         assert ({id for id, _ in records_of(answer)}, answer.missing) == ({A}, 1)
 
 
-async def test_an_incomplete_answer_names_what_is_missing_and_is_not_cached() -> None:
+async def test_an_incomplete_response_names_what_is_missing_and_is_not_cached() -> None:
     broken = IndexerDouble({CONTENT: [result(B)]}, status=500)
     dead = await nowhere()
     async with gateway_over(IndexerDouble({CONTENT: [result(A)]}), broken, dead, cache_entries=10) as pool:
@@ -123,7 +123,7 @@ async def test_nothing_is_404_only_if_every_indexer_responded_so_in_either_forma
             assert f"{pool.names[1]}=failed" in unknown.body.decode()
 
 
-async def test_an_indexer_that_refuses_is_missing_and_still_queried() -> None:
+async def test_an_indexer_that_rejects_requests_is_missing_and_still_queried() -> None:
     strict = IndexerDouble(status=400)
     async with gateway_over(strict, breaker_failures=1) as pool:
         for asked in (1, 2, 3):
@@ -180,7 +180,7 @@ async def test_breakers_open_on_every_kind_of_failure() -> None:
             assert pool.metrics.value(telemetry.BREAKER, backend=pool.names[0]) == 1.0
 
 
-async def test_a_single_probe_finds_out_that_an_indexer_is_back() -> None:
+async def test_a_single_probe_detects_that_an_indexer_is_back() -> None:
     broken, clock = IndexerDouble({CONTENT: [result(B)]}, status=500), SetClock()
     async with gateway_over(
         broken, clock=clock, breaker_failures=1, breaker_first_s=1000.0, breaker_ceiling_s=1000.0
@@ -201,7 +201,7 @@ async def test_a_single_probe_finds_out_that_an_indexer_is_back() -> None:
         assert (await pool.find(CONTENT)).missing == 0
 
 
-async def test_identical_finds_that_meet_are_one_and_found_is_kept() -> None:
+async def test_concurrent_identical_finds_are_coalesced_and_results_cached() -> None:
     indexer = IndexerDouble({CONTENT: [result(A)]}, hold=asyncio.Event())
     async with gateway_over(indexer, cache_entries=10, hit_s=60) as pool:
         searching = [asyncio.ensure_future(pool.find(CONTENT)) for _ in range(5)]
@@ -251,7 +251,7 @@ async def test_no_indexer_is_late_before_every_multihash_of_a_batch_is_found() -
         assert "x-argosy-missing" not in answer.headers
 
 
-async def test_more_finds_than_allowed_are_turned_away() -> None:
+async def test_finds_above_the_limit_are_rejected() -> None:
     indexer = IndexerDouble(hold=asyncio.Event())
     async with gateway_over(indexer, finds_max=1) as pool:
         first = asyncio.ensure_future(pool.find(CONTENT))
@@ -263,7 +263,7 @@ async def test_more_finds_than_allowed_are_turned_away() -> None:
         assert (await first).status == 404
 
 
-async def test_an_indexer_with_too_many_questions_is_passed_over() -> None:
+async def test_an_indexer_with_too_many_requests_is_skipped() -> None:
     indexer = IndexerDouble(hold=asyncio.Event())
     async with gateway_over(indexer, requests_max=1) as pool:
         first = asyncio.ensure_future(pool.find(CONTENT))

@@ -42,7 +42,7 @@ async def test_equal_records_are_streamed_once_and_differing_ones_both() -> None
         assert sorted(records) == sorted(wanted)
 
 
-async def test_who_has_failed_is_said_before_the_stream_begins() -> None:
+async def test_failed_indexers_are_reported_before_the_stream_begins() -> None:
     dead = await nowhere()
     indexers = (dead, IndexerDouble({CONTENT: [result(A)]}), IndexerDouble(status=500))
     async with gateway_over(*indexers, cache_entries=10) as pool:
@@ -52,7 +52,7 @@ async def test_who_has_failed_is_said_before_the_stream_begins() -> None:
             assert len(answer.body.splitlines()) == 1
 
 
-async def test_a_late_indexer_does_not_hold_a_stream_up() -> None:
+async def test_a_late_indexer_does_not_delay_a_stream() -> None:
     stalled = IndexerDouble({CONTENT: [result(B)]}, hold=asyncio.Event())
     quick = IndexerDouble({CONTENT: [result(A)]})
     async with gateway_over(stalled, quick, patience_min_s=0.0, patience_max_s=0.02) as pool:
@@ -93,7 +93,7 @@ async def test_a_stream_of_nothing_ends_at_the_deadline() -> None:
         assert (unknown.status, unknown.headers["x-argosy-missing"]) == (504, f"{pool.names[0]}=timed out")
 
 
-async def test_a_whole_stream_is_kept_for_both_forms() -> None:
+async def test_a_complete_stream_is_cached_for_both_formats() -> None:
     indexer = IndexerDouble({CONTENT: [result(A), result(B)]})
     async with gateway_over(indexer, cache_entries=10) as pool:
         first = await pool.find(CONTENT, LINES)
@@ -103,7 +103,7 @@ async def test_a_whole_stream_is_kept_for_both_forms() -> None:
         assert len(indexer.requests) == 1
 
 
-async def test_more_records_than_are_remembered_cut_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_records_than_the_limit_cut_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streaming, "RECORDS_MAX", 3)
     many = IndexerDouble({CONTENT: [result(A, b"%d" % number) for number in range(5)]})
     async with gateway_over(many) as pool, pool.web.get(pool.url + PATH, headers={"accept": LINES}) as answer:
@@ -111,7 +111,7 @@ async def test_more_records_than_are_remembered_cut_the_stream(monkeypatch: pyte
             await answer.read()
 
 
-async def test_a_reader_that_leaves_takes_its_questions_along() -> None:
+async def test_a_client_that_disconnects_cancels_its_requests() -> None:
     indexer = IndexerDouble({CONTENT: [result(A), result(B)]}, hold_lines=asyncio.Event())
     async with gateway_over(indexer) as pool:
         async with pool.gateway.stream(CONTENT) as stream:
@@ -121,7 +121,7 @@ async def test_a_reader_that_leaves_takes_its_questions_along() -> None:
         assert pool.metrics.value(telemetry.BREAKER, backend=pool.names[0]) == 0, "through no fault of the indexer"
 
 
-async def test_ten_thousand_records_of_two_indexers_come_through_whole() -> None:
+async def test_ten_thousand_records_of_two_indexers_are_all_returned() -> None:
     some = [result(A, b"%d" % number) for number in range(6000)]
     others = [result(A, b"%d" % number) for number in range(4000, 10_000)]
     async with gateway_over(IndexerDouble({CONTENT: some}), IndexerDouble({CONTENT: others})) as pool:

@@ -36,7 +36,7 @@ def test_without_a_result_every_indexer_is_awaited() -> None:
     assert machine.missing(105.0) == (MissingBackend("b", BackendOutcome.TIMED_OUT),)
 
 
-def test_with_something_found_only_those_who_are_not_late_are_waited_for() -> None:
+def test_with_a_result_only_indexers_that_are_not_late_are_awaited() -> None:
     machine = gather(a=0.1, b=0.2, c=0.4)
     machine.on_found()
     machine.on_end("a", BackendOutcome.FOUND)
@@ -47,7 +47,7 @@ def test_with_something_found_only_those_who_are_not_late_are_waited_for() -> No
     assert machine.missing(100.3) == (MissingBackend("b", BackendOutcome.LATE),)
 
 
-def test_one_that_streams_is_waited_for_and_an_answer_may_begin_before() -> None:
+def test_a_streaming_indexer_is_awaited_and_a_response_may_begin_before() -> None:
     machine = gather(a=0.1, b=0.1)
     machine.on_start("a")
     machine.on_found()
@@ -59,7 +59,7 @@ def test_one_that_streams_is_waited_for_and_an_answer_may_begin_before() -> None
     assert machine.is_over(104.0)
 
 
-def test_where_one_answer_is_enough_no_other_indexer_is_missing() -> None:
+def test_where_one_response_is_enough_no_other_indexer_is_missing() -> None:
     machine = gather(is_one_enough=True, a=0.1, b=0.1, c=BackendOutcome.CIRCUIT_OPEN)
     machine.on_found()
     machine.on_end("a", BackendOutcome.FOUND)
@@ -77,7 +77,7 @@ def test_skipped_indexers_are_missing_in_the_operators_order() -> None:
     assert gather(a=BackendOutcome.BUSY).is_over(100.0)
 
 
-def test_an_indexer_is_late_by_its_own_measure_within_bounds() -> None:
+def test_an_indexer_is_late_by_its_own_latency_within_bounds() -> None:
     known = tracker()
     assert known.patience_s("a") == SETTINGS.patience_max_s, "of one that is not known yet much is forgiven"
     for _ in range(20):
@@ -100,7 +100,7 @@ def test_the_breaker_opens_on_each_kind_of_failure_and_on_nothing_else() -> None
         assert known.refusal("a", 0.1) is (BackendOutcome.CIRCUIT_OPEN if opens else None), outcome
 
 
-def test_a_single_probe_goes_and_its_failure_makes_the_wait_longer() -> None:
+def test_a_single_probe_is_sent_and_its_failure_lengthens_the_wait() -> None:
     known = tracker()
     for _ in range(3):
         request(known, BackendOutcome.FAILED, 0.0)
@@ -116,7 +116,7 @@ def test_a_single_probe_goes_and_its_failure_makes_the_wait_longer() -> None:
     assert known.state("a") is BreakerState.CLOSED
 
 
-def test_a_probe_that_is_called_back_lets_the_next_one_go() -> None:
+def test_a_cancelled_probe_allows_the_next_one() -> None:
     known = tracker()
     for _ in range(3):
         request(known, BackendOutcome.FAILED, 0.0)
@@ -137,7 +137,7 @@ def test_a_stalled_indexer_has_its_circuit_opened() -> None:
     assert busy.refusal("a", 0.0) is BackendOutcome.BUSY
 
 
-def test_only_those_without_questions_are_forgotten() -> None:
+def test_only_indexers_without_requests_are_forgotten() -> None:
     known = tracker()
     known.on_start("a", 0.0)
     ask_other = known.patience_s("b")
@@ -147,7 +147,7 @@ def test_only_those_without_questions_are_forgotten() -> None:
     assert known.retain_only({"c"}) == ["a"]
 
 
-def test_answers_are_cached_for_their_time_and_only_when_complete() -> None:
+def test_responses_are_cached_for_their_ttl_and_only_when_complete() -> None:
     cache: AnswerCache = AnswerCache(entries_max=2, bytes_max=100)
     store_answer(cache, "a", MergedAnswer([1]), size_bytes=40, ttl_s=5, now=0)
     assert cache.get("a", 4.9) == MergedAnswer([1])

@@ -56,7 +56,7 @@ async def serve(respond: Callable[[], bytes | None]) -> AsyncIterator[tuple[Http
         await server.wait_closed()
 
 
-async def test_a_connection_is_used_again_once_its_reply_was_taken() -> None:
+async def test_a_connection_is_reused_after_its_response_was_read() -> None:
     async with serve(lambda: OK) as (client, address, connections):
         for _ in range(3):
             with await client.send(address, REQUEST) as reply:
@@ -64,7 +64,7 @@ async def test_a_connection_is_used_again_once_its_reply_was_taken() -> None:
         assert (len(connections), connections[0].requests, client.idle(address)) == (1, 3, 1)
 
 
-async def test_a_request_on_a_closing_connection_is_sent_once_more() -> None:
+async def test_a_request_on_a_closing_connection_is_retried_once() -> None:
     answers: list[bytes | None] = [OK, None, OK]
     async with serve(lambda: answers.pop(0)) as (client, address, connections):
         for _ in range(2):
@@ -85,14 +85,14 @@ async def test_a_request_on_a_closing_connection_is_sent_once_more() -> None:
         b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
     ],
 )
-async def test_what_is_no_answer_is_broken(response: bytes) -> None:
+async def test_an_invalid_response_is_an_error(response: bytes) -> None:
     async with serve(lambda: response) as (client, address, _):
         with pytest.raises(MalformedResponse):
             await client.send(address, REQUEST)
         assert client.idle(address) == 0
 
 
-async def test_an_answer_that_ends_in_its_middle_is_broken() -> None:
+async def test_a_truncated_response_is_an_error() -> None:
     async with serve(lambda: b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf") as (client, address, connections):
         with await client.send(address, REQUEST) as reply:
             assert await reply.read_part() == b"half"
@@ -101,7 +101,7 @@ async def test_an_answer_that_ends_in_its_middle_is_broken() -> None:
                 await reply.read_part()
 
 
-async def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+async def test_a_response_without_a_length_ends_with_its_connection() -> None:
     async with serve(lambda: b"HTTP/1.1 200 OK\r\n\r\nall of it") as (client, address, connections):
         with await client.send(address, REQUEST) as reply:
             assert await reply.read_part() == b"all of it"
@@ -116,7 +116,7 @@ async def test_a_response_above_the_limit_is_not_read() -> None:
             await reply.read_all(1)
 
 
-async def test_chunks_arrive_one_by_one_and_a_reply_let_go_closes_its_connection() -> None:
+async def test_chunks_arrive_one_by_one_and_an_abandoned_response_closes_its_connection() -> None:
     head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n"
     async with serve(lambda: head) as (client, address, connections):
         with await client.send(address, REQUEST) as reply:
@@ -131,7 +131,7 @@ async def test_chunks_arrive_one_by_one_and_a_reply_let_go_closes_its_connection
         assert client.idle(address) == 1
 
 
-async def test_a_reader_that_does_not_keep_up_makes_the_other_side_wait() -> None:
+async def test_a_slow_reader_pauses_the_server() -> None:
     size = 64 * HELD_BYTES_MAX
     large = b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % size + bytes(size)
     async with serve(lambda: large) as (client, address, connections):

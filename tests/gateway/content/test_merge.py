@@ -23,7 +23,7 @@ def test_every_key_of_any_indexer_is_returned_exactly_once(parts: list[list[Prov
     assert len(union) == len(keys(union))
 
 
-def test_where_indexers_disagree_the_first_in_the_list_is_believed() -> None:
+def test_where_indexers_disagree_the_first_in_the_list_wins() -> None:
     old, new = result(A, b"1", metadata.bitswap()), result(A, b"1", metadata.http())
     assert merge_results([[old], [new, result(B)]]) == [old, result(B)]
     assert merge_results([[new], [old]]) == [new]
@@ -50,7 +50,7 @@ def extended(peer: str) -> ExtendedProviders:
     return ExtendedProviders((ExtendedPeer(peer, ("/ip4/192.0.2.9/tcp/1",)),), {b"c": ContextSet(())})
 
 
-def test_a_provider_entry_comes_whole_from_the_indexer_furthest_along_its_chain() -> None:
+def test_a_provider_entry_is_taken_unchanged_from_the_indexer_furthest_along_its_chain() -> None:
     """Sets of extended providers from two places in a chain are not mixed."""
     behind = Provider(A, ("/ip4/192.0.2.1/tcp/1",), last_ad_at=10.0, extended=extended(B), frozen_at=AD)
     ahead = Provider(A, ("/ip4/192.0.2.2/tcp/1",), last_ad_at=20.0, extended=extended(C))

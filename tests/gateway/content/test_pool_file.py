@@ -70,7 +70,7 @@ async def test_the_file_may_be_a_bare_list_or_toml(tmp_path: Path) -> None:
     assert [each.name for each in read_backends(ContentSettings(pool_file=str(toml)))] == ["a:2"]
 
 
-async def test_a_changed_file_is_followed_and_a_wrong_one_changes_nothing(tmp_path: Path) -> None:
+async def test_a_changed_file_is_reloaded_and_an_invalid_one_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "pool.json"
     path.write_text(pool(1))
     metrics, clock = Metrics(), Clock()
@@ -95,7 +95,7 @@ async def test_a_changed_file_is_followed_and_a_wrong_one_changes_nothing(tmp_pa
     assert names(gateway) == ["10.0.0.2:3000"]
 
 
-async def test_a_wrong_list_stops_the_start(tmp_path: Path) -> None:
+async def test_an_invalid_list_stops_the_start(tmp_path: Path) -> None:
     path = tmp_path / "pool.json"
     for text in ("[1]", "{", '{"Pool": []}', '["ftp://a"]'):
         path.write_text(text)

@@ -21,7 +21,7 @@ SECOND = privacy.second_hash(CONTENT)
 ROUTING = f"/routing/v1/providers/{Cid(cid.RAW, CONTENT)}"
 
 
-async def test_delegated_routing_is_answered_over_all_with_filters() -> None:
+async def test_delegated_routing_queries_all_indexers_and_filters() -> None:
     http = result(B, b"2", metadata.http(), "/dns4/b.example/tcp/443/https")
     one, two = IndexerDouble({CONTENT: [result(A, b"1"), result(A, b"2")]}), IndexerDouble({CONTENT: [http]})
     async with gateway_over(one, two) as pool:
@@ -46,7 +46,7 @@ async def test_delegated_routing_is_answered_over_all_with_filters() -> None:
             assert refused.status == 501
 
 
-async def test_delegated_routing_tells_a_miss_from_not_knowing() -> None:
+async def test_delegated_routing_distinguishes_not_found_from_unavailable() -> None:
     async with gateway_over(IndexerDouble()) as pool:
         nothing = await pool.get(ROUTING)
         assert (nothing.status, json.loads(nothing.body)) == (404, {"Providers": []})
@@ -69,7 +69,7 @@ async def test_a_document_of_delegated_routing_has_at_most_100_records() -> None
         assert len((await pool.get(ROUTING, LINES)).body.splitlines()) == 150
 
 
-async def test_double_hashed_lookups_are_the_union_of_all() -> None:
+async def test_double_hashed_lookups_return_the_union_of_all_indexers() -> None:
     one, two = IndexerDouble(keys={SECOND: [b"k1", b"k2"]}), IndexerDouble(keys={SECOND: [b"k2", b"k3"]})
     async with gateway_over(one, two) as pool:
         for path in (
@@ -97,7 +97,7 @@ async def test_indexers_for_second_hashes_get_no_other_requests() -> None:
         assert second.requests == [f"/encrypted/multihash/{base58(SECOND)}"]
 
 
-async def test_metadata_is_whatever_comes_first() -> None:
+async def test_the_first_metadata_response_is_returned() -> None:
     key = privacy.value_key_hash(privacy.value_key(A, b"ctx"))
     path = f"/metadata/{base58(key)}"
     stalled, has = IndexerDouble(hold=asyncio.Event()), IndexerDouble(metadata={base58(key): b"secret"})
@@ -131,7 +131,7 @@ async def test_providers_are_the_union_and_the_newest_entry_of_each() -> None:
         assert (await pool.get("/providers")).status == 504
 
 
-async def test_bad_questions_reach_no_indexer() -> None:
+async def test_invalid_requests_reach_no_indexer() -> None:
     indexer = IndexerDouble()
     async with gateway_over(indexer) as pool:
         empty_digest = base58(b"\x12\x00")
@@ -142,7 +142,7 @@ async def test_bad_questions_reach_no_indexer() -> None:
         assert indexer.requests == []
 
 
-async def test_other_methods_browsers_and_health() -> None:
+async def test_other_methods_cors_and_health() -> None:
     async with gateway_over() as pool:
         for path in (f"/cid/{Cid(cid.RAW, CONTENT)}", ROUTING, "/providers"):
             async with pool.web.options(pool.url + path) as answer:

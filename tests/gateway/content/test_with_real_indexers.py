@@ -14,7 +14,7 @@ from tests.ipni.web.test_with_the_real_indexer import publishing, staged
 CONTENT = [multihash.of(b"%d" % number) for number in range(40)]
 
 
-async def test_what_a_frozen_and_an_active_indexer_have_is_found_as_one(tmp_path: Path) -> None:
+async def test_results_of_a_frozen_and_an_active_indexer_are_merged(tmp_path: Path) -> None:
     """One has the beginning of the chain and froze, the other took over from there."""
     async with (
         staged(tmp_path / "old") as old,
@@ -41,7 +41,7 @@ async def test_what_a_frozen_and_an_active_indexer_have_is_found_as_one(tmp_path
             assert (provider.id, provider.last_ad) == (A, second)
 
 
-async def test_the_other_indexer_still_answers_when_one_is_gone(tmp_path: Path) -> None:
+async def test_the_other_indexer_still_answers_when_one_has_stopped(tmp_path: Path) -> None:
     async with staged(tmp_path / "left") as left, publishing() as (publisher, peer):
         ad = await publisher.publish(b"ctx", metadata.bitswap(), CONTENT)
         async with staged(tmp_path / "right") as right:

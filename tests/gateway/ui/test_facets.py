@@ -32,7 +32,7 @@ def test_a_narrowed_query_has_both_conditions(text: str, leaf: Language | Repo) 
     assert parse(narrowed).count == parse(text).count
 
 
-def test_what_is_said_of_the_whole_query_stays_said_of_it() -> None:
+def test_options_of_the_whole_query_stay_options_of_it() -> None:
     narrowed = narrow("type:file foo or x", language_leaf("Go"))
     assert narrowed is not None
     narrower = parse(narrowed).query
@@ -40,11 +40,11 @@ def test_what_is_said_of_the_whole_query_stays_said_of_it() -> None:
     assert narrower.child == conjunction([parse("foo or x").query, Language("Go")])
 
 
-def test_a_repository_is_meant_by_its_whole_name() -> None:
+def test_a_repository_is_selected_by_its_whole_name() -> None:
     assert format_query(repository_leaf("github.com/a-b/c++")) == r"repo:^github\.com/a-b/c\+\+$"
 
 
-def test_the_largest_part_comes_first_and_is_chosen_by_a_click_and_given_up_by_another() -> None:
+def test_the_largest_facet_comes_first_and_a_click_toggles_it() -> None:
     files = [FileMatch("r", "a", language) for language in ["Go", "Python", "Python", ""]]
     found = facets("foo", files)
     assert [(each.name, each.files) for each in found.languages] == [("Python", 2), ("Go", 1), ("other", 1)]
@@ -65,5 +65,5 @@ def test_only_some_parts_are_listed_and_the_others_counted() -> None:
     ("text", "left"),
     [("lang:Go foo", "foo"), ("a lang:Go b", "a b"), ('"lang:Go" foo', '"lang:Go" foo'), ("xlang:Go", "xlang:Go")],
 )
-def test_a_condition_is_taken_back_where_it_stands_by_itself(text: str, left: str) -> None:
+def test_a_condition_is_removed_where_it_stands_by_itself(text: str, left: str) -> None:
     assert without(text, "lang:Go") == left

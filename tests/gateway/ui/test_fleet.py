@@ -47,7 +47,7 @@ def test_tiles_are_sized_by_memory_and_coloured_by_state() -> None:
     assert tiles["host/small"].detail == "indexing 50%, 1.0 MiB, 0 files"
 
 
-def test_a_picture_has_a_bound_and_tells_what_it_leaves_out() -> None:
+def test_a_treemap_is_bounded_and_reports_what_it_omits() -> None:
     many = [RepoStatus(f"r{number}", Phase.READY, memory_bytes=number) for number in range(TILES_MAX + 9)]
     [card] = fleet_page(FleetStatus(1.0, (node("n", *many),))).nodes
     assert len(card.tiles) == TILES_MAX

@@ -49,7 +49,7 @@ async def test_others_with_the_same_file_are_named_and_linked() -> None:
     assert note == '12D3Koo, <a href="/r/copy">copy@0123456789</a>'
 
 
-async def test_names_of_strangers_are_only_text() -> None:
+async def test_names_from_other_nodes_are_only_text() -> None:
     text = await page(Known(FileHolder("<script>alert(1)</script>\u202e")))
     assert "<script>alert(1)" not in text
     assert "\u202e" not in text

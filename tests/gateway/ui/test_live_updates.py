@@ -20,7 +20,7 @@ class Fleet:
         return self.text
 
 
-def test_all_listeners_share_one_look_and_hear_every_change() -> None:
+def test_all_listeners_share_one_poll_and_get_every_change() -> None:
     async def scene(loop: SimLoop) -> None:
         fleet = Fleet()
         live = LiveUpdates(fleet.look, every_s=1.0)
@@ -52,7 +52,7 @@ def test_without_listeners_there_is_no_polling_and_a_new_listener_gets_no_stale_
     run(scene)
 
 
-def test_silence_is_broken_now_and_then_so_that_a_dead_connection_is_noticed() -> None:
+def test_a_heartbeat_is_sent_so_that_a_dead_connection_is_noticed() -> None:
     async def scene(loop: SimLoop) -> float:
         live = LiveUpdates(Fleet().look, every_s=1.0)
         async with aclosing(live.listen()) as listener:
@@ -64,7 +64,7 @@ def test_silence_is_broken_now_and_then_so_that_a_dead_connection_is_noticed() -
     assert run(scene) == pytest.approx(REPEAT_POLLS)
 
 
-def test_only_so_many_may_listen() -> None:
+def test_the_number_of_listeners_is_bounded() -> None:
     async def scene(loop: SimLoop) -> None:
         live = LiveUpdates(Fleet().look, listeners_max=1)
         async with aclosing(live.listen()) as listener:

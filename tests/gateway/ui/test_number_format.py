@@ -22,7 +22,7 @@ def test_a_size_has_three_digits_and_a_unit(size_bytes: float, text: str) -> Non
     assert size_text(size_bytes) == text
 
 
-def test_a_count_knows_one_from_many() -> None:
+def test_a_count_distinguishes_singular_and_plural() -> None:
     assert count_text(1, "match", "matches") == "1 match"
     assert count_text(0, "file") == "0 files"
     assert count_text(1234567) == "1,234,567"

@@ -74,7 +74,9 @@ async def client(fleet: Fleet) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.mark.parametrize("address", PAGES)
-async def test_every_page_is_sound_and_keeps_to_itself(client: httpx.AsyncClient, address: str) -> None:
+async def test_every_page_is_valid_html_and_loads_nothing_from_elsewhere(
+    client: httpx.AsyncClient, address: str
+) -> None:
     answer = await client.get(address)
     page = Reader(answer.text)
     assert page.faults == []
@@ -89,7 +91,7 @@ async def test_every_page_is_sound_and_keeps_to_itself(client: httpx.AsyncClient
     assert "<h1" in answer.text
 
 
-async def test_what_a_page_links_to_is_there(client: httpx.AsyncClient) -> None:
+async def test_every_link_of_a_page_has_a_target(client: httpx.AsyncClient) -> None:
     for address in ("/", "/search?q=needle", folder_url(HARBOUR), folder_url(WILD)):
         for link in Reader((await client.get(address)).text).links:
             if link.startswith("/") and "format=raw" not in link:
@@ -212,7 +214,7 @@ async def test_a_folder_is_found_without_its_slash(client: httpx.AsyncClient) ->
     assert (await client.get(file_url(HARBOUR, "src/nothing"))).status_code == 404
 
 
-async def test_a_path_behind_the_name_of_a_repository_is_meant_in_it(client: httpx.AsyncClient) -> None:
+async def test_a_path_after_the_name_of_a_repository_is_a_path_in_it(client: httpx.AsyncClient) -> None:
     answer = await client.get(f"/r/{HARBOUR}/src/harbour/berths.py?b=main")
     assert (answer.status_code, answer.headers["location"]) == (302, BERTHS + "?b=main")
     answer = await client.get(f"/r/{HARBOUR}?b=no-such-branch")
@@ -224,7 +226,7 @@ async def test_the_address_that_zoekt_has_for_a_file_leads_to_ours(client: httpx
     assert answer.headers["location"] == BERTHS + "?b=main"
 
 
-async def test_what_is_not_ready_is_503_with_a_time_to_come_back(client: httpx.AsyncClient) -> None:
+async def test_an_unready_repository_is_503_with_a_retry_time(client: httpx.AsyncClient) -> None:
     for address in (folder_url("github.com/big/slow"), "/search?q=needle+repo:slow"):
         answer = await client.get(address)
         assert (answer.status_code, "retry-after" in answer.headers) == (503, True)

@@ -38,12 +38,12 @@ def test_rows_are_chosen_by_words_and_state_and_all_states_are_counted() -> None
     assert table(FLEET, state="failed").states == (("ready", 2), ("failed", 1))
 
 
-def test_an_unknown_order_is_refused() -> None:
+def test_an_unknown_order_is_rejected() -> None:
     with pytest.raises(Invalid, match="invalid sort key 'colour'; use one of name,"):
         table(FLEET, sort="colour")
 
 
-def test_a_row_tells_what_is_known() -> None:
+def test_a_row_has_all_known_fields() -> None:
     status = RepoStatus(
         "r", Phase.INDEXING, progress=0.25, branches=(Branch("main", "f" * 40),), memory_bytes=2048, documents=1200
     )
@@ -67,7 +67,7 @@ def test_a_failure_has_its_reason_without_secrets() -> None:
     assert "hidden" not in row.reason
 
 
-def test_a_table_has_a_bound_and_tells_what_it_leaves_out() -> None:
+def test_a_table_is_bounded_and_reports_what_it_omits() -> None:
     found = table(FleetStatus(NOW, repositories=tuple(view(f"r{number:05}") for number in range(ROWS_MAX + 5))))
     assert len(found.rows) == ROWS_MAX
     assert found.found == ROWS_MAX + 5

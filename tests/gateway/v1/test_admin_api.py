@@ -83,7 +83,7 @@ async def test_a_password_never_reaches_the_catalog(api: Api, client: httpx.Asyn
         ("file:///etc", 403),
     ],
 )
-async def test_an_address_that_is_none_is_refused(client: httpx.AsyncClient, url: str, status: int) -> None:
+async def test_an_invalid_address_is_rejected(client: httpx.AsyncClient, url: str, status: int) -> None:
     reply = await client.post("/v1/repositories", json={"url": url}, headers=ADMIN)
     assert reply.status_code == status
     assert reply.json()["error"]["message"]
@@ -133,7 +133,7 @@ async def test_holders_are_notified_of_a_push(api: Api, client: httpx.AsyncClien
     assert api.notified == [NAME]
 
 
-async def test_a_push_elsewhere_is_none_of_ours(api: Api, client: httpx.AsyncClient) -> None:
+async def test_a_push_to_an_unknown_repository_is_ignored(api: Api, client: httpx.AsyncClient) -> None:
     reply = await client.post("/v1/webhook", json={"url": "https://github.com/o/unknown"}, headers=ADMIN)
     assert (reply.status_code, reply.json()["notified"], api.notified) == (202, [], [])
 
@@ -168,7 +168,7 @@ async def test_a_host_that_signs_needs_no_token(api: Api) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"null", b'{"repository": 1}', b'{"url": "-x"}', b"[" * 9_999])
-async def test_an_event_that_names_nothing_is_refused(client: httpx.AsyncClient, body: bytes) -> None:
+async def test_an_event_without_a_repository_is_rejected(client: httpx.AsyncClient, body: bytes) -> None:
     reply = await client.post("/v1/webhook", content=body, headers=ADMIN)
     assert reply.status_code == 400
     assert reply.json()["error"]["message"]

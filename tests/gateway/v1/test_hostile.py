@@ -53,14 +53,14 @@ async def test_any_value_of_any_parameter_has_an_answer(
 
 
 @pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(AddRepositoryRequest)])
-async def test_any_wish_has_an_answer(client: httpx.AsyncClient, field: str) -> None:
+async def test_any_repository_body_has_an_answer(client: httpx.AsyncClient, field: str) -> None:
     for value in WRONG:
         body = json.dumps({"url": "https://host/o/r", field: value})
         reply = await client.post("/v1/repositories", content=body, headers=ADMIN)
         assert reply.status_code in (201, 400, 409), (value, reply.text)
 
 
-async def test_what_is_not_known_is_refused_by_name(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_field_is_rejected_by_name(client: httpx.AsyncClient) -> None:
     reply = await client.get("/v1/search", params={"q": "x", "fiels": "3"})
     assert reply.status_code == 400
     assert "fiels" in reply.json()["error"]["message"]

@@ -87,7 +87,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("declared", OPERATIONS, ids=lambda declared: declared.id)
-async def test_what_is_answered_is_what_is_described(client: httpx.AsyncClient, declared: Operation) -> None:
+async def test_responses_match_their_schema(client: httpx.AsyncClient, declared: Operation) -> None:
     await client.post("/v1/repositories", json={"url": "https://host/o/r"}, headers=ADMIN)
     path, params = ASKED[declared.id]
     reply = await client.request(declared.method, path, **params)
@@ -103,7 +103,7 @@ async def test_what_is_answered_is_what_is_described(client: httpx.AsyncClient, 
         assert reply.content == b""
 
 
-async def test_an_error_is_what_is_described(client: httpx.AsyncClient) -> None:
+async def test_errors_match_their_schema(client: httpx.AsyncClient) -> None:
     reply = await client.get("/v1/search", params={"q": "("})
     schema = operation(OPERATIONS[0])["responses"]["400"]["content"]["application/json"]["schema"]
     assert schema_errors(schema, reply.json()) == []

@@ -12,7 +12,7 @@ from tests.gateway.v1.api_fixture import Api, open_api
 from tests.gateway.zoekt.fleet_fixture import COMMIT, GREET, HELLO, NOTES, Fleet, client_of, hello
 
 
-async def test_a_search_tells_chunks_of_text_with_ranges_in_characters(client: httpx.AsyncClient) -> None:
+async def test_a_search_returns_chunks_of_text_with_ranges_in_characters(client: httpx.AsyncClient) -> None:
     reply = await client.get("/v1/search", params={"q": "llo.*needle", "context": "1"})
     assert reply.status_code == 200
     data = reply.json()
@@ -64,7 +64,7 @@ async def test_a_query_syntax_error_has_a_position(client: httpx.AsyncClient) ->
     assert "at column 6" in error["message"]
 
 
-async def test_a_byte_that_is_no_text_is_shown_and_columns_stay(client: httpx.AsyncClient) -> None:
+async def test_an_undecodable_byte_is_shown_and_columns_stay(client: httpx.AsyncClient) -> None:
     data = (await client.get("/v1/search", params={"q": "end file:bad"})).json()
     [file] = data["files"]
     assert file["path"] == "sub/bad\ufffd.txt"
@@ -81,7 +81,7 @@ async def test_a_repository_that_could_not_be_searched_is_missing() -> None:
         assert [(each["repository"], each["why"]) for each in data["missing"]] == [("late", "warming")]
 
 
-async def test_nothing_to_be_had_is_503() -> None:
+async def test_no_available_repository_is_503() -> None:
     async with open_api(Fleet({}, warming=["late"])) as api, api.client() as client:
         for accept in ("application/json", "application/x-ndjson"):
             reply = await client.get("/v1/search", params={"q": "needle"}, headers={"accept": accept})
@@ -150,7 +150,7 @@ async def test_a_file_without_content_has_the_reason(client: httpx.AsyncClient) 
     assert (await client.get(where, params={"path": "nowhere"})).status_code == 404
 
 
-async def test_a_folder_tells_its_names(client: httpx.AsyncClient) -> None:
+async def test_a_folder_lists_its_names(client: httpx.AsyncClient) -> None:
     where = f"/v1/repositories/{HELLO}/folder"
     assert (await client.get(where)).json()["names"] == ["cmd/", "greet.go"]
     assert (await client.get(where, params={"path": "cmd"})).json()["names"] == ["main.go"]
@@ -167,7 +167,7 @@ async def test_the_fleet_status_has_no_secrets(api: Api, client: httpx.AsyncClie
 
 
 @pytest.mark.parametrize("path", ["/v1/search", "/v1/search/stream", "/v1/repositories", "/v1/fleet"])
-async def test_browsers_of_other_origins_are_kept_out_unless_they_are_let_in(api: Api, path: str) -> None:
+async def test_browsers_of_other_origins_are_rejected_unless_they_are_allowed(api: Api, path: str) -> None:
     params = {"origin": "https://ui.example", "access-control-request-method": "GET"}
     async with api.client() as client:
         reply = await client.options(path, headers=params)

@@ -85,7 +85,7 @@ async def test_a_browser_gets_events(client: httpx.AsyncClient) -> None:
     assert json.loads(blocks[-1][1].removeprefix("data: "))["stats"]["files"] == 3
 
 
-async def test_what_goes_wrong_before_anything_is_found_has_its_status(client: httpx.AsyncClient) -> None:
+async def test_an_error_before_the_first_result_has_its_status(client: httpx.AsyncClient) -> None:
     reply = await client.post("/v1/search/stream", json={"q": "("})
     assert (reply.status_code, reply.json()["error"]["position"]) == (400, 0)
 

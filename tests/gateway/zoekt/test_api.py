@@ -175,7 +175,7 @@ async def test_text_is_escaped_as_go_does_and_ends_with_a_newline(client: httpx.
 
 
 @pytest.mark.parametrize("path", ["/api/search", "/api/list"])
-async def test_other_methods_are_refused_in_zoekts_words(client: httpx.AsyncClient, path: str) -> None:
+async def test_other_methods_are_rejected_with_zoekts_message(client: httpx.AsyncClient, path: str) -> None:
     for method in ("GET", "PUT", "DELETE", "OPTIONS"):
         reply = await client.request(method, path)
         assert (reply.status_code, reply.text) == (405, '{"Error":"Only POST is supported"}\n')
@@ -191,7 +191,7 @@ async def test_a_search_needs_a_query(client: httpx.AsyncClient) -> None:
 # -- incomplete answers ---------------------------------------------------------------------------------------
 
 
-async def test_an_incomplete_result_is_marked_in_zoekts_way_and_in_ours() -> None:
+async def test_an_incomplete_result_is_marked_in_zoekts_format_and_in_ours() -> None:
     fleet = Fleet({"n1:1": [hello()]}, warming=["late"])
     async with client_of(fleet.zoekt()) as client:
         result = await searched(client, "needle")
@@ -204,7 +204,7 @@ async def test_an_incomplete_result_is_marked_in_zoekts_way_and_in_ours() -> Non
     fleet.close()
 
 
-async def test_nothing_to_be_had_is_503_with_a_time_to_come_back() -> None:
+async def test_an_unavailable_fleet_is_503_with_a_retry_time() -> None:
     fleet = Fleet({}, warming=["late", "later"])
     async with client_of(fleet.zoekt()) as client:
         reply = await client.post("/api/search", json={"Q": "needle"})
@@ -321,14 +321,14 @@ async def test_the_map_has_repositories_by_number(client: httpx.AsyncClient) -> 
                                  "MaxMatchCountPerFile": None, "ChunkMatches": True, "SpanContext": {"A-b": "c"}}},
     ],
 )  # fmt: skip
-async def test_requests_of_other_programs_are_understood(client: httpx.AsyncClient, body: dict[str, Any]) -> None:
+async def test_requests_of_other_clients_are_understood(client: httpx.AsyncClient, body: dict[str, Any]) -> None:
     reply = await client.post("/api/search", content=json.dumps(body), headers={"content-type": "text/plain"})
     result = reply.json()["Result"]
     assert result["FileCount"] == 3
     assert all(file["ChunkMatches"] for file in result["Files"])
 
 
-async def test_a_name_that_is_no_text_is_shown_as_well_as_it_can_be(client: httpx.AsyncClient) -> None:
+async def test_an_undecodable_name_is_shown_with_replacements(client: httpx.AsyncClient) -> None:
     [file] = (await searched(client, "needle file:bad", ChunkMatches=True))["Files"]
     assert file["FileName"] == "sub/bad\ufffd.txt"
     assert plain(file["ChunkMatches"][0]["Content"]) == b"needle \xff\xfe end\n"

@@ -7,7 +7,7 @@ import pytest
 from argosy.gateway.zoekt.go_compat import ZERO_TIME, decode_text, encode, text, time_text
 
 
-def test_what_could_open_a_tag_is_escaped_and_a_newline_ends_it() -> None:
+def test_characters_that_open_a_tag_are_escaped_and_a_newline_ends_the_text() -> None:
     told = {"a<b>&c": "\u2028\u2029"}
     assert encode(told) == rb'{"a\u003cb\u003e\u0026c":"\u2028\u2029"}' + b"\n"
     assert json.loads(encode(told)) == told

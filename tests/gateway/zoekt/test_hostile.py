@@ -15,7 +15,7 @@ WRONG: list[Any] = [None, 0, -1, 1.5, 2**64, True, "text", [], {}, [[]], "\0"]
 
 @pytest.mark.parametrize("path", ["/api/search", "/api/list"])
 @pytest.mark.parametrize("field", ["Q", "Opts", "RepoIDs"])
-async def test_a_field_of_a_wrong_type_is_refused_or_ignored(client: httpx.AsyncClient, path: str, field: str) -> None:
+async def test_a_field_of_a_wrong_type_is_rejected_or_ignored(client: httpx.AsyncClient, path: str, field: str) -> None:
     for value in WRONG:
         reply = await client.post(path, json={"Q": "needle", field: value})
         assert reply.status_code in (200, 400), (value, reply.text)

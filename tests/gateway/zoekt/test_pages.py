@@ -25,7 +25,7 @@ async def test_a_page_of_results_is_plain_text(client: httpx.AsyncClient) -> Non
     assert (file["Repo"], file["Branches"], file["DuplicateID"]) == (HELLO, ["main"], "")
 
 
-async def test_a_line_comes_in_pieces_that_make_it_whole_again(client: httpx.AsyncClient) -> None:
+async def test_a_line_is_split_into_fragments_that_join_to_it(client: httpx.AsyncClient) -> None:
     params = {"q": "needle file:today case:yes (a|no)\\ ", "ctx": "1", "format": "json"}
     reply = await client.get("/search", params=params)
     [file] = reply.json()["result"]["FileMatches"]
@@ -67,7 +67,7 @@ async def test_repositories_are_sorted_as_requested_and_cut(client: httpx.AsyncC
 
 
 @pytest.mark.parametrize("query", ["", "(", "case:maybe"])
-async def test_whatever_is_wrong_with_a_page_is_a_teapot(client: httpx.AsyncClient, query: str) -> None:
+async def test_any_error_of_a_page_is_a_teapot(client: httpx.AsyncClient, query: str) -> None:
     reply = await client.get("/search", params={"q": query, "format": "json"})
     assert reply.status_code == 418
     assert reply.headers["content-type"].startswith("text/plain")
@@ -102,13 +102,13 @@ async def test_a_file_is_printed_raw_and_never_as_a_page(client: httpx.AsyncClie
         {"f": "greet.go"},
     ],
 )
-async def test_a_file_that_is_not_there_is_a_teapot(client: httpx.AsyncClient, params: dict[str, str]) -> None:
+async def test_a_missing_file_is_a_teapot(client: httpx.AsyncClient, params: dict[str, str]) -> None:
     reply = await client.get("/print", params={**params, "format": "raw"})
     assert reply.status_code == 418
     assert reply.text.strip()
 
 
-async def test_people_get_the_pages_that_are_given() -> None:
+async def test_browsers_get_the_pages_of_the_ui() -> None:
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
         await PlainTextResponse(f"page {scope['path']}")(scope, receive, send)
 
@@ -139,7 +139,7 @@ async def test_a_throttled_client_gets_429_in_the_formats_of_zoekt() -> None:
     fleet.close()
 
 
-async def test_health_is_a_search_that_goes_the_whole_way(client: httpx.AsyncClient) -> None:
+async def test_the_health_check_runs_a_search(client: httpx.AsyncClient) -> None:
     reply = await client.get("/healthz")
     assert reply.status_code == 200
     assert reply.json()["FileCount"] >= 1

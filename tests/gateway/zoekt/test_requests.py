@@ -59,7 +59,7 @@ def test_an_empty_list_of_repositories_is_not_the_same_as_none() -> None:
         b'{"a":' * 100_000,
     ],
 )
-def test_what_is_no_request_is_refused(body: bytes) -> None:
+def test_an_invalid_request_is_rejected(body: bytes) -> None:
     with pytest.raises(Invalid, match="body"):
         decode_request(body, ZoektSearchRequest)
 

@@ -58,14 +58,14 @@ def test_a_linked_worktree_is_a_working_copy(working: Repo, tmp_path: Path) -> N
     assert isinstance(open_source(str(tmp_path / "linked")), WorkingTreeSource)
 
 
-def test_an_ignored_folder_that_is_named_outright_is_meant(working: Repo) -> None:
+def test_an_ignored_folder_that_is_named_explicitly_is_opened(working: Repo) -> None:
     assert paths(open_source(str(working.path / "build"))) == [b"out"]
     assert isinstance(open_source(str(working.path / ".git/hooks/..")), GitSource)
     (working.path / ".git/info").mkdir(exist_ok=True)
     assert isinstance(open_source(str(working.path / ".git/info")), FolderSource)
 
 
-def test_what_is_ignored_can_be_asked_for(working: Repo) -> None:
+def test_ignored_files_can_be_included(working: Repo) -> None:
     everything = open_source(str(working.path), with_ignored=True)
     assert paths(everything) == [b".gitignore", b"build/out", b"file", b"sub/inner"]
     working.commit({".argosyignore": b"sub/\n"})
@@ -82,7 +82,7 @@ def test_a_url_is_not_opened_here(url: str) -> None:
         open_source(url)
 
 
-def test_a_url_is_told_without_its_password() -> None:
+def test_an_error_shows_a_url_without_its_password() -> None:
     with pytest.raises(Invalid) as caught:
         open_source("https://me:hunter2@example.com/r.git")
     assert "hunter2" not in str(caught.value)
@@ -94,7 +94,7 @@ def test_a_path_that_looks_like_a_url_is_a_path(tmp_path: Path, monkeypatch: pyt
     assert paths(open_source("me@host:x")) == [b"me@host:x"]
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_path_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "dangling").symlink_to("nowhere")
     for name in ("nowhere", "file/inside", "dangling"):
@@ -109,12 +109,12 @@ def test_a_loop_of_links_cannot_be_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a\0b"])
-def test_what_is_no_path_is_refused(text: str) -> None:
+def test_an_invalid_path_is_rejected(text: str) -> None:
     with pytest.raises(Invalid, match="is not a path; pass a file or a folder"):
         open_source(text)
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_rejected_without_waiting_for_it(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(Invalid, match="is neither a file nor a folder"):
         open_source(str(tmp_path / "pipe"))

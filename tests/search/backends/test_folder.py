@@ -53,7 +53,7 @@ def test_an_empty_folder_is_empty(tmp_path: Path) -> None:
     assert FolderSource(str(tmp_path)).entries() == []
 
 
-def test_what_other_tools_keep_is_never_entered(place: Path) -> None:
+def test_folders_of_other_tools_are_never_entered(place: Path) -> None:
     write(place, {".git/config": b"", "a/.hg/store": b"", "a/b/.svn/x": b"", "linked/.git": b"gitdir: elsewhere\n"})
     write(place, {"linked/file": b"", ".github/workflow": b"", "CVS": b"a file of that name\n"})
     assert paths(FolderSource(str(place))) == [
@@ -138,14 +138,14 @@ def test_ignore_files_leave_out_what_they_name(place: Path) -> None:
     assert set(everything) - set(expected) == {b"a/b/y.log", b"a/b/z.tmp", b"build/out", b"secret/x", b"x.log"}
 
 
-def test_an_ignore_file_that_is_none_is_no_hindrance(place: Path) -> None:
+def test_an_unreadable_ignore_file_is_skipped(place: Path) -> None:
     (place / ".gitignore").mkdir()
     os.mkfifo(place / ".argosyignore")
     (place / "a/.gitignore").symlink_to("nowhere")
     assert paths(FolderSource(str(place))) == [b".hidden", b"a/.gitignore", b"a/b/deep.py", b"top.txt"]
 
 
-def test_names_are_bytes_whatever_they_hold(tmp_path: Path) -> None:
+def test_names_are_any_bytes(tmp_path: Path) -> None:
     names = [b"-n", b"line\nbreak", b"\x1b[31mred", b"caf\xe9", b"\xff\xfe", b" ", b"n" * 255, b"a\\b", "𝔘".encode()]
     root = os.fsencode(tmp_path)
     for name in names:
@@ -154,7 +154,7 @@ def test_names_are_bytes_whatever_they_hold(tmp_path: Path) -> None:
     assert all_of(FolderSource(str(tmp_path))) == {name: name for name in names}
 
 
-def test_a_path_may_be_longer_than_the_system_takes_in_one_piece(tmp_path: Path) -> None:
+def test_a_path_may_be_longer_than_one_system_call_accepts(tmp_path: Path) -> None:
     name, depth = "d" * 200, 30
     descriptor = os.open(tmp_path, os.O_RDONLY)
     for _ in range(depth):
@@ -181,7 +181,7 @@ def test_a_hundred_thousand_files_are_listed() -> None:
     assert found == sorted(found)
 
 
-def test_more_files_than_the_limit_are_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_files_than_the_limit_are_rejected(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "FILES_MAX", 4)
     with pytest.raises(Invalid, match=r"more than 4 files below .*place'; choose a folder further down"):
         FolderSource(str(place)).entries()
@@ -200,7 +200,7 @@ def powerless() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_what_may_not_be_read_is_told_and_stops_nothing() -> None:
+def test_an_unreadable_file_is_reported_and_does_not_stop_the_listing() -> None:
     with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
         root = Path(name)
         root.chmod(0o755)
@@ -227,7 +227,7 @@ def test_a_root_that_may_not_be_listed_is_an_error() -> None:
             FolderSource(name).entries()
 
 
-def test_a_root_that_is_gone_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_root_is_an_error(tmp_path: Path) -> None:
     source = FolderSource(str(tmp_path / "gone"))
     with pytest.raises(Unavailable, match="No such file or directory"):
         source.entries()
@@ -238,7 +238,7 @@ def test_a_root_that_is_gone_is_an_error(tmp_path: Path) -> None:
 # Changes between the listing and the reading.
 
 
-def test_a_file_that_has_gone_is_told(place: Path) -> None:
+def test_a_deleted_file_is_reported(place: Path) -> None:
     source = FolderSource(str(place))
     entries = source.entries()
     (place / "top.txt").unlink()
@@ -253,7 +253,7 @@ def test_a_file_that_has_changed_is_read_as_it_is(place: Path) -> None:
     assert list(source.read(entries)) == [b"hidden\n", b"", b"much longer than it was\n"]
 
 
-def test_a_file_that_has_become_something_else_is_told(place: Path, tmp_path: Path) -> None:
+def test_a_file_that_has_become_something_else_is_reported(place: Path, tmp_path: Path) -> None:
     write(tmp_path, {"secret": b"secret\n"})
     source = FolderSource(str(place))
     entries = source.entries()
@@ -274,7 +274,7 @@ def test_a_folder_that_has_become_a_link_leads_nowhere(place: Path, tmp_path: Pa
     assert list(source.read(entries)) == [b"hidden\n", SkipReason.UNREADABLE, b"top\n"]
 
 
-def test_a_socket_in_a_files_place_is_told(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_socket_in_place_of_a_file_is_reported(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = FolderSource(str(place))
     entries = source.entries()
     (place / "top.txt").unlink()
@@ -312,7 +312,7 @@ def test_a_file_that_has_grown_above_every_limit_is_not_read(place: Path) -> Non
     assert list(source.read(entries))[-1] is SkipReason.TOO_LARGE
 
 
-def test_a_file_that_grows_while_it_is_read_is_read_to_its_end_or_given_up(
+def test_a_file_that_grows_while_it_is_read_is_read_to_its_end_or_abandoned(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = FolderSource(str(place))
@@ -331,7 +331,9 @@ def test_a_file_that_grows_while_it_is_read_is_read_to_its_end_or_given_up(
     assert list(source.read(entries)) == [SkipReason.TOO_LARGE]
 
 
-def test_no_room_for_another_open_file_is_not_the_files_fault(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_open_files_is_not_reported_as_a_fault_of_the_file(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(self: RootDir, path: bytes) -> int:
         raise OSError(errno.EMFILE, "Too many open files")
 

@@ -130,7 +130,7 @@ def test_sixty_four_branches_fit(filled: Repo) -> None:
     assert {entry.branches for entry in source.entries()} == {2**64 - 1}
 
 
-def test_what_was_opened_stays_what_it_was(filled: Repo) -> None:
+def test_an_opened_source_does_not_change(filled: Repo) -> None:
     source = GitSource(str(filled.path))
     filled.commit({"README.md": b"later\n"})
     assert all_of(source) == expected()
@@ -161,7 +161,7 @@ def test_what_a_partial_clone_lacks_is_missing_and_not_fetched(filled: Repo, tmp
     assert clone.git("count-objects", "-v") == before
 
 
-def test_names_are_bytes_whatever_they_hold(repo: Repo) -> None:
+def test_names_are_any_bytes(repo: Repo) -> None:
     names = [
         b"-n",
         b"--output=x",
@@ -190,7 +190,7 @@ def test_a_replaced_object_is_read_as_it_was_committed(filled: Repo) -> None:
     assert all_of(GitSource(str(filled.path)))[b"README.md"] == b"# Argosy\n"
 
 
-def test_contents_come_in_the_order_asked_for_and_as_often(filled: Repo) -> None:
+def test_contents_come_in_the_requested_order_and_as_often(filled: Repo) -> None:
     source = GitSource(str(filled.path))
     by_path = {entry.path: entry for entry in source.entries()}
     asked = [b"src/nul", b"README.md", b"src/nul", b"src/empty"]
@@ -207,12 +207,12 @@ def test_more_passes_through_the_pipes_than_they_hold(repo: Repo) -> None:
     assert all(content == files[path] for path, content in found)
 
 
-def test_a_file_above_every_limit_is_not_asked_for(filled: Repo) -> None:
+def test_a_file_above_every_limit_is_not_requested(filled: Repo) -> None:
     huge = Entry(b"huge", bytes(20), DOCUMENT_BYTES_MAX + 1)
     assert list(GitSource(str(filled.path)).read([huge])) == [SkipReason.TOO_LARGE]
 
 
-def test_a_file_that_is_larger_than_was_said_is_passed_over(filled: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_larger_than_its_listed_size_is_skipped(filled: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("argosy.search.backends.git_objects.DOCUMENT_BYTES_MAX", 10)
     assert all_of(GitSource(str(filled.path))) == expected() | {b"src/main.py": SkipReason.TOO_LARGE}
 
@@ -236,7 +236,7 @@ def test_two_readers_of_one_source_do_not_disturb_each_other(filled: Repo) -> No
     assert list(first) == list(second)[::-1] == [expected()[entry.path] for entry in entries]
 
 
-def test_every_branch_says_itself_what_it_ignores(filled: Repo) -> None:
+def test_each_branch_has_its_own_ignore_rules(filled: Repo) -> None:
     filled.git("checkout", "-q", "-b", "next")
     filled.commit({".sourcegraph/ignore": b"src/\n"})
     source = GitSource(str(filled.path), ("main", "next"))

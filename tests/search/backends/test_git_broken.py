@@ -52,7 +52,7 @@ def test_many_damaged_objects_are_a_damaged_repository(filled: Repo, monkeypatch
     assert (children(), feeders()) == (before, [])
 
 
-def test_a_tree_that_is_missing_is_told(filled: Repo) -> None:
+def test_a_missing_tree_is_reported(filled: Repo) -> None:
     filled.commit({"folder/inside": b"x"})
     source = GitSource(str(filled.path))
     filled.object_path("HEAD:folder").unlink()
@@ -60,7 +60,7 @@ def test_a_tree_that_is_missing_is_told(filled: Repo) -> None:
         source.entries()
 
 
-def test_a_pack_that_was_cut_off_is_told(filled: Repo) -> None:
+def test_a_truncated_pack_is_reported(filled: Repo) -> None:
     filled.git("gc", "-q")
     (pack,) = (filled.path / ".git/objects/pack").glob("*.pack")
     pack.chmod(0o600)
@@ -69,7 +69,7 @@ def test_a_pack_that_was_cut_off_is_told(filled: Repo) -> None:
         all_of(GitSource(str(filled.path)))
 
 
-def test_a_branch_whose_commit_is_gone_is_told(filled: Repo) -> None:
+def test_a_branch_whose_commit_is_missing_is_reported(filled: Repo) -> None:
     filled.object_path("HEAD").unlink()
     with pytest.raises(Unavailable, match=r"the commit of 'main' is missing in .*; fetch again"):
         GitSource(str(filled.path))
@@ -81,13 +81,13 @@ def test_a_folder_without_head_is_no_repository(filled: Repo) -> None:
         GitSource(str(filled.path))
 
 
-def test_a_head_that_leads_nowhere_is_told_with_what_there_is(filled: Repo) -> None:
+def test_a_dangling_head_of_a_folder_is_reported_with_the_existing_branches(filled: Repo) -> None:
     filled.git("symbolic-ref", "HEAD", "refs/heads/trunk")
     with pytest.raises(NotFound, match=r"branch, tag or commit 'trunk' not found in .*; available: main"):
         GitSource(str(filled.path))
 
 
-def test_an_index_that_is_garbage_is_told(filled: Repo) -> None:
+def test_a_garbage_index_is_reported(filled: Repo) -> None:
     (filled.path / ".git/index").write_bytes(b"garbage" * 100)
     with pytest.raises(Unavailable, match="rebuild its index with `git reset`, or name the branches"):
         WorkingTreeSource(str(filled.path)).entries()
@@ -103,14 +103,14 @@ def test_an_index_that_is_garbage_is_told(filled: Repo) -> None:
         ("[core]\n\trepositoryformatversion = 99", "a newer git created it"),
     ],
 )
-def test_a_configuration_git_cannot_read_is_told(line: str, remedy: str, filled: Repo) -> None:
+def test_an_unreadable_git_configuration_is_reported(line: str, remedy: str, filled: Repo) -> None:
     with (filled.path / ".git/config").open("a") as config:
         config.write(f"{line}\n")
     with pytest.raises(Invalid, match=remedy):
         GitSource(str(filled.path))
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="pass a folder that exists"):
         GitSource(str(tmp_path / "nowhere"))
 
@@ -132,7 +132,7 @@ def test_no_program_that_a_repository_names_is_started(filled: Repo, tmp_path: P
     assert not mark.exists()
 
 
-def test_a_variable_of_somebody_elses_git_is_not_heard(
+def test_git_variables_of_the_environment_are_ignored(
     filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_TRACE"):
@@ -142,7 +142,7 @@ def test_a_variable_of_somebody_elses_git_is_not_heard(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_another_users_repository_is_refused_with_the_way_out(
+def test_a_repository_of_another_user_is_rejected_with_a_fix(
     filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_before_git(tmp_path / "bin", monkeypatch, ["export GIT_TEST_ASSUME_DIFFERENT_OWNER=1", 'exec $GIT "$@"'])
@@ -155,7 +155,7 @@ def test_another_users_repository_is_refused_with_the_way_out(
     assert len(all_of(GitSource(str(filled.path)))) == 5
 
 
-def test_a_tree_that_names_ten_thousand_million_files_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_that_names_ten_thousand_million_files_is_rejected(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     before = children()
     monkeypatch.setattr(git_program, "OUTPUT_BYTES_MAX", 4 << 20)
     blob = repo.git("hash-object", "-w", "--stdin", feed=b"boom\n")
@@ -168,7 +168,7 @@ def test_a_tree_that_names_ten_thousand_million_files_is_refused(repo: Repo, mon
     assert children() == before
 
 
-def test_a_git_that_hangs_is_given_up_and_ended(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_git_that_hangs_times_out_and_is_ended(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = children()
     monkeypatch.setattr(git_program, "SILENCE_S_MAX", 0.05)
     put_before_git(tmp_path / "bin", monkeypatch, ["exec tail -f /dev/null"])
@@ -188,7 +188,7 @@ def test_a_git_that_goes_silent_after_its_answer_is_ended(
     assert children() == before
 
 
-def test_a_git_that_is_killed_is_told(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_git_is_reported(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = GitSource(str(filled.path))
     entries = source.entries()
     put_before_git(tmp_path / "bin", monkeypatch, ["kill -9 $$"])
@@ -196,7 +196,7 @@ def test_a_git_that_is_killed_is_told(filled: Repo, tmp_path: Path, monkeypatch:
         list(source.read(entries))
 
 
-def test_a_git_that_answers_too_little_is_told(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truncated_answer_of_git_is_reported(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = GitSource(str(filled.path))
     entries = source.entries()
     put_before_git(tmp_path / "bin", monkeypatch, ["exit 0"])
@@ -204,21 +204,23 @@ def test_a_git_that_answers_too_little_is_told(filled: Repo, tmp_path: Path, mon
         list(source.read(entries))
 
 
-def test_without_git_it_is_said_what_to_install(filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_git_is_reported_with_what_to_install(
+    filled: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Invalid, match="git not found on PATH; install git"):
         GitSource(str(filled.path))
 
 
 @pytest.mark.parametrize(("words", "kind", "remedy"), git_errors._LOCAL_ERRORS)
-def test_every_complaint_has_a_remedy(words: str, kind: type[ArgosyError], remedy: str) -> None:
+def test_every_message_has_a_fix(words: str, kind: type[ArgosyError], remedy: str) -> None:
     error = error_from_git("/srv/repo", "ls-tree", f"fatal: {words}")
     assert type(error) is kind
     assert str(error).startswith("git ls-tree failed on '/srv/repo' (git: fatal: ")
     assert str(error).endswith(remedy)
 
 
-def test_a_complaint_shows_no_secret_and_moves_no_cursor() -> None:
+def test_a_message_shows_no_secret_and_no_control_character() -> None:
     words = "fatal: \x1b[2Jcould not read\n\nhttps://me:hunter2@example.com/x\n" + "blah " * 200
     error = str(error_from_git("/srv/a\nb\x1b", "fetch", words))
     assert "hunter2" not in error
@@ -226,7 +228,7 @@ def test_a_complaint_shows_no_secret_and_moves_no_cursor() -> None:
     assert len(error) < 500
 
 
-def test_what_is_handed_on_from_the_environment_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_inherited_environment_variables_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_SSH_COMMAND", "evil")
     monkeypatch.setenv("GIT_CONFIG_PARAMETERS", "'core.fsmonitor=evil'")
     monkeypatch.setenv("GIT_EXEC_PATH", "/opt/git")

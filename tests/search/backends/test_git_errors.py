@@ -12,7 +12,9 @@ ADDRESS = address_of("https://git.example:8443/o/{gnutls}.git")
 @pytest.mark.parametrize(
     ("part", "kind", "problem"), [(part, kind, problem) for parts, problem, kind, _ in _FETCH_ERRORS for part in parts]
 )
-def test_every_complaint_has_its_kind_and_a_remedy(part: str, kind: type[ArgosyError], problem: FetchProblem) -> None:
+def test_every_message_of_git_has_its_error_class_and_a_fix(
+    part: str, kind: type[ArgosyError], problem: FetchProblem
+) -> None:
     failed = fetch_error(ADDRESS, f"fatal: {part} and more")
     assert (type(failed.error), failed.problem) == (kind, problem)
     assert "; " in str(failed).partition(" (git: ")[0], "what happened, and what to do"
@@ -38,18 +40,18 @@ def test_every_complaint_has_its_kind_and_a_remedy(part: str, kind: type[ArgosyE
         ("fatal: write error: No space left on device", Unavailable, "disk full on this machine"),
     ],
 )  # fmt: skip
-def test_what_git_really_says_is_understood(words: str, kind: type[ArgosyError], reason: str) -> None:
+def test_real_messages_of_git_are_understood(words: str, kind: type[ArgosyError], reason: str) -> None:
     with pytest.raises(kind, match=reason):
         raise fetch_error(ADDRESS, words).error
 
 
-def test_words_nobody_knows_may_mean_that_our_copy_is_damaged() -> None:
+def test_an_unknown_message_may_mean_a_damaged_mirror() -> None:
     failed = fetch_error(ADDRESS, "")
     assert (type(failed.error), failed.problem) == (Unavailable, FetchProblem.DAMAGE)
     assert str(failed) == ("fetching https://git.example:8443/o/{gnutls}.git failed; retrying later (git: no message)")
 
 
-def test_a_secret_that_an_origin_sends_back_is_masked() -> None:
+def test_a_secret_in_a_response_of_the_origin_is_masked() -> None:
     words = "remote: you are me:hunter2, or bWU6aHVudGVyMg== \x1b[2J\nfatal: https://me:other@host/"
     told = str(fetch_error(ADDRESS, words, secrets=("hunter2", "me:hunter2")))
     assert not any(secret in told for secret in ("hunter2", "bWU6aHVudGVyMg==", "other"))

@@ -31,7 +31,7 @@ HUB = "https://github.com/o/r"
         ("ssh://git@[::1]/r", Remote("[::1]/r", "https://[::1]/r", "")),
     ],
 )  # fmt: skip
-def test_the_url_of_a_remote_tells_its_name_and_its_page(text: str, remote: Remote) -> None:
+def test_the_url_of_a_remote_gives_its_name_and_its_page(text: str, remote: Remote) -> None:
     assert remote_of(text) == remote
 
 
@@ -39,7 +39,7 @@ def test_the_url_of_a_remote_tells_its_name_and_its_page(text: str, remote: Remo
     "text",
     ["", "../other", "/srv/r.git", "./a:b", "file:///srv/r.git", "https://", "https://h:port/x", "https://[::1/x", "r"],
 )
-def test_what_is_no_address_of_a_host_tells_nothing(text: str) -> None:
+def test_an_unknown_url_gives_no_name(text: str) -> None:
     assert remote_of(text) == Remote()
 
 
@@ -135,7 +135,7 @@ def test_an_id_that_is_no_number_counts_as_none(text: str) -> None:
     assert of({"zoekt.repoid": text}).id == 0
 
 
-def test_a_repository_tells_its_own_facts(repo: Repo) -> None:
+def test_a_repository_has_its_own_metadata(repo: Repo) -> None:
     repo.commit({"a": b"a"}, when_s=1_600_000_000)
     repo.git("branch", "older")
     repo.commit({"a": b"b"}, when_s=1_650_000_000)

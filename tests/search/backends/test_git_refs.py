@@ -31,7 +31,7 @@ def version(repo: Repo, ref: str) -> str:
     return branch.version
 
 
-def test_head_goes_by_the_name_of_its_branch_and_comes_once(grown: Repo) -> None:
+def test_head_has_the_name_of_its_branch_and_is_listed_once(grown: Repo) -> None:
     assert names(grown, "HEAD", "release/1", "main") == ["main", "release/1"]
 
 
@@ -57,7 +57,7 @@ def test_a_tag_leads_to_its_commit_through_other_tags(grown: Repo) -> None:
 
 
 @pytest.mark.parametrize("ref", ["HEAD~1", "main^", "release/1", "refs/tags/v1.0"])
-def test_whatever_git_takes_for_a_commit_is_taken(ref: str, grown: Repo) -> None:
+def test_any_revision_syntax_of_git_is_accepted(ref: str, grown: Repo) -> None:
     assert version(grown, ref) == grown.git("rev-parse", "HEAD~1")
 
 
@@ -87,7 +87,7 @@ def test_a_name_that_looks_like_an_option_is_a_name(grown: Repo) -> None:
     assert names(grown, "-?") == ["-d"]
 
 
-def test_more_branches_than_there_are_bits_are_refused(grown: Repo) -> None:
+def test_more_branches_than_mask_bits_are_rejected(grown: Repo) -> None:
     for number in range(65):
         grown.git("branch", f"many/{number}")
     with pytest.raises(Invalid, match=r"too many branches of .*: 65, limit 64"):
@@ -104,12 +104,12 @@ def test_more_branches_than_there_are_bits_are_refused(grown: Repo) -> None:
         ("0" * 40, "branch, tag or commit '0000"),
     ],
 )
-def test_a_name_that_is_not_there_is_told_with_what_is(ref: str, told: str, grown: Repo) -> None:
+def test_a_missing_name_is_reported_with_the_existing_ones(ref: str, told: str, grown: Repo) -> None:
     with pytest.raises(NotFound, match=told):
         names(grown, ref)
 
 
 @pytest.mark.parametrize("ref", ["", "a\nb", "a\0b", "\x1b[1m", "x" * 2000])
-def test_what_can_be_no_name_is_refused(ref: str, grown: Repo) -> None:
+def test_an_invalid_name_is_rejected(ref: str, grown: Repo) -> None:
     with pytest.raises(Invalid, match="use a branch, a tag, a commit"):
         names(grown, ref)

@@ -8,7 +8,7 @@ from argosy.search.documents import SkipReason
 from argosy.search.model import Repository
 
 
-def test_entries_come_by_path_and_contents_in_the_order_asked_for() -> None:
+def test_entries_come_by_path_and_contents_in_the_requested_order() -> None:
     source = one_branch("r", {"b": b"2", "a": b"1", "c": SkipReason.MISSING})
     entries = source.entries()
     assert [entry.path for entry in entries] == [b"a", b"b", b"c"]
@@ -30,6 +30,6 @@ def test_there_are_at_most_64_branches() -> None:
         several_branches("r", {str(number): {} for number in range(65)})
 
 
-def test_the_same_file_twice_is_refused() -> None:
+def test_the_same_file_twice_is_rejected() -> None:
     with pytest.raises(Invalid, match="given twice"):
         MemorySource(Repository("r"), [MemoryFile(b"a", b"1"), MemoryFile(b"a", b"1")])

@@ -58,7 +58,7 @@ def left_in(folder: Path) -> list[str]:
     return [path.name for path in (*folder.glob("passing/*"), *folder.glob("*.new"))]
 
 
-async def test_a_repository_is_brought_under_its_wished_name(
+async def test_a_repository_is_fetched_under_its_requested_name(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     commit = repo.commit({"a.py": b"a = 1\n", "b/c.txt": b"c\n"})
@@ -89,7 +89,7 @@ async def test_a_well_known_host_gives_pages_on_the_web(settings: FetchSettings,
         )
 
 
-async def test_it_is_told_how_much_has_arrived(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+async def test_progress_is_reported(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({f"file-{number}": bytes([number]) * 9 for number in range(50)})
     server.serve_clone(repo, "app.git")
     told: list[float] = []
@@ -99,7 +99,7 @@ async def test_it_is_told_how_much_has_arrived(either: RemoteFetcher, server: Gi
     assert told[-1] == 1.0
 
 
-async def test_several_branches_and_tags_in_the_order_they_are_wished(
+async def test_several_branches_and_tags_in_the_requested_order(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     first = repo.commit({"a": b"one"})
@@ -119,9 +119,7 @@ async def fetched_names(fetcher: Fetcher, spec: RepoSpec) -> tuple[tuple[Branch,
         return source.repository.branches, [entry.path for entry in entries]
 
 
-async def test_a_head_that_is_no_branch_is_brought_as_head(
-    either: RemoteFetcher, server: GitServer, repo: Repo
-) -> None:
+async def test_a_detached_head_is_fetched_as_head(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     commit = repo.commit({"a": b"one"})
     repo.commit({"a": b"two"})
     url = server.serve_clone(repo, "app.git")
@@ -129,7 +127,7 @@ async def test_a_head_that_is_no_branch_is_brought_as_head(
     assert await fetched(either, wished(url)) == ((Branch("HEAD", commit),), {b"a": b"one"})
 
 
-async def test_objects_named_by_sha256_are_brought(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
+async def test_sha256_objects_are_fetched(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
     repo = Repo.made(tmp_path / "new", "--object-format=sha256")
     commit = repo.commit({"a": b"a"})
     assert await fetched(either, wished(server.serve_clone(repo, "app.git"))) == (
@@ -188,7 +186,7 @@ async def test_a_branch_may_become_a_folder_of_branches(fetcher: RemoteFetcher, 
     assert branches == (Branch("work/one", commit),)
 
 
-async def test_a_branch_that_is_not_there_is_told_with_those_that_are(
+async def test_a_missing_branch_is_reported_with_the_existing_ones(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"a": b"a"})
@@ -201,20 +199,20 @@ async def test_a_branch_that_is_not_there_is_told_with_those_that_are(
 
 
 @pytest.mark.parametrize("branch", ["-x", "a:b", "+a", "a..b", "a b", "", "a\nb", "a~1", "refs/heads/../x"])
-async def test_what_can_be_no_branch_is_refused(fetcher: RemoteFetcher, branch: str, server: GitServer) -> None:
+async def test_an_invalid_branch_name_is_rejected(fetcher: RemoteFetcher, branch: str, server: GitServer) -> None:
     with pytest.raises(Invalid, match="invalid branch"):
         await fetcher.heads(wished(server.url("app.git"), branch))
     assert server.faults.requests == []
 
 
-async def test_an_empty_repository_is_told(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
+async def test_an_empty_repository_is_reported(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
     Repo.made(server.folder / "app.git", "--bare")
     for branches in ((), ("main",)):
         with pytest.raises(NotFound, match=r"app\.git is empty; push a first commit"):
             await fetched(either, wished(server.url("app.git"), *branches))
 
 
-async def test_a_head_that_points_nowhere_is_told_with_what_there_is(
+async def test_a_dangling_head_is_reported_with_the_existing_branches(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"a": b"a"})
@@ -224,7 +222,7 @@ async def test_a_head_that_points_nowhere_is_told_with_what_there_is(
         await fetcher.heads(wished(url))
 
 
-async def test_a_repository_that_vanished_is_told(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+async def test_a_missing_repository_is_reported(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
     spec = wished(server.serve_clone(repo, "app.git"))
     await fetched(either, spec)
@@ -233,7 +231,7 @@ async def test_a_repository_that_vanished_is_told(either: RemoteFetcher, server:
         await fetched(either, spec)
 
 
-async def test_a_repository_that_vanishes_between_look_and_fetch_is_told(
+async def test_a_repository_that_vanishes_between_check_and_fetch_is_reported(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.commit({"a": b"a"})
@@ -250,7 +248,7 @@ async def test_a_repository_that_vanishes_between_look_and_fetch_is_told(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_repository_that_is_too_large_is_refused_and_nothing_is_left(
+async def test_a_repository_that_is_too_large_is_rejected_and_nothing_is_left(
     mode: str, settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"blob": os.urandom(3 << 20)})
@@ -263,7 +261,7 @@ async def test_a_repository_that_is_too_large_is_refused_and_nothing_is_left(
     assert list(files) == [b"blob"]
 
 
-async def test_a_repository_that_grows_too_large_is_ended_while_it_is_fetched(
+async def test_a_fetch_that_grows_too_large_is_ended(
     settings: FetchSettings, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo.commit({"a": b"a"})
@@ -284,7 +282,7 @@ async def test_a_repository_that_grows_too_large_is_ended_while_it_is_fetched(
     assert children() == before
 
 
-async def test_an_origin_with_a_corrupt_pack_is_told(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
+async def test_a_corrupt_pack_of_the_origin_is_reported(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({f"f{number}": os.urandom(5000) for number in range(20)})
     url = server.serve_clone(repo, "app.git")
     Repo(server.folder / "app.git").git("repack", "-a", "-d", "-q")
@@ -297,7 +295,7 @@ async def test_an_origin_with_a_corrupt_pack_is_told(either: RemoteFetcher, serv
         await fetched(either, wished(url))
 
 
-async def test_an_answer_that_is_cut_off_is_told_and_mended_by_the_next_try(
+async def test_a_truncated_response_is_reported_and_the_next_fetch_succeeds(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({f"f{number}": os.urandom(5000) for number in range(20)})
@@ -309,7 +307,7 @@ async def test_an_answer_that_is_cut_off_is_told_and_mended_by_the_next_try(
     assert len((await fetched(either, spec))[1]) == 20
 
 
-async def test_a_server_in_trouble_is_told(fetcher: RemoteFetcher, server: GitServer) -> None:
+async def test_a_server_error_is_reported(fetcher: RemoteFetcher, server: GitServer) -> None:
     for status, kind, reason in [
         (500, Unavailable, "overloaded or failing"),
         (429, Unavailable, "overloaded or failing"),
@@ -321,25 +319,25 @@ async def test_a_server_in_trouble_is_told(fetcher: RemoteFetcher, server: GitSe
             await fetcher.heads(wished(server.url("app.git")))
 
 
-async def test_a_page_that_is_no_repository_is_told(fetcher: RemoteFetcher, server: GitServer) -> None:
+async def test_a_page_that_is_no_repository_is_reported(fetcher: RemoteFetcher, server: GitServer) -> None:
     server.faults.statuses["app.git"] = 200
     with pytest.raises(Invalid, match="is not served by a git server"):
         await fetcher.heads(wished(server.url("app.git")))
 
 
-async def test_a_server_that_is_away_is_told(fetcher: RemoteFetcher, tmp_path: Path) -> None:
+async def test_an_unreachable_server_is_reported(fetcher: RemoteFetcher, tmp_path: Path) -> None:
     with git_server(tmp_path / "away") as away:
         url = away.url("app.git")
     with pytest.raises(Unavailable, match="unreachable; retrying later"):
         await fetcher.heads(wished(url))
 
 
-async def test_a_host_that_is_not_known_is_told(fetcher: RemoteFetcher) -> None:
+async def test_an_unknown_host_is_reported(fetcher: RemoteFetcher) -> None:
     with pytest.raises(Unavailable, match=r"cannot resolve host nowhere\.invalid"):
         await fetcher.heads(wished("https://nowhere.invalid/o/r"))
 
 
-async def test_a_server_that_hangs_is_given_up_and_git_is_ended(settings: FetchSettings, server: GitServer) -> None:
+async def test_a_server_that_hangs_times_out_and_git_is_ended(settings: FetchSettings, server: GitServer) -> None:
     before = children()
     server.faults.hangs = True
     fetcher = RemoteFetcher(replace(settings, ls_remote_timeout_s=0.2))
@@ -372,7 +370,7 @@ async def test_a_git_that_does_not_want_to_end_is_killed(
     assert children() == before
 
 
-async def test_an_origin_that_lists_without_end_is_refused(
+async def test_an_origin_with_an_endless_list_of_refs_is_rejected(
     fetcher: RemoteFetcher, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_git, "OUTPUT_BYTES_MAX", 1 << 20)
@@ -398,7 +396,7 @@ async def test_a_hostile_address_reaches_no_program(
     assert not mark.exists()
 
 
-async def test_nobodys_configuration_is_heard(
+async def test_git_configuration_of_the_user_is_ignored(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit = repo.commit({"a": b"a"})
@@ -469,13 +467,13 @@ async def test_a_folder_without_git_changes_with_its_files(
     assert all(version.startswith("files-") for version in seen)
 
 
-async def test_the_disk_is_closed_unless_it_is_opened(settings: FetchSettings, repo: Repo) -> None:
+async def test_local_paths_are_rejected_unless_they_are_allowed(settings: FetchSettings, repo: Repo) -> None:
     fetcher = RemoteFetcher(replace(settings, allow_local=False))
     for url in (str(repo.path), f"file://{repo.path}"):
         with pytest.raises(Forbidden, match=r"set fetch\.allow_local"):
             await fetcher.heads(wished(url))
 
 
-async def test_a_path_that_is_not_there_is_told(fetcher: RemoteFetcher, tmp_path: Path) -> None:
+async def test_a_missing_path_is_reported(fetcher: RemoteFetcher, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="not found: no such file or directory"):
         await fetcher.heads(wished(str(tmp_path / "nowhere")))

@@ -69,12 +69,12 @@ def written(tmp_path: Path, *lines: str) -> str:
     return str(path)
 
 
-async def test_without_credentials_it_is_said_whose_are_needed(settings: FetchSettings, server: GitServer) -> None:
+async def test_without_credentials_the_error_names_the_host(settings: FetchSettings, server: GitServer) -> None:
     with pytest.raises(Unauthorized, match=rf"credentials required for 127\.0\.0\.1:{server.port}; add them to fetch"):
         await RemoteFetcher(settings).heads(RepoSpec("app", server.url("app.git")))
 
 
-async def test_a_file_gives_them_by_host(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
+async def test_a_file_provides_credentials_by_host(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
     path = written(
         tmp_path,
         "nonsense",
@@ -97,7 +97,7 @@ async def test_a_file_that_is_changed_is_read_again(settings: FetchSettings, ser
     assert await fetcher.heads(spec)
 
 
-async def test_a_command_gives_them_once_for_many(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
+async def test_a_command_runs_once_for_many_fetches(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
     program = command(tmp_path, f"echo 'me:{SECRET}'")
     fetcher = RemoteFetcher(replace(settings, credentials_command=program))
     spec = RepoSpec("app", server.url("app.git"))
@@ -105,7 +105,7 @@ async def test_a_command_gives_them_once_for_many(settings: FetchSettings, serve
     assert runs(tmp_path) == [f"127.0.0.1:{server.port}"]
 
 
-async def test_a_command_is_asked_again_when_it_is_refused(
+async def test_a_command_runs_again_after_its_credentials_were_rejected(
     settings: FetchSettings, server: GitServer, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
@@ -124,7 +124,7 @@ async def test_a_command_is_asked_again_when_it_is_refused(
     assert len(runs(tmp_path)) == 3
 
 
-async def test_a_commands_answer_is_kept_for_five_minutes(tmp_path: Path) -> None:
+async def test_the_output_of_a_command_is_cached_for_five_minutes(tmp_path: Path) -> None:
     clock = Moved()
     credentials = Credentials(command=command(tmp_path, "echo u:t"), clock=clock)
     address = address_of("https://host/x")
@@ -137,13 +137,13 @@ async def test_a_commands_answer_is_kept_for_five_minutes(tmp_path: Path) -> Non
     assert runs(tmp_path) == ["host", "host"]
 
 
-async def test_a_command_that_knows_nobody_leaves_the_origin_open(tmp_path: Path) -> None:
+async def test_a_command_without_output_means_an_anonymous_fetch(tmp_path: Path) -> None:
     credentials = Credentials(command=command(tmp_path, ":"))
     assert await credentials.for_address(address_of("https://host/x")) is None
 
 
 @pytest.mark.parametrize("url", ["http://example.com/x", "ssh://git@example.com/x", "git://example.com/x"])
-async def test_nothing_is_given_where_others_may_listen(url: str, tmp_path: Path) -> None:
+async def test_no_credentials_are_given_without_encryption(url: str, tmp_path: Path) -> None:
     path = written(tmp_path, f"https://me:{SECRET}@example.com")
     credentials = Credentials(file=path, command=command(tmp_path, "echo u:t"))
     assert await credentials.for_address(address_of(url)) is None
@@ -158,7 +158,7 @@ async def test_nothing_is_given_where_others_may_listen(url: str, tmp_path: Path
         (f"echo a:{SECRET}; echo quit=1", Invalid, "printed no user:token for host"),
     ],
 )
-async def test_a_command_that_fails_is_told_without_its_words(
+async def test_a_failing_command_is_reported_without_its_output(
     line: str, kind: type[ArgosyError], reason: str, tmp_path: Path
 ) -> None:
     credentials = Credentials(command=command(tmp_path, f"echo {SECRET} >&2", line))
@@ -176,7 +176,7 @@ async def test_a_command_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest
     assert children() == before
 
 
-async def test_what_cannot_be_read_or_run_is_told(tmp_path: Path) -> None:
+async def test_an_unreadable_file_and_a_missing_command_are_reported(tmp_path: Path) -> None:
     address = address_of("https://host/x")
     with pytest.raises(Invalid, match=r"cannot read fetch\.credentials_file: No such file"):
         await Credentials(file=str(tmp_path / "none")).for_address(address)

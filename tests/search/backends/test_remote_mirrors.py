@@ -98,7 +98,7 @@ def no_objects(mirror: Path) -> None:
         (no_objects, False),
     ],
 )
-async def test_a_damaged_mirror_is_made_anew(
+async def test_a_damaged_mirror_is_cloned_again(
     breaking: Callable[[Path], None],
     has_news: bool,
     fetcher: RemoteFetcher,
@@ -117,7 +117,7 @@ async def test_a_damaged_mirror_is_made_anew(
     assert await files_of(fetcher, spec) == expected
 
 
-async def test_damage_that_only_reading_shows_is_mended_by_the_next_fetch(
+async def test_damage_that_only_reading_shows_is_repaired_by_the_next_fetch(
     fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec
 ) -> None:
     await files_of(fetcher, spec)
@@ -134,7 +134,7 @@ async def test_damage_that_only_reading_shows_is_mended_by_the_next_fetch(
     assert await files_of(fetcher, spec) == FILES
 
 
-async def test_a_slow_origin_costs_no_mirror(
+async def test_a_slow_origin_does_not_discard_the_mirror(
     settings: FetchSettings,
     spec: RepoSpec,
     server: GitServer,
@@ -154,7 +154,7 @@ async def test_a_slow_origin_costs_no_mirror(
     assert mirror_of(settings, spec).stat().st_ino == inode
 
 
-async def test_a_cut_off_fetch_costs_no_mirror(
+async def test_a_truncated_fetch_does_not_discard_the_mirror(
     fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
     await files_of(fetcher, spec)
@@ -169,7 +169,7 @@ async def test_a_cut_off_fetch_costs_no_mirror(
     assert mirror_of(settings, spec).stat().st_ino == inode
 
 
-async def test_what_a_killed_git_leaves_stops_nobody(
+async def test_files_left_by_a_killed_git_stop_no_fetch(
     fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
     await files_of(fetcher, spec)
@@ -185,7 +185,7 @@ async def test_what_a_killed_git_leaves_stops_nobody(
     assert [*mirror.rglob("tmp_*"), *mirror.rglob("*.lock")] == []
 
 
-async def test_several_who_want_the_same_fetch_it_once(
+async def test_concurrent_fetches_of_one_repository_are_coalesced(
     settings: FetchSettings, spec: RepoSpec, server: GitServer
 ) -> None:
     alone = RemoteFetcher(replace(settings, dir=f"{settings.dir}-alone"))
@@ -239,7 +239,7 @@ async def test_a_lock_is_held_for_as_long_as_git_runs(tmp_path: Path, monkeypatc
     theirs.close()
 
 
-async def test_a_reader_keeps_its_mirror_and_holds_no_fetch_up(
+async def test_a_reader_keeps_its_mirror_and_delays_no_fetch(
     fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
     small = RemoteFetcher(replace(settings, dir_bytes_max=1))
@@ -251,7 +251,7 @@ async def test_a_reader_keeps_its_mirror_and_holds_no_fetch_up(
     assert mirror_of(settings, spec).exists()
 
 
-async def test_the_mirrors_longest_unused_go_when_there_are_too_many(
+async def test_the_least_recently_used_mirrors_are_deleted_when_there_are_too_many(
     settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"blob": os.urandom(100_000)})
@@ -274,7 +274,7 @@ async def test_a_mirror_in_use_is_never_deleted(settings: FetchSettings, spec: R
     assert mirrors.trim() == [str(mirror_of(settings, spec))]
 
 
-async def test_a_damaged_mirror_that_others_read_from_is_left_to_them(settings: FetchSettings, spec: RepoSpec) -> None:
+async def test_a_damaged_mirror_stays_for_its_present_readers(settings: FetchSettings, spec: RepoSpec) -> None:
     fetcher = RemoteFetcher(settings)
     await files_of(fetcher, spec)
     broken_config(mirror_of(settings, spec))
@@ -285,7 +285,7 @@ async def test_a_damaged_mirror_that_others_read_from_is_left_to_them(settings: 
     assert await files_of(fetcher, spec) == FILES
 
 
-async def test_many_small_packs_become_one_and_old_history_goes(
+async def test_many_small_packs_become_one_and_old_history_is_deleted(
     fetcher: RemoteFetcher,
     settings: FetchSettings,
     spec: RepoSpec,
@@ -305,7 +305,7 @@ async def test_many_small_packs_become_one_and_old_history_goes(
     assert len(list(packs.glob("*.pack"))) == 1
 
 
-async def test_branches_no_longer_wished_for_are_dropped(
+async def test_branches_no_longer_requested_are_deleted(
     fetcher: RemoteFetcher, settings: FetchSettings, spec: RepoSpec, server: GitServer, repo: Repo
 ) -> None:
     server.push(repo, "app.git", "main:other")
@@ -316,7 +316,9 @@ async def test_branches_no_longer_wished_for_are_dropped(
     assert len(refs) == 1
 
 
-async def test_a_passing_clone_goes_and_so_do_those_left_behind(settings: FetchSettings, spec: RepoSpec) -> None:
+async def test_a_temporary_clone_is_deleted_and_so_are_those_left_behind(
+    settings: FetchSettings, spec: RepoSpec
+) -> None:
     fetcher = RemoteFetcher(replace(settings, mode="shallow"), clock=Later())
     passing = Path(settings.dir) / "passing"
     (passing / "left").mkdir(parents=True)
@@ -340,7 +342,7 @@ def open_folder(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
-async def test_a_passing_clone_goes_also_when_its_reader_fails(settings: FetchSettings, spec: RepoSpec) -> None:
+async def test_a_temporary_clone_is_deleted_also_when_its_reader_fails(settings: FetchSettings, spec: RepoSpec) -> None:
     fetcher = RemoteFetcher(replace(settings, mode="shallow"))
     with pytest.raises(ZeroDivisionError):
         async with fetcher.fetch(spec):
@@ -348,7 +350,9 @@ async def test_a_passing_clone_goes_also_when_its_reader_fails(settings: FetchSe
     assert os.listdir(Path(settings.dir) / "passing") == []
 
 
-async def test_a_folder_that_cannot_be_made_is_told(settings: FetchSettings, spec: RepoSpec, tmp_path: Path) -> None:
+async def test_a_folder_that_cannot_be_created_is_reported(
+    settings: FetchSettings, spec: RepoSpec, tmp_path: Path
+) -> None:
     (tmp_path / "file").touch()
     for mode in ("mirror", "shallow"):
         fetcher = RemoteFetcher(replace(settings, mode=mode, dir=str(tmp_path / "file" / "mirrors")))

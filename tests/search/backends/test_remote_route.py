@@ -61,7 +61,7 @@ async def test_a_redirect_on_the_same_host_is_followed_and_remembered(
     assert not any(path.startswith("/old.git") for _, path, _ in server.faults.requests)
 
 
-async def test_a_redirect_that_was_remembered_and_is_past_is_looked_at_again(
+async def test_a_remembered_redirect_that_has_ended_is_resolved_again(
     settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"a": b"a"})
@@ -114,7 +114,7 @@ async def test_a_redirect_by_a_name_for_a_private_address_is_not_followed(
     assert other.faults.requests == []
 
 
-async def test_a_private_origin_is_refused_unless_it_is_allowed(settings: FetchSettings, server: GitServer) -> None:
+async def test_a_private_origin_is_rejected_unless_it_is_allowed(settings: FetchSettings, server: GitServer) -> None:
     fetcher = RemoteFetcher(replace(settings, allow_private=False))
     for url in (server.url("app.git"), f"http://localhost:{server.port}/app.git", "ssh://git@127.0.0.1/x", "::1:x"):
         with pytest.raises((Forbidden, Invalid), match=r"has a private address|invalid address"):
@@ -122,7 +122,7 @@ async def test_a_private_origin_is_refused_unless_it_is_allowed(settings: FetchS
     assert server.faults.requests == []
 
 
-async def test_a_name_that_changes_its_meaning_after_the_check_is_not_asked_again(
+async def test_a_name_that_changes_its_address_after_the_check_is_not_resolved_again(
     settings: FetchSettings, server: GitServer, other: GitServer, repo: Repo
 ) -> None:
     commit = repo.commit({"a": b"a"})
@@ -139,7 +139,7 @@ async def test_a_name_that_changes_its_meaning_after_the_check_is_not_asked_agai
         await fetcher.heads(spec)
 
 
-async def test_a_git_that_cannot_be_held_to_an_address_is_not_used_where_it_matters(
+async def test_a_git_that_cannot_pin_an_address_is_not_used_where_it_matters(
     settings: FetchSettings, server: GitServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = ['test "$1" = --version && exec echo git version 2.36.9', 'exec $GIT "$@"']
@@ -159,7 +159,7 @@ async def test_a_host_with_one_private_address_among_public_ones_is_private(sett
         await fetcher.heads(wished("https://two.example/x"))
 
 
-async def test_a_protocol_that_cannot_be_pinned_is_refused_where_it_must_be(settings: FetchSettings) -> None:
+async def test_a_protocol_that_cannot_be_pinned_is_rejected_where_pinning_is_required(settings: FetchSettings) -> None:
     async def resolver(host: str, port: int) -> tuple[str, ...]:
         return ("93.184.216.34",)
 
@@ -186,7 +186,7 @@ async def test_redirects_in_a_circle_end(settings: FetchSettings, server: GitSer
         ("ssh://git@host/x", Forbidden, "a ssh address, which is less secure"),
     ],
 )
-async def test_a_redirect_to_something_else_is_refused(
+async def test_a_redirect_to_another_protocol_is_rejected(
     target: str, kind: type[Exception], reason: str, settings: FetchSettings, server: GitServer
 ) -> None:
     server.faults.redirects["app.git"] = target
@@ -194,7 +194,7 @@ async def test_a_redirect_to_something_else_is_refused(
         await RemoteFetcher(settings).heads(wished(server.url("app.git")))
 
 
-async def test_a_redirect_to_a_page_for_people_is_refused(settings: FetchSettings, server: GitServer) -> None:
+async def test_a_redirect_to_an_html_page_is_rejected(settings: FetchSettings, server: GitServer) -> None:
     server.faults.redirects["app.git"] = server.url("login?then=")
     with pytest.raises(Invalid, match=r"unsupported address|not a repository"):
         await RemoteFetcher(settings).heads(wished(server.url("app.git")))
@@ -218,14 +218,14 @@ async def test_credentials_do_not_follow_a_redirect_to_another_host(
     assert await fetcher.heads(wished(server.url("near.git"))) == (Branch("main", commit),)
 
 
-async def test_names_are_looked_up_as_the_machine_does() -> None:
+async def test_names_are_resolved_as_the_system_does() -> None:
     assert await resolve("127.0.0.1", 80) == ("127.0.0.1",)
     assert await resolve("2130706433", 80) == ("127.0.0.1",), "however it is written"
     with pytest.raises(Unavailable, match=r"cannot resolve host nowhere\.invalid"):
         await resolve("nowhere.invalid", 80)
 
 
-def test_ssh_goes_to_the_address_that_was_checked_and_asks_nobody() -> None:
+def test_ssh_connects_to_the_checked_address_and_never_prompts() -> None:
     told = git_environment(OriginRoute(address_of("ssh://git@host.example:2222/o/r"), ("192.0.2.7",)))
     assert "-oHostName=192.0.2.7 -oHostKeyAlias=[host.example]:2222" in told["GIT_SSH_COMMAND"]
     assert "-oBatchMode=yes" in told["GIT_SSH_COMMAND"]

@@ -29,7 +29,7 @@ from argosy.search.catalog.addresses import ADDRESS_CHARS_MAX, address_of, repos
         ("https://host./o/r", "https://host/o/r", "host/o/r"),
     ],
 )
-def test_an_address_is_put_into_one_form_and_named(text: str, url: str, name: str) -> None:
+def test_an_address_is_normalized_and_named(text: str, url: str, name: str) -> None:
     address = address_of(text)
     assert (address.url, address.name) == (url, name)
     assert address_of(url).url == url, "what is stored is read back alike"
@@ -94,18 +94,18 @@ def test_a_path_is_an_address_where_it_is_allowed(text: str, path: str, name: st
         ("name", "neither a URL nor an absolute path"),
     ],
 )
-def test_what_is_no_address_is_refused_with_the_reason(text: str, why: str) -> None:
+def test_an_invalid_address_is_rejected_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         address_of(text, allow_local=True)
 
 
 @pytest.mark.parametrize("text", ["./x", "../x", "~/x", "."])
-def test_a_path_must_be_whole(text: str) -> None:
+def test_a_path_must_be_absolute(text: str) -> None:
     with pytest.raises(Invalid, match="start it with a slash"):
         address_of(text, allow_local=True)
 
 
-def test_a_file_of_another_machine_is_refused() -> None:
+def test_a_file_url_with_a_host_is_rejected() -> None:
     with pytest.raises(Invalid, match="another host"):
         address_of("file://host/srv/app", allow_local=True)
 
@@ -113,14 +113,14 @@ def test_a_file_of_another_machine_is_refused() -> None:
 @pytest.mark.parametrize(
     "text", ["https://me:hunter2@host/o/r", "https://hunter2@host/o/r", "ssh://git:hunter2@host/o/r"]
 )
-def test_a_password_is_taken_out_and_it_is_said_where_it_belongs(text: str) -> None:
+def test_a_password_is_removed_and_the_error_names_the_setting_for_it(text: str) -> None:
     address = address_of(text)
     assert "hunter2" not in repr(address)
     assert address.note == "user and password removed from the address; add them to the credentials of host"
     assert address_of("https://host/o/r").note == address_of("git@host:o/r").note == ""
 
 
-def test_a_refusal_shows_no_password_and_no_more_than_it_must() -> None:
+def test_an_error_shows_no_password_and_no_more_than_necessary() -> None:
     with pytest.raises(Invalid) as refused:
         address_of("https://me:hunter2@host/o/r?" + "x" * 1000)
     assert "hunter2" not in str(refused.value)
@@ -128,7 +128,7 @@ def test_a_refusal_shows_no_password_and_no_more_than_it_must() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_an_address_or_a_refusal(text: str) -> None:
+def test_any_text_is_an_address_or_an_error(text: str) -> None:
     try:
         told = address_of(text, allow_local=True).url
         assert "::" not in told.partition("/")[0]
@@ -138,7 +138,7 @@ def test_any_text_is_an_address_or_a_refusal(text: str) -> None:
     assert not told.startswith("-")
 
 
-def test_an_id_is_the_same_everywhere_and_never_none() -> None:
+def test_an_id_is_the_same_on_every_machine_and_never_zero() -> None:
     assert repository_id("github.com/o/r") == 1_931_986_290  # stored by clients: no release may change it
     assert len({repository_id(f"r{number}") for number in range(1000)}) == 1000
     assert all(0 < repository_id(f"r{number}") < 2**32 for number in range(1000))

@@ -31,7 +31,7 @@ def test_an_empty_list_is_no_error(text: str) -> None:
     assert read_list(text) == []
 
 
-def test_all_that_is_wrong_is_told_at_once_with_its_place() -> None:
+def test_all_problems_are_reported_at_once_with_their_positions() -> None:
     with pytest.raises(Invalid) as told:
         read_list(f"-upload-pack=x\n{A}\next::sh -c x\n")
     assert str(told.value).startswith("import failed, nothing was added:")
@@ -40,12 +40,12 @@ def test_all_that_is_wrong_is_told_at_once_with_its_place() -> None:
     assert "line 2" not in str(told.value)
 
 
-def test_many_problems_are_told_in_part() -> None:
+def test_the_number_of_reported_problems_is_bounded() -> None:
     with pytest.raises(Invalid, match="and 5 more"):
         read_list("ext::x\n" * (PROBLEMS_SHOWN_MAX + 5))
 
 
-def test_two_repositories_of_one_name_are_refused() -> None:
+def test_two_repositories_with_one_name_are_rejected() -> None:
     with pytest.raises(Invalid, match="duplicate name"):
         read_list(f"{A}\n{A}.git\n")
 
@@ -62,16 +62,16 @@ def test_two_repositories_of_one_name_are_refused() -> None:
         None,
     ],
 )
-def test_an_entry_of_another_shape_is_refused(row: object) -> None:
+def test_an_entry_with_an_unexpected_shape_is_rejected(row: object) -> None:
     with pytest.raises(Invalid, match="entry 1"):
         read_list(json.dumps([row]))
 
 
-def test_broken_json_is_told_as_such() -> None:
+def test_invalid_json_is_reported_as_such() -> None:
     with pytest.raises(Invalid, match="not a JSON array"):
         read_list("[{")
 
 
-def test_a_list_has_an_end() -> None:
+def test_the_size_of_a_list_is_bounded() -> None:
     with pytest.raises(Invalid, match="split it"):
         read_list(f"{A}\n" * (REPOSITORIES_MAX + 1))

@@ -32,7 +32,7 @@ def test_names_are_unique_and_do_not_depend_on_the_order(addresses: list[str], n
         assert names_of(*order) == [expected[each] for each in order]
 
 
-def test_a_name_in_use_is_not_given_again() -> None:
+def test_a_name_in_use_is_not_assigned_again() -> None:
     assert names_of("/a/tool", taken={"tool"}) == ["a/tool"]
     assert names_of("/a/tool", taken={"tool", "a/tool"}) == ["a/tool-2"]
     assert names_of("https://github.com/x/tool", taken={"github.com/x/tool"}) == ["github.com/x/tool-2"]

@@ -42,7 +42,7 @@ async def until(client: CatalogWatcher, condition: Callable[[], bool]) -> None:
     client.observers.remove(changed.set)
 
 
-async def test_what_is_there_is_known_from_the_start_and_what_comes_soon_after() -> None:
+async def test_existing_rows_are_known_from_the_start_and_new_ones_soon_after() -> None:
     registry = await opened()
     await registry.run(catalog.add("a", "https://example.org/a", replicas=1, max_bids=3))
     async with following(registry) as client:
@@ -53,7 +53,7 @@ async def test_what_is_there_is_known_from_the_start_and_what_comes_soon_after()
         assert client.specs["b"].is_pinned
 
 
-async def test_what_is_taken_out_is_gone() -> None:
+async def test_a_removed_repository_disappears() -> None:
     registry = await opened()
     await registry.run(catalog.add("a", "https://example.org/a"))
     async with following(registry) as client:
@@ -64,7 +64,7 @@ async def test_what_is_taken_out_is_gone() -> None:
         assert await client.units() == []
 
 
-async def test_what_another_process_writes_to_the_file_is_seen(tmp_path: Path) -> None:
+async def test_changes_by_another_process_are_seen(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'registry.db'}"
     ours, theirs = await opened(url), await opened(url)
     async with following(ours) as client:
@@ -75,7 +75,7 @@ async def test_what_another_process_writes_to_the_file_is_seen(tmp_path: Path) -
     await theirs.close()
 
 
-async def test_an_indexing_is_remembered_and_forgives_earlier_failures() -> None:
+async def test_a_recorded_index_clears_earlier_failures() -> None:
     registry = await opened()
     await registry.run(catalog.add("a", "https://example.org/a"))
     async with following(registry) as client:
@@ -88,14 +88,14 @@ async def test_an_indexing_is_remembered_and_forgives_earlier_failures() -> None
         assert (spec.last_commit, spec.footprint_bytes, spec.last_error) == ("c0ffee", 1000, None)
 
 
-async def test_notes_about_what_is_gone_are_no_error() -> None:
+async def test_recording_for_a_removed_repository_is_no_error() -> None:
     async with following(await opened()) as client:
         await client.record_indexed("gone", commit="c0ffee", footprint_bytes=1)
         await client.record_failure("gone", "no matter")
         assert not client.specs
 
 
-async def test_a_size_that_nobody_has_room_for_is_found_out_anew_when_somebody_asks() -> None:
+async def test_a_size_that_exceeds_every_budget_is_measured_again_on_a_reindex_request() -> None:
     registry = await opened()
     await registry.run(catalog.add("a", "https://example.org/a"))
     await registry.run(catalog.record_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 50))
@@ -105,7 +105,7 @@ async def test_a_size_that_nobody_has_room_for_is_found_out_anew_when_somebody_a
         assert footprint_of(asked) is None
 
 
-async def test_a_reindexing_that_is_asked_for_is_seen() -> None:
+async def test_a_requested_reindex_is_seen() -> None:
     registry = await opened()
     await registry.run(catalog.add("a", "https://example.org/a"))
     async with following(registry) as client:
@@ -116,7 +116,7 @@ async def test_a_reindexing_that_is_asked_for_is_seen() -> None:
         assert client.specs["a"].reindex_requested_at is not None
 
 
-async def test_a_change_carries_its_row_so_that_following_costs_no_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_carries_its_row_so_that_watching_needs_no_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     registry = await opened()
     async with following(registry) as client:
         read: list[str] = []

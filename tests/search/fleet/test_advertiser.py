@@ -26,7 +26,7 @@ class Told:
         self.words.append((name, "dropped"))
 
 
-async def test_an_advertiser_is_told_what_is_served_from_now_on_and_what_no_more(harbour: Harbour) -> None:
+async def test_an_advertiser_is_notified_of_indexed_and_dropped_repositories(harbour: Harbour) -> None:
     repo, told, shelf = harbour.repo("a"), Told(), IndexSet(threads=1)
     first = repo.git("rev-parse", "HEAD")
     await harbour.spec("a")

@@ -60,7 +60,7 @@ class Huge(MemorySource):
             self.is_closed = True
 
 
-async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(executor: BuildExecutor) -> None:
+async def test_a_cancelled_build_ends_and_closes_its_source(executor: BuildExecutor) -> None:
     source, told = Huge(), list[float]()
     building = asyncio.ensure_future(executor.build(source, None, told.append))
     await until(lambda: told)
@@ -71,7 +71,7 @@ async def test_a_build_that_is_given_up_ends_and_lets_go_of_its_source(executor:
     assert 0.0 < told[-1] < 1.0
 
 
-async def test_a_build_tells_how_far_it_is(executor: BuildExecutor) -> None:
+async def test_a_build_reports_its_progress(executor: BuildExecutor) -> None:
     told: list[float] = []
     made = await executor.build(MemorySource(Repository("a"), files(60)), None, told.append)
     assert made.repository.name == "a"
@@ -108,7 +108,7 @@ async def test_an_index_arrives_whole_however_it_is_cut(executor: BuildExecutor,
         assert await executor.verify(arrived) == []
 
 
-async def test_a_stream_that_breaks_is_told_by_what_broke_it(executor: BuildExecutor, index: Index) -> None:
+async def test_a_broken_stream_is_reported_with_its_cause(executor: BuildExecutor, index: Index) -> None:
     chunks = list(dump(index))
     with pytest.raises(Unavailable, match="n2 is gone"):
         await executor.receive(Sender(chunks[:-1], Unavailable("n2 is gone")).stream())
@@ -116,7 +116,7 @@ async def test_a_stream_that_breaks_is_told_by_what_broke_it(executor: BuildExec
         await executor.receive(Sender(chunks[:-1]).stream())
 
 
-async def test_what_is_no_index_is_refused_without_reading_on(executor: BuildExecutor) -> None:
+async def test_data_that_is_no_index_is_rejected_without_reading_on(executor: BuildExecutor) -> None:
     sender = Sender([b"x" * (1 << 20)] * 1000)
     with pytest.raises(Invalid, match="not an index"):
         await executor.receive(sender.stream())
@@ -140,7 +140,7 @@ async def test_a_fast_sender_is_held_back(executor: BuildExecutor, index: Index)
     await asyncio.gather(*busy)
 
 
-async def test_a_sender_that_falls_silent_is_given_up(
+async def test_a_silent_sender_times_out(
     executor: BuildExecutor, index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_executor, "STALL_S", 0.05)
@@ -153,7 +153,7 @@ async def test_a_sender_that_falls_silent_is_given_up(
         await executor.receive(silent())
 
 
-async def test_an_arrival_that_is_given_up_ends(executor: BuildExecutor, index: Index) -> None:
+async def test_a_cancelled_transfer_ends(executor: BuildExecutor, index: Index) -> None:
     held = asyncio.Event()
 
     async def slow() -> AsyncIterator[bytes]:
@@ -169,7 +169,7 @@ async def test_an_arrival_that_is_given_up_ends(executor: BuildExecutor, index: 
     assert await executor.run(lambda: "the thread is free") == "the thread is free"
 
 
-async def test_damage_is_named_by_its_place(executor: BuildExecutor) -> None:
+async def test_damage_is_reported_with_its_position(executor: BuildExecutor) -> None:
     made = build(MemorySource(Repository("a"), files(1)), Policy())
     data = made.parts[0].segment.names.data
     data.flags.writeable = True

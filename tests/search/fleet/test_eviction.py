@@ -30,31 +30,31 @@ def chosen(
     return select_victims(repos, traffic, load_bytes=load, low_bytes=low, by=by, now=NOW)
 
 
-def test_the_longest_unserved_go_first_and_no_more_than_needed() -> None:
+def test_the_least_recently_served_are_evicted_first_and_no_more_than_needed() -> None:
     repos = [kept(name, 10) for name in "abcd"]
     searches = {"a": [900.0], "b": [500.0], "c": [700.0], "d": [100.0]}
     assert chosen(repos, 25, searches=searches) == ["d", "b"]
     assert chosen(repos, 40, searches=searches) == []
 
 
-def test_what_was_never_served_counts_from_when_it_could_be() -> None:
+def test_an_index_never_served_counts_from_its_readiness() -> None:
     repos = [kept("a", 10, ready_at=600.0), kept("b", 10)]
     assert chosen(repos, 10, searches={"b": [700.0]}) == ["a"]
 
 
-def test_by_cost_the_largest_for_its_traffic_goes_first() -> None:
+def test_by_cost_the_largest_for_its_traffic_is_evicted_first() -> None:
     repos = [kept("large", 90), kept("busy", 100), kept("small", 10)]
     searches = {"busy": [NOW - 1] * 50}
     assert chosen(repos, 110, by="cost", searches=searches) == ["large"]
     assert chosen(repos, 100, by="cost", searches=searches) == ["large", "small"]
 
 
-def test_the_pinned_and_those_that_leave_already_are_not_chosen() -> None:
+def test_pinned_and_leaving_indexes_are_not_evicted() -> None:
     repos = [kept("pinned", 10, is_pinned=True), kept("leaving", 10, is_leaving=True), kept("a", 10)]
     assert chosen(repos, 0) == ["a"]
 
 
-def test_the_young_go_last() -> None:
+def test_recently_loaded_indexes_are_evicted_last() -> None:
     repos = [kept("young", 100, ready_at=NOW - YOUNG_S / 2), kept("a", 10), kept("b", 10)]
     assert chosen(repos, 105, by="cost") == ["a", "b"]
     assert chosen(repos, 50, by="cost") == ["a", "b", "young"]

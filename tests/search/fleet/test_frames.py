@@ -58,7 +58,7 @@ FRAMES = st.builds(
 
 
 @given(st.lists(FRAMES, max_size=8), st.lists(st.integers(1, 60), min_size=1, max_size=40))
-def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame], cuts: list[int]) -> None:
+def test_frames_are_decoded_as_encoded_however_they_are_cut(frames: list[Frame], cuts: list[int]) -> None:
     data = b"".join(encode_frame(each.call, each.kind, each.body, each.trace) for each in frames)
     parser, heard, at = Parser(1000), list[Frame](), 0
     for cut in [*cuts, len(data)]:
@@ -67,7 +67,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame
     assert heard == frames
 
 
-def test_a_frame_that_would_be_too_long_is_refused_at_its_header() -> None:
+def test_a_frame_that_would_be_too_long_is_rejected_at_its_header() -> None:
     parser = Parser(10)
     with pytest.raises(Invalid, match="invalid frame"):
         parser.feed(encode_frame(1, 1, bytes(11 + protocol.TRACE_BYTES_MAX))[:11])
@@ -86,16 +86,16 @@ def test_a_frame_that_would_be_too_long_is_refused_at_its_header() -> None:
     ],
     ids=str,
 )
-def test_an_error_keeps_what_tells_where_and_when_to_go_on(error: ArgosyError, refusal: Refusal) -> None:
+def test_an_error_keeps_its_redirect_and_retry_time(error: ArgosyError, refusal: Refusal) -> None:
     told = protocol.decode_refusal(protocol.encode_refusal(error))
     assert told == refusal or ("secret" not in told.message and "host/x" in told.message)
 
 
-def test_a_refusal_that_is_none_is_one_all_the_same() -> None:
+def test_an_invalid_refusal_is_still_a_refusal() -> None:
     assert protocol.decode_refusal(b"\xc1nonsense") == Refusal(500, repr(b"\xc1nonsense"))
 
 
-def test_a_greeting_is_read_when_it_is_whole_and_not_without_end() -> None:
+def test_a_greeting_is_parsed_when_complete_and_its_length_is_bounded() -> None:
     whole = protocol.upgrade_request("n:1", {"authorization": "Bearer x"})
     assert protocol.parse_head(whole[:-1]) is None
     said = protocol.parse_head(whole + b"rest")
@@ -135,7 +135,7 @@ def is_at(node: Told, *queries: str) -> Callable[[], bool]:
     return lambda: set(queries) <= node.gates.keys()
 
 
-async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(nodes: RemoteNodes) -> None:
+async def test_responses_on_one_connection_arrive_in_order_of_completion(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(20)]
@@ -146,7 +146,7 @@ async def test_answers_come_in_whatever_order_they_are_done_on_one_connection(no
         assert nodes.connections.count() == 1
 
 
-async def test_a_question_that_is_called_off_ends_alone(nodes: RemoteNodes) -> None:
+async def test_a_cancelled_request_ends_alone(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(2)]
@@ -158,7 +158,7 @@ async def test_a_question_that_is_called_off_ends_alone(nodes: RemoteNodes) -> N
         assert nodes.connections.count() == 1
 
 
-async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> None:
+async def test_a_request_cancelled_in_the_same_packet_ends_too() -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
@@ -173,7 +173,7 @@ async def test_a_question_that_is_called_off_with_the_same_breath_ends_too() -> 
         writer.close()
 
 
-async def test_a_question_that_waits_for_nothing_is_answered_on_the_spot() -> None:
+async def test_a_request_that_waits_for_nothing_is_answered_without_a_task() -> None:
     connections: set[Any] = set()
     route = node_routes(Told())[0]  # type: ignore[arg-type]
     assert isinstance(route, FramesRoute)
@@ -201,7 +201,7 @@ class Sent:
         return False
 
 
-async def test_whoever_goes_away_ends_all_that_was_asked(nodes: RemoteNodes) -> None:
+async def test_a_closed_connection_cancels_all_its_requests(nodes: RemoteNodes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(3)]
@@ -213,7 +213,7 @@ async def test_whoever_goes_away_ends_all_that_was_asked(nodes: RemoteNodes) -> 
             assert "shutting down" in str(told)
 
 
-async def test_a_late_question_is_given_up_and_the_others_are_not(
+async def test_a_late_request_times_out_and_the_others_do_not(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
@@ -252,7 +252,7 @@ async def spoken_to(address: str, said: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("token", [{}, {"authorization": "Bearer wrong"}, {"authorization": "sesam"}], ids=str)
-async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[str, str]) -> None:
+async def test_no_frame_is_read_without_the_token(token: dict[str, str]) -> None:
     node = Told()
     async with open_door(node, fleet_token="sesam") as address:  # type: ignore[arg-type]
         question = encode_frame(1, protocol.SEARCH, pack(search_request("1")))
@@ -261,13 +261,13 @@ async def test_no_frame_is_heard_of_whoever_does_not_know_the_token(token: dict[
     assert node.gates == {}
 
 
-async def test_another_language_is_not_spoken() -> None:
+async def test_another_protocol_is_rejected() -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         other = protocol.upgrade_request("n", {}).replace(b"frames-2", b"frames-1")
         assert (await spoken_to(address, other)).startswith(b"HTTP/1.1 426 ")
 
 
-async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: RemoteNodes) -> None:
+async def test_a_request_may_come_with_the_greeting_and_in_pieces(nodes: RemoteNodes) -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -289,14 +289,14 @@ async def test_a_question_may_come_with_the_greeting_and_in_pieces(nodes: Remote
     ],
     ids=["too long", "the same call twice"],
 )
-async def test_whoever_breaks_the_rules_is_cut_off(said: bytes) -> None:
+async def test_a_protocol_violation_closes_the_connection(said: bytes) -> None:
     node = Told()
     async with open_door(node) as address:  # type: ignore[arg-type]
         assert await spoken_to(address, protocol.upgrade_request("n", {}) + said) == protocol.UPGRADED
         await until(lambda: len(node.ended) == len(node.gates))
 
 
-async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: RemoteNodes) -> None:
+async def test_an_unknown_or_failing_request_is_refused(nodes: RemoteNodes) -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         for kind, why in (
             (99, "unknown request kind 99"),
@@ -309,7 +309,7 @@ async def test_a_question_that_nobody_knows_or_that_fails_is_refused(nodes: Remo
             assert why in protocol.decode_refusal(answer.body).message
 
 
-async def test_over_plain_http_one_is_told_what_to_do(indexes: list[Index]) -> None:
+async def test_a_plain_http_request_gets_a_hint(indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
         heard = await spoken_to(address, b"GET /v1/node/frames?x HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
     assert heard.startswith(b"HTTP/1.1 400 ")
@@ -372,7 +372,7 @@ async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     await reader.read()
 
 
-async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: RemoteNodes) -> None:
+async def test_a_request_whose_connection_was_closed_is_retried_once(nodes: RemoteNodes) -> None:
     async with scripted(hang_up, answer) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
         await nodes.close()
@@ -383,7 +383,7 @@ async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_mor
     await nodes.close()
 
 
-async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: RemoteNodes) -> None:
+async def test_a_request_on_an_open_connection_is_retried_once_too(nodes: RemoteNodes) -> None:
     async with scripted(answer_and_hang_up, answer) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
         assert await nodes.at(address).search(search_request()) == SearchResult()
@@ -396,7 +396,7 @@ async def test_a_question_on_an_open_connection_is_asked_once_more_too(nodes: Re
     await nodes.close()
 
 
-async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: RemoteNodes) -> None:
+async def test_a_retried_request_can_be_cancelled(nodes: RemoteNodes) -> None:
     heard: list[bytes] = []
 
     async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -416,7 +416,7 @@ async def test_a_question_that_is_asked_once_more_can_be_called_off(nodes: Remot
             await again
 
 
-async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(nodes: RemoteNodes) -> None:
+async def test_an_invalid_response_on_an_open_connection_is_unavailable(nodes: RemoteNodes) -> None:
     async def answer_wrongly(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(protocol.UPGRADED)
         for body in (pack(SearchResult()), b"\xc1"):
@@ -432,7 +432,7 @@ async def test_what_comes_on_an_open_connection_and_is_no_answer_is_unavailable(
         await nodes.close()
 
 
-async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: RemoteNodes) -> None:
+async def test_a_node_that_is_back_is_queried_again(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).node) as address:
         assert (await nodes.at(address).status()).node == "n1"
     await until(lambda: nodes.connections.count() == 0)
@@ -453,14 +453,14 @@ async def test_a_node_that_is_back_is_asked_again(indexes: list[Index], nodes: R
         (saying(b""), "unreachable: the connection was closed"),
     ],
 )
-async def test_whoever_does_not_welcome_us_is_no_node(script: Script, why: str, nodes: RemoteNodes) -> None:
+async def test_a_server_without_a_valid_greeting_is_no_node(script: Script, why: str, nodes: RemoteNodes) -> None:
     scripts = (script,) if "closed" not in why else (script, script)
     async with scripted(*scripts) as address:
         with pytest.raises(Unavailable, match=why):
             await nodes.at(address).search(search_request())
 
 
-async def test_an_answer_that_would_be_too_long_is_not_read(nodes: RemoteNodes) -> None:
+async def test_a_response_above_the_limit_is_not_read(nodes: RemoteNodes) -> None:
     too_long = protocol.ANSWER_BYTES_MAX + protocol.TRACE_BYTES_MAX + 1
 
     async def announce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -473,9 +473,7 @@ async def test_an_answer_that_would_be_too_long_is_not_read(nodes: RemoteNodes) 
             await nodes.at(address).search(search_request())
 
 
-async def test_a_connection_on_which_nothing_comes_is_not_used_again(
-    nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_connection_is_not_reused(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
     async with scripted(say_nothing, answer) as address:
         with pytest.raises(Unavailable, match=r"timed out after 0.05 s"):
@@ -484,7 +482,7 @@ async def test_a_connection_on_which_nothing_comes_is_not_used_again(
         await nodes.close()
 
 
-async def test_of_several_late_questions_each_is_given_up_in_its_time(
+async def test_each_of_several_late_requests_times_out_at_its_own_deadline(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
@@ -516,7 +514,7 @@ async def test_of_several_late_questions_each_is_given_up_in_its_time(
         assert (await calls[2]).stats.files == 3
 
 
-async def test_nobody_waits_for_a_connection_that_does_not_come_about(
+async def test_requests_do_not_wait_for_a_connection_that_cannot_be_opened(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(nodes.connections, "_connect_s", 0.05)
@@ -547,7 +545,7 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
     return connection, reader, writer
 
 
-async def test_an_asker_who_takes_nothing_is_asked_no_more_and_gets_all_of_it_later() -> None:
+async def test_a_client_that_reads_nothing_pauses_the_server_and_gets_everything_later() -> None:
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         _, reader, writer = await held_up(address, 32)
         parser, heard = Parser(protocol.ANSWER_BYTES_MAX), list[Frame]()
@@ -567,7 +565,7 @@ async def nothing_but_waiting(writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0)
 
 
-async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_nothing_for_too_long_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_server, "STALL_S", 0.05)
     async with open_door(Told()) as address:  # type: ignore[arg-type]
         _, _, writer = await held_up(address, 32)
@@ -576,7 +574,7 @@ async def test_an_asker_who_takes_nothing_for_too_long_is_cut_off(monkeypatch: p
         writer.close()
 
 
-async def test_a_question_waits_while_the_node_takes_none(nodes: RemoteNodes, indexes: list[Index]) -> None:
+async def test_a_request_waits_while_the_node_accepts_none(nodes: RemoteNodes, indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
         await nodes.at(address).search(search_request())
         [line] = nodes.connections._open.values()
@@ -589,7 +587,7 @@ async def test_a_question_waits_while_the_node_takes_none(nodes: RemoteNodes, in
         assert (await call).files
 
 
-async def test_a_server_that_ends_answers_what_it_was_asked(nodes: RemoteNodes) -> None:
+async def test_a_stopping_server_answers_pending_requests(nodes: RemoteNodes) -> None:
     node, connections = Told(), set[Any]()
     [route] = [each for each in node_routes(node) if isinstance(each, FramesRoute)]  # type: ignore[arg-type]
     server = await asyncio.get_running_loop().create_server(lambda: route.upgrade(connections), HOST, 0)
@@ -639,7 +637,7 @@ async def test_a_trace_goes_on_in_the_node() -> None:
 # -- lines ----------------------------------------------------------------------------------------------------------
 
 
-async def test_whoever_asks_while_a_connection_is_made_waits_for_the_same_one(indexes: list[Index]) -> None:
+async def test_concurrent_requests_share_one_connection_attempt(indexes: list[Index]) -> None:
     nodes = RemoteNodes()
     async with open_door(Counter(*indexes).node) as address:
         answers = await asyncio.gather(*(nodes.at(address).search(search_request()) for _ in range(30)))
@@ -651,7 +649,7 @@ async def test_whoever_asks_while_a_connection_is_made_waits_for_the_same_one(in
         await until(lambda: nodes.connections.count() == 0)
 
 
-def test_the_kernel_finds_out_when_the_other_machine_is_gone() -> None:
+def test_the_kernel_detects_a_dead_peer() -> None:
     with socket.socket() as connection:
         frame_client._enable_keepalive(connection)
         assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1

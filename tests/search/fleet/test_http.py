@@ -75,7 +75,7 @@ QUESTIONS: dict[str, Callable[[Node], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-async def test_a_question_over_http_is_answered_as_in_process(
+async def test_a_request_over_http_is_answered_as_in_process(
     question: str, indexes: list[Index], nodes: RemoteNodes
 ) -> None:
     counter = Counter(*indexes)
@@ -87,7 +87,7 @@ async def test_a_question_over_http_is_answered_as_in_process(
     assert type(there) is type(here)
 
 
-async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Index], nodes: RemoteNodes) -> None:
+async def test_concurrent_requests_get_their_own_responses(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).node) as address:
         node = nodes.at(address)
         answers = await asyncio.gather(
@@ -96,7 +96,7 @@ async def test_many_questions_at_a_time_get_their_own_answers(indexes: list[Inde
     assert [answer.files[0].path for answer in answers] == [f"src/beta{i % 20}.py" for i in range(60)]
 
 
-async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
+async def test_a_result_above_the_limit_is_cut_and_marked(
     indexes: list[Index], nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "pack_answer", lambda answer: protocol.pack_answer(answer, bytes_max=4_000))
@@ -111,7 +111,7 @@ async def test_an_answer_that_would_be_too_long_is_cut_and_says_so(
 
 @pytest.mark.parametrize("path", [protocol.SEARCH_PATH, protocol.STATUS_PATH, protocol.INDEX_PATH + "alpha"])
 @pytest.mark.parametrize("given", [None, "Bearer wrong", "Bearer sesam ", "sesam", "Bearer s\u00e9sam"])
-async def test_whoever_does_not_know_the_token_is_refused(path: str, given: str | None, indexes: list[Index]) -> None:
+async def test_a_request_without_the_token_is_rejected(path: str, given: str | None, indexes: list[Index]) -> None:
     method = "POST" if path == protocol.SEARCH_PATH else "GET"
     headers = {} if given is None else {"authorization": given}
     async with (
@@ -123,7 +123,7 @@ async def test_whoever_does_not_know_the_token_is_refused(path: str, given: str 
         assert (await response.json())["error"]["kind"] == "Unauthorized"
 
 
-async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None:
+async def test_a_request_with_the_token_is_answered(indexes: list[Index]) -> None:
     nodes, strangers = RemoteNodes(fleet_token="sesam"), RemoteNodes(fleet_token="other")
     async with open_door(Counter(*indexes).node, fleet_token="sesam") as address:
         assert (await nodes.at(address).status()).node == "n1"
@@ -133,7 +133,7 @@ async def test_whoever_knows_the_token_is_answered(indexes: list[Index]) -> None
     await strangers.close()
 
 
-async def test_a_question_too_many_is_refused_and_the_next_is_not(
+async def test_a_request_above_the_limit_is_rejected_and_the_next_is_not(
     indexes: list[Index], nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "REQUESTS_MAX", 1)
@@ -172,7 +172,7 @@ async def in_pieces(size: int) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("has_pending_push", [True, False], ids=["told beforehand", "in pieces"])
-async def test_a_body_that_is_too_long_is_refused(has_pending_push: bool, indexes: list[Index]) -> None:
+async def test_a_body_above_the_limit_is_rejected(has_pending_push: bool, indexes: list[Index]) -> None:
     size = protocol.REQUEST_BYTES_MAX + (1 << 16)
     async with open_door(Counter(*indexes).node) as address:
         status, text = await posted(address, BytesIO(bytes(size)) if has_pending_push else in_pieces(size))
@@ -181,21 +181,21 @@ async def test_a_body_that_is_too_long_is_refused(has_pending_push: bool, indexe
 
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", pack({"query": "x"}), pack(FileRequest("alpha", "x"))])
-async def test_a_body_that_is_no_question_is_refused(body: bytes, indexes: list[Index]) -> None:
+async def test_an_invalid_body_is_rejected(body: bytes, indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
         status, text = await posted(address, body)
     assert status == 400
     assert '"kind":"Invalid"' in text
 
 
-async def test_a_query_that_cannot_be_read_is_a_bad_request(indexes: list[Index]) -> None:
+async def test_an_invalid_query_is_a_bad_request(indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
         status, text = await posted(address, pack(search_request(Regexp("(needle"))))
     assert status == 400
     assert "invalid regular expression" in text
 
 
-async def test_asking_in_the_wrong_way_is_told(indexes: list[Index]) -> None:
+async def test_a_wrong_method_or_path_is_reported(indexes: list[Index]) -> None:
     async with open_door(Counter(*indexes).node) as address:
         assert (await posted(address, b"", protocol.STATUS_PATH))[0] == 405
         assert (await posted(address, b"", "/v1/node/nothing"))[0] == 404
@@ -229,7 +229,7 @@ class Endless(IndexSet):
         return answer
 
 
-async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], nodes: RemoteNodes) -> None:
+async def test_a_search_ends_when_its_client_disconnects(indexes: list[Index], nodes: RemoteNodes) -> None:
     """If the server did not notice, the thread would never end."""
     shelf = Endless(threads=1)
     counter = Counter(*indexes, shelf=shelf)
@@ -243,7 +243,7 @@ async def test_a_search_ends_when_its_asker_goes_away(indexes: list[Index], node
         assert (await nodes.at(address).status()).node == "n1"
 
 
-async def test_an_asker_who_goes_away_in_mid_question_costs_nothing(indexes: list[Index], nodes: RemoteNodes) -> None:
+async def test_a_client_that_disconnects_while_sending_costs_nothing(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).node) as address:
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
@@ -280,7 +280,7 @@ async def test_any_name_finds_its_index(name: str, nodes: RemoteNodes) -> None:
         assert load([chunk async for chunk in nodes.at(address).index(name)]).repository == index.repository
 
 
-async def test_an_index_that_is_not_here_is_refused_with_a_hint(indexes: list[Index], nodes: RemoteNodes) -> None:
+async def test_a_missing_index_is_rejected_with_a_hint(indexes: list[Index], nodes: RemoteNodes) -> None:
     async with open_door(Counter(*indexes).node) as address:
         with pytest.raises(NotOwner, match="n1 does not hold") as refused:
             await anext(nodes.at(address).index("elsewhere"))
@@ -341,7 +341,7 @@ def joined(body: bytes) -> bytes:
         at = end + size + 4
 
 
-async def test_a_slow_reader_holds_the_stream_up_and_gets_all_of_it(large: Index) -> None:
+async def test_a_slow_reader_pauses_the_stream_and_gets_all_of_it(large: Index) -> None:
     watched, whole = Watched(Counter(large).node), b"".join(dump(large))
     async with open_door(watched) as address:  # type: ignore[arg-type]
         reader, writer = await reader_of(address)
@@ -354,7 +354,7 @@ async def test_a_slow_reader_holds_the_stream_up_and_gets_all_of_it(large: Index
     assert watched.is_closed
 
 
-async def test_a_reader_who_goes_away_ends_the_stream(large: Index) -> None:
+async def test_a_reader_that_disconnects_ends_the_stream(large: Index) -> None:
     counter = Counter(large)
     watched = Watched(counter.node)
     async with open_door(watched) as address:  # type: ignore[arg-type]
@@ -365,7 +365,7 @@ async def test_a_reader_who_goes_away_ends_the_stream(large: Index) -> None:
     assert watched.made_bytes < large.parts[0].segment.content.data.nbytes
 
 
-async def test_a_reader_who_takes_nothing_is_given_up(large: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_reads_nothing_times_out(large: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "STALL_S", 0.05)
     watched = Watched(Counter(large).node)
     async with open_door(watched) as address:  # type: ignore[arg-type]
@@ -375,7 +375,7 @@ async def test_a_reader_who_takes_nothing_is_given_up(large: Index, monkeypatch:
         writer.close()
 
 
-async def test_the_answer_over_http_is_one_msgpack_body(indexes: list[Index]) -> None:
+async def test_the_response_over_http_is_one_msgpack_body(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     async with (
         open_door(counter.node) as address,

@@ -51,7 +51,7 @@ def stage(bench: Bench, name: str = "a") -> JobStage | None:
 # -- a first index -------------------------------------------------------------------------------------------------
 
 
-def test_a_gained_unit_is_fetched_built_put_on_the_shelf_admitted_and_noted() -> None:
+def test_a_gained_unit_is_fetched_built_loaded_admitted_and_recorded() -> None:
     bench = Bench()
     order = only(bench.gain(), Fetch)
     assert order.spec.name == "a"
@@ -66,7 +66,7 @@ def test_a_gained_unit_is_fetched_built_put_on_the_shelf_admitted_and_noted() ->
     assert bench.controller.memory.held_bytes == 5 * MIB
 
 
-def test_fetches_and_builds_are_bounded_and_the_rest_waits_in_line() -> None:
+def test_fetches_and_builds_are_bounded_and_the_rest_is_queued() -> None:
     bench = Bench(fetches_max=2, builds_max=1)
     orders = [bench.gain(name) for name in "abc"]
     assert [len(of_kind(each, Fetch)) for each in orders] == [1, 1, 0]
@@ -78,7 +78,7 @@ def test_fetches_and_builds_are_bounded_and_the_rest_waits_in_line() -> None:
     assert stage(bench, "b") is JobStage.FETCHED
 
 
-def test_a_first_failure_is_noted_and_refused_and_the_unit_goes() -> None:
+def test_a_first_failure_is_recorded_and_refused_and_the_unit_is_forgotten() -> None:
     bench = Bench()
     order = only(bench.gain(), Fetch)
     effects = bench.tell(ProvisionFailed(order.number, "needs credentials"))
@@ -89,7 +89,7 @@ def test_a_first_failure_is_noted_and_refused_and_the_unit_goes() -> None:
     assert only(bench.gain(), Fetch)  # won again later: tried again
 
 
-def test_one_that_fails_does_not_hold_up_the_others() -> None:
+def test_a_failing_repository_does_not_delay_the_others() -> None:
     bench = Bench(fetches_max=1)
     order = only(bench.gain("a"), Fetch)
     bench.gain("b")
@@ -97,7 +97,7 @@ def test_one_that_fails_does_not_hold_up_the_others() -> None:
     assert only(effects, Fetch).spec.name == "b"
 
 
-def test_the_finished_index_is_taken_from_a_node_that_has_it_and_looked_after_at_once() -> None:
+def test_the_finished_index_is_received_from_a_node_that_has_it_and_its_origin_checked_at_once() -> None:
     bench = Bench()
     order = only(bench.gain(replica=SUCCESSOR, sibling="n2:6070", footprint_bytes=MIB), Receive)
     assert order.address == "n2:6070"
@@ -107,7 +107,7 @@ def test_the_finished_index_is_taken_from_a_node_that_has_it_and_looked_after_at
     assert only(effects, CheckOrigin)  # it may be old
 
 
-def test_what_could_not_be_received_is_made_from_its_origin() -> None:
+def test_an_index_that_could_not_be_received_is_built_from_its_origin() -> None:
     bench = Bench()
     order = only(bench.gain(sibling="n2:6070"), Receive)
     effects = bench.tell(ProvisionFailed(order.number, "n2 is gone"))
@@ -115,14 +115,14 @@ def test_what_could_not_be_received_is_made_from_its_origin() -> None:
     assert only(bench.made(effects), Admit)
 
 
-def test_a_unit_that_is_already_kept_for_a_sibling_slot_is_admitted_at_once() -> None:
+def test_a_unit_already_loaded_for_a_sibling_slot_is_admitted_at_once() -> None:
     bench = Bench()
     bench.keep(replica=SUCCESSOR)
     assert only(bench.gain(replica=0), Admit).memory_bytes == MIB
     assert bench.controller.repos["a"].unit == Unit("a")
 
 
-def test_a_unit_lost_while_it_is_made_stops_the_making_and_its_place_is_free_when_it_has_ended() -> None:
+def test_a_unit_lost_during_its_job_stops_the_job_and_frees_its_slot_when_it_has_ended() -> None:
     bench = Bench(fetches_max=1)
     order = only(bench.gain("a"), Fetch)
     bench.gain("b")
@@ -130,7 +130,7 @@ def test_a_unit_lost_while_it_is_made_stops_the_making_and_its_place_is_free_whe
     assert only(bench.tell(ProvisionStopped(order.number)), Fetch).spec.name == "b"
 
 
-def test_an_index_finished_after_it_was_given_up_is_thrown_away() -> None:
+def test_an_index_finished_after_its_job_was_stopped_is_discarded() -> None:
     bench = Bench()
     build = bench.fetched(bench.gain())
     bench.tell(UnitLost("a"))
@@ -140,7 +140,7 @@ def test_an_index_finished_after_it_was_given_up_is_thrown_away() -> None:
 # -- too large -----------------------------------------------------------------------------------------------------
 
 
-def test_what_alone_exceeds_the_budget_is_refused_and_its_size_is_noted() -> None:
+def test_an_index_larger_than_the_budget_is_refused_and_its_size_recorded() -> None:
     bench = Bench()
     effects = bench.made(bench.gain(), BUDGET_BYTES + 1)
     noted = only(effects, RecordIndexed)
@@ -151,7 +151,7 @@ def test_what_alone_exceeds_the_budget_is_refused_and_its_size_is_noted() -> Non
     assert bench.controller.memory.held_bytes == 0
 
 
-def test_what_is_known_to_be_too_large_is_not_even_fetched_unless_somebody_asks() -> None:
+def test_a_repository_known_to_be_too_large_is_not_fetched_without_a_reindex_request() -> None:
     bench = Bench()
     too_large = BUDGET_BYTES + 1
     effects = bench.gain(footprint_bytes=too_large, last_indexed_at=5)
@@ -187,7 +187,7 @@ def test_new_commits_lead_to_a_renewal_and_the_old_index_stays_until_then() -> N
     assert effects == [LoadIndex(number.number, "a"), RecordIndexed("a", "c2", 2 * MIB)]
 
 
-def test_nothing_new_leads_to_nothing_but_the_next_look() -> None:
+def test_without_new_commits_only_the_next_origin_check_is_scheduled() -> None:
     bench = Bench(refresh_s=60.0)
     bench.keep()
     assert bench.look("c1") == []
@@ -195,7 +195,7 @@ def test_nothing_new_leads_to_nothing_but_the_next_look() -> None:
     assert only(bench.wait(2.0), CheckOrigin)
 
 
-def test_looks_are_bounded_and_none_is_forgotten() -> None:
+def test_origin_checks_are_bounded_and_none_is_forgotten() -> None:
     bench = Bench(origin_checks_max=2, fetches_max=8, builds_max=8, verify_s=10_000.0)
     for name in "abcde":
         bench.keep(name)
@@ -209,13 +209,13 @@ def test_looks_are_bounded_and_none_is_forgotten() -> None:
     assert sorted(seen) == list("abcde")
 
 
-def test_a_push_that_was_heard_of_leads_to_a_look_at_once() -> None:
+def test_a_push_triggers_an_origin_check_at_once() -> None:
     bench = Bench()
     bench.keep()
     assert only(bench.tell(PushReceived("a")), CheckOrigin)
 
 
-def test_a_push_heard_of_during_a_look_leads_to_another_look() -> None:
+def test_a_push_during_an_origin_check_triggers_another_check() -> None:
     bench = Bench()
     bench.keep()
     first = only(bench.tell(PushReceived("a")), CheckOrigin)
@@ -223,18 +223,18 @@ def test_a_push_heard_of_during_a_look_leads_to_another_look() -> None:
     assert only(bench.tell(OriginChecked(first.number, heads())), CheckOrigin)
 
 
-def test_a_push_heard_of_during_a_fetch_leads_to_a_look_after_it() -> None:
+def test_a_push_during_a_fetch_triggers_an_origin_check_after_it() -> None:
     bench = Bench()
     effects = bench.gain()
     bench.tell(PushReceived("a"))
     assert only(bench.made(effects), CheckOrigin)
 
 
-def test_a_push_to_a_repository_of_another_node_is_nothing_to_us() -> None:
+def test_a_push_to_a_repository_of_another_node_is_ignored() -> None:
     assert Bench().tell(PushReceived("b")) == []
 
 
-def test_a_folder_that_the_origin_calls_by_another_word_is_made_once_more_and_then_rests() -> None:
+def test_a_folder_with_another_fingerprint_is_rebuilt_once() -> None:
     bench = Bench(verify_s=10_000.0)
     effects = bench.gain()
     bench.tell(IndexProvisioned(bench.fetched(effects).number, IndexStats(MIB, ())))
@@ -247,7 +247,7 @@ def test_a_folder_that_the_origin_calls_by_another_word_is_made_once_more_and_th
     assert stage(bench) is None
 
 
-def test_a_fetch_that_found_more_than_the_look_is_not_taken_for_what_the_look_saw() -> None:
+def test_a_fetch_newer_than_the_origin_check_is_not_recorded_as_the_checked_version() -> None:
     bench = Bench(verify_s=10_000.0)
     bench.keep()
     bench.made(bench.look("c2"), version="c3")
@@ -256,7 +256,7 @@ def test_a_fetch_that_found_more_than_the_look_is_not_taken_for_what_the_look_sa
 
 
 @pytest.mark.parametrize("step", ["look", "fetch", "build"])
-def test_a_failed_refresh_keeps_the_index_tells_why_and_is_tried_again_with_back_off(step: str) -> None:
+def test_a_failed_refresh_keeps_the_index_reports_the_reason_and_is_retried_with_backoff(step: str) -> None:
     bench = Bench(retry_first_s=8.0, retry_ceiling_s=900.0, verify_s=100_000.0)
     bench.keep()
     waits = []
@@ -296,13 +296,13 @@ def test_other_branches_are_indexed_and_the_old_index_stays_until_then() -> None
     assert bench.controller.memory.held_bytes == MIB
 
 
-def test_another_address_is_indexed_anew() -> None:
+def test_a_new_address_is_indexed_from_scratch() -> None:
     bench = Bench()
     bench.keep()
     assert not bench.fetched(bench.change(url="https://host/elsewhere")).is_incremental
 
 
-def test_a_change_of_address_while_the_old_one_is_fetched_begins_again() -> None:
+def test_a_change_of_address_during_a_fetch_restarts_it() -> None:
     bench = Bench()
     order = only(bench.gain(), Fetch)
     effects = bench.change(url="https://host/elsewhere")
@@ -311,7 +311,7 @@ def test_a_change_of_address_while_the_old_one_is_fetched_begins_again() -> None
     assert bench.tell(SourceFetched(order.number)) == []
 
 
-def test_a_change_of_address_that_is_taken_back_leaves_the_index_looked_after() -> None:
+def test_a_reverted_change_of_address_leaves_the_index_scheduled_for_checks() -> None:
     bench = Bench(verify_s=10_000.0)
     bench.keep()
     order = only(bench.change(url="https://host/elsewhere"), Fetch)
@@ -319,14 +319,14 @@ def test_a_change_of_address_that_is_taken_back_leaves_the_index_looked_after() 
     assert only(bench.wait(100.0), CheckOrigin)
 
 
-def test_a_push_noted_in_the_catalog_leads_to_a_look_at_once() -> None:
+def test_a_push_recorded_in_the_catalog_triggers_an_origin_check_at_once() -> None:
     bench = Bench()
     bench.keep()
     assert only(bench.change(pushed_at=7), CheckOrigin)
     assert bench.change(pushed_at=7, failures=1) == []
 
 
-def test_a_reindex_shares_nothing_with_the_old_index_and_is_made_once() -> None:
+def test_a_reindex_shares_nothing_with_the_old_index_and_runs_once() -> None:
     bench = Bench(verify_s=10_000.0)
     bench.keep()
     effects = bench.change(reindex_requested_at=5)
@@ -336,7 +336,7 @@ def test_a_reindex_shares_nothing_with_the_old_index_and_is_made_once() -> None:
     assert stage(bench) is None
 
 
-def test_a_reindex_asked_for_while_a_renewal_is_fetched_comes_after_it() -> None:
+def test_a_reindex_requested_during_a_renewal_runs_after_it() -> None:
     bench = Bench()
     bench.keep()
     renewal = bench.look("c2")
@@ -345,7 +345,7 @@ def test_a_reindex_asked_for_while_a_renewal_is_fetched_comes_after_it() -> None
     assert not bench.fetched(again).is_incremental
 
 
-def test_a_reindex_that_failed_is_still_owed() -> None:
+def test_a_failed_reindex_is_still_pending() -> None:
     bench = Bench(verify_s=10_000.0)
     bench.keep()
     order = only(bench.change(reindex_requested_at=5), Fetch)
@@ -353,7 +353,7 @@ def test_a_reindex_that_failed_is_still_owed() -> None:
     assert not bench.fetched(bench.wait(20.0)).is_incremental
 
 
-def test_a_received_index_older_than_the_reindex_asked_for_is_made_anew() -> None:
+def test_a_received_index_older_than_the_requested_reindex_is_rebuilt() -> None:
     bench = Bench()
     asked = {"footprint_bytes": MIB, "last_indexed_at": 3, "reindex_requested_at": 4}
     order = only(bench.gain(sibling="n2:1", **asked), Receive)
@@ -362,7 +362,7 @@ def test_a_received_index_older_than_the_reindex_asked_for_is_made_anew() -> Non
     assert not bench.fetched(effects).is_incremental
 
 
-def test_a_repository_taken_out_of_the_catalog_is_off_the_shelf_at_once() -> None:
+def test_a_repository_removed_from_the_catalog_is_unloaded_at_once() -> None:
     bench = Bench()
     bench.keep()
     assert bench.tell(SpecChanged("a", None)) == [UnloadIndex("a", is_removed=True)]
@@ -371,14 +371,14 @@ def test_a_repository_taken_out_of_the_catalog_is_off_the_shelf_at_once() -> Non
     assert bench.tell(UnitLost("a")) == [Forget("a")]
 
 
-def test_a_repository_that_is_wished_for_again_before_its_lease_has_gone_is_made_again() -> None:
+def test_a_repository_added_again_before_its_lease_ends_is_indexed_again() -> None:
     bench = Bench()
     bench.keep()
     bench.tell(SpecChanged("a", None))
     assert only(bench.made(bench.change()), LoadIndex)
 
 
-def test_a_repository_taken_out_while_it_is_made_is_refused() -> None:
+def test_a_repository_removed_during_its_job_is_refused() -> None:
     bench = Bench()
     order = only(bench.gain(), Fetch)
     effects = bench.tell(SpecChanged("a", None))
@@ -386,7 +386,7 @@ def test_a_repository_taken_out_while_it_is_made_is_refused() -> None:
     assert only(effects, Refuse)
 
 
-def test_a_unit_that_nobody_wishes_for_is_refused() -> None:
+def test_a_unit_that_is_not_in_the_catalog_is_refused() -> None:
     effects = Bench().tell(UnitGained(Unit("a"), None))
     assert "removed from the catalog" in only(effects, Refuse).reason
 
@@ -394,7 +394,7 @@ def test_a_unit_that_nobody_wishes_for_is_refused() -> None:
 # -- verifications -------------------------------------------------------------------------------------------------
 
 
-def test_each_index_is_checked_in_its_turn_one_at_a_time() -> None:
+def test_indexes_are_verified_in_order_one_at_a_time() -> None:
     bench = Bench(verify_s=600.0, refresh_s=1e6, fetches_max=8)
     bench.keep("a")
     bench.keep("b")
@@ -405,7 +405,7 @@ def test_each_index_is_checked_in_its_turn_one_at_a_time() -> None:
     assert only(bench.wait(601.0), VerifyIndex).name == first.name
 
 
-def test_a_damaged_index_goes_at_once_and_is_made_anew_from_its_origin() -> None:
+def test_a_damaged_index_is_unloaded_at_once_and_rebuilt_from_its_origin() -> None:
     bench = Bench(verify_s=600.0, refresh_s=1e6)
     bench.keep()
     check = only(bench.wait(1000.0), VerifyIndex)
@@ -416,7 +416,7 @@ def test_a_damaged_index_goes_at_once_and_is_made_anew_from_its_origin() -> None
     assert of_kind(bench.tell(IndexProvisioned(only(effects, Fetch).number, stats())), Admit) == []  # it was told
 
 
-def test_a_damaged_index_that_cannot_be_made_again_here_is_released() -> None:
+def test_a_damaged_index_that_cannot_be_rebuilt_here_is_released() -> None:
     bench = Bench(verify_s=600.0, refresh_s=1e6)
     bench.keep()
     check = only(bench.wait(1000.0), VerifyIndex)
@@ -425,7 +425,7 @@ def test_a_damaged_index_that_cannot_be_made_again_here_is_released() -> None:
     assert only(effects, Release) == Release("a", "away", is_eviction=False)
 
 
-def test_a_renewal_that_may_share_the_damage_is_begun_again() -> None:
+def test_a_renewal_that_may_share_the_damage_is_restarted() -> None:
     bench = Bench(verify_s=600.0, refresh_s=700.0)
     bench.keep()
     check, look = only(bench.wait(650.0), VerifyIndex), only(bench.wait(100.0), CheckOrigin)
@@ -435,7 +435,7 @@ def test_a_renewal_that_may_share_the_damage_is_begun_again() -> None:
     assert not bench.fetched(effects).is_incremental
 
 
-def test_a_sound_index_that_was_replaced_during_its_check_says_nothing_of_the_new_one() -> None:
+def test_the_result_for_an_index_replaced_during_its_check_does_not_count_for_the_new_one() -> None:
     bench = Bench(verify_s=600.0, refresh_s=700.0)
     bench.keep()
     check, look = only(bench.wait(650.0), VerifyIndex), only(bench.wait(100.0), CheckOrigin)
@@ -444,7 +444,7 @@ def test_a_sound_index_that_was_replaced_during_its_check_says_nothing_of_the_ne
     assert of_kind(bench.wait(1000.0), VerifyIndex)
 
 
-def test_what_was_renewed_from_a_damaged_index_during_its_check_goes_with_it() -> None:
+def test_a_renewal_of_a_damaged_index_during_its_check_is_unloaded_with_it() -> None:
     bench = Bench(verify_s=600.0, refresh_s=700.0)
     bench.keep()
     check, look = only(bench.wait(650.0), VerifyIndex), only(bench.wait(100.0), CheckOrigin)
@@ -457,7 +457,7 @@ def test_what_was_renewed_from_a_damaged_index_during_its_check_goes_with_it() -
 # -- memory --------------------------------------------------------------------------------------------------------
 
 
-def test_above_the_high_watermark_the_coldest_go_down_to_the_low_one() -> None:
+def test_above_the_high_watermark_the_coldest_are_evicted_down_to_the_low_one() -> None:
     bench = Bench(high_watermark=0.9, low_watermark=0.5, refresh_s=1e6, verify_s=1e6)
     for name in "abcd":
         bench.keep(name, 220 * MIB)
@@ -473,7 +473,7 @@ def test_above_the_high_watermark_the_coldest_go_down_to_the_low_one() -> None:
     assert bench.controller.free_bytes() == 200 * MIB
 
 
-def test_the_pinned_stay_whatever_happens_and_unpinning_takes_effect() -> None:
+def test_pinned_indexes_are_never_evicted_and_unpinning_takes_effect() -> None:
     bench = Bench(refresh_s=1e6, verify_s=1e6)
     bench.keep("a", 600 * MIB, is_pinned=True)
     assert of_kind(bench.keep("b", 600 * MIB, is_pinned=True), Release) == []
@@ -490,7 +490,7 @@ def test_room_is_made_before_a_known_large_one_is_built() -> None:
     assert only(effects, Release).name == "a"
 
 
-def test_what_is_offered_leaves_room_for_the_watermark_and_for_renewals() -> None:
+def test_the_offered_capacity_leaves_room_for_the_watermark_and_for_renewals() -> None:
     bench = Bench(high_watermark=0.9)
     assert bench.controller.free_bytes() == 900 * MIB
     bench.keep("a", 200 * MIB)
@@ -512,7 +512,7 @@ def test_a_very_large_index_is_saved_and_restored_before_anything_else_is_tried(
     assert only(effects, Receive).address == "n2:1"
 
 
-def test_what_is_told_of_a_repository() -> None:
+def test_the_status_of_a_repository() -> None:
     bench = Bench()
     bench.now = 100.0
     bench.tell(UnitGained(Unit("a", 1), spec("a", is_pinned=True), None, claim_latency_s=2.5))

@@ -80,7 +80,7 @@ sizes = st.lists(st.integers(1, 600), min_size=len(NAMES), max_size=len(NAMES))
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 999), sizes, steps, st.sampled_from([0.0, 0.1, 0.5]), st.sampled_from(["lru", "cost"]))
-def test_bounds_are_kept_and_the_pinned_are_never_evicted(
+def test_bounds_hold_and_pinned_indexes_are_never_evicted(
     seed: int, sizes: list[int], steps: list[tuple[object, ...]], failing: float, by: str
 ) -> None:
     world = world_of(seed, sizes, failing, by)
@@ -94,7 +94,7 @@ def test_bounds_are_kept_and_the_pinned_are_never_evicted(
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 999), sizes, steps)
-def test_it_comes_to_rest_with_what_is_wished_for(seed: int, sizes: list[int], steps: list[tuple[object, ...]]) -> None:
+def test_it_converges_to_the_catalog(seed: int, sizes: list[int], steps: list[tuple[object, ...]]) -> None:
     world = world_of(seed, sizes, failing=0.0)
     for step in steps:
         take(world, step)
@@ -128,7 +128,7 @@ def test_an_eviction_goes_down_to_the_low_watermark(seed: int, sizes: list[int],
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 999), sizes)
-def test_after_trouble_has_passed_everything_that_is_still_held_is_as_wished(seed: int, sizes: list[int]) -> None:
+def test_after_failures_end_everything_held_converges_to_the_catalog(seed: int, sizes: list[int]) -> None:
     world = world_of(seed, [min(size, 100) for size in sizes], failing=0.4)
     for name in NAMES:
         world.gain(name)

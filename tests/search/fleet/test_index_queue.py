@@ -32,7 +32,7 @@ def number_of(repo: HeldRepo) -> int:
     return repo.job.number
 
 
-def test_what_cannot_be_searched_comes_first_then_primaries_then_the_smaller() -> None:
+def test_unsearchable_repositories_come_first_then_primaries_then_smaller_ones() -> None:
     queue = queue_of(10, 1)
     waiting(queue, "old", loaded=True, size=9)
     waiting(queue, "less old", loaded=True, size=1)
@@ -44,7 +44,7 @@ def test_what_cannot_be_searched_comes_first_then_primaries_then_the_smaller() -
     assert order(queue) == ["successor", "small", "unknown", "large", "replica", "old", "less old"]
 
 
-def test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up() -> None:
+def test_a_slot_is_taken_until_the_job_has_ended_even_after_it_was_stopped() -> None:
     queue = queue_of(1, 1)
     first = waiting(queue, "a")
     waiting(queue, "b")
@@ -57,7 +57,7 @@ def test_a_place_is_taken_until_the_work_has_ended_even_when_it_was_given_up() -
     assert order(queue) == ["b"]
 
 
-def test_what_is_fetched_keeps_its_place_until_it_is_built() -> None:
+def test_a_fetched_repository_keeps_its_slot_until_it_is_built() -> None:
     queue = queue_of(2, 1)
     a, b, _ = [waiting(queue, name) for name in "abc"]
     assert order(queue) == ["a", "b"]
@@ -71,7 +71,7 @@ def test_what_is_fetched_keeps_its_place_until_it_is_built() -> None:
     assert only(queue.advance(), Build).number == number_of(b)
 
 
-def test_what_only_waits_leaves_without_a_trace() -> None:
+def test_a_waiting_job_is_removed_without_a_trace() -> None:
     queue = queue_of(1, 1)
     waiting(queue, "a")
     repo = waiting(queue, "b")

@@ -48,7 +48,7 @@ async def alone(indexes: list[Index], options: Options) -> SearchResult:
 # -- search ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_search_is_the_shelfs_own_and_says_where_its_files_are_from(indexes: list[Index]) -> None:
+async def test_a_search_returns_the_result_of_the_index_set_with_repository_metadata(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     options = Options(files_max=25)
     answer = await counter.node.search(search_request(options=options))
@@ -57,13 +57,13 @@ async def test_a_search_is_the_shelfs_own_and_says_where_its_files_are_from(inde
     assert answer.repositories == {name: counter.shelf.get(name).repository for name in ("beta", "gamma")}
 
 
-async def test_only_the_repositories_asked_for_are_searched(indexes: list[Index]) -> None:
+async def test_only_the_requested_repositories_are_searched(indexes: list[Index]) -> None:
     answer = await Counter(*indexes).node.search(search_request("needle", "gamma", "gamma"))
     assert {file.repository for file in answer.files} == {"gamma"}
     assert (answer.stats.indexes_searched, answer.is_complete) == (1, True)
 
 
-async def test_a_repository_that_cannot_be_answered_for_is_missing_with_a_reason(indexes: list[Index]) -> None:
+async def test_a_repository_that_cannot_be_searched_is_missing_with_a_reason(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     counter.leases |= {"line", "fetch", "unknown", "bad"}
     counter.keeper.tell(RepoStatus("line", Phase.WAITING))
@@ -82,7 +82,7 @@ async def test_a_repository_that_cannot_be_answered_for_is_missing_with_a_reason
     )
 
 
-async def test_what_is_on_the_shelf_without_a_lease_is_not_searched(indexes: list[Index]) -> None:
+async def test_an_index_without_a_lease_is_not_searched(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     counter.leases.clear()
     answer = await counter.node.search(search_request())
@@ -130,7 +130,7 @@ async def test_an_index_replaced_in_mid_search_changes_nothing(indexes: list[Ind
     assert (answer.stats.files, answer.is_complete) == (20, True)
 
 
-async def test_a_search_begun_anew_has_only_the_time_that_is_left(indexes: list[Index]) -> None:
+async def test_a_restarted_search_has_only_the_remaining_time(indexes: list[Index]) -> None:
     clock, shelves = SetClock(), list[Between]()
 
     def lose(counter: Counter) -> None:
@@ -146,7 +146,7 @@ async def test_a_search_begun_anew_has_only_the_time_that_is_left(indexes: list[
     assert [options.wall_time_s for options in shelves[0].asked] == [10.0, 2.0, SEARCH_S_MIN]
 
 
-async def test_files_and_time_are_bounded_whatever_is_asked(indexes: list[Index]) -> None:
+async def test_files_and_time_are_bounded_for_any_request(indexes: list[Index]) -> None:
     shelves = list[Between]()
 
     def wrapped(counter: Counter) -> Between:
@@ -161,12 +161,12 @@ async def test_files_and_time_are_bounded_whatever_is_asked(indexes: list[Index]
     assert shelves[0].asked[0].wall_time_s == WALL_TIME_S_MAX
 
 
-async def test_a_query_that_cannot_be_read_is_refused(indexes: list[Index]) -> None:
+async def test_an_invalid_query_is_rejected(indexes: list[Index]) -> None:
     with pytest.raises(Invalid, match="missing \\)"):
         await Counter(*indexes).node.search(search_request(Regexp("(needle")))
 
 
-async def test_the_repositories_shown_are_noted(indexes: list[Index]) -> None:
+async def test_searched_repositories_are_recorded(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     await counter.node.search(search_request("file:beta1 or file:gamma2"))
     await counter.node.search(search_request("nowhere"))
@@ -191,7 +191,7 @@ async def test_a_lease_lost_in_mid_list_makes_its_repository_missing(indexes: li
     assert [(each.repository, each.why) for each in listing.missing] == [("beta", MissingReason.UNOWNED)]
 
 
-async def test_a_list_of_nothing_that_is_held_is_empty(indexes: list[Index]) -> None:
+async def test_a_list_without_held_repositories_is_empty(indexes: list[Index]) -> None:
     listing = await Counter(*indexes).node.list(search_request('""', "elsewhere"))
     assert (listing.entries, len(listing.missing)) == ((), 1)
 
@@ -199,7 +199,7 @@ async def test_a_list_of_nothing_that_is_held_is_empty(indexes: list[Index]) -> 
 # -- one repository -------------------------------------------------------------------------------------------------
 
 
-async def test_a_file_and_a_folder_are_shown_and_noted() -> None:
+async def test_a_file_and_a_folder_are_returned_and_recorded() -> None:
     index = odd()
     name, counter = index.repository.name, Counter(index)
     assert (await counter.node.file(FileRequest(name, "bad\udcff/name\udcfe.py"))).content == CODE
@@ -209,7 +209,7 @@ async def test_a_file_and_a_folder_are_shown_and_noted() -> None:
         await counter.node.file(FileRequest(name, "nope"))
 
 
-async def test_somebody_elses_repository_is_refused_with_a_hint(indexes: list[Index]) -> None:
+async def test_a_repository_of_another_node_is_refused_with_a_hint(indexes: list[Index]) -> None:
     desk = Counter(*indexes).node
     with pytest.raises(NotOwner, match="n1 does not hold 'elsewhere'") as refused:
         await desk.file(FileRequest("elsewhere", "a"))
@@ -229,7 +229,7 @@ async def test_a_repository_that_is_not_ready_is_unavailable_with_a_reason(index
         await counter.node.file(FileRequest("new", "a"))
 
 
-async def test_a_lease_lost_while_a_file_is_looked_up_is_told(indexes: list[Index]) -> None:
+async def test_a_lease_lost_while_a_file_is_read_is_reported(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     question = asyncio.ensure_future(counter.node.file(FileRequest("alpha", "src/alpha1.py")))
     await asyncio.sleep(0)
@@ -257,7 +257,7 @@ async def test_the_status_is_that_of_the_node(indexes: list[Index]) -> None:
     assert status.repositories == counter.keeper.statuses()
 
 
-async def test_dropping_waits_for_the_questions_under_way(indexes: list[Index]) -> None:
+async def test_dropping_waits_for_requests_in_flight(indexes: list[Index]) -> None:
     counter = Counter(*indexes)
     stream = counter.node.index("beta")
     await anext(stream)
@@ -282,7 +282,7 @@ async def test_quiesce_wakes_when_the_last_request_ends_and_does_not_poll(indexe
     assert clock.sleeps == [60.0], "one timer, for the longest wait"
 
 
-async def test_dropping_does_not_wait_for_ever(indexes: list[Index]) -> None:
+async def test_dropping_waits_for_a_bounded_time(indexes: list[Index]) -> None:
     clock = SetClock()
     counter = Counter(*indexes, clock=clock)
     stream = counter.node.index("beta")

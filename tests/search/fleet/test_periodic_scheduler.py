@@ -11,7 +11,7 @@ def gone_to(scheduler: PeriodicScheduler, now: float, first: int = 1) -> list[st
     return names
 
 
-def test_what_is_due_goes_in_order_as_far_as_there_are_places() -> None:
+def test_due_tasks_run_in_order_within_the_limit() -> None:
     scheduler = PeriodicScheduler(concurrency_max=2)
     for name, at in [("c", 3.0), ("a", 1.0), ("b", 2.0), ("d", 9.0)]:
         scheduler.set(name, at)
@@ -23,7 +23,7 @@ def test_what_is_due_goes_in_order_as_far_as_there_are_places() -> None:
     assert scheduler.under_way == 2
 
 
-def test_an_errand_that_was_moved_or_cancelled_is_not_run() -> None:
+def test_a_moved_or_cancelled_task_is_not_run() -> None:
     scheduler = PeriodicScheduler(concurrency_max=1)
     for name in "abc":
         scheduler.set(name, 1.0)

@@ -13,7 +13,7 @@ from argosy.search.model import FileMatch, LimitHit, Missing, MissingReason, Opt
 ODD = "name \udcff"
 
 
-def test_an_answer_arrives_as_it_was() -> None:
+def test_a_result_is_decoded_as_encoded() -> None:
     answer = SearchResult(
         (FileMatch("r", "a.py", score=1.5, content=b"\xff"),),
         Stats(files=3),
@@ -24,14 +24,14 @@ def test_an_answer_arrives_as_it_was() -> None:
     assert unpack(pack(answer), SearchResult) == answer
 
 
-def test_names_that_are_no_unicode_arrive_as_they_were() -> None:
+def test_names_that_are_not_unicode_survive_encoding() -> None:
     answer = SearchResult((FileMatch(ODD, f"{ODD}/ä", content=b"\xff\xfe"),), repositories={ODD: Repository(ODD)})
     assert unpack(pack(answer), SearchResult) == answer
     assert unpack(pack(SearchRequest(b"q", (ODD, "plain"))), SearchRequest) == SearchRequest(b"q", (ODD, "plain"))
 
 
 @given(path=st.binary(max_size=20), content=st.binary(max_size=20), names=st.lists(st.binary(max_size=8), max_size=4))
-def test_any_name_and_any_content_arrive(path: bytes, content: bytes, names: list[bytes]) -> None:
+def test_any_name_and_any_content_survive_encoding(path: bytes, content: bytes, names: list[bytes]) -> None:
     text = path.decode("utf-8", "surrogateescape")
     told = tuple(name.decode("utf-8", "surrogateescape") for name in names)
     file = FileText(Repository(text), text, content, branches=told)
@@ -57,12 +57,12 @@ def test_any_name_and_any_content_arrive(path: bytes, content: bytes, names: lis
         ),
     ],
 )
-def test_something_else_is_refused(body: bytes, why: str) -> None:
+def test_other_data_is_rejected(body: bytes, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         unpack(body, SearchRequest)
 
 
-def test_an_answer_that_is_too_long_loses_its_last_files_and_says_so() -> None:
+def test_a_result_above_the_limit_loses_its_last_files_and_is_marked() -> None:
     files = tuple(FileMatch("r", f"{i}", content=bytes(1000 + 100 * i)) for i in range(50))
     answer = SearchResult(files, limits_hit=(LimitHit.WALL_TIME,))
     body = pack_answer(answer, bytes_max=30_000)
@@ -73,7 +73,7 @@ def test_an_answer_that_is_too_long_loses_its_last_files_and_says_so() -> None:
     assert pack_answer(answer) == pack(answer)
 
 
-def test_an_answer_of_one_file_that_is_too_long_has_none() -> None:
+def test_a_result_with_one_oversized_file_has_none() -> None:
     cut = unpack(pack_answer(SearchResult((FileMatch("r", "a", content=bytes(1000)),)), bytes_max=900), SearchResult)
     assert (cut.files, cut.limits_hit) == ((), (LimitHit.FILES_SHOWN,))
 
@@ -81,5 +81,5 @@ def test_an_answer_of_one_file_that_is_too_long_has_none() -> None:
 @pytest.mark.parametrize(
     ("asked", "given"), [(0.0, WALL_TIME_S_MAX), (-1.0, WALL_TIME_S_MAX), (2.5, 2.5), (1e9, WALL_TIME_S_MAX)]
 )
-def test_every_search_has_a_bound_in_time(asked: float, given: float) -> None:
+def test_every_search_has_a_time_limit(asked: float, given: float) -> None:
     assert wall_time_s(Options(wall_time_s=asked)) == given

@@ -69,7 +69,7 @@ class Refusing:
     ],
     ids=repr,
 )
-async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: RemoteNodes) -> None:
+async def test_an_error_keeps_its_class_over_the_wire(error: ArgosyError, nodes: RemoteNodes) -> None:
     async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
         ways = [nodes.at(address), nodes.at(f"http://{address}")]
         for question in [each.search(search_request()) for each in ways] + [
@@ -85,7 +85,9 @@ async def test_an_error_comes_back_as_the_one_it_was(error: ArgosyError, nodes: 
 @pytest.mark.parametrize(
     ("error", "told"), [(Fenced("replaced"), "replaced"), (Unauthorized("who"), "rejected the fleet token")], ids=repr
 )
-async def test_what_the_asker_cannot_mend_is_unavailable(error: ArgosyError, told: str, nodes: RemoteNodes) -> None:
+async def test_an_error_that_the_caller_cannot_fix_is_unavailable(
+    error: ArgosyError, told: str, nodes: RemoteNodes
+) -> None:
     async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
         for way in (address, f"http://{address}"):
             with pytest.raises(Unavailable, match=told):
@@ -102,7 +104,7 @@ async def test_a_node_of_another_query_version_is_unavailable_with_both_versions
                     await call
 
 
-async def test_nobody_at_the_address_is_unavailable(nodes: RemoteNodes) -> None:
+async def test_an_address_without_a_server_is_unavailable(nodes: RemoteNodes) -> None:
     with socket.socket() as taken:
         taken.bind((HOST, 0))  # and not listening
         address = f"{HOST}:{taken.getsockname()[1]}"
@@ -148,7 +150,7 @@ def told(body: bytes, status: str = "200 OK", *, length: int | None = None) -> b
     return f"HTTP/1.1 {status}\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n".encode() + body
 
 
-async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_more(nodes: RemoteNodes) -> None:
+async def test_a_request_whose_connection_was_closed_is_retried_once(nodes: RemoteNodes) -> None:
     async with speaking(b"", told(pack(SearchResult()))) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
     async with speaking(b"", b"") as address:
@@ -169,13 +171,13 @@ async def test_a_question_whose_connection_was_closed_under_it_is_asked_once_mor
         (told(bytes(70_000), "404 Not Found"), "limit 65536 bytes"),
     ],
 )
-async def test_an_answer_that_is_none_is_unavailable(script: bytes, why: str, nodes: RemoteNodes) -> None:
+async def test_an_invalid_response_is_unavailable(script: bytes, why: str, nodes: RemoteNodes) -> None:
     async with speaking(script) as address:
         with pytest.raises(Unavailable, match=why):
             await nodes.at(address).status()
 
 
-async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
+async def test_a_response_above_the_limit_is_not_read_to_its_end(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "ANSWER_BYTES_MAX", 1000)
@@ -184,7 +186,7 @@ async def test_an_answer_that_is_too_long_is_not_read_to_its_end(
             await nodes.at(address).status()
 
 
-async def test_a_node_that_says_nothing_is_given_up(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_node_times_out(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.05)
     monkeypatch.setattr(remote_node, "CALL_S", 0.05)
     questions: list[Callable[[str], Awaitable[object]]] = [
@@ -197,7 +199,7 @@ async def test_a_node_that_says_nothing_is_given_up(nodes: RemoteNodes, monkeypa
                 await question(address)
 
 
-async def test_a_stream_that_breaks_off_is_told(nodes: RemoteNodes) -> None:
+async def test_a_truncated_stream_is_reported(nodes: RemoteNodes) -> None:
     """It is the server's way to say that it cannot go on: the status has long been sent."""
     cut = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
     async with speaking(cut) as address:
@@ -207,7 +209,7 @@ async def test_a_stream_that_breaks_off_is_told(nodes: RemoteNodes) -> None:
             await anext(stream)
 
 
-async def test_a_stream_that_brings_nothing_is_given_up(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_stream_times_out(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_node, "_STREAM", remote_node.aiohttp.ClientTimeout(total=None, sock_read=0.05))
     async with speaking(None) as address:
         with pytest.raises(Unavailable, match="no data for 30 s"):
@@ -222,7 +224,7 @@ def indexes() -> list[Index]:
     return [small(name) for name in NAMES]
 
 
-async def test_a_question_about_very_many_repositories_is_answered(indexes: list[Index], nodes: RemoteNodes) -> None:
+async def test_a_request_for_many_repositories_is_answered(indexes: list[Index], nodes: RemoteNodes) -> None:
     names = tuple(f"somewhere.example/else/{i}" for i in range(40_000))
     async with open_door(Counter(*indexes).node) as address:
         answer = await nodes.at(address).search(search_request("needle", *names, "alpha"))
@@ -231,7 +233,7 @@ async def test_a_question_about_very_many_repositories_is_answered(indexes: list
     assert {file.repository for file in answer.files} == {"alpha"}
 
 
-async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
+async def test_no_request_is_sent_after_close(indexes: list[Index]) -> None:
     nodes = RemoteNodes()
     async with open_door(Counter(*indexes).node) as address:
         await nodes.at(address).status()
@@ -244,7 +246,7 @@ async def test_nobody_is_asked_after_the_end(indexes: list[Index]) -> None:
 # -- the loop ---------------------------------------------------------------------------------------------------
 
 
-def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Index]) -> None:
+def test_requests_run_on_the_event_loop_of_the_process(indexes: list[Index]) -> None:
     """Its transports are of another class than asyncio's."""
 
     async def ask() -> SearchResult:
@@ -258,7 +260,7 @@ def test_questions_are_asked_on_the_loop_that_processes_run_on(indexes: list[Ind
         assert pool.submit(uvloop.run, ask()).result().files
 
 
-async def test_a_question_that_is_called_off_closes_its_connection(nodes: RemoteNodes) -> None:
+async def test_a_cancelled_request_closes_its_connection(nodes: RemoteNodes) -> None:
     async with speaking(None) as address:
         call = asyncio.ensure_future(nodes.at(address).search(search_request()))
         done, _ = await asyncio.wait([call], timeout=0.1)

@@ -26,7 +26,7 @@ def test_a_file_has_its_language_branches_version_and_outline() -> None:
     assert file.repository == index.repository
 
 
-def test_the_version_is_that_of_the_branch_asked_for() -> None:
+def test_the_version_is_that_of_the_requested_branch() -> None:
     index = odd()
     assert file_text(index, FileRequest("odd", "both.py", "dev")).version == "bead"
     assert file_text(index, FileRequest("odd", "both.py", "HEAD")).version == "c0ffee"
@@ -49,7 +49,7 @@ def test_a_file_without_content_has_the_reason() -> None:
 @pytest.mark.parametrize(
     "asked", [FileRequest("odd", "lib"), FileRequest("odd", "dev.py"), FileRequest("odd", "both.py", "prod")]
 )
-def test_what_is_not_there_is_told(asked: FileRequest) -> None:
+def test_a_missing_path_is_reported(asked: FileRequest) -> None:
     with pytest.raises(NotFound):
         file_text(odd(), asked)
 
@@ -82,7 +82,7 @@ def test_a_folder_is_as_the_branch_has_it() -> None:
         names(index, "", "prod")
 
 
-def test_what_is_no_folder_is_told() -> None:
+def test_a_path_that_is_no_folder_is_reported() -> None:
     for path in ("nowhere", "both.py", "li"):
         with pytest.raises(NotFound, match="folder not found"):
             names(odd(), path)
@@ -103,7 +103,7 @@ def test_an_empty_repository_has_an_empty_top() -> None:
     assert names(build(one_branch("r", {}), Policy())) == ()
 
 
-def test_a_long_folder_is_cut_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_folder_is_cut_and_marked(monkeypatch: pytest.MonkeyPatch) -> None:
     index = build(one_branch("r", {f"{i}": b"x%d" % i for i in range(5)}), Policy())
     assert not folder(index, FolderRequest("r")).is_cut
     monkeypatch.setattr(repo_contents, "FOLDER_NAMES_MAX", 4)

@@ -20,7 +20,7 @@ FILES: dict[str | bytes, bytes] = {
 }
 
 
-def test_what_an_index_holds_is_counted() -> None:
+def test_the_contents_of_an_index_are_counted() -> None:
     index = build(one_branch("r", FILES), Policy())
     assert count_index(index) == Counts(
         documents=5,
@@ -37,7 +37,7 @@ def test_a_document_on_two_branches_counts_once() -> None:
     assert (count_index(index).documents, count_index(index).lines) == (5, 7)
 
 
-def test_the_dead_do_not_count() -> None:
+def test_dead_documents_do_not_count() -> None:
     stays: dict[str | bytes, bytes] = {f"{i}.py": b"x = %d\n" % (100 + i) for i in range(100)}
     first = build(one_branch("r", {**stays, "gone.go": b"package c\n\n", "new.py": b"\n\n"}), Policy())
     index = build(one_branch("r", {**stays, "new.py": b"y = 1\n"}), Policy(), previous=first)
@@ -47,12 +47,12 @@ def test_the_dead_do_not_count() -> None:
     assert counts.languages == {"Python": 101}
 
 
-def test_lines_are_counted_across_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_counted_across_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repo_contents, "SLICE_BYTES", 3)
     assert count_index(build(one_branch("r", FILES), Policy())).lines == 7
 
 
-def test_an_index_without_definitions_says_so() -> None:
+def test_an_index_without_definitions_is_marked() -> None:
     index = build(one_branch("r", FILES), Policy(), with_symbols=False)
     assert not count_index(index).has_symbols
     assert count_index(build(one_branch("r", {}), Policy())).documents == 0
@@ -75,7 +75,7 @@ def test_a_version_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counted == [first, second]
 
 
-def test_the_numbers_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_cached_counts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repo_contents, "CACHED_MAX", 2)
     listings = IndexCounts()
     for name in "abcde":

@@ -27,7 +27,7 @@ def held_by(harbour: Harbour, node: SearchNode) -> Held:
     return held
 
 
-async def test_a_won_repository_is_fetched_indexed_searched_and_noted(harbour: Harbour) -> None:
+async def test_a_won_repository_is_fetched_indexed_searched_and_recorded(harbour: Harbour) -> None:
     commit = harbour.repo("a", code="def anchor(): pass\n").git("rev-parse", "HEAD")
     await harbour.spec("a")
     node = harbour.start(**SLOW)
@@ -71,7 +71,7 @@ async def test_new_commits_are_found_while_the_old_index_answers(harbour: Harbou
     assert await harbour.found("bowsprit") == ["a"]
 
 
-async def test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need(harbour: Harbour) -> None:
+async def test_an_origin_is_checked_periodically_and_nothing_is_built_without_need(harbour: Harbour) -> None:
     repo = harbour.repo("a")
     await harbour.spec("a")
     node = harbour.start(refresh_s=1.0, verify_s=3600.0)
@@ -82,7 +82,7 @@ async def test_an_origin_is_asked_now_and_then_and_nothing_is_made_without_need(
     assert harbour.origins.fetches == ["a", "a"]
 
 
-async def test_a_repository_that_cannot_be_fetched_is_refused_with_a_reason_that_is_noted(harbour: Harbour) -> None:
+async def test_a_repository_that_cannot_be_fetched_is_refused_and_the_reason_recorded(harbour: Harbour) -> None:
     harbour.repo("a")
     await harbour.spec("a")
     harbour.origins.broken["a"] = Invalid("needs credentials for host: put them into the credentials file")
@@ -98,7 +98,7 @@ async def test_a_repository_that_cannot_be_fetched_is_refused_with_a_reason_that
     await until(lambda: harbour.row("a").failures == 0)
 
 
-async def test_what_nobody_foresaw_is_a_failure_of_one_repository_only(harbour: Harbour) -> None:
+async def test_an_unexpected_exception_is_a_failure_of_one_repository_only(harbour: Harbour) -> None:
     for name in ("a", "b"):
         harbour.repo(name)
         await harbour.spec(name)
@@ -110,7 +110,7 @@ async def test_what_nobody_foresaw_is_a_failure_of_one_repository_only(harbour: 
     assert await node.warm(lease("b")) > 0
 
 
-async def test_a_refresh_that_fails_is_told_and_mended_when_the_origin_is_back(harbour: Harbour) -> None:
+async def test_a_failed_refresh_is_reported_and_succeeds_when_the_origin_is_back(harbour: Harbour) -> None:
     harbour.repo("a")
     await harbour.spec("a")
     node = harbour.start(**SLOW, retry_first_s=0.1)
@@ -161,7 +161,7 @@ async def test_changes_of_the_catalog_take_effect(harbour: Harbour) -> None:
     assert await harbour.found("anchor") == []
 
 
-async def test_a_damaged_index_is_found_and_made_anew(harbour: Harbour) -> None:
+async def test_a_damaged_index_is_detected_and_rebuilt(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
     await harbour.spec("a")
     node = harbour.start(refresh_s=3600.0, verify_s=1.0)
@@ -175,7 +175,7 @@ async def test_a_damaged_index_is_found_and_made_anew(harbour: Harbour) -> None:
     assert await harbour.found("anchor") == ["a"]
 
 
-async def test_memory_that_is_short_is_made_free_by_giving_up_the_coldest(harbour: Harbour) -> None:
+async def test_low_memory_evicts_the_coldest_index(harbour: Harbour) -> None:
     for name in "abc":
         harbour.repo(name)
         await harbour.spec(name)
@@ -207,7 +207,7 @@ async def test_a_repository_larger_than_the_budget_is_refused_and_its_size_is_kn
     assert node.free_bytes() == 950
 
 
-async def test_the_finished_index_is_taken_from_the_node_that_has_it(harbour: Harbour) -> None:
+async def test_the_finished_index_is_received_from_the_node_that_has_it(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
     await harbour.spec("a")
     first, second = harbour.start("n1", **SLOW), harbour.start("n2", **SLOW)
@@ -220,7 +220,7 @@ async def test_the_finished_index_is_taken_from_the_node_that_has_it(harbour: Ha
     await until(lambda: harbour.origins.origin_checks)
 
 
-async def test_what_the_other_node_cannot_send_is_made_here(harbour: Harbour) -> None:
+async def test_an_index_that_the_other_node_cannot_send_is_built_here(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
     await harbour.spec("a")
     harbour.start("n1", **SLOW)
@@ -253,7 +253,7 @@ async def test_a_snapshot_brings_a_large_index_back_without_a_fetch(harbour: Har
     await until(lambda: not list(folder.iterdir()))
 
 
-async def test_a_registry_that_is_away_does_not_keep_a_node_from_serving(harbour: Harbour) -> None:
+async def test_an_unreachable_registry_does_not_keep_a_node_from_serving(harbour: Harbour) -> None:
     harbour.repo("a", code="def anchor(): pass\n")
     await harbour.spec("a")
 
@@ -307,7 +307,7 @@ async def test_a_trace_shows_where_the_time_went(harbour: Harbour) -> None:
     assert spans.seen == ["warm", made, f"{made}/fetch", f"{made}/index", "how=built", f"{made}/serve"]
 
 
-async def test_what_is_offered_is_never_more_than_the_process_may_take(harbour: Harbour) -> None:
+async def test_the_offered_capacity_never_exceeds_the_memory_limit_of_the_process(harbour: Harbour) -> None:
     class Probe:
         def free_bytes(self) -> int:
             return 10 * MIB
@@ -333,7 +333,7 @@ async def test_what_is_offered_is_never_more_than_the_process_may_take(harbour: 
     shelf.close()
 
 
-async def test_a_node_that_stops_answers_everybody_who_waits(harbour: Harbour) -> None:
+async def test_a_stopping_node_answers_all_pending_requests(harbour: Harbour) -> None:
     harbour.repo("a")
     await harbour.spec("a")
     node = harbour.start(**SLOW)
@@ -352,7 +352,7 @@ async def test_a_node_that_stops_answers_everybody_who_waits(harbour: Harbour) -
 # -- in a fleet ----------------------------------------------------------------------------------------------------
 
 
-async def test_a_fleet_of_one_serves_its_catalog_and_lets_go_of_what_is_taken_out(harbour: Harbour) -> None:
+async def test_a_fleet_of_one_serves_its_catalog_and_unloads_removed_repositories(harbour: Harbour) -> None:
     for name in "abc":
         harbour.repo(name)
         await harbour.spec(name)

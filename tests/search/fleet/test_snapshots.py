@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> list[Path]:
     return sorted((tmp_path / "snapshots").iterdir())
 
 
-def test_what_was_saved_comes_back(snapshots: Snapshots) -> None:
+def test_a_saved_snapshot_is_restored(snapshots: Snapshots) -> None:
     index = index_of("a")
     snapshots.save(index, RECIPE)
     found = snapshots.restore("a", NOW, RECIPE)
@@ -37,7 +37,7 @@ def test_what_was_saved_comes_back(snapshots: Snapshots) -> None:
     assert list(dump(found)) == list(dump(index))
 
 
-def test_what_was_never_saved_is_not_there(snapshots: Snapshots) -> None:
+def test_a_snapshot_that_was_never_saved_is_missing(snapshots: Snapshots) -> None:
     assert snapshots.restore("a", NOW, RECIPE) is None
     snapshots.delete("a")
 
@@ -45,7 +45,7 @@ def test_what_was_never_saved_is_not_there(snapshots: Snapshots) -> None:
 @pytest.mark.parametrize(
     ("branches", "recipe"), [((Branch("main", "c2"),), RECIPE), ((Branch("dev", "c1"),), RECIPE), (NOW, "otherwise")]
 )
-def test_a_copy_of_another_time_or_making_is_deleted(
+def test_a_snapshot_of_another_version_or_build_is_deleted(
     snapshots: Snapshots, tmp_path: Path, branches: tuple[Branch, ...], recipe: str
 ) -> None:
     snapshots.save(index_of("a"), RECIPE)
@@ -54,7 +54,7 @@ def test_a_copy_of_another_time_or_making_is_deleted(
 
 
 @pytest.mark.parametrize("place", [0, 2, 10, 60, 500, -1])
-def test_a_damaged_copy_is_deleted(snapshots: Snapshots, tmp_path: Path, place: int) -> None:
+def test_a_damaged_snapshot_is_deleted(snapshots: Snapshots, tmp_path: Path, place: int) -> None:
     snapshots.save(index_of("a"), RECIPE)
     (file,) = files(tmp_path)
     content = bytearray(file.read_bytes())
@@ -65,7 +65,7 @@ def test_a_damaged_copy_is_deleted(snapshots: Snapshots, tmp_path: Path, place: 
 
 
 @pytest.mark.parametrize("length", [0, 3, 20, 1000])
-def test_a_copy_that_was_cut_short_is_deleted(snapshots: Snapshots, tmp_path: Path, length: int) -> None:
+def test_a_truncated_snapshot_is_deleted(snapshots: Snapshots, tmp_path: Path, length: int) -> None:
     snapshots.save(index_of("a"), RECIPE)
     (file,) = files(tmp_path)
     file.write_bytes(file.read_bytes()[:length])
@@ -73,7 +73,7 @@ def test_a_copy_that_was_cut_short_is_deleted(snapshots: Snapshots, tmp_path: Pa
     assert files(tmp_path) == []
 
 
-def test_the_oldest_go_when_there_are_too_many(tmp_path: Path) -> None:
+def test_the_oldest_snapshots_are_deleted_when_there_are_too_many(tmp_path: Path) -> None:
     roomy = Snapshots(str(tmp_path / "snapshots"), bytes_max=1 << 30)
     roomy.save(index_of("a"), RECIPE)
     (first,) = files(tmp_path)
@@ -84,7 +84,7 @@ def test_the_oldest_go_when_there_are_too_many(tmp_path: Path) -> None:
     assert [small.restore(name, NOW, RECIPE) is not None for name in "abc"] == [False, True, True]
 
 
-def test_a_save_that_fails_leaves_the_old_copy_and_nothing_else(
+def test_a_failed_save_leaves_the_old_snapshot_and_nothing_else(
     snapshots: Snapshots, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshots.save(index_of("a"), RECIPE)

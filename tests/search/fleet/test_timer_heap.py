@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from argosy.search.fleet.periodic_scheduler import TimerHeap
 
 
-def test_the_earliest_is_at_hand_and_what_is_due_comes_in_order() -> None:
+def test_the_earliest_is_first_and_due_entries_come_in_order() -> None:
     timers: TimerHeap[str] = TimerHeap()
     for name, at in [("b", 2.0), ("a", 1.0), ("c", 3.0)]:
         timers.set(name, at)
@@ -16,7 +16,7 @@ def test_the_earliest_is_at_hand_and_what_is_due_comes_in_order() -> None:
     assert "a" not in timers
 
 
-def test_a_new_time_takes_the_place_of_the_old_one() -> None:
+def test_a_new_time_replaces_the_old_one() -> None:
     timers: TimerHeap[str] = TimerHeap()
     timers.set("a", 1.0)
     timers.set("a", 5.0)

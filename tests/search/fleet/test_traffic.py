@@ -3,7 +3,7 @@
 from argosy.search.fleet.eviction import HALF_LIFE_S, Traffic
 
 
-def test_searches_are_counted_and_fade() -> None:
+def test_counts_of_searches_decay() -> None:
     traffic = Traffic()
     traffic.add("a")
     assert traffic.last_at("a") is None
@@ -14,7 +14,7 @@ def test_searches_are_counted_and_fade() -> None:
     assert (traffic.searches("a"), traffic.last_at("a")) == (2, 10.0)
 
 
-def test_what_is_not_kept_is_not_counted() -> None:
+def test_an_index_that_is_not_loaded_is_not_counted() -> None:
     traffic = Traffic()
     traffic.record(["a"], 1.0)
     assert (traffic.searches("a"), traffic.weight("a", 1.0)) == (0, 0.0)

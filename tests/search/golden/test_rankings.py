@@ -61,7 +61,9 @@ def best_line(file: FileMatch) -> str:
         ("argosy", "Options SearchResult", "src/argosy/search/model.py", "class "),
     ],
 )
-def test_what_is_meant_comes_first(indexes: Mapping[str, Index], package: str, text: str, path: str, line: str) -> None:
+def test_the_intended_result_comes_first(
+    indexes: Mapping[str, Index], package: str, text: str, path: str, line: str
+) -> None:
     first = ask(indexes, package, text)[0]
     assert first.path == path
     assert line in best_line(first)
@@ -79,7 +81,7 @@ def test_every_definition_comes_before_every_mere_mention(indexes: Mapping[str, 
     assert 1 < sum(is_definition) < len(files)
 
 
-def test_a_word_of_its_own_comes_before_a_part_of_a_word(indexes: Mapping[str, Index]) -> None:
+def test_a_whole_word_comes_before_a_part_of_a_word(indexes: Mapping[str, Index]) -> None:
     files = ask(indexes, "click", "content:form case:yes -sym:form", Options(files_max=0, with_content=True))
     is_word = [re.search(rb"(?<![a-z])form(?![a-z])", file.content or b"") is not None for file in files]
     assert is_word == sorted(is_word, reverse=True)
@@ -105,7 +107,7 @@ def test_a_file_with_all_of_several_words_comes_before_those_with_some(indexes: 
     assert files[0].path == "requests.py"
 
 
-def test_counting_words_ranks_otherwise_than_the_best_line(indexes: Mapping[str, Index]) -> None:
+def test_bm25_ranks_differently_from_the_best_line(indexes: Mapping[str, Index]) -> None:
     plain = ask(indexes, "click", "Group")
     counted = ask(indexes, "click", "Group", Options(files_max=0, use_bm25=True))
     assert {file.path for file in plain} == {file.path for file in counted}
@@ -113,10 +115,10 @@ def test_counting_words_ranks_otherwise_than_the_best_line(indexes: Mapping[str,
     assert plain[0].path == "core.py"
 
 
-def test_counting_words_agrees_where_there_is_one_place_to_be(indexes: Mapping[str, Index]) -> None:
+def test_bm25_agrees_where_only_one_file_fits(indexes: Mapping[str, Index]) -> None:
     for package, text, path in (("starlette", "StaticFiles", "staticfiles.py"), ("rich", "Progress", "progress.py")):
         assert ask(indexes, package, text, Options(use_bm25=True))[0].path == path
 
 
-def test_the_same_question_is_answered_the_same(indexes: Mapping[str, Index]) -> None:
+def test_equal_queries_have_equal_results(indexes: Mapping[str, Index]) -> None:
     assert ask(indexes, "all", "parse") == ask(indexes, "all", "parse")

@@ -137,7 +137,7 @@ def test_more_tiny_files_than_a_segment_has_blocks_fill_two() -> None:
     assert verify(index) == []
 
 
-def test_a_file_of_a_hundred_mebibytes_is_indexed_if_it_is_let_in() -> None:
+def test_a_file_of_a_hundred_mebibytes_is_indexed_if_a_glob_allows_it() -> None:
     line = b"all work and no play makes a dull file of one hundred mebibytes\n"
     large = line * ((100 << 20) // len(line))
     files = {"a.txt": b"small\n", "large.txt": large, "zzz/b.txt": b"small too\n"}
@@ -183,7 +183,7 @@ def test_progress_counts_what_was_read_and_then_left_out() -> None:
     assert told == [n * ((1 << 20) + 1) for n in (1, 2, 3, 4, 4)]
 
 
-def test_an_exception_from_progress_ends_the_build_and_lets_go_of_the_source() -> None:
+def test_an_exception_from_progress_ends_the_build_and_closes_the_source() -> None:
     closed: list[bool] = []
 
     class Closing(MemorySource):

@@ -55,7 +55,7 @@ def test_a_flipped_branch_is_found() -> None:
     assert verify(index) == [Damage(0, BRANCHES)]
 
 
-def test_what_never_had_checksums_is_not_called_whole() -> None:
+def test_an_index_without_checksums_is_not_reported_as_sound() -> None:
     segment = small_segment()
     bare = Segment(segment.content, segment.postings, segment.names, segment.symbols, segment.table, segment.languages)
     found = verify(Index(Repository("r"), (Part(bare, np.ones(3, np.uint64)),)))

@@ -25,7 +25,7 @@ def is_before(one: Entry, two: Entry) -> bool:
         ("a.go", "b.go"),
     ],
 )
-def test_what_people_wrote_here_comes_first_then_short_paths(better: str, worse: str) -> None:
+def test_hand_written_code_comes_first_then_short_paths(better: str, worse: str) -> None:
     assert is_before(entry(better), entry(worse))
     assert not is_before(entry(worse), entry(better))
 

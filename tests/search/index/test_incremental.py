@@ -107,7 +107,7 @@ def test_a_new_file_that_is_skipped_for_its_size_weighs_nothing() -> None:
     assert new.parts[0].segment is old.parts[0].segment
 
 
-def test_when_too_much_is_dead_everything_is_built_anew() -> None:
+def test_when_too_much_is_dead_everything_is_rebuilt() -> None:
     files = tree(100)
     old = renewed(None, files)
     few = dict(list(files.items())[: int(100 * (1 - DELETED_SHARE_MAX)) - 5])
@@ -119,7 +119,7 @@ def test_when_too_much_is_dead_everything_is_built_anew() -> None:
     assert shared_bytes(old, renewed(old, some)) > 0
 
 
-def test_rebuilding_reads_nothing_that_is_at_hand() -> None:
+def test_rebuilding_reads_no_content_that_the_index_has() -> None:
     class Unreadable(MemorySource):
         def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
             assert not entries

@@ -16,7 +16,7 @@ ERROR_SHARE_MAX = 0.02
 WEIGHT_PER_TEXT_MAX = 1.4
 
 
-def test_the_account_is_within_two_percent_of_what_the_process_has_grown_by() -> None:
+def test_the_accounted_memory_is_within_two_percent_of_the_growth_of_the_process() -> None:
     script = Path(__file__).with_name("growth.py")
     told = subprocess.run([sys.executable, script], capture_output=True, check=True).stdout
     grown, weighed, text = map(int, told.split())
@@ -41,7 +41,7 @@ def test_what_is_shared_within_an_index_is_weighed_once() -> None:
     assert memory_bytes(twice) - memory_bytes(index) < 500
 
 
-def test_an_array_that_would_keep_more_alive_than_itself_is_refused() -> None:
+def test_an_array_that_would_keep_more_alive_than_itself_is_rejected() -> None:
     index = build(one_branch("r", {"a.c": b"int a;\n" * 3000}), Policy())
     (part,) = index.parts
     with pytest.raises(AssertionError, match="owns its memory"):

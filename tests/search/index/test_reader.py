@@ -32,7 +32,7 @@ def test_an_outline_has_lines_and_parents() -> None:
     ]
 
 
-def test_a_listing_tells_what_each_document_is() -> None:
+def test_a_listing_has_the_fields_of_each_document() -> None:
     index = build(several_branches("r", {"main": {"a_test.go": b"package a\n"}, "dev": {"b.bin": b"\0"}}), Policy())
     one, two = sorted(documents(index), key=lambda each: each.path)
     assert one == DocumentInfo("a_test.go", 10, "Go", Category.TEST, SkipReason.NONE, ("main",), one.blob_id)
@@ -47,14 +47,14 @@ def test_only_the_very_path_is_found(path: str) -> None:
         content(index, path)
 
 
-def test_a_branch_nobody_has_is_told_with_those_there_are() -> None:
+def test_an_unknown_branch_is_reported_with_the_existing_ones() -> None:
     index = build(several_branches("r", {"main": {"a": b"1"}, "dev": {"a": b"2"}}), Policy())
     with pytest.raises(NotFound, match=r"branch 'prod' .* not found; .*\['main', 'dev'\]"):
         content(index, "a", "prod")
     assert (content(index, "a", "dev"), content(index, "a", "HEAD")) == (b"2", b"1")
 
 
-def test_why_a_content_is_not_there_is_told() -> None:
+def test_the_reason_for_missing_content_is_reported() -> None:
     index = build(one_branch("r", {"a.bin": b"\0"}), Policy())
     with pytest.raises(NotFound, match="not indexed: binary"):
         content(index, "a.bin")

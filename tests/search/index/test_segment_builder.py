@@ -20,7 +20,7 @@ documents = st.lists(st.builds(Document, names, texts, st.binary(max_size=20)), 
 
 @settings(deadline=None)
 @given(documents=documents)
-def test_what_goes_in_comes_out(documents: list[Document]) -> None:
+def test_added_documents_are_read_back(documents: list[Document]) -> None:
     segment = build_segment(documents)
     assert contents(segment.content) == [document.content for document in documents]
     assert paths(segment) == [document.path for document in documents]
@@ -40,7 +40,7 @@ def test_every_array_owns_its_memory_is_read_only_and_of_its_type() -> None:
         assert array.dtype == SECTIONS[name], name
 
 
-def test_the_table_says_what_each_document_is() -> None:
+def test_the_table_has_the_fields_of_each_document() -> None:
     segment = build_segment(
         [
             Document(b"a.py", b"x", language="Python", category=Category.TEST),

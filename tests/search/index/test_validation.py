@@ -31,7 +31,7 @@ def shortened(segment: Segment, group: str, field: str) -> Segment:
     return replace(segment, **{group: replace(inner, **{field: getattr(inner, field)[:-1].copy()})})
 
 
-def test_what_was_built_here_is_sound(segment: Segment) -> None:
+def test_a_freshly_built_segment_is_valid(segment: Segment) -> None:
     assert list(faults(segment)) == []
 
 

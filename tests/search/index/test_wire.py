@@ -97,28 +97,28 @@ def test_chunks_are_bounded() -> None:
     assert same(load(chunks), large)
 
 
-def test_a_truncated_stream_is_refused(sent: bytes) -> None:
+def test_a_truncated_stream_is_rejected(sent: bytes) -> None:
     for length in [0, 5, 21, 22, 500, len(sent) // 2, len(sent) - 1]:
         with pytest.raises(Invalid, match=r"ends after|damaged"):
             load([sent[:length]])
 
 
-def test_a_stream_that_goes_on_is_refused(sent: bytes) -> None:
+def test_a_stream_with_trailing_data_is_rejected(sent: bytes) -> None:
     with pytest.raises(Invalid, match="goes on after its end"):
         load([sent, b"x"])
 
 
-def test_something_else_is_refused() -> None:
+def test_other_data_is_rejected() -> None:
     with pytest.raises(Invalid, match="not an index"):
         load([b"GIF89a" + bytes(1000)])
 
 
-def test_another_format_is_refused_by_its_number(sent: bytes) -> None:
+def test_another_format_version_is_rejected(sent: bytes) -> None:
     with pytest.raises(Invalid, match=r"format 513 .* reads format 1: build"):
         load([sent[:8] + b"\1\2" + sent[10:]])
 
 
-def test_a_flipped_bit_anywhere_is_refused(sent: bytes) -> None:
+def test_a_flipped_bit_anywhere_is_rejected(sent: bytes) -> None:
     step = max(1, len(sent) // 150)
     for at in [*range(40), *range(40, len(sent), step)]:
         with pytest.raises(Invalid):
@@ -134,7 +134,7 @@ def test_damage_in_the_senders_memory_is_found_by_the_receiver() -> None:
         load(dump(index))
 
 
-def test_arrays_that_do_not_fit_together_are_refused_though_their_checksums_are_right() -> None:
+def test_inconsistent_arrays_are_rejected_though_their_checksums_are_right() -> None:
     index = some_index()
     part = index.parts[0]
     stops = part.segment.content.block_docs
@@ -144,7 +144,7 @@ def test_arrays_that_do_not_fit_together_are_refused_though_their_checksums_are_
         load(dump(Index(index.repository, (Part(with_checksums(part.segment), part.branches),))))
 
 
-def test_a_header_that_claims_too_much_is_refused_before_memory_is_taken(sent: bytes) -> None:
+def test_an_oversized_header_is_rejected_before_memory_is_allocated(sent: bytes) -> None:
     with pytest.raises(Invalid, match="longer than"):
         load([sent[:10] + b"\xff\xff\xff\x7f" + sent[14:]])
 
@@ -152,14 +152,14 @@ def test_a_header_that_claims_too_much_is_refused_before_memory_is_taken(sent: b
 @pytest.mark.parametrize(
     "header", [b"\x91" * 100_000, b"\x92\xc0\x90", b"\xff", b"", msgspec.msgpack.encode([{b"name": b"r"}, [[]]])]
 )
-def test_a_header_of_another_make_is_refused(header: bytes, sent: bytes) -> None:
+def test_an_unknown_header_is_rejected(header: bytes, sent: bytes) -> None:
     prefix = sent[:10] + struct.pack("<IQ", len(header), xxhash.xxh3_64_intdigest(header))
     with pytest.raises(Invalid, match="invalid index header"):
         load([prefix + header])
 
 
 @pytest.mark.parametrize("shape", [[-1], [1 << 40], [], [3, 3]])
-def test_a_shape_no_index_has_is_refused_before_memory_is_taken(shape: list[int], sent: bytes) -> None:
+def test_an_impossible_shape_is_rejected_before_memory_is_allocated(shape: list[int], sent: bytes) -> None:
     header = msgspec.msgpack.encode([{b"name": b"r"}, b"", [[[], [[shape, 0]] * len(SECTIONS), [[0], 0]]]])
     prefix = sent[:10] + struct.pack("<IQ", len(header), xxhash.xxh3_64_intdigest(header))
     with pytest.raises(Invalid, match="which no index has"):

@@ -18,7 +18,7 @@ def test_letters_of_both_cases_share_a_class_and_no_two_letters_do() -> None:
     assert len(set(lower)) == 26
 
 
-def test_what_identifiers_are_made_of_has_classes_of_its_own() -> None:
+def test_identifier_characters_have_their_own_classes() -> None:
     alone = string.ascii_lowercase + string.digits + "_ \t"
     assert len({int(CLASSES[ord(letter)]) for letter in alone}) == len(alone)
     printable = [int(CLASSES[ord(letter)]) for letter in string.punctuation]

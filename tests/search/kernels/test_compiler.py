@@ -27,7 +27,7 @@ def complaint_of(program: str) -> str:
     return done.stderr or ("" if done.returncode == 0 else f"it ended with {done.returncode}")
 
 
-def test_what_is_not_called_is_not_loaded() -> None:
+def test_a_kernel_that_is_not_called_is_not_loaded() -> None:
     assert not complaint_of("""
         import sys
         import numpy as np
@@ -63,7 +63,7 @@ def test_threads_that_call_a_kernel_first_load_it_once() -> None:
     """)
 
 
-def test_nothing_is_missing_where_the_cache_has_all_and_looking_loads_nothing() -> None:
+def test_with_a_full_cache_no_kernel_is_missing_and_the_check_loads_none() -> None:
     assert not complaint_of("""
         from argosy.search import precompiler
         from argosy.search.kernels import compiler
@@ -75,14 +75,14 @@ def test_nothing_is_missing_where_the_cache_has_all_and_looking_loads_nothing() 
     """)
 
 
-def test_other_types_are_refused() -> None:
+def test_other_types_are_rejected() -> None:
     words = freeze(np.array([0, 5], np.uint32))
     with pytest.raises(TypeError, match="No matching definition"):
         documents_of(words.astype(np.int64), words)
     assert documents_of(words, words[:1]).tolist() == [0]
 
 
-def test_what_is_loaded_stays_loaded() -> None:
+def test_a_loaded_kernel_stays_loaded() -> None:
     data = freeze(np.frombuffer(b"123456789", np.uint8))
     told = crc64(data, 0, 9, TABLES)
     warm()

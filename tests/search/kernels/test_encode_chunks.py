@@ -23,9 +23,7 @@ from tests.search.kernels.match_batches import (
 
 @settings(deadline=None, max_examples=150)
 @given(texts, texts, st.integers(0, 3), st.data())
-def test_what_is_written_is_what_msgpack_says_of_the_chunks(
-    one: str, two: str, context: int, draw: st.DataObject
-) -> None:
+def test_chunks_are_encoded_as_msgpack_encodes_them(one: str, two: str, context: int, draw: st.DataObject) -> None:
     files = {"a.txt": one.encode(), "b.txt": two.encode()}
     matches = {path: spans_in(text, draw) for path, text in files.items()}
     batch = Matches(files, matches, symbols_in(files, draw), context_lines=context)
@@ -67,7 +65,7 @@ def test_columns_count_characters_also_far_into_a_line() -> None:
     assert written == encoded(batch.in_chunks()["a.txt"])
 
 
-def test_nothing_is_written_of_documents_that_need_care_and_all_of_the_others() -> None:
+def test_documents_that_need_care_are_skipped_and_all_others_written() -> None:
     files = {
         "bytes.txt": b"\xff foo\n",
         "inside.txt": "äfoo\n".encode(),

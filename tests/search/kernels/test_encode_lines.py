@@ -20,7 +20,7 @@ def is_too_long(line: Line) -> bool:
 
 @settings(deadline=None, max_examples=150)
 @given(texts, texts, st.integers(0, 3), st.sampled_from([0, BYTES_MAX]), st.data())
-def test_what_is_written_is_what_msgpack_says_of_the_lines(
+def test_lines_are_encoded_as_msgpack_encodes_them(
     one: str, two: str, context: int, bytes_max: int, draw: st.DataObject
 ) -> None:
     files = {"a.txt": one.encode(), "b.txt": two.encode()}
@@ -61,7 +61,7 @@ def test_lines_at_the_edges_of_a_document(text: bytes, context_lines: int) -> No
     assert line.content.rstrip(b"\r") == b"foo"
 
 
-def test_nothing_is_written_of_documents_that_need_care_and_all_of_the_others() -> None:
+def test_documents_that_need_care_are_skipped_and_all_others_written() -> None:
     files = {
         "bytes.txt": b"\xff foo\n",
         "long.txt": b"foo " * 200,

@@ -56,7 +56,7 @@ def line_end(text: bytes, at: int) -> int:
 
 @settings(deadline=None, max_examples=60)
 @given(texts, st.data())
-def test_lines_are_those_that_plain_counting_finds(text: bytes, data: st.DataObject) -> None:
+def test_line_numbers_equal_plain_counting(text: bytes, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), min_size=2, max_size=12)))
     spans = list(zip(cuts[::2], cuts[1::2], strict=False))
     context = data.draw(st.integers(0, 2))
@@ -83,14 +83,14 @@ def test_the_newline_does_not_count_towards_the_bound() -> None:
     assert placed(b"x" * 21, [(0, 1)], bytes_max=20)[0][IS_LONG] == 1
 
 
-def test_columns_are_told_where_characters_are_bytes() -> None:
+def test_columns_are_computed_where_characters_are_bytes() -> None:
     plain, beyond, over_lines = placed("ab needle\nä needle\n".encode(), [(3, 9), (13, 19), (17, 20)])
     assert (plain[COLUMN], plain[LAST_COLUMN]) == (4, 10)
     assert (beyond[COLUMN], beyond[LAST_COLUMN]) == (0, 0)
     assert (over_lines[COLUMN], over_lines[LAST_COLUMN]) == (0, 0)
 
 
-def test_columns_far_into_a_line_are_left_to_whoever_asks() -> None:
+def test_columns_far_into_a_line_are_left_to_the_caller() -> None:
     near, far = placed(b"x" * 2 * NEAR_BYTES, [(0, NEAR_BYTES), (NEAR_BYTES, NEAR_BYTES + 1)])
     assert (near[COLUMN], near[LAST_COLUMN]) == (1, NEAR_BYTES + 1)
     assert (far[COLUMN], far[LAST_COLUMN]) == (0, 0)
@@ -98,7 +98,7 @@ def test_columns_far_into_a_line_are_left_to_whoever_asks() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(texts, min_size=1, max_size=4), st.integers(0, 2), st.sampled_from([0, 100]), st.data())
-def test_many_documents_are_told_as_each_alone(
+def test_many_documents_together_give_the_result_of_each_alone(
     several: list[bytes], context: int, bytes_max: int, data: st.DataObject
 ) -> None:
     content = segment_of({f"{i}.txt": text for i, text in enumerate(several)}).content

@@ -145,7 +145,7 @@ def test_a_stopped_compilation_leaves_no_process() -> None:
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_how_far_it_is_is_shown(is_terminal: bool) -> None:
+def test_progress_is_shown(is_terminal: bool) -> None:
     written: list[str] = []
     display = ProgressDisplay(is_terminal, written.append)
     for done in (*range(41), 40):

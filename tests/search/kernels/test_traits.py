@@ -32,7 +32,7 @@ def expected(content: bytes) -> int:
 
 @settings(deadline=None)
 @given(contents=st.lists(st.lists(fragments, max_size=6).map(b"".join), min_size=1, max_size=4))
-def test_they_are_what_python_finds_by_decoding(contents: list[bytes]) -> None:
+def test_traits_are_those_that_python_finds_by_decoding(contents: list[bytes]) -> None:
     contents = [each.replace(b"\0", b"0") for each in contents]
     assert traits(*contents) == [expected(each) for each in contents]
 
@@ -42,7 +42,7 @@ def test_they_are_what_python_finds_by_decoding(contents: list[bytes]) -> None:
     [b"\x80", b"\xc0\x80", b"\xc1\xbf", b"\xe0\x80\x80", b"\xed\xa0\x80", b"\xf0\x80\x80\x80", b"\xf4\x90\x80\x80",
      b"\xf5\x80\x80\x80", b"\xff", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"a" * 200 + b"\xe9" + b"b" * 200],
 )  # fmt: skip
-def test_what_is_no_utf8_is_seen(content: bytes) -> None:
+def test_invalid_utf8_is_detected(content: bytes) -> None:
     assert traits(content) == [Trait.INVALID_UTF8]
 
 

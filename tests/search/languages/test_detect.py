@@ -27,7 +27,7 @@ from argosy.search.languages import LANGUAGES, canonical, language_of
         (b"a.unknown", ""), (b"noextension", ""), (b"", ""), (b".hidden", ""), (b"\xff\xfe.py", "Python"),
     ],
 )  # fmt: skip
-def test_a_name_tells_the_language(path: bytes, language: str) -> None:
+def test_the_name_determines_the_language(path: bytes, language: str) -> None:
     assert language_of(path, b"") == language
 
 
@@ -43,7 +43,7 @@ def test_a_name_tells_the_language(path: bytes, language: str) -> None:
         (b"plain text via vi", ""), (b"\x00\x01", ""), (b"", ""),
     ],
 )  # fmt: skip
-def test_without_an_extension_the_first_lines_tell(head: bytes, language: str) -> None:
+def test_without_an_extension_the_first_lines_decide(head: bytes, language: str) -> None:
     assert language_of(b"bin/tool", head) == language
 
 
@@ -68,7 +68,7 @@ def test_without_an_extension_the_first_lines_tell(head: bytes, language: str) -
         (b"a.md", b"(define_insn \"x\"\n", "GCC Machine Description"), (b"a.fs", b"let x = 1\n", "F#"),
     ],
 )  # fmt: skip
-def test_where_languages_share_an_extension_the_content_tells(path: bytes, head: bytes, language: str) -> None:
+def test_where_languages_share_an_extension_the_content_decides(path: bytes, head: bytes, language: str) -> None:
     assert language_of(path, head) == language
 
 
@@ -93,7 +93,7 @@ def test_a_language_has_many_names(name: str, language: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "nothing", "\x00", "p y t h o n x", "💡"])
-def test_a_language_nobody_knows_is_none(name: str) -> None:
+def test_an_unknown_language_is_none(name: str) -> None:
     assert canonical(name) is None
 
 

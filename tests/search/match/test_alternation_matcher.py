@@ -42,7 +42,7 @@ def test_texts_are_found_where_re2_finds_the_pattern(pattern: str, is_exact: boo
     assert len(found) > 0
 
 
-def test_documents_outside_the_mask_are_not_looked_at() -> None:
+def test_documents_outside_the_mask_are_not_searched() -> None:
     segment = segment_of({"a.txt": b"foo", "b.txt": b"foo"})
     expression = Expression(r"\bfoo\b", is_case_sensitive=True)
     assert expression.literal_set is not None

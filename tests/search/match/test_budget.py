@@ -24,7 +24,7 @@ def test_no_wall_time_is_no_deadline() -> None:
     assert budget.limit_hit is None
 
 
-def test_a_raised_flag_is_seen_and_not_asked_again() -> None:
+def test_a_raised_flag_is_seen_and_not_read_again() -> None:
     looks = Looks(2)
     budget = Budget(lambda: 0.0, is_cancelled=looks)
     assert not budget.is_spent()
@@ -33,7 +33,7 @@ def test_a_raised_flag_is_seen_and_not_asked_again() -> None:
     assert (budget.limit_hit, looks.seen) == (LimitHit.CANCELLED, 2)
 
 
-def test_when_the_time_is_up_somebody_still_waits_for_the_answer() -> None:
+def test_at_the_deadline_the_caller_still_waits_for_the_result() -> None:
     flag = False
     budget = Budget(iter([0.0, 5.0]).__next__, wall_time_s=1.0, is_cancelled=lambda: flag)
     assert budget.is_spent()

@@ -40,7 +40,7 @@ def work_between_looks(looks: Looks) -> Iterator[dict[int, int]]:
 
 
 @pytest.mark.parametrize("query", [r"[a-z]+_", r"(?s)fox.*dogs", r"fox\s+jumps", "x*", r"\Athe", "fox|quick|dogs."])
-def test_re2_is_given_a_bounded_text_between_two_looks(index: Index, query: str) -> None:
+def test_re2_gets_a_bounded_text_between_two_checks_of_the_flag(index: Index, query: str) -> None:
     """On a machine so slow that every step takes long: steps are as short as they get, or a document is."""
     looks, seconds = Looks(), itertools.count()
     with work_between_looks(looks) as work:
@@ -52,7 +52,7 @@ def test_re2_is_given_a_bounded_text_between_two_looks(index: Index, query: str)
 
 
 @pytest.mark.parametrize("query", ["fox", "o", "[a-z]", r"(?s)fox.*dogs", "x*", "-nowhere", "fox jumps -cat"])
-def test_after_the_flag_is_up_nothing_more_is_looked_at(index: Index, query: str) -> None:
+def test_after_cancellation_nothing_more_is_searched(index: Index, query: str) -> None:
     whole = Looks()
     ask(index, query, Options(files_max=1, file_matches_max=1), cancelled_by(whole))
     for at in {1, 2, whole.seen // 2, whole.seen - 1} - {0}:
@@ -62,14 +62,14 @@ def test_after_the_flag_is_up_nothing_more_is_looked_at(index: Index, query: str
         assert looks.seen == at
 
 
-def test_a_pattern_that_matches_everywhere_is_looked_after_often(index: Index) -> None:
+def test_a_pattern_that_matches_everywhere_checks_the_flag_often(index: Index) -> None:
     looks = Looks()
     answer = ask(index, "[a-z]", Options(form=Form.COUNT), cancelled_by(looks))
     assert answer.stats.matches > 3 * expression.STEP_MAX
     assert answer.stats.matches / looks.seen <= expression.STEP_MAX
 
 
-def test_telling_many_files_stops_when_nobody_waits(index: Index) -> None:
+def test_building_many_file_matches_stops_after_cancellation(index: Index) -> None:
     whole = Looks()
     assert len(ask(index, "fox", Options(file_matches_max=1), cancelled_by(whole)).files) == 12
     answer = ask(index, "fox", Options(file_matches_max=1), cancelled_by(Looks(whole.seen - 5)))

@@ -18,7 +18,7 @@ FILES: dict[str | bytes, bytes] = {f"{folder}/{i}.{kind}": TEXT for folder in "a
 @pytest.mark.parametrize(
     ("narrowing", "files"), [(r"file:^a/", 10), (r"file:^a/.*\.c$", 5), ("file:b/3.c", 1), (r"-file:\.h$", 10)]
 )
-def test_only_the_text_of_named_files_is_looked_at(query: str, narrowing: str, files: int) -> None:
+def test_only_the_text_of_named_files_is_searched(query: str, narrowing: str, files: int) -> None:
     stats = ask(built(FILES), f"{query} {narrowing}").stats
     atoms = query.count("content:") or 1
     assert (stats.files, stats.files_considered) == (files, files)
@@ -30,7 +30,7 @@ def test_a_name_that_no_file_has_leaves_nothing_to_do() -> None:
     assert (stats.files_considered, stats.content_bytes) == (0, 0)
 
 
-def test_names_that_narrowed_a_search_are_still_told() -> None:
+def test_names_that_narrowed_a_search_are_still_reported() -> None:
     answer = ask(built(FILES), "file:b/3 file:c")
     assert [file.path for file in answer.files] == ["b/3.c"]
     assert [len(chunk.ranges) for chunk in answer.files[0].chunks] == [2]
@@ -47,7 +47,7 @@ def test_trigrams_looked_up_and_postings_read_are_counted() -> None:
     assert (tree.ngram_lookups, tree.index_bytes) == (plain.ngram_lookups, plain.index_bytes)
 
 
-def test_files_a_regular_expression_was_asked_about_are_counted() -> None:
+def test_files_matched_by_a_regular_expression_are_counted() -> None:
     files: dict[str | bytes, bytes] = {"a": b"needle and thread", "b": b"needle", "c": b"thread"}
     assert ask(built(files), Substring("needle", scope=Scope.CONTENT)).stats.regexps_considered == 0
     assert ask(built(files), Regexp("needle.*thread", scope=Scope.CONTENT)).stats.regexps_considered == 1
@@ -70,7 +70,7 @@ class Late:
         self.now_s += seconds
 
 
-async def test_waiting_for_a_thread_is_told_apart_from_the_work() -> None:
+async def test_waiting_for_a_thread_is_measured_apart_from_the_work() -> None:
     shelf = IndexSet([built(FILES)], clock=Late())
     try:
         waited = await shelf.search(tree_of("needl."), Options(wall_time_s=0.0))  # no plain word: it needs a thread
@@ -82,7 +82,7 @@ async def test_waiting_for_a_thread_is_told_apart_from_the_work() -> None:
     assert min(waited.stats.duration_s, at_once.stats.duration_s) > 0
 
 
-def test_whoever_only_asks_loads_nothing_that_reads_definitions() -> None:
+def test_searching_loads_no_module_for_symbol_extraction() -> None:
     code = "import sys, argosy.search.index_set, argosy.search.query; print(*sys.modules)"
     loaded = run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
     assert "argosy.search.match.search" in loaded

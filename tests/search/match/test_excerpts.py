@@ -45,7 +45,7 @@ def test_columns_count_characters_from_the_start_of_their_line() -> None:
     assert columns.column(0, 1) == 2
 
 
-def test_a_column_told_inside_a_character_does_not_spoil_the_next() -> None:
+def test_a_column_inside_a_character_does_not_shift_the_next() -> None:
     text = "äöü".encode()
     columns = Columns(memoryview(text))
     assert (columns.column(0, 1), columns.column(0, 4)) == (2, 3)

@@ -17,7 +17,7 @@ def spans(pattern: str, text: bytes, mode: DecodeMode = DecodeMode.UTF8) -> list
 
 @pytest.mark.parametrize("pattern", ["a", "a*", "a?", "(a|b|)", "[^a]*", "b*?", "$", "ä*", r"\b", "(?s)a.*b|a", "ab"])
 @pytest.mark.parametrize("text", [b"", b"a", b"ab" * 3 * STEP_MAX, "aäa\nb".encode() * 40, b"b\n" * (STEP_MIN // 2)])
-def test_steps_find_what_one_go_finds(pattern: str, text: bytes) -> None:
+def test_many_steps_find_the_same_as_one(pattern: str, text: bytes) -> None:
     if pattern == "(?s)a.*b|a":
         text = text[:1000]
     assert spans(pattern, text) == Pattern.compile(pattern).find_all(text)
@@ -28,7 +28,7 @@ def test_a_text_that_is_no_utf_8_is_matched_by_bytes() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["b", "b*", "[ab]"])
-def test_no_more_than_a_step_is_told_between_two_looks(pattern: str) -> None:
+def test_at_most_one_step_is_matched_between_two_checks(pattern: str) -> None:
     text = b"ab" * 10 * STEP_MAX
     expression = Expression(pattern, is_case_sensitive=True)
     whole = len(expression.find_all(memoryview(text), DecodeMode.UTF8, unbounded()))
@@ -39,7 +39,7 @@ def test_no_more_than_a_step_is_told_between_two_looks(pattern: str) -> None:
     assert told[-1] < whole
 
 
-def test_a_slow_pattern_is_looked_after_more_often() -> None:
+def test_a_slow_pattern_checks_the_flag_more_often() -> None:
     class Slow:
         """Every look at the clock finds it a hundredth of a second on."""
 

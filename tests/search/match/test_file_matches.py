@@ -14,7 +14,7 @@ from tests.search.match.search_calls import array, ask, built, only_file, segmen
 CODE = b"class Foo:\n    def needle(self):\n        return needle\n"
 
 
-def test_content_and_checksum_come_only_when_asked_for() -> None:
+def test_content_and_checksum_are_returned_only_on_request() -> None:
     index = built({"a.py": b"123456789", "b.py": b"other"})
     file = only_file(ask(index, "123"))
     assert (file.content, file.checksum) == (None, b"")
@@ -22,7 +22,7 @@ def test_content_and_checksum_come_only_when_asked_for() -> None:
     assert (file.content, file.checksum.hex()) == (b"123456789", "b90956c775a41001")
 
 
-def test_a_match_in_a_definition_says_which_and_what_that_lies_in() -> None:
+def test_a_match_in_a_definition_has_the_symbol_and_its_parent() -> None:
     [line, other] = only_file(ask(built({"a.py": CODE}), "needle", Options(form=Form.LINES))).lines
     assert line.fragments[0].symbol == SymbolInfo("needle", "method", "Foo", "class")
     assert other.fragments[0].symbol is None
@@ -31,7 +31,7 @@ def test_a_match_in_a_definition_says_which_and_what_that_lies_in() -> None:
     assert (chunk.best_line, chunk.start.line) == (2, 1)
 
 
-def test_a_file_is_on_its_own_branches_and_a_skipped_one_says_why() -> None:
+def test_a_file_has_its_branches_and_a_skipped_one_the_reason() -> None:
     source = several_branches("r", {"main": {"a.c": b"needle"}, "dev": {"a.c": b"needle", "b.c": b"needle too"}})
     index = build(source, Policy())
     assert {file.path: file.branches for file in ask(index, "needle").files} == {
@@ -51,7 +51,7 @@ def test_a_match_over_lines_is_split_at_its_newlines() -> None:
 
 
 @pytest.mark.parametrize("form", [Form.CHUNKS, Form.LINES])
-def test_scores_are_explained_when_asked_for(form: Form) -> None:
+def test_scores_are_explained_on_request(form: Form) -> None:
     index = built({"a_test.py": CODE})
     file = only_file(ask(index, "needle", Options(form=form)))
     told = (file.chunks or file.lines)[0]
@@ -73,7 +73,9 @@ def test_a_name_and_a_boost_and_bm25_are_explained_too() -> None:
 
 @pytest.mark.parametrize("form", [Form.CHUNKS, Form.LINES])
 @pytest.mark.parametrize("query", ["needle", r"needle\s+(\w+)?", "needle or file:odd", "b:main needle"])
-def test_files_told_together_are_told_as_each_alone(query: str, form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_built_together_equal_files_built_one_by_one(
+    query: str, form: Form, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files: dict[str | bytes, bytes] = {
         "a.py": b"def needle():\n    return needle\n" * 3,
         "b.txt": "ä needle ö needle\n".encode() + b"x" * 3000 + b" needle\n\nneedle\nodd",

@@ -30,7 +30,7 @@ def test_a_place_belongs_to_the_document_it_is_in(sizes: list[int], data: st.Dat
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 9))))
-def test_what_is_kept_overlaps_nothing_and_what_goes_overlaps_what_is_kept(pairs: list[tuple[int, int]]) -> None:
+def test_retained_spans_overlap_nothing_and_dropped_ones_overlap_them(pairs: list[tuple[int, int]]) -> None:
     spans = sorted(((start, start + size) for start, size in pairs), key=lambda span: (span[0], -span[1]))
     keep = without_overlaps(array(*(start for start, _ in spans)), array(*(end for _, end in spans)))
     kept = [span for span, is_kept in zip(spans, keep, strict=True) if is_kept]

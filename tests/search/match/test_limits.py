@@ -22,7 +22,7 @@ def fleet(name: str = "fleet", rank: int = 0) -> Index:
     return built({f"f{i:02}.txt": b"needle and needle\nother %d\n" % i for i in range(FILES)}, name, rank)
 
 
-def test_a_complete_answer_has_seen_everything_and_says_so() -> None:
+def test_a_complete_result_has_seen_everything_and_is_marked_complete() -> None:
     answer = ask(fleet(), "needle")
     assert answer.is_complete
     stats = answer.stats
@@ -89,7 +89,7 @@ def test_fewer_matches_of_one_file_are_shown() -> None:
     assert ask(fleet(), "needle", Options(file_matches_max=2)).is_complete
 
 
-def test_both_bounds_on_what_is_shown_are_told_where_both_bind() -> None:
+def test_both_display_limits_are_reported_if_both_apply() -> None:
     answer = ask(fleet(), "needle", Options(files_max=2, matches_max=3))
     assert answer.limits_hit == (LimitHit.FILES_SHOWN, LimitHit.MATCHES_SHOWN)
 
@@ -99,7 +99,7 @@ def test_counting_shows_nothing_and_is_bound_by_nothing_that_is_shown() -> None:
     assert (answer.is_complete, answer.stats.matches, answer.files) == (True, 2 * FILES, ())
 
 
-def test_an_estimate_looks_at_no_text() -> None:
+def test_an_estimate_reads_no_text() -> None:
     answer = ask(fleet(), "needle", Options(estimate_only=True))
     assert (answer.files, answer.is_complete) == ((), True)
     stats = answer.stats
@@ -117,7 +117,7 @@ class Ticking:
         return self.now_s
 
 
-def test_when_time_is_up_what_was_found_is_told() -> None:
+def test_after_a_timeout_the_partial_result_is_returned() -> None:
     whole = Ticking()
     complete = ask(fleet(), "needle", budget=Budget(whole, wall_time_s=1e6))
     assert complete.is_complete
@@ -154,7 +154,7 @@ QUERIES: list[Query] = [
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
-def test_a_search_cut_anywhere_tells_nothing_false_and_says_it_was_cut(query: Query) -> None:
+def test_a_search_cut_anywhere_returns_only_true_matches_and_is_marked_as_cut(query: Query) -> None:
     """The flag goes up at every single look in turn: what is told is a part of the truth, or all of it."""
     looks = Looks()
     index = fleet()

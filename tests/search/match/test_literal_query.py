@@ -32,7 +32,7 @@ def the_long_way(index: Index, query: Query, options: Options) -> SearchResult:
 
 @settings(deadline=None, max_examples=80)
 @given(st.dictionaries(names, texts, min_size=1), queries, st.sampled_from(Form))
-def test_both_ways_lead_to_one_answer(files: dict[str | bytes, bytes], query: Substring, form: Form) -> None:
+def test_both_paths_give_the_same_result(files: dict[str | bytes, bytes], query: Substring, form: Form) -> None:
     index, options = built(files), Options(form=form, context_lines=1)
     short, long = ask(index, query, options), the_long_way(index, query, options)
     assert short.files == long.files
@@ -47,7 +47,7 @@ programs = st.lists(definitions, max_size=90).map(lambda lines: "\n".join(lines)
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(programs, min_size=1, max_size=5), st.sampled_from(["needle", "eedles", "haystack", "pass"]))
-def test_scores_are_those_of_the_long_way_among_any_number_of_definitions(texts: list[bytes], word: str) -> None:
+def test_scores_equal_those_of_the_general_path_for_any_number_of_definitions(texts: list[bytes], word: str) -> None:
     index = built({f"{i}.py": text for i, text in enumerate(texts)})
     short, long = (way(index, Substring(word), Options()) for way in (ask, the_long_way))
     assert [(file.path, file.score) for file in short.files] == [(file.path, file.score) for file in long.files]
@@ -63,7 +63,7 @@ def pieces_of(index: Index, query: Query, branches: U64 | None = None) -> list[P
     return found.select_candidates(KernelTables([index]), 0, 1).pieces
 
 
-def test_a_part_that_rules_itself_out_makes_nothing() -> None:
+def test_a_part_that_is_ruled_out_gives_no_result() -> None:
     assert pieces_of(built({"a.txt": b"needle"}), Substring("noodle")) == []
 
 
@@ -80,7 +80,7 @@ def test_a_segment_with_letters_that_fold_oddly_is_left_to_the_tree() -> None:
     assert pieces_of(index, Substring("needle"))[0][PAST_BLOCK] == 1  # neither k nor s in it: bytes decide
 
 
-def test_what_is_no_literal_is_left_to_the_tree() -> None:
+def test_other_queries_are_left_to_the_tree() -> None:
     for query in (Substring("ab"), Substring("a\nb"), Substring("needle", scope=Scope.FILE_NAME)):
         assert LiteralQuery.of(query, Atoms(query)) is None
 
@@ -102,7 +102,7 @@ def test_letters_beyond_ascii_are_letters_where_all_that_surrounds_them_is(text:
     assert ask(built(files), "content:kmalloc_foobar").stats.files == 1 + found
 
 
-def test_a_search_in_pieces_has_the_answer_of_one_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_in_pieces_gives_the_same_result_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     index = built({f"{n:02}.txt": b"a needle\n" * n + b"other\n" * 200 for n in range(40)} | {"needle": b"nothing"})
     whole = ask(index, Substring("needle"))
     monkeypatch.setattr(literal_query, "PIECE_BYTES", 8_192)

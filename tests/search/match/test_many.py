@@ -86,7 +86,7 @@ def stats(answer: SearchResult, **given: int) -> Stats:
 
 @settings(deadline=None, max_examples=120)
 @given(shelves(), queries, options)
-def test_all_at_once_is_as_the_tree_says(indexes: list[Index], query: Query, options: Options) -> None:
+def test_all_at_once_agrees_with_the_tree(indexes: list[Index], query: Query, options: Options) -> None:
     at_once = asked(indexes, query, options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(literal_query.LiteralQuery, "of", lambda *_: None)
@@ -112,7 +112,7 @@ def test_all_at_once_is_the_sum_of_each_alone(indexes: list[Index], query: Query
 
 @settings(deadline=None, max_examples=30)
 @given(shelves(), queries, st.sets(st.integers(0, 5)))
-def test_a_selection_is_as_a_shelf_of_those_alone(indexes: list[Index], query: Query, chosen: set[int]) -> None:
+def test_a_selection_equals_an_index_set_of_those_alone(indexes: list[Index], query: Query, chosen: set[int]) -> None:
     wanted = {f"repo{number}" for number in chosen}
     whole = KernelTables(sorted(indexes, key=lambda index: -index.repository.rank))
     for given_as in (wanted, list(wanted), dict.fromkeys(wanted).keys()):
@@ -174,7 +174,7 @@ def test_a_limit_that_an_earlier_piece_has_met_takes_back_what_a_later_one_found
     assert (told.indexes_searched, told.indexes_skipped) == (2, 1)
 
 
-def test_nothing_is_asked_of_an_empty_tables() -> None:
+def test_an_empty_table_has_no_results() -> None:
     shelf, looks = IndexSet(threads=1), Looks(1)
     for text in ("needle", "needle other", "need.e"):
         answer = shelf.search_now(tree_of(text), Options(), looks)

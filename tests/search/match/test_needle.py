@@ -29,7 +29,7 @@ def test_blocks_that_may_hold_it_are_those_with_its_trigrams(text: bytes, count:
     assert len(blocks) == count
 
 
-def test_a_buffer_is_always_filled_and_then_the_budget_is_looked_at() -> None:
+def test_a_buffer_is_always_filled_before_the_budget_is_checked() -> None:
     def resume(at: int, position: int, out: U32) -> tuple[int, int, int]:
         out[0] = at
         return 1, at + 1, 0
@@ -42,7 +42,7 @@ def test_a_buffer_is_always_filled_and_then_the_budget_is_looked_at() -> None:
     assert whole.seen == 2  # not after the last: then there is nothing left to stop
 
 
-def test_of_several_the_turn_of_some_does_not_come() -> None:
+def test_some_of_several_are_never_searched() -> None:
     needles = [Needle(text, is_folded=False) for text in (b"aa", b"bb", b"cc")]
     data = data_of(b"aabbcc\0")
     assert [each.tolist() for each in find_each(needles, data, array(0), array(6), unbounded())] == [[0], [2], [4]]

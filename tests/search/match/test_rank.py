@@ -45,7 +45,7 @@ def test_a_boost_multiplies_the_points_of_its_matches(factor: float, expected: i
     assert points(b"x = foo\n", nested) == 2 * expected
 
 
-def test_a_boost_beneath_others_is_for_its_own_matches_only() -> None:
+def test_a_nested_boost_applies_to_its_own_matches_only() -> None:
     query = Or((Boost(Substring("foo"), 3.0), Substring("bar")))
     assert points(b"x = bar\n", query) == 500
     assert points(b"x = foo\n", query) == 1500
@@ -94,7 +94,7 @@ def test_kinds_of_file_multiply() -> None:
     assert worth.tolist() == pytest.approx([1.0, 0.8, 0.48, 1.0])
 
 
-def test_a_chunk_has_the_points_of_its_best_match_and_says_its_line() -> None:
+def test_a_chunk_has_the_points_and_the_line_of_its_best_match() -> None:
     text = b"x = food\ny = foo\n" + b"\n" * 5 + b"class Foo: pass\n"
     first, second = only_file(ask(built({"a.py": text}), "foo", Options(context_lines=1))).chunks
     assert (first.score, first.best_line) == (500, 2)

@@ -105,7 +105,7 @@ def test_everything_is_a_candidate_of_a_pattern_that_requires_nothing() -> None:
     assert candidates("[a-z]", segment).required is None
 
 
-def test_a_raised_flag_ends_the_work_at_the_next_look() -> None:
+def test_a_raised_flag_ends_the_work_at_the_next_check() -> None:
     text = b"ab\n" * 100_000
     everything = Looks()
     assert len(found("[a-b]+", text, cancelled_by(everything))) == 100_000

@@ -36,11 +36,11 @@ def kinds(pattern: str, *, is_case_sensitive: bool = True) -> list[type]:
         ("a.*b", []),
     ],
 )
-def test_literals_and_runs_are_looked_for(pattern: str, expected: list[type]) -> None:
+def test_literals_and_runs_are_searched(pattern: str, expected: list[type]) -> None:
     assert kinds(pattern) == expected
 
 
-def test_what_a_longer_literal_says_is_not_looked_for_again() -> None:
+def test_a_literal_within_a_longer_one_is_not_searched_again() -> None:
     pattern = r"EXPORT_SYMBOL(_GPL)?\(vfs_\w+"
     assert kinds(pattern) == [RequiredLiteral, RequiredByteRun]
     text = b"EXPORT_SYMBOL(vfs_read) EXPORT_SYMBOL_GPL(vfs_x) EXPORT_SYMBOL_GPL vfs_"
@@ -49,7 +49,7 @@ def test_what_a_longer_literal_says_is_not_looked_for_again() -> None:
     assert kinds("foo.*(?i:food)") == [RequiredLiteral, RequiredLiteral]  # any case of it says less
 
 
-def test_too_many_alternatives_are_not_looked_for() -> None:
+def test_too_many_alternatives_are_not_searched() -> None:
     few = "|".join(f"text{i}.*" for i in range(CLAUSE_LITERALS_MAX))
     assert RequiredLiteral in kinds(f"({few})")
     many = "|".join(f"{first}{second}x.*" for first in "abcdef" for second in "ghijkl")
@@ -68,7 +68,7 @@ def test_an_anchor_is_found_where_it_stands() -> None:
     assert places("[0-9]{2}-[0-9]", b"1-2 10-3 ab-4 99-99") == [[4, 14]]
 
 
-def test_of_a_literal_over_lines_the_longest_line_is_looked_for() -> None:
+def test_of_a_literal_over_lines_the_longest_line_is_searched() -> None:
     assert places(r"a\nlong enough\nb", b"a\nlong enough\nb long enough") == [[2, 16]]
 
 
@@ -97,7 +97,7 @@ def test_a_run_s_blocks_hold_one_key_of_every_window() -> None:
     assert b"b.txt" not in paths
 
 
-def test_windows_are_the_most_telling_and_few() -> None:
+def test_windows_are_few_and_the_most_selective() -> None:
     letters = frozenset(range(97, 123))
     single = frozenset(b"q")
     assert windows([(letters, letters, letters)]) == []

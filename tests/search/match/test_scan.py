@@ -34,7 +34,7 @@ def test_a_literal_is_found_wherever_it_stands(text: bytes, literal: bytes, is_f
 
 @settings(deadline=None)
 @given(texts, needles, st.integers(1, 4))
-def test_a_full_buffer_says_where_to_go_on(text: bytes, literal: bytes, room: int) -> None:
+def test_a_full_buffer_returns_the_position_to_resume_at(text: bytes, literal: bytes, room: int) -> None:
     needle = Needle(literal, is_folded=False)
     found: list[int] = []
     at = position = 0

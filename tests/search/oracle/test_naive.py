@@ -115,7 +115,7 @@ def test_only_what_is_true_and_not_denied_adds_matches() -> None:
     assert spans(Not(Not(FOO)), PYTHON) == [(4, 7)]
 
 
-def test_what_the_repository_decides_has_no_matches_to_show() -> None:
+def test_conditions_on_the_repository_have_no_matches_to_show() -> None:
     assert spans(Or((Repo("alpha"), FOO)), PYTHON) == [(0, 10)]
     assert spans(Or((Repo("beta"), FOO)), PYTHON) == [(4, 7)]
     assert spans(Or((Language("Python"), FOO)), PYTHON) == [(4, 7)]
@@ -146,7 +146,7 @@ def test_boost_and_type_file_match_change_no_selection() -> None:
     assert search(CORPUS, Type(ResultKind.FILE_MATCH, FOO)) == search(CORPUS, FOO)
 
 
-def test_type_repo_inside_asks_for_any_document_of_the_repository() -> None:
+def test_type_repo_inside_selects_by_any_document_of_the_repository() -> None:
     has_go = Type(ResultKind.REPO, Language("Go"))
     assert names(And((has_go, Substring("bar")))) == [b"src/one.py"]
     assert names(Not(has_go)) == []
@@ -192,7 +192,7 @@ def test_a_false_fact_about_the_repository_selects_nothing(query: Query) -> None
         (BranchesRepos((("main-next", frozenset({7})), ("HEADLESS", frozenset({8})))), [b"two.go"]),
     ],
 )
-def test_branches_are_asked_for_by_name(query: Query, paths: list[bytes]) -> None:
+def test_branches_are_selected_by_name(query: Query, paths: list[bytes]) -> None:
     assert names(query) == paths
 
 

@@ -59,6 +59,6 @@ def exact(pattern: str, scope: Scope = Scope.CONTENT) -> Regexp:
         (exact("(?i:k)elvin"), ["\u212aelvin".encode(), b"Kelvin"]),
     ],
 )
-def test_what_was_wrong_once_is_right(query: Query, contents: list[bytes]) -> None:
+def test_past_failures_stay_fixed(query: Query, contents: list[bytes]) -> None:
     files = [File(b"file%d.py" % number, content, 1 + number % 2) for number, content in enumerate(contents)]
     check_query(Checkout(REPOSITORY, tuple(files)), query)

@@ -227,7 +227,7 @@ def test_half_of_a_surrogate_pair_is_invalid() -> None:
         (encoded(("not", ("and", ("nor",)))), "malformed node 'nor'"),
     ],
 )
-def test_what_is_no_query_is_invalid_and_says_why(data: bytes, why: str) -> None:
+def test_invalid_bytes_are_rejected_with_the_reason(data: bytes, why: str) -> None:
     with pytest.raises(Invalid, match=why):
         decode_query(data)
 

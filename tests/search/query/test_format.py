@@ -85,7 +85,7 @@ REGEXES = [
         (both(either(text("a"))), "a"),
     ],
 )
-def test_a_tree_is_shown_as_one_would_type_it(query: Query, shown: str) -> None:
+def test_a_tree_is_formatted_as_a_user_would_type_it(query: Query, shown: str) -> None:
     assert format_query(query) == shown
     assert parse(shown).query == simplify(query)
 
@@ -106,7 +106,7 @@ def test_a_tree_is_shown_as_one_would_type_it(query: Query, shown: str) -> None:
         (regex("(a"), '"(a"'),
     ],
 )
-def test_what_only_programs_ask_is_shown_for_people(query: Query, shown: str) -> None:
+def test_queries_without_a_text_form_are_formatted_for_display(query: Query, shown: str) -> None:
     assert format_query(query) == shown
 
 
@@ -140,7 +140,7 @@ trees = st.recursive(leaves, grown, max_leaves=12).map(simplify)
 
 
 @given(trees)
-def test_what_was_shown_can_be_asked(query: Query) -> None:
+def test_formatted_text_parses_to_the_same_query(query: Query) -> None:
     assert parse(format_query(query)).query == query
 
 
@@ -150,7 +150,7 @@ def test_the_printed_form_is_canonical(query: Query) -> None:
 
 
 @given(st.lists(pieces, max_size=20).map("".join) | st.text(max_size=30))
-def test_whatever_can_be_read_survives_being_shown(query: str) -> None:
+def test_any_valid_query_survives_formatting(query: str) -> None:
     try:
         tree = parse(query).query
     except QuerySyntaxError:
@@ -159,7 +159,7 @@ def test_whatever_can_be_read_survives_being_shown(query: str) -> None:
 
 
 @pytest.mark.parametrize("query", [query for query, _ in CONFORMANCE])
-def test_the_conformance_set_survives_being_shown(query: str) -> None:
+def test_the_conformance_set_survives_formatting(query: str) -> None:
     tree = parse(query).query
     assert parse(format_query(tree)).query == tree
 

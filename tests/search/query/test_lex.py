@@ -99,7 +99,7 @@ def test_every_name_of_a_field_is_known(name: str) -> None:
         (r"content:a\ b c", ["CONTENT=a\\", "b", "c"]),
     ],
 )
-def test_literal_words_keep_their_signs(query: str, tokens: list[str]) -> None:
+def test_literal_words_keep_their_punctuation(query: str, tokens: list[str]) -> None:
     assert shown(query, PatternType.LITERAL) == tokens
 
 
@@ -116,7 +116,7 @@ def test_in_keyword_queries_only_quotes_and_fields_mean_anything(query: str, tok
     assert shown(query, PatternType.KEYWORD) == tokens
 
 
-def test_each_character_knows_its_place() -> None:
+def test_each_character_has_its_position() -> None:
     query = r'a file:x"y\"z"\.'
     word, field = lex(query)
     assert field.text == r'xy"z\.'
@@ -130,13 +130,13 @@ def test_each_character_knows_its_place() -> None:
     ("query", "position"),
     [('"abc', 0), ('"a\\', 0), ('ab "c', 3), ('"', 0), ("\\", 0), ("ab\\", 2), ("file:a\\", 6)],
 )
-def test_what_stands_alone_is_pointed_at(query: str, position: int) -> None:
+def test_an_unpaired_character_is_reported_with_its_position(query: str, position: int) -> None:
     with pytest.raises(QuerySyntaxError) as caught:
         lex(query)
     assert caught.value.position == position
 
 
-def test_groups_are_nested_so_deep_and_no_deeper() -> None:
+def test_the_depth_of_groups_is_bounded() -> None:
     assert len(lex("( " * NESTING_MAX + ")" * NESTING_MAX)) == 2 * NESTING_MAX
     with pytest.raises(QuerySyntaxError, match="nested more than 50 deep") as caught:
         lex("( " * 4000)

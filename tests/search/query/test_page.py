@@ -23,12 +23,12 @@ def quoted() -> list[str]:
 
 
 @pytest.mark.parametrize("query", [each for each in quoted() if each not in NO_QUERIES])
-def test_an_example_can_be_asked(query: str) -> None:
+def test_an_example_is_a_valid_query(query: str) -> None:
     assert parse(query).query is not None
 
 
 @pytest.mark.parametrize("query", [each for each in quoted() if each in NO_QUERIES])
-def test_what_nobody_can_ask_is_refused(query: str) -> None:
+def test_invalid_examples_are_rejected(query: str) -> None:
     with pytest.raises(QuerySyntaxError):
         parse(query)
 

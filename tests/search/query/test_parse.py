@@ -150,12 +150,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("query", "tree"), CONFORMANCE)
-def test_a_query_means_what_it_means_to_zoekt(query: str, tree: Query) -> None:
+def test_a_query_means_the_same_as_in_zoekt(query: str, tree: Query) -> None:
     assert parse(query).query == tree
 
 
 @pytest.mark.parametrize(("query", "position", "said"), REFUSED, ids=lambda value: str(value)[:30])
-def test_what_cannot_be_read_is_refused_with_its_place(query: str, position: int, said: str) -> None:
+def test_a_syntax_error_is_reported_with_its_position(query: str, position: int, said: str) -> None:
     with pytest.raises(QuerySyntaxError, match=said) as caught:
         parse(query)
     assert (caught.value.text, caught.value.position) == (query, position)
@@ -184,7 +184,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(query: str, position: int
         ("lang:", Language(None)),
     ],
 )
-def test_what_is_plainly_wrong_in_zoekt_is_mended(query: str, tree: Query) -> None:
+def test_known_errors_of_zoekt_are_corrected(query: str, tree: Query) -> None:
     assert parse(query).query == tree
 
 
@@ -259,12 +259,12 @@ def test_the_caller_may_choose_how_words_are_read_if_the_query_does_not() -> Non
 @pytest.mark.parametrize(
     ("query", "count"), [("a", None), ("a count:200", 200), ("COUNT:all a", COUNT_ALL), ("count:5 a count:5", 5)]
 )
-def test_a_query_says_how_many_files_it_wants(query: str, count: int | None) -> None:
+def test_a_query_sets_the_number_of_files(query: str, count: int | None) -> None:
     parsed = parse(query)
     assert (parsed.query, parsed.count) == (text("a"), count)
 
 
-def test_a_query_may_be_as_large_as_is_said() -> None:
+def test_a_query_may_be_as_large_as_documented() -> None:
     assert parse("a" * QUERY_CHARACTERS_MAX).query == text("a" * QUERY_CHARACTERS_MAX)
     assert parse("a " * ATOMS_MAX).query == both(*[text("a")] * ATOMS_MAX)
 
@@ -285,7 +285,7 @@ def outcome(query: str) -> ParsedQuery | QuerySyntaxError:
         ("(?i:", "*)"), ("(A ", ")"), ("case:", ""),
     ],
 )  # fmt: skip
-def test_a_long_row_of_marks_is_read_or_refused(opening: str, closing: str, row: int) -> None:
+def test_a_long_row_of_marks_is_parsed_or_rejected(opening: str, closing: str, row: int) -> None:
     query = (opening * row + "x" + closing * row)[:QUERY_CHARACTERS_MAX]
     found = outcome(query)
     if isinstance(found, ParsedQuery):
@@ -302,7 +302,7 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces, max_size=30).map("".join) | st.text(max_size=40))
-def test_any_text_is_read_or_refused(query: str) -> None:
+def test_any_text_is_parsed_or_rejected(query: str) -> None:
     found = outcome(query)
     if isinstance(found, QuerySyntaxError):
         assert found.text == query
@@ -315,7 +315,7 @@ PLAIN = r'(content:|c:)?([A-Za-z0-9_]{1,9}|"[A-Za-z0-9_ ]{1,9}")'
 
 
 @given(st.from_regex(PLAIN, fullmatch=True), st.sampled_from(PatternType))
-def test_a_plain_word_is_what_it_is_among_blanks(word: str, pattern_type: PatternType) -> None:
+def test_a_plain_word_keeps_its_meaning_among_blanks(word: str, pattern_type: PatternType) -> None:
     """Read at one glance it is the same as by all the rules."""
     try:
         among_blanks: ParsedQuery | str = parse(f"{word} ", pattern_type=pattern_type)

@@ -83,7 +83,7 @@ EVERYTHING_OF_A_FILE: list[Query] = [
         (Language(None), Language(None)),
     ],
 )
-def test_what_says_nothing_goes(query: Query, simple: Query) -> None:
+def test_redundant_parts_are_removed(query: Query, simple: Query) -> None:
     assert simplify(query) == simple
 
 
@@ -132,7 +132,7 @@ def is_simple(query: Query) -> bool:
 
 
 @given(trees, st.booleans(), st.booleans())
-def test_the_simple_tree_asks_the_same(query: Query, a: bool, b: bool) -> None:
+def test_the_simple_tree_selects_the_same(query: Query, a: bool, b: bool) -> None:
     known: dict[Query, bool] = {TRUE: True, FALSE: False, A: a, B: b}
     facts: dict[Query, bool] = known | {Repo("argo"): True, Repo("x"): False, Flag("archived", True): True}
     for on_main in (True, False):
@@ -179,13 +179,13 @@ def test_a_simple_tree_is_simple_and_stays(query: Query) -> None:
         (BranchesRepos(()), False),
     ],
 )
-def test_what_a_repository_answers_by_itself_is_answered(query: Query, is_true: bool) -> None:
+def test_conditions_on_the_repository_are_evaluated(query: Query, is_true: bool) -> None:
     assert for_repository(query, ARGO) == (TRUE if is_true else FALSE)
     assert for_repository(both(query, A), ARGO) == (A if is_true else FALSE)
 
 
 @pytest.mark.parametrize("leaf", EVERYTHING_OF_A_FILE)
-def test_what_is_asked_of_a_file_is_left_alone(leaf: Query) -> None:
+def test_conditions_on_files_are_unchanged(leaf: Query) -> None:
     assert for_repository(leaf, ARGO) == leaf
 
 
@@ -207,7 +207,7 @@ def test_what_is_asked_of_a_file_is_left_alone(leaf: Query) -> None:
         (Boost(Repo("argo"), 2.0), TRUE),
     ],
 )
-def test_what_only_files_can_answer_is_left(query: Query, left: Query) -> None:
+def test_conditions_that_only_files_decide_remain(query: Query, left: Query) -> None:
     assert for_repository(query, ARGO) == left
 
 
@@ -225,7 +225,7 @@ def test_what_only_files_can_answer_is_left(query: Query, left: Query) -> None:
         (OnBranch(""), 0b111),
     ],
 )
-def test_a_branch_is_meant_by_its_name(branch: OnBranch, mask: int) -> None:
+def test_a_branch_is_selected_by_its_name(branch: OnBranch, mask: int) -> None:
     assert branch_mask(branch, ARGO) == mask
 
 
@@ -234,17 +234,17 @@ def test_a_repository_without_branches_has_a_head() -> None:
     assert for_repository(OnBranch("main"), FOLDER) == FALSE
 
 
-def test_of_one_branch_nothing_is_asked_any_more() -> None:
+def test_a_condition_on_the_only_branch_is_removed() -> None:
     single = Repository(name="x", branches=(BranchOfRepository("main"),))
     assert for_repository(both(OnBranch("main"), A), single) == A
 
 
-def test_a_program_s_broken_pattern_is_refused() -> None:
+def test_an_invalid_pattern_in_a_decoded_query_is_rejected() -> None:
     with pytest.raises(Invalid, match=r"missing \)"):
         for_repository(Repo("("), ARGO)
 
 
-def test_an_undecodable_name_can_be_asked_for_what_it_holds() -> None:
+def test_an_undecodable_name_can_be_searched_for_a_part_of_it() -> None:
     odd = Repository(name="odd-\udcff")
     assert for_repository(Repo("^odd-"), odd) == TRUE
 

@@ -132,7 +132,7 @@ def test_both_paths_capture_the_same(source: bytes, text: bytes) -> None:
 @pytest.mark.parametrize(
     "source", ["(", "a**", "(?<=a)", "a{1001}", r"\1", "[b-a]", "(?:" * 1100, "x{999}" * 99, "\x00"]
 )
-def test_both_paths_refuse_the_same_in_the_same_words(source: str) -> None:
+def test_both_paths_reject_the_same_with_the_same_message(source: str) -> None:
     by_both(lambda: Pattern.compile(source).find_all(b"aaa"))
     assert by_both(lambda: compile_program(source.encode(), new_options()).error) is not None
 

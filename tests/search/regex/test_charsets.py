@@ -63,7 +63,7 @@ def checked(source: str, *, is_folded: bool) -> CharSet:
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(members, min_size=1, max_size=4), st.booleans(), st.booleans())
-def test_a_class_takes_what_re2_takes(parts: list[str], is_negated: bool, is_folded: bool) -> None:
+def test_a_class_matches_the_characters_that_re2_matches(parts: list[str], is_negated: bool, is_folded: bool) -> None:
     source = f"[{'^' if is_negated else ''}{''.join(parts)}]"
     try:
         Pattern.compile(source)

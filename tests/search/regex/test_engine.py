@@ -43,7 +43,7 @@ def test_a_range_outside_the_text_is_a_mistake() -> None:
         Pattern.compile("a").matches(TEXT, 5, 4)
 
 
-def test_empty_matches_are_left_out_unless_asked_for() -> None:
+def test_empty_matches_are_omitted_unless_requested() -> None:
     pattern = Pattern.compile("x*")
     assert pattern.find_all("axxжx".encode()) == [(1, 3), (5, 6)]
     assert pattern.find_all("axxжx".encode(), with_empty=True) == [(0, 0), (1, 3), (5, 6)]
@@ -122,7 +122,7 @@ def test_a_buffer_that_is_not_bytes_in_a_row_is_a_mistake(buffer: memoryview) ->
         ("x" * (PATTERN_BYTES_MAX + 1), f"{PATTERN_BYTES_MAX + 1} bytes", f"at most {PATTERN_BYTES_MAX}"),
     ],
 )
-def test_a_refused_pattern_is_explained(source: str, reason: str, remedy: str) -> None:
+def test_a_rejected_pattern_is_explained(source: str, reason: str, remedy: str) -> None:
     with pytest.raises(RegexError) as refused:
         Pattern.compile(source)
     assert isinstance(refused.value, Invalid)

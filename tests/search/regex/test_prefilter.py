@@ -121,7 +121,7 @@ def test_a_pattern_that_names_characters_beyond_ascii_promises_nothing_of_bytes(
     ("pattern", "is_odd"),
     [("back", True), ("sun", True), ("foo", False), (r"\w", True), ("a.b", False), ("[a-j]", False)],
 )
-def test_odd_folds_are_told(pattern: str, is_odd: bool) -> None:
+def test_odd_folds_are_reported(pattern: str, is_odd: bool) -> None:
     tree = parse_regex(pattern)
     assert prefilter(tree, is_case_sensitive=False).has_odd_folds is is_odd
     assert not prefilter(tree, is_case_sensitive=True).has_odd_folds
@@ -161,7 +161,7 @@ def test_the_needs_of_a_huge_pattern_are_bounded(pattern: str) -> None:
 
 @settings(max_examples=400, deadline=None)
 @given(st.data(), patterns.patterns, st.booleans())
-def test_every_match_holds_what_was_promised(data: st.DataObject, source: str, is_exact: bool) -> None:
+def test_every_match_contains_the_required_text(data: st.DataObject, source: str, is_exact: bool) -> None:
     tree = parse_regex(source)
     promised = prefilter(tree, is_case_sensitive=is_exact)
     pattern = Pattern.compile(source, is_case_sensitive=is_exact)
@@ -172,7 +172,7 @@ def test_every_match_holds_what_was_promised(data: st.DataObject, source: str, i
 
 @settings(max_examples=200, deadline=None)
 @given(st.data(), patterns.patterns, st.booleans())
-def test_every_match_of_bytes_holds_what_was_promised(data: st.DataObject, source: str, is_exact: bool) -> None:
+def test_every_match_of_bytes_contains_the_required_text(data: st.DataObject, source: str, is_exact: bool) -> None:
     tree = parse_regex(source)
     promised = prefilter(tree, is_case_sensitive=is_exact)
     if not promised.holds_for_bytes:
@@ -192,7 +192,7 @@ LINKS = [
 ]  # fmt: skip
 
 
-def test_thousands_of_rows_hold_what_was_promised() -> None:
+def test_thousands_of_patterns_keep_the_required_text() -> None:
     dice = random.Random(11)
     seen = 0
     for _ in range(4_000):

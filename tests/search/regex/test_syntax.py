@@ -90,7 +90,7 @@ def test_a_pattern_has_this_tree(pattern: str, tree: Node) -> None:
 @pytest.mark.parametrize(
     "pattern", ["(", ")", "[a", "*", "a{2,1}", "a{1001}", r"\1", "(?=a)", "(?x)a", r"\p{", "[[:a:]]", "\\"]
 )
-def test_what_re2_refuses_is_opaque(pattern: str) -> None:
+def test_a_pattern_that_re2_rejects_is_opaque(pattern: str) -> None:
     with pytest.raises(RegexError):
         Pattern.compile(pattern)
     assert parse_regex(pattern) == Opaque()

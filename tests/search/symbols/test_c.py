@@ -108,7 +108,7 @@ def test_a_brace_opened_in_both_branches_of_a_conditional_is_closed_once() -> No
     assert told("C", source) == ["function first", "function second"]
 
 
-def test_a_function_written_twice_for_two_configurations_is_told_twice() -> None:
+def test_a_function_defined_twice_for_two_configurations_is_listed_twice() -> None:
     source = """\
         #ifdef CONFIG_SMP
         int lock(void);
@@ -163,7 +163,7 @@ def test_lines_that_end_with_carriage_returns_are_lines() -> None:
     ]
 
 
-def test_bytes_that_are_no_utf8_hurt_nobody() -> None:
+def test_invalid_utf8_is_no_error() -> None:
     assert told("C", b"/* \xff\xfe */ int caf\xe9(void) { }\nint b;\n") == ["function caf�", "variable b"]
 
 

@@ -33,7 +33,7 @@ TEXTS = st.lists(PIECES, max_size=60).map(b"".join)
 
 @given(st.sampled_from(sorted(GRAMMARS)), TEXTS)
 @settings(max_examples=600, deadline=None)
-def test_whatever_the_text_definitions_are_names_in_order_with_parents_among_them(language: str, text: bytes) -> None:
+def test_definitions_of_any_text_are_ordered_names_with_parents_among_them(language: str, text: bytes) -> None:
     found = definitions(language, text)
     assert [each.start for each in found] == sorted(each.start for each in found)
     for number, each in enumerate(found):
@@ -66,7 +66,7 @@ def test_a_file_beyond_any_outline_is_not_outlined() -> None:
     assert told("Python", text + b"\n") == []
 
 
-def test_every_grammar_is_of_a_language_we_can_tell() -> None:
+def test_every_grammar_belongs_to_a_detected_language() -> None:
     assert set(GRAMMARS) <= set(LANGUAGES)
 
 

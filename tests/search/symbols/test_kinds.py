@@ -11,7 +11,7 @@ def test_the_numbers_of_kinds_fit_a_byte_and_begin_where_indexes_have_them() -> 
     assert KINDS[:6] == ("other", "function", "method", "class", "struct", "enum")
 
 
-def test_every_kind_a_grammar_tells_is_in_the_list() -> None:
+def test_every_kind_in_a_grammar_is_in_the_list() -> None:
     told = {
         kind
         for grammar in GRAMMARS.values()
@@ -34,19 +34,19 @@ def test_every_kind_a_grammar_tells_is_in_the_list() -> None:
         ("Markdown", "subsection", 200), ("Markdown", "heading", 100),
     ],
 )  # fmt: skip
-def test_what_a_kind_is_worth(language: str, kind: str, worth: int) -> None:
+def test_points_of_a_kind(language: str, kind: str, worth: int) -> None:
     assert points(language, kind, b"src/a") == worth
 
 
-def test_an_exported_name_of_go_is_worth_more() -> None:
+def test_an_exported_name_of_go_has_more_points() -> None:
     assert points("Go", "function", b"a.go", b"Serve") == points("Go", "function", b"a.go", b"serve") + 50
     assert points("Java", "method", b"A.java", b"Serve") == points("Java", "method", b"A.java", b"serve")
 
 
-def test_a_definition_in_a_test_is_worth_a_fifth_less() -> None:
+def test_a_definition_in_a_test_has_a_fifth_fewer_points() -> None:
     assert points("Go", "function", b"a_test.go", b"TestA") == int(850 * 0.8)
     assert points("Python", "class", b"tests/test_a.py") == 800
 
 
-def test_no_worth_is_beyond_what_an_index_can_hold() -> None:
+def test_points_fit_in_the_field_of_an_index() -> None:
     assert all(0 < points(language, kind, b"a", b"A") < 1 << 16 for language in ("Go", "C", "PHP") for kind in KINDS)
