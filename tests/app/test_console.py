@@ -78,7 +78,7 @@ def test_no_line_of_the_bars_is_wider_than_the_terminal() -> None:
         assert not any("\x1b" in line for line in shown)
 
 
-def test_a_reason_is_shown_whatever_signs_are_in_it(tmp_path: Path) -> None:
+def test_a_reason_is_shown_with_any_characters(tmp_path: Path) -> None:
     with terminal() as screen, open_display(LogSettings(), tmp_path) as display:
         display.warn("[/i]: there is no file or folder '[/b]':\n\x1b[2Jcheck the path")
     assert "warning: [/i]: there is no file or folder '[/b]':  [2Jcheck the path\n" in screen.getvalue()
@@ -106,7 +106,7 @@ def test_of_the_log_only_notices_and_unexpected_errors_are_shown_and_each_once(t
     assert written.count("not for the user") == 3
 
 
-def test_an_error_ends_the_bars_and_is_left_to_the_command(tmp_path: Path) -> None:
+def test_an_error_ends_the_bars_and_is_printed_by_the_command(tmp_path: Path) -> None:
     with terminal() as screen, pytest.raises(ValueError, match="wrong"), open_display(LogSettings(), tmp_path):
         raise ValueError("wrong")
     assert "stopped" not in screen.getvalue()

@@ -42,7 +42,7 @@ async def serving(fleet_token: str | None = None) -> AsyncIterator[httpx.AsyncCl
         yield client
 
 
-async def test_a_file_is_given_for_its_hash_as_bytes_that_no_browser_runs() -> None:
+async def test_a_file_is_served_by_its_hash_with_a_type_no_browser_executes() -> None:
     async with serving() as client:
         answer = await client.get(f"/ipfs/{cids.of(CONTENT)}?format=raw")
         assert (answer.status_code, answer.content) == (200, CONTENT)
@@ -63,7 +63,7 @@ async def test_a_file_is_given_for_its_hash_as_bytes_that_no_browser_runs() -> N
         ("nonsense", 400),
     ],
 )
-async def test_what_is_not_held_and_what_cannot_be_is_refused(name: object, status: int) -> None:
+async def test_unknown_and_invalid_hashes_are_rejected(name: object, status: int) -> None:
     async with serving() as client:
         assert (await client.get(f"/ipfs/{name}")).status_code == status
 
@@ -85,7 +85,7 @@ def parts(loaded: Loaded) -> tuple[SearchSettings, IndexerHttpSettings, SyncSett
     return loaded.get(SearchSettings), loaded.get(IndexerHttpSettings), loaded.get(SyncSettings)
 
 
-def test_up_advertises_to_an_indexer_of_its_own() -> None:
+def test_up_advertises_to_its_own_indexer() -> None:
     loaded = settings(search_announce_urls="http://pool:3001")
     assert advertises(loaded)
     search, http, sync = parts(with_content_index(loaded, 4000))
@@ -94,17 +94,17 @@ def test_up_advertises_to_an_indexer_of_its_own() -> None:
     assert sync.allow_private
 
 
-def test_up_advertises_nothing_if_the_settings_say_so() -> None:
+def test_up_advertises_nothing_if_disabled() -> None:
     assert not advertises(settings(search_advertise="false"))
     assert advertises(settings(search_advertise="true"))
 
 
-def test_an_indexer_that_others_reach_reads_no_private_addresses_unless_told() -> None:
+def test_a_reachable_indexer_reads_no_private_addresses_by_default() -> None:
     places = {"ipni_http_host": "0.0.0.0", "ipni_http_port": "3000", "ipni_http_ingest_port": "3001"}
     search, http, sync = parts(with_content_index(settings(**places), 3000))
     assert (search.announce_urls, http.port, sync.allow_private) == (("http://0.0.0.0:3001",), 3000, False)
 
 
-def test_an_ingest_port_that_nobody_can_know_is_refused() -> None:
+def test_an_unpredictable_ingest_port_is_rejected() -> None:
     with pytest.raises(Invalid, match=r"set ipni_http\.ingest_port to a port other than 0"):
         with_content_index(settings(ipni_http_ingest_port="0"), 3000)

@@ -122,7 +122,7 @@ async def test_a_new_commit_takes_the_place_of_the_old_one_in_this_order() -> No
         assert here.adverts.find(sha256(b"two").digest()) is None
 
 
-async def test_a_dropped_repository_is_taken_back_and_the_others_stay() -> None:
+async def test_a_dropped_repository_is_withdrawn_and_the_others_stay() -> None:
     async with node(MemoryChain()) as here:
         here.adverts.on_indexed(index("r", "aaaa", a="one"))
         here.adverts.on_indexed(index("r2", "cccc", a="two"))
@@ -137,7 +137,7 @@ async def test_a_dropped_repository_is_taken_back_and_the_others_stay() -> None:
         assert await here.held() == hashes("one", "two")
 
 
-async def test_what_is_indexed_again_unchanged_makes_no_advertisement() -> None:
+async def test_indexing_unchanged_content_again_publishes_no_advertisement() -> None:
     async with node(MemoryChain()) as here:
         here.adverts.on_indexed(index("r", "aaaa", a="one"))
         await here.until_offered("r@aaaa")
@@ -166,7 +166,7 @@ async def test_a_folder_that_was_touched_is_not_advertised_again() -> None:
         assert decode_label(published.metadata) == Label("folder")
 
 
-async def test_a_repository_that_became_empty_is_taken_back() -> None:
+async def test_a_repository_that_became_empty_is_withdrawn() -> None:
     async with node(MemoryChain()) as here:
         here.adverts.on_indexed(index("r", "aaaa", a="one"))
         await here.until_offered("r@aaaa")
@@ -187,7 +187,9 @@ async def test_any_name_fits_into_a_context(name: str) -> None:
         await here.until_offered()
 
 
-async def test_after_a_restart_the_chain_goes_on_and_what_is_no_longer_held_is_taken_back(tmp_path: Path) -> None:
+async def test_after_a_restart_the_chain_continues_and_repositories_no_longer_held_are_withdrawn(
+    tmp_path: Path,
+) -> None:
     store = await SqliteChain.open(tmp_path / "chain")
     async with node(store) as here:
         for name in ("kept", "lost", "changed"):
@@ -208,7 +210,7 @@ async def test_after_a_restart_the_chain_goes_on_and_what_is_no_longer_held_is_t
     await store.close()
 
 
-async def test_a_node_that_has_moved_says_so() -> None:
+async def test_a_node_with_a_new_address_announces_it() -> None:
     store = MemoryChain()
     async with node(store) as here:
         here.adverts.on_indexed(index("r", "aaaa", a="one"))
@@ -245,7 +247,7 @@ async def test_a_chain_that_cannot_grow_is_tried_again_until_it_can() -> None:
         assert here.metrics.value(content_publisher.ADS, outcome="failed") == FullDisk.refusals
 
 
-async def test_what_is_advertised_and_taken_back_is_counted() -> None:
+async def test_advertisements_and_withdrawals_are_counted() -> None:
     async with node(MemoryChain()) as here:
         here.adverts.on_indexed(index("r", "aaaa", a="one"))
         here.adverts.on_indexed(index("s", "bbbb", a="two"))
@@ -260,7 +262,7 @@ async def test_what_is_advertised_and_taken_back_is_counted() -> None:
         assert here.metrics.value(content_publisher.ADS_WAITING) == 0
 
 
-async def test_only_the_newest_word_about_a_repository_waits() -> None:
+async def test_only_the_newest_update_of_a_repository_waits() -> None:
     async with node(MemoryChain()) as here:
         for commit in ("aaaa", "bbbb", "cccc"):
             here.adverts.on_indexed(index("r", commit, a=commit))

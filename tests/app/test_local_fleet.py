@@ -76,5 +76,5 @@ def test_a_node_that_cannot_start_stays_down_and_its_output_is_in_its_log(tmp_pa
     ("code", "words"),
     [(0, "ended with exit code 0"), (-9, "was killed by SIGKILL"), (-99, "was killed by signal 99")],
 )
-def test_how_a_node_ended_is_said_in_words(code: int, words: str) -> None:
+def test_how_a_node_ended_is_described_in_words(code: int, words: str) -> None:
     assert describe_exit(code) == words

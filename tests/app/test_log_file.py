@@ -39,7 +39,7 @@ def test_a_line_that_is_no_text_is_escaped(tmp_path: Path) -> None:
     assert (tmp_path / "argosy.log").read_text() == "path \\udcff\n"
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_with_a_remedy(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file")
     with pytest.raises(Invalid, match=r"cannot open log file .*set node\.data_dir"):
         LogFile(tmp_path / "logs" / "argosy.log")

@@ -24,7 +24,7 @@ def running_at(port: int) -> RunningUp:
     return RunningUp(1, f"127.0.0.1:{port}", "/data", None, (), 0.0)
 
 
-def test_the_default_port_gives_way_to_another_argosy_and_says_so(taken: int) -> None:
+def test_another_port_is_chosen_and_reported_if_another_argosy_uses_the_default(taken: int) -> None:
     port = open_port(NodeSettings(port=taken), given_by=None, running=[running_at(taken)])
     with closing(port.listener):
         used = port.listener.getsockname()[1]
@@ -34,14 +34,14 @@ def test_the_default_port_gives_way_to_another_argosy_and_says_so(taken: int) ->
             pass  # it listens already, so nobody else can take it
 
 
-def test_it_says_when_another_program_has_the_port(taken: int) -> None:
+def test_a_port_used_by_another_program_is_reported(taken: int) -> None:
     port = open_port(NodeSettings(port=taken), given_by=None)
     with closing(port.listener):
         assert port.note.startswith(f"port {taken} is in use by another program; using ")
 
 
 @pytest.mark.parametrize("given_by", ["--port", "ARGOSY_NODE_PORT", "argosy.toml"])
-def test_a_port_that_was_given_and_is_taken_is_an_error_that_names_what_gave_it(taken: int, given_by: str) -> None:
+def test_a_configured_port_in_use_is_an_error_that_names_its_setting(taken: int, given_by: str) -> None:
     with pytest.raises(Invalid, match=f"port {taken}, set by {given_by}, is in use by another program"):
         open_port(NodeSettings(port=taken), given_by=given_by)
 

@@ -33,7 +33,7 @@ async def names(registry: RegistryStore) -> dict[str, str]:
     return {row.repo_id: row.url for row in await registry.run(catalog.everything())}
 
 
-async def test_what_is_not_given_is_set_aside_until_resume(tmp_path: Path) -> None:
+async def test_repositories_not_given_are_set_aside_until_resume(tmp_path: Path) -> None:
     async with open_catalog(tmp_path) as registry:
         await set_catalog(registry, addresses("/a/tool"), None, tmp_path, resume=False)
         await registry.run(catalog.add("tool-too", "/b/tool", branches=("main",), is_pinned=True, replicas=1))
@@ -53,7 +53,7 @@ async def test_what_is_not_given_is_set_aside_until_resume(tmp_path: Path) -> No
         assert not (tmp_path / SET_ASIDE).exists()
 
 
-async def test_a_start_with_resume_that_fails_loses_nothing_that_was_set_aside(tmp_path: Path) -> None:
+async def test_a_failing_start_with_resume_loses_nothing_set_aside(tmp_path: Path) -> None:
     async with open_catalog(tmp_path) as registry:
         await set_catalog(registry, addresses("/a/tool"), None, tmp_path, resume=False)
         await registry.run(catalog.add("other", "/b/other"))
@@ -74,7 +74,7 @@ async def test_a_name_is_changed_and_a_change_is_undone(tmp_path: Path) -> None:
         assert await names(registry) == {"tool": "/a/tool"}
 
 
-async def test_a_catalog_of_the_settings_keeps_what_others_have_added(tmp_path: Path) -> None:
+async def test_a_catalog_of_the_settings_keeps_additions_of_others(tmp_path: Path) -> None:
     async with open_catalog(tmp_path) as registry:
         await registry.run(catalog.add("tool", "/others/tool"))
         change = await add_to_catalog(registry, addresses("/a/tool", "/others/tool"), None)

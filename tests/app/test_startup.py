@@ -92,7 +92,7 @@ async def test_ready_waits_for_the_roles_and_for_every_repository(monkeypatch: p
     watching.cancel()
 
 
-async def test_a_repository_that_no_node_takes_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_repository_no_node_claims_does_not_delay_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "POLL_S", 0.0)
     monkeypatch.setattr(startup, "STALL_S", 0.05)
     fleet = FleetStatus(0.0, repositories=(view("big", RepoState.UNOWNED), view("a", RepoState.READY)))

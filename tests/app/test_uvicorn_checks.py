@@ -98,7 +98,7 @@ async def test_finds_are_answered_in_the_connection_by_the_installed_uvicorn(
 
 
 @pytest.mark.parametrize("change", CHANGED_FINDS.values(), ids=CHANGED_FINDS)
-async def test_finds_are_answered_alike_when_the_private_api_has_changed(
+async def test_finds_are_answered_the_same_when_the_private_api_has_changed(
     change: Any, indexer: IndexerDouble, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     indexer.results[CONTENT] = (result(A, b"context"),)
@@ -139,7 +139,7 @@ CHANGED_UPGRADES = {
 
 
 @pytest.mark.parametrize("change", CHANGED_UPGRADES.values(), ids=CHANGED_UPGRADES)
-async def test_a_changed_private_api_is_noticed_before_a_node_is_asked_in_frames(
+async def test_a_changed_private_api_is_detected_before_a_node_uses_frames(
     change: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     change(monkeypatch)

@@ -45,7 +45,7 @@ def test_a_start_that_fails_removes_only_what_it_created(tmp_path: Path) -> None
     assert (tmp_path / "empty" / "lock").exists()
 
 
-def test_a_named_directory_is_refused_while_used_or_if_it_holds_something_else(tmp_path: Path) -> None:
+def test_a_named_directory_is_rejected_while_used_or_with_other_content(tmp_path: Path) -> None:
     with open_named_set(tmp_path / "state") as held:
         held.write_record(tmp_path, record(held.directory))
         with pytest.raises(Conflict, match=r"in use by argosy up at http://127\.0\.0\.1:1 "):

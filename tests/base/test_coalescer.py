@@ -30,7 +30,7 @@ async def turns(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_lone_caller_waits_for_nobody() -> None:
+async def test_a_single_caller_does_not_wait() -> None:
     shop = Shop()
     shop.door.set()
     together = Coalescer(shop.serve)
@@ -39,7 +39,7 @@ async def test_a_lone_caller_waits_for_nobody() -> None:
     assert shop.calls == [[1], [2]]
 
 
-async def test_who_comes_while_a_call_is_under_way_shares_the_next() -> None:
+async def test_a_caller_during_a_running_call_shares_the_next() -> None:
     shop = Shop()
     together = Coalescer(shop.serve)
     first = asyncio.ensure_future(together(0))
@@ -74,7 +74,7 @@ async def test_a_failure_reaches_each_caller_as_its_own() -> None:
     assert len({id(error) for error in raised}) == 3
 
 
-async def test_a_caller_that_goes_away_takes_nobody_along() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_others() -> None:
     shop = Shop()
     together = Coalescer(shop.serve)
     first, gone, stays = (asyncio.ensure_future(together(number)) for number in range(3))

@@ -52,14 +52,14 @@ async def running(driver: Driver):
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_the_machine_first_hears_that_time_has_begun(clock) -> None:
+async def test_the_machine_first_gets_a_start_event(clock) -> None:
     clock.time = 7.0
     machine = Recorder()
     async with running(Driver(machine, nothing, clock=clock)):
         assert machine.seen == [(None, 7.0)]
 
 
-async def test_events_are_handled_in_the_order_they_were_told(clock) -> None:
+async def test_events_are_handled_in_order(clock) -> None:
     machine = Recorder()
     driver = Driver(machine, nothing, clock=clock)
     async with running(driver):
@@ -71,7 +71,7 @@ async def test_events_are_handled_in_the_order_they_were_told(clock) -> None:
     assert machine.events == ["a", "b", "c", "d"]
 
 
-async def test_events_told_before_the_run_are_not_lost(clock) -> None:
+async def test_events_queued_before_the_run_are_not_lost(clock) -> None:
     machine = Recorder()
     driver = Driver(machine, nothing, clock=clock)
     driver.post("early")
@@ -101,7 +101,7 @@ async def test_before_its_deadline_only_an_event_wakes_the_machine(clock) -> Non
         assert machine.seen == [(None, 0.0), ("x", 29.0)]
 
 
-async def test_a_machine_without_a_deadline_is_left_in_peace(clock) -> None:
+async def test_a_machine_without_a_deadline_is_not_woken(clock) -> None:
     machine = Recorder()
     async with running(Driver(machine, nothing, clock=clock)):
         clock.time = 1e9
@@ -109,7 +109,7 @@ async def test_a_machine_without_a_deadline_is_left_in_peace(clock) -> None:
         assert machine.seen == [(None, 0.0)]
 
 
-async def test_what_an_effect_brings_back_is_fed_in_again(clock) -> None:
+async def test_events_returned_by_an_effect_are_handled(clock) -> None:
     machine = Recorder({"asked": ["fetch"], "fetched": ["store"]})
 
     async def perform(effect: str) -> Iterable[str]:
@@ -172,7 +172,7 @@ async def test_a_failing_machine_stops_the_driver_too(clock) -> None:
         await driver.run()
 
 
-async def test_cancelling_stops_the_effects_in_the_order_they_began(clock) -> None:
+async def test_cancelling_stops_the_effects_in_start_order(clock) -> None:
     stopped = []
 
     async def perform(effect: str) -> Iterable[str]:

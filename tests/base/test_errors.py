@@ -32,7 +32,7 @@ from argosy.base.errors import (
         (Fenced("x"), 503),
     ],
 )
-def test_each_error_has_its_status_and_is_one_of_ours(error: ArgosyError, status: int) -> None:
+def test_each_error_has_its_status_and_our_base_class(error: ArgosyError, status: int) -> None:
     assert error.status == status
     assert isinstance(error, ArgosyError)
     assert str(error) == "x"
@@ -48,5 +48,5 @@ def test_not_owner_carries_the_hint_and_the_node() -> None:
     assert NotOwner("nobody knows").hint is None
 
 
-def test_throttled_says_when_to_come_back() -> None:
+def test_throttled_has_a_retry_time() -> None:
     assert Throttled("later", retry_after_s=2.5).retry_after_s == 2.5

@@ -45,7 +45,7 @@ def missing(module: str) -> ModuleNotFoundError:
 
 
 @pytest.mark.usefixtures("_installed")
-def test_what_is_lacking_is_named_with_its_versions() -> None:
+def test_a_missing_package_is_named_with_its_versions() -> None:
     """The largest extra with the package is meant; what is installed of it already is left out."""
     error = missing_package(missing("slatedb.uniffi"))
     assert isinstance(error, Invalid)
@@ -57,7 +57,7 @@ def test_what_is_lacking_is_named_with_its_versions() -> None:
 
 @pytest.mark.usefixtures("_installed")
 @pytest.mark.parametrize("module", ["redis.asyncio", "hiredis"])
-def test_pip_of_the_environment_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def test_pip_of_the_environment_is_used_if_present(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda name: object())
     error = missing_package(missing(module), extra="redis", purpose="the redis backend")
     assert str(error) == (

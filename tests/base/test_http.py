@@ -60,7 +60,7 @@ def request(*parts: bytes, authorization: str = "") -> Request:
         (Informed("x"), 503, ("retry-after", "5")),
     ],
 )
-def test_an_error_tells_its_remedy(error: ArgosyError, status: int, header: tuple[str, str] | None) -> None:
+def test_an_error_contains_its_remedy(error: ArgosyError, status: int, header: tuple[str, str] | None) -> None:
     response = error_response(error)
     told = json.loads(bytes(response.body))["error"]
     assert (response.status_code, told["status"], told["kind"]) == (status, status, type(error).__name__)
@@ -108,13 +108,13 @@ async def stray(method: str, path: str) -> tuple[int, str | None, dict[str, obje
     return reply.status_code, reply.headers.get("allow"), reply.json()["error"]
 
 
-async def test_a_path_that_leads_nowhere_is_an_error_like_others() -> None:
+async def test_an_unknown_path_is_an_error_like_others() -> None:
     status, _, error = await stray("GET", "/b")
     assert status == error["status"] == 404
     assert error["message"] == "/b not found; check the path"
 
 
-async def test_a_wrong_method_is_told_all_that_would_do() -> None:
+async def test_a_wrong_method_gets_all_allowed_methods() -> None:
     status, allow, error = await stray("PUT", "/a/x")
     assert (status, allow) == (405, "GET, HEAD, POST")
     message = "PUT is not allowed for /a/x; use GET, HEAD, POST"
@@ -155,6 +155,6 @@ async def test_a_program_gets_json(request_line: str, status: int, accept: str) 
     assert reply.headers["vary"] == "accept"
 
 
-async def test_a_form_that_is_sent_to_a_wrong_address_is_told_in_json() -> None:
+async def test_a_form_sent_to_an_unknown_path_gets_json() -> None:
     reply = await with_pages("POST", "/nowhere", BROWSER)
     assert reply.json()["error"]["kind"] == "NotFound"

@@ -17,7 +17,7 @@ def test_ids_are_random_uuids_in_their_usual_form() -> None:
         assert UUID(text).variant == "specified in RFC 4122"
 
 
-def test_a_forked_child_makes_ids_of_its_own() -> None:
+def test_a_forked_child_generates_its_own_ids() -> None:
     new_uuid()
     read, write = os.pipe()
     child = os.fork()

@@ -77,7 +77,7 @@ async def test_too_many_waiting_are_refused_but_a_newer_one_of_a_key_is_not() ->
     await bench.line.close()
 
 
-async def test_a_bug_is_raised_and_ends_nothing_else() -> None:
+async def test_a_bug_is_raised_and_cancels_no_other_work() -> None:
     bench = Bench(width=1)
     bench.line.put("a", -1)
     bench.line.put("b", 1)
@@ -90,7 +90,7 @@ async def test_a_bug_is_raised_and_ends_nothing_else() -> None:
         bench.line.check()
 
 
-async def test_a_closed_line_drops_everything_and_takes_nothing_more() -> None:
+async def test_a_closed_queue_drops_everything_and_accepts_nothing() -> None:
     bench = Bench(width=1)
     bench.line.put("a", 1)
     bench.line.put("b", 1)

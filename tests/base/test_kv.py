@@ -14,7 +14,7 @@ def test_a_batch_counts_each_key_once() -> None:
     assert list(batch.ops()) == [(b"a", b"3"), (b"b", None)]
 
 
-def test_a_batch_of_too_many_keys_is_refused_and_stays_as_it_was(monkeypatch) -> None:
+def test_a_batch_of_too_many_keys_is_rejected_unchanged(monkeypatch) -> None:
     monkeypatch.setattr(kv, "BATCH_OPS_MAX", 2)
     batch = Batch().put(b"a", b"").put(b"b", b"")
     with pytest.raises(Invalid, match="2 keys"):
@@ -23,7 +23,7 @@ def test_a_batch_of_too_many_keys_is_refused_and_stays_as_it_was(monkeypatch) ->
     assert list(batch.ops()) == [(b"a", b""), (b"b", b"changed")]
 
 
-def test_a_batch_of_too_many_bytes_is_refused_and_stays_as_it_was(monkeypatch) -> None:
+def test_a_batch_of_too_many_bytes_is_rejected_unchanged(monkeypatch) -> None:
     monkeypatch.setattr(kv, "BATCH_BYTES_MAX", 4)
     batch = Batch().put(b"a", b"123")
     with pytest.raises(Invalid, match="4 bytes"):

@@ -30,7 +30,7 @@ def test_a_json_line_has_time_level_logger_event_and_fields(stream: io.StringIO)
     assert line == {"level": "info", "logger": "ownership.keeper", "event": "lease lost", "unit": "repo:a", "epoch": 3}
 
 
-def test_what_stands_in_for_stderr_is_written_to(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replacement_of_stderr_is_written_to(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     """A progress bar does, so that lines appear above it."""
     logs.configure("info", "json")
     monkeypatch.setattr(sys, "stderr", stream)
@@ -45,7 +45,7 @@ def test_a_text_line_is_for_people(stream: io.StringIO) -> None:
     assert line.endswith('Z warning ownership.keeper: lease lost unit=repo:a why="no answer" epoch=3 tags=["x"]\n')
 
 
-def test_bound_fields_are_on_every_event_and_the_first_logger_stays_as_it_was(stream: io.StringIO) -> None:
+def test_bound_fields_are_on_every_event_and_the_parent_logger_is_unchanged(stream: io.StringIO) -> None:
     logs.configure("info", "json", stream)
     log = logs.get("a")
     bound = log.bind(node="n1").bind(unit="u")
@@ -64,7 +64,7 @@ def test_events_below_the_level_are_not_written(stream: io.StringIO) -> None:
     assert [line["level"] for line in lines(stream)] == ["warning", "error"]
 
 
-def test_a_level_that_is_off_never_looks_at_its_fields(stream: io.StringIO) -> None:
+def test_a_disabled_level_never_evaluates_its_fields(stream: io.StringIO) -> None:
     class Touchy:
         def __repr__(self) -> str:
             raise AssertionError("was rendered")
@@ -92,7 +92,7 @@ def test_secrets_never_reach_the_log(stream: io.StringIO, format: logs.Format) -
 
 
 @pytest.mark.parametrize("format", ["json", "text"])
-def test_a_traceback_is_shown_and_redacted(stream: io.StringIO, format: logs.Format) -> None:
+def test_a_traceback_is_printed_and_redacted(stream: io.StringIO, format: logs.Format) -> None:
     logs.configure("info", format, stream)
     try:
         raise ValueError("no answer from redis://:hunter2@cache")
@@ -106,7 +106,7 @@ def test_a_traceback_is_shown_and_redacted(stream: io.StringIO, format: logs.For
         assert all(line["traceback"].startswith("Traceback (most recent call last):\n") for line in lines(stream))
 
 
-def test_values_that_json_cannot_say_become_their_repr(stream: io.StringIO) -> None:
+def test_values_json_cannot_represent_become_their_repr(stream: io.StringIO) -> None:
     class Broken:
         def __repr__(self) -> str:
             raise RuntimeError
@@ -118,7 +118,7 @@ def test_values_that_json_cannot_say_become_their_repr(stream: io.StringIO) -> N
     assert (line["pair"], line["none"], line["keys"]) == ([1, [2]], None, {"1": True})
 
 
-def test_a_structure_that_holds_itself_ends(stream: io.StringIO) -> None:
+def test_a_recursive_structure_terminates(stream: io.StringIO) -> None:
     logs.configure("info", "json", stream)
     loop: list = []
     loop.append(loop)
@@ -165,12 +165,12 @@ def test_other_libraries_warnings_take_the_same_form(stream: io.StringIO) -> Non
     assert (line["logger"], line["event"]) == ("elsewhere", "trouble at redis://:***@h")
 
 
-def test_a_host_with_its_own_formatter_sees_the_fields_and_no_secrets(caplog) -> None:
+def test_a_host_formatter_gets_the_fields_and_no_secrets(caplog) -> None:
     with caplog.at_level("INFO", logger="argosy"):
         logs.get("a").info("lease lost", unit="u", password="hunter2")
     [record] = caplog.records
     assert record.getMessage() == "lease lost unit=u password=***"
-    assert record.funcName == "test_a_host_with_its_own_formatter_sees_the_fields_and_no_secrets"
+    assert record.funcName == "test_a_host_formatter_gets_the_fields_and_no_secrets"
 
 
 def test_a_level_or_format_that_does_not_exist_is_refused() -> None:

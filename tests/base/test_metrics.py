@@ -24,13 +24,13 @@ def test_a_counter_counts_each_set_of_labels_apart() -> None:
     assert figures.value(STARTED, space="b") == 1
 
 
-def test_increasing_by_nothing_makes_the_series_appear() -> None:
+def test_increasing_by_zero_creates_the_series() -> None:
     figures = Metrics()
     figures.inc(PLAIN, by=0)
     assert b"argosy_test_plain_total 0.0" in figures.exposition()
 
 
-def test_a_series_that_is_kept_counts_as_one_that_is_named_each_time() -> None:
+def test_a_stored_series_counts_like_one_looked_up_each_time() -> None:
     figures = Metrics()
     add, set_to, observe = figures.adder(STARTED, space="a"), figures.setter(FREE, node="n", kind="k"), figures.observer
     assert b'argosy_test_auctions_started_total{space="a"} 0.0' in figures.exposition()
@@ -43,7 +43,7 @@ def test_a_series_that_is_kept_counts_as_one_that_is_named_each_time() -> None:
     assert figures.value(TOOK, op="get") == 1
 
 
-def test_a_series_is_given_only_in_the_ways_its_kind_can_change() -> None:
+def test_a_series_has_only_the_methods_of_its_type() -> None:
     figures = Metrics()
     with pytest.raises(Invalid, match="cannot be increased"):
         figures.adder(TOOK, op="get")
@@ -78,7 +78,7 @@ def test_a_histogram_counts_what_it_observes() -> None:
     assert 'argosy_test_took_seconds_bucket{le="+Inf",op="get"} 3.0' in lines
 
 
-def test_a_figure_never_touched_is_zero_and_not_shown() -> None:
+def test_an_untouched_series_is_zero_and_not_exposed() -> None:
     figures = Metrics()
     assert figures.value(STARTED, space="nowhere") == 0
     figures.inc(STARTED, space="a")
@@ -98,7 +98,7 @@ def test_the_exposition_is_prometheus_text_without_created_series() -> None:
     assert metrics.CONTENT_TYPE.startswith("text/plain; version=0.0.4")
 
 
-def test_a_removed_series_is_gone_and_begins_anew() -> None:
+def test_a_removed_series_disappears_and_restarts_at_zero() -> None:
     figures = Metrics()
     figures.inc(STARTED, space="a")
     figures.inc(STARTED, space="b")

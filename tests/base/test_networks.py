@@ -19,11 +19,11 @@ def test_a_public_address_is_one(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", PRIVATE)
-def test_what_leads_into_a_network_of_ours_is_private(number: str) -> None:
+def test_addresses_of_internal_networks_are_private(number: str) -> None:
     assert is_private(number)
 
 
 @pytest.mark.parametrize("number", ["", "localhost", "1.2.3", "1.2.3.4.5", "12345"])
-def test_what_is_no_address_is_refused(number: str) -> None:
+def test_an_invalid_address_is_rejected(number: str) -> None:
     with pytest.raises(Invalid, match="is not an IP address"):
         is_private(number)

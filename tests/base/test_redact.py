@@ -43,7 +43,7 @@ def test_secrets_within_text_are_masked(text: str, shown: str) -> None:
         "http://[::1]:8080/a",
     ],
 )
-def test_what_is_no_secret_stays_as_it_is(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
@@ -61,14 +61,14 @@ def test_no_url_password_survives(user: str, password: str) -> None:
 
 
 @given(st.text())
-def test_redacting_twice_changes_nothing_more(text: str) -> None:
+def test_redaction_is_idempotent(text: str) -> None:
     assert redact(redact(text)) == redact(text)
 
 
 @pytest.mark.parametrize(
     "name", ["password", "DB_PASSWORD", "secretKey", "token", "Authorization", "credentials", "api_key"]
 )
-def test_names_of_secrets_are_known(name: str) -> None:
+def test_names_of_secrets_are_recognised(name: str) -> None:
     assert is_secret_name(name)
 
 

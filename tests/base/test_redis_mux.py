@@ -111,7 +111,7 @@ async def test_a_cancelled_caller_does_not_shift_the_replies_of_others() -> None
         wire.abort("done")
 
 
-async def test_a_server_that_owes_an_answer_too_long_is_given_up_with_all_that_waits() -> None:
+async def test_an_overdue_answer_fails_the_connection_and_all_waiting_callers() -> None:
     async with serving(silent) as port:
         wire = await wired(port, call_s=0.05)
         outcomes = await asyncio.gather(wire.send("GET", "a"), wire.send("GET", "b"), return_exceptions=True)
@@ -124,7 +124,7 @@ async def test_a_server_that_owes_an_answer_too_long_is_given_up_with_all_that_w
         assert "may or may not" not in str(refused.value)
 
 
-async def test_a_lost_connection_fails_what_is_in_flight() -> None:
+async def test_a_lost_connection_fails_calls_in_flight() -> None:
     async def hanging_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await command(reader)
 
@@ -153,7 +153,9 @@ async def test_callers_past_the_bound_wait_their_turn(monkeypatch: pytest.Monkey
         await mux.close()
 
 
-async def test_who_waits_for_room_too_long_is_told_that_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_caller_waiting_too_long_for_room_gets_an_error_that_nothing_was_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(redis_connection, "IN_FLIGHT_MAX", 1)
     async with serving(silent) as port:
         wire = await wired(port, call_s=0.05)
@@ -166,7 +168,7 @@ async def test_who_waits_for_room_too_long_is_told_that_nothing_was_sent(monkeyp
         wire.abort("done")
 
 
-async def test_what_is_not_redis_is_said_to_be_none() -> None:
+async def test_a_server_that_is_not_redis_is_reported() -> None:
     async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await reader.read()
@@ -177,7 +179,7 @@ async def test_what_is_not_redis_is_said_to_be_none() -> None:
             await wire.send("PING")
 
 
-async def test_an_error_reply_is_raised_as_the_server_said_it() -> None:
+async def test_an_error_reply_is_raised_with_the_servers_text() -> None:
     async def refusing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await command(reader)
         writer.write(b"-WRONGTYPE of key\r\n")
@@ -194,7 +196,7 @@ async def test_an_error_reply_is_raised_as_the_server_said_it() -> None:
 # -- coming back ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_lost_connection_is_made_anew_and_callers_share_the_attempt() -> None:
+async def test_a_lost_connection_is_reopened_and_callers_share_the_attempt() -> None:
     connections = 0
 
     async def brittle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -216,7 +218,7 @@ async def test_a_lost_connection_is_made_anew_and_callers_share_the_attempt() ->
         await mux.close()
 
 
-async def test_a_cancelled_caller_does_not_end_the_attempt_that_others_wait_for() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_shared_attempt() -> None:
     is_open = asyncio.Event()
 
     async def slow_to_greet(wire: RedisConnection) -> None:
@@ -233,7 +235,7 @@ async def test_a_cancelled_caller_does_not_end_the_attempt_that_others_wait_for(
         await mux.close()
 
 
-async def test_a_closed_client_says_so() -> None:
+async def test_a_closed_client_raises() -> None:
     async with serving(echo) as port:
         mux = muxed(port)
         await mux.call("ECHO", "a")
@@ -262,7 +264,7 @@ async def test_a_script_the_server_forgot_is_loaded_and_run_once() -> None:
         await mux.close()
 
 
-async def test_a_node_of_a_cluster_that_says_moved_is_left_for_the_one_it_names() -> None:
+async def test_a_moved_reply_is_followed_to_the_named_node() -> None:
     async with serving(echo) as right:
 
         async def wrong_node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -283,7 +285,7 @@ async def test_a_node_of_a_cluster_that_says_moved_is_left_for_the_one_it_names(
             await greeted.close()
 
 
-async def test_sentinels_are_asked_for_the_primary_and_again_after_it_became_a_replica() -> None:
+async def test_sentinels_are_queried_for_the_primary_and_again_after_it_became_a_replica() -> None:
     asked = 0
 
     async def demoted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -310,7 +312,7 @@ async def test_sentinels_are_asked_for_the_primary_and_again_after_it_became_a_r
             await mux.close()
 
 
-async def test_sentinels_that_know_nothing_are_named() -> None:
+async def test_sentinels_without_a_primary_are_named() -> None:
     async def ignorant(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await command(reader)
         writer.write(b"*-1\r\n")

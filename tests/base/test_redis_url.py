@@ -15,7 +15,7 @@ def test_a_plain_url_has_defaults() -> None:
     assert target.tls() is None
 
 
-def test_everything_can_be_said() -> None:
+def test_every_option_can_be_given() -> None:
     target = parse_redis_url("valkeys://us%65r:p%40ss@db.example:7000/3?ssl_cert_reqs=none")
     assert (target.hosts, target.db) == ((("db.example", 7000),), 3)
     assert (target.user, target.password, target.is_encrypted) == ("user", "p@ss", True)
@@ -51,7 +51,7 @@ def test_sentinels_may_have_ipv6_addresses() -> None:
         ("rediss://:secret@a?ssl_ca_certs=nowhere.pem", "cannot be read"),
     ],
 )
-def test_a_url_that_means_nothing_is_refused_without_its_password(url: str, complaint: str) -> None:
+def test_an_invalid_url_is_rejected_without_its_password(url: str, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint) as refused:
         parse_redis_url(url).tls()
     assert "secret" not in str(refused.value)

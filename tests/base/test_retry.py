@@ -52,7 +52,7 @@ async def test_one_attempt_means_no_retry(clock) -> None:
 
 
 @pytest.mark.parametrize("error", [Fenced("replaced"), Conflict("late"), Invalid("wrong"), ValueError("bug")])
-async def test_what_retrying_cannot_mend_rises_at_once(clock, error: Exception) -> None:
+async def test_errors_retrying_cannot_fix_are_raised_at_once(clock, error: Exception) -> None:
     attempts = Attempts(error)
     with pytest.raises(type(error)):
         await retry(attempts, Backoff(), clock=clock, random=seeded_random(1))
@@ -69,7 +69,7 @@ def test_a_long_outage_does_not_overflow() -> None:
 
 
 @given(failures=st.integers(1, 100), seed=st.integers())
-def test_a_wait_lies_in_the_upper_half_of_the_ceiling(failures: int, seed: int) -> None:
+def test_a_wait_is_in_the_upper_half_of_the_ceiling(failures: int, seed: int) -> None:
     backoff = Backoff()
     ceiling = backoff.ceiling(failures)
     assert ceiling / 2 <= backoff.delay(failures, seeded_random(seed)) <= ceiling
@@ -78,6 +78,6 @@ def test_a_wait_lies_in_the_upper_half_of_the_ceiling(failures: int, seed: int) 
 @pytest.mark.parametrize(
     "wrong", [{"first_s": 0}, {"first_s": 9, "ceiling_s": 5}, {"factor": 0.5}, {"attempts_max": 0}]
 )
-def test_a_back_off_that_makes_no_sense_is_refused(wrong: dict) -> None:
+def test_an_invalid_backoff_is_rejected(wrong: dict) -> None:
     with pytest.raises(Invalid):
         Backoff(**wrong)

@@ -106,7 +106,7 @@ def test_a_program_that_does_not_answer_is_refused(folder: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("without_wheels")
-def test_without_any_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_server_the_error_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Invalid) as missing:
         find_program(VALKEY)

@@ -32,7 +32,7 @@ def test_a_killed_server_starts_again_at_the_same_address(kind: type[Server]) ->
 
 
 @pytest.mark.parametrize(("kind", "request_"), [(Valkey, b"PING\r\n"), (Etcd, b"GET /health HTTP/1.0\r\n\r\n")])
-def test_a_paused_server_stands_still_and_goes_on(kind: type[Server], request_: bytes) -> None:
+def test_a_paused_server_stops_answering_and_resumes(kind: type[Server], request_: bytes) -> None:
     with kind() as server:
         server.pause()
         assert servers.exchange(server.port, request_) == b""
@@ -40,7 +40,7 @@ def test_a_paused_server_stands_still_and_goes_on(kind: type[Server], request_: 
         assert servers.exchange(server.port, request_)
 
 
-def test_a_server_that_does_not_start_says_why() -> None:
+def test_a_server_that_does_not_start_reports_why() -> None:
     with pytest.raises(Unavailable, match="valkey did not start; its log says"):
         Valkey(options=("--no-such-option", "yes"))
 

@@ -77,14 +77,14 @@ def test_a_file_is_read_from_its_path(tmp_path: Path) -> None:
     assert problems(path=path)[1] == f"{path}:keeper.ttl_s: expected a number, at least 1; got 0"
 
 
-def test_a_file_that_is_missing_or_no_toml_is_told(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_toml_file_is_reported(tmp_path: Path) -> None:
     assert "fleet.toml: No such file" in problems(path=tmp_path / "fleet.toml")[0]
     assert problems(toml_text="[keeper")[0].startswith("toml is not valid TOML:")
     (tmp_path / "latin.toml").write_bytes(b"# \xff")
     assert "latin.toml is not valid UTF-8" in problems(path=tmp_path / "latin.toml")[0]
 
 
-def test_all_problems_are_told_at_once_each_with_its_source() -> None:
+def test_all_problems_are_reported_at_once_each_with_its_source() -> None:
     text = '[keeper]\nttl_s = "long"\nmodes = "safe"\n[stoer]\nx = 1'
     told = problems(toml_text=text, environ={"ARGOSY_STORE_IS_TLS": "perhaps"})
     assert told == [
@@ -96,18 +96,18 @@ def test_all_problems_are_told_at_once_each_with_its_source() -> None:
     ]
 
 
-def test_an_unknown_name_that_resembles_nothing_gets_the_list_of_known_ones() -> None:
+def test_an_unknown_name_without_a_similar_one_gets_the_list_of_known_ones() -> None:
     assert problems(toml_text="[keeper]\nzzzz = 1") == [
         "1 setting is wrong:",
         "toml:keeper.zzzz: unknown key; known: margin_s, mode, spaces, ttl_s",
     ]
 
 
-def test_a_section_that_is_no_table_is_told() -> None:
+def test_a_section_that_is_no_table_is_reported() -> None:
     assert problems(toml_text="keeper = 3")[1] == "toml:keeper: expected a table, [keeper]"
 
 
-def test_a_choice_that_was_not_offered_is_told() -> None:
+def test_an_invalid_choice_is_reported() -> None:
     [_, told] = problems(environ={"ARGOSY_KEEPER_MODE": "quick"})
     assert told == "ARGOSY_KEEPER_MODE: expected text, one of safe, fast; got 'quick'"
 
@@ -131,7 +131,7 @@ def test_a_variable_that_is_no_setting_is_ignored_with_a_warning() -> None:
     }
 
 
-def test_no_error_shows_a_secret() -> None:
+def test_no_error_contains_a_secret() -> None:
     told = "\n".join(
         problems(
             toml_text="[store]\npassword = 12345\nurl = 7", environ={"ARGOSY_STORE_POOL_MAX": "redis://:hunter2@h"}
@@ -142,7 +142,7 @@ def test_no_error_shows_a_secret() -> None:
     assert "12345" not in told
 
 
-def test_what_is_shown_has_its_source_and_no_secrets() -> None:
+def test_shown_settings_have_their_source_and_no_secrets() -> None:
     loaded = load(
         BOTH,
         toml_text='[store]\nurl = "redis://:hunter2@cache/0"\nis_tls = true',
@@ -205,6 +205,6 @@ def test_a_faulty_declaration_is_a_bug() -> None:
         load([Keeper, Keeper], environ={})
 
 
-def test_asking_for_settings_that_were_not_loaded_is_a_bug() -> None:
+def test_reading_settings_that_were_not_loaded_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="Store was not among"):
         load([Keeper], environ={}).get(Store)

@@ -49,7 +49,7 @@ async def test_other_work_is_other_work() -> None:
     assert [await task for task in tasks] == [1, 2]
 
 
-async def test_one_who_leaves_takes_nothing_from_the_rest() -> None:
+async def test_a_cancelled_caller_does_not_affect_the_others() -> None:
     sharing, work = SingleFlight[int](), Work()
     first, *others = await waiting(sharing, work, 3)
     first.cancel()
@@ -60,7 +60,7 @@ async def test_one_who_leaves_takes_nothing_from_the_rest() -> None:
     assert work.cancelled == 0
 
 
-async def test_when_nobody_waits_the_work_ends_and_the_next_one_starts_anew() -> None:
+async def test_without_waiting_callers_the_work_is_cancelled_and_the_next_call_restarts_it() -> None:
     sharing, work = SingleFlight[int](), Work()
     tasks = await waiting(sharing, work, 2)
     for task in tasks:
@@ -72,7 +72,7 @@ async def test_when_nobody_waits_the_work_ends_and_the_next_one_starts_anew() ->
     assert await sharing.run("key", work.run) == 2
 
 
-async def test_whoever_comes_while_abandoned_work_ends_starts_anew() -> None:
+async def test_a_caller_during_the_cancellation_of_abandoned_work_restarts_it() -> None:
     sharing, work = SingleFlight[int](), Work()
     [only] = await waiting(sharing, work, 1)
     only.cancel()

@@ -34,7 +34,7 @@ def traced():
     made.tracer.close()
 
 
-def test_without_a_tracer_a_span_is_shared_and_keeps_nothing() -> None:
+def test_without_a_tracer_a_span_is_shared_and_stores_nothing() -> None:
     with NO_TRACER.span("search", repo="a") as outer, NO_TRACER.span("index") as inner:
         outer.set("hits", 3)
     assert outer is inner
@@ -70,7 +70,7 @@ async def test_tasks_at_the_same_time_do_not_mix_up_their_spans(traced: Traced) 
         assert traced[f"{name} inner"].parent.span_id == traced[name].context.span_id
 
 
-def test_an_exception_is_recorded_and_goes_on(traced: Traced) -> None:
+def test_an_exception_is_recorded_and_propagates(traced: Traced) -> None:
     with pytest.raises(ValueError, match="bad"), traced.tracer.span("search"):
         raise ValueError("bad redis://:hunter2@cache/0")
     span = traced["search"]
@@ -88,7 +88,7 @@ def test_secrets_do_not_reach_a_span(traced: Traced) -> None:
     assert dict(traced["fetch"].attributes) == {"url": "https://x:***@git/a", "api_token": "***"}
 
 
-def test_a_tracer_for_a_collector_can_be_made_and_closed() -> None:
+def test_a_tracer_for_a_collector_can_be_created_and_closed() -> None:
     tracer = otel_tracer("http://127.0.0.1:9/v1/traces", "argosy-test")
     assert isinstance(tracer, OtelTracer)
     tracer.close()
@@ -99,13 +99,13 @@ def test_an_endpoint_that_is_no_address_is_refused() -> None:
         otel_tracer("collector:4318", "argosy")
 
 
-def test_without_the_extra_the_error_says_what_to_install(monkeypatch) -> None:
+def test_without_the_extra_the_error_names_what_to_install(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(Invalid, match="needs the package opentelemetry-sdk"):
         otel_tracer("http://collector:4318/v1/traces", "argosy")
 
 
-def test_a_trace_goes_on_elsewhere(traced: Traced) -> None:
+def test_a_trace_continues_in_another_process(traced: Traced) -> None:
     with traced.tracer.span("here"):
         headers = traced.tracer.inject()
     with traced.tracer.extract(headers), traced.tracer.span("elsewhere"):
@@ -117,12 +117,12 @@ def test_a_trace_goes_on_elsewhere(traced: Traced) -> None:
     assert traced["alone"].parent is None
 
 
-def test_what_a_stranger_sends_in_place_of_a_trace_is_no_harm(traced: Traced) -> None:
+def test_an_invalid_trace_header_is_ignored(traced: Traced) -> None:
     with traced.tracer.extract({"traceparent": "00-zz-\x00-01"}), traced.tracer.span("alone"):
         pass
     assert traced["alone"].parent is None
 
 
-def test_without_a_tracer_nothing_is_carried() -> None:
+def test_without_a_tracer_no_context_is_propagated() -> None:
     with NO_TRACER.extract({"traceparent": "00-" + "1" * 32 + "-" + "2" * 16 + "-01"}), NO_TRACER.span("search"):
         assert NO_TRACER.inject() == {}

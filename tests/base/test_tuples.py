@@ -47,7 +47,7 @@ def same(a: object, b: object) -> bool:
 
 
 @given(tuples_)
-def test_a_tuple_comes_back_as_it_was(given_tuple: tuple) -> None:
+def test_a_tuple_round_trips(given_tuple: tuple) -> None:
     assert same(unpack(pack(given_tuple)), given_tuple)
 
 
@@ -58,13 +58,13 @@ def test_keys_sort_as_the_tuples_do(a: tuple, b: tuple) -> None:
 
 
 @given(tuples_, st.lists(items, min_size=1, max_size=3).map(tuple))
-def test_the_range_of_a_tuple_holds_everything_that_extends_it(prefix: tuple, more: tuple) -> None:
+def test_the_range_of_a_tuple_contains_every_extension_of_it(prefix: tuple, more: tuple) -> None:
     start, end = prefix_range(prefix)
     assert start <= pack(prefix + more) < end
 
 
 @given(tuples_, tuples_)
-def test_the_range_of_a_tuple_holds_nothing_else(prefix: tuple, other: tuple) -> None:
+def test_the_range_of_a_tuple_contains_nothing_else(prefix: tuple, other: tuple) -> None:
     start, end = prefix_range(prefix)
     extends = len(other) > len(prefix) and same(other[: len(prefix)], prefix)
     assert (start <= pack(other) < end) == extends
@@ -77,7 +77,7 @@ def test_neighbours_that_share_the_bytes_of_a_prefix_stay_outside(prefix: tuple)
         assert not start <= pack(neighbour) < end
 
 
-def test_the_range_of_the_empty_tuple_holds_every_key() -> None:
+def test_the_range_of_the_empty_tuple_contains_every_key() -> None:
     start, end = prefix_range(())
     assert all(start <= pack((item,)) < end for item in [None, b"", "", (), -INT_LIMIT + 1, math.inf, True])
 
@@ -116,7 +116,7 @@ def test_minus_zero_is_stored_as_zero() -> None:
 @pytest.mark.parametrize(
     "item", [math.nan, [1], {"a": 1}, bytearray(b"x"), object(), "\ud800", INT_LIMIT, -INT_LIMIT, (("ok", {1}),)]
 )
-def test_what_cannot_be_part_of_a_key_is_refused(item: object) -> None:
+def test_an_unsupported_key_part_is_rejected(item: object) -> None:
     with pytest.raises(Invalid):
         pack((item,))  # type: ignore[arg-type]
 

@@ -22,11 +22,11 @@ from argosy.base.urls import bracket_host, split_url
         "",
     ],
 )
-def test_what_urllib_can_split_is_split_alike(url: str) -> None:
+def test_urls_are_split_as_by_urllib(url: str) -> None:
     assert split_url(url) == urlsplit(url)
 
 
-def test_several_bracketed_hosts_are_left_to_the_caller() -> None:
+def test_several_bracketed_hosts_are_returned_unsplit() -> None:
     parts = split_url("etcds://user:pw@[::1]:3,[fe80::1],h/prefix?ca=ca.pem")
     assert (parts.scheme, parts.path, parts.query) == ("etcds", "/prefix", "ca=ca.pem")
     assert parts.netloc == "user:pw@[::1]:3,[fe80::1],h"

@@ -86,7 +86,7 @@ def test_choices_hold_for_a_text_and_for_each_of_a_list() -> None:
     ("limits", "words"),
     [({"min": 1}, "at least 1"), ({"max": 2}, "at most 2"), ({}, ""), ({"min": 0, "max": 1}, "0 to 1")],
 )
-def test_limits_are_told_in_words(limits: dict, words: str) -> None:
+def test_limits_are_described_in_words(limits: dict, words: str) -> None:
     assert setting_type(float, **limits).limits() == words
 
 

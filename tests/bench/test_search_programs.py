@@ -36,7 +36,7 @@ def test_output_is_returned_if_needed(tmp_path: Path) -> None:
     assert run_program(["echo", "found"], cwd=tmp_path).output == b""
 
 
-def test_finding_nothing_is_no_error(tmp_path: Path) -> None:
+def test_no_match_is_no_error(tmp_path: Path) -> None:
     assert run_program(["sh", "-c", "exit 1"], cwd=tmp_path).output == b""
 
 

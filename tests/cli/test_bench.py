@@ -61,7 +61,7 @@ def test_the_table_is_for_people() -> None:
     assert ">= 100" in answer.output
 
 
-def test_the_result_is_kept_in_a_file(tmp_path: Path) -> None:
+def test_the_result_is_written_to_a_file(tmp_path: Path) -> None:
     out = tmp_path / "bench.json"
     assert run("fake", "--out", str(out)).exit_code == 0
     assert json.loads(out.read_text())["bench"] == "fake"
@@ -81,7 +81,7 @@ def test_without_peers_plotting_is_an_error_after_the_table(tmp_path: Path) -> N
     assert not (tmp_path / "bench.svg").exists()
 
 
-def test_what_could_not_be_measured_is_a_failure() -> None:
+def test_a_failed_measurement_is_a_failure() -> None:
     answer = run("missing")
     assert answer.exit_code == 1
     assert "no server" in answer.output

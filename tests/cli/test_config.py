@@ -22,7 +22,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(cli, ["config", *words])
 
 
-def test_show_tells_each_value_and_where_it_comes_from(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_prints_each_value_and_its_source(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ARGOSY_OWNERSHIP_RENEW_S", "6")
     told = json.loads(run("show", "--config", str(file), "--json").output)
     rows = {(row["section"], row["name"]): row for row in told}
@@ -38,13 +38,13 @@ def test_the_file_may_be_named_by_a_variable(file: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("words", [["show"], ["show", "--json"]])
-def test_a_secret_is_never_shown(file: Path, words: list[str]) -> None:
+def test_a_secret_is_never_printed(file: Path, words: list[str]) -> None:
     output = run(*words, "--config", str(file)).output
     assert "hunter2" not in output
     assert "***" in output
 
 
-def test_check_says_that_all_is_in_order(file: Path) -> None:
+def test_check_reports_a_valid_configuration(file: Path) -> None:
     answer = run("check", "--config", str(file))
     assert (answer.exit_code, answer.stderr) == (0, "")
     assert "settings are valid" in answer.output
@@ -127,7 +127,7 @@ def test_the_folders_of_the_user_are_absolute(
     assert run("show").exit_code == 0
 
 
-def test_a_named_file_outranks_those_that_are_found(
+def test_a_named_file_overrides_the_default_files(
     places: tuple[Path, Path, Path], file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places[0].write_text("[node]\nport = 7001\n")
@@ -136,7 +136,7 @@ def test_a_named_file_outranks_those_that_are_found(
     assert port_and_file() == ("6070", str(file))
 
 
-def test_a_file_that_is_found_must_be_right(places: tuple[Path, Path, Path]) -> None:
+def test_a_default_file_must_be_valid(places: tuple[Path, Path, Path]) -> None:
     places[1].write_text("[node]\nprot = 7002\n")
     answer = run("show")
     assert answer.exit_code == 2

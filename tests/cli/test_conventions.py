@@ -81,7 +81,7 @@ def test_help_of_a_group_ends_with_examples_of_its_commands(words: list[str]) ->
 
 
 @pytest.mark.parametrize("words", [["-V"], ["--version"], ["version"]])
-def test_the_version_is_shown(words: list[str]) -> None:
+def test_the_version_is_printed(words: list[str]) -> None:
     answer = run(*words)
     assert (answer.exit_code, answer.output) == (0, f"argosy {__version__}\n")
 
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_with_130_and_without_a_traceback() -> None:
 
 
 @pytest.mark.parametrize("words", ["config show", "config show --json", "help --man", "completion bash"])
-def test_a_reader_that_has_seen_enough_is_no_error(words: str) -> None:
+def test_a_reader_that_closes_the_pipe_is_no_error(words: str) -> None:
     """`head -1` ends first, and nothing is said of it."""
     command = f"{shlex.join(COMMAND)} {words} | head -n 1"
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

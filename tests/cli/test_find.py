@@ -17,7 +17,7 @@ def said(*words: str) -> tuple[int, str]:
     return answer.exit_code, answer.stderr
 
 
-def test_what_is_neither_a_file_nor_a_hash_is_told(tmp_path: Path) -> None:
+def test_an_argument_that_is_neither_file_nor_hash_is_reported(tmp_path: Path) -> None:
     assert said("nothing.py") == (
         2,
         "error: 'nothing.py' not found: no such file, and not a CID or a multihash in base58 or hexadecimal\n",
@@ -33,14 +33,14 @@ def test_what_is_neither_a_file_nor_a_hash_is_told(tmp_path: Path) -> None:
         __file__,
     ],
 )
-def test_whoever_does_not_answer_is_named(name: str) -> None:
+def test_an_indexer_that_does_not_answer_is_named(name: str) -> None:
     code, words = said(name)
     assert code == 2
     assert "http://127.0.0.1:9 unreachable" in words
     assert "unreachable" in words
 
 
-def test_an_error_is_told_in_json_to_machines() -> None:
+def test_an_error_is_printed_as_json_on_request() -> None:
     code, words = said("nothing.py", "--json")
     assert (code, json.loads(words)["error"]["kind"]) == (2, "NotFound")
 

@@ -77,14 +77,14 @@ def test_running_auctions_are_listed(store: str) -> None:
     assert "beta" in run(store, "auction", "list").output
 
 
-def test_the_threshold_is_pushed_and_taken_back(store: str) -> None:
+def test_the_threshold_is_pushed_and_removed(store: str) -> None:
     assert ask(store, "auction", "set-max-bids", "3") == {"max_bids": 3}
     assert ask(store, "auction", "set-max-bids", "none") == {"max_bids": None}
     assert run(store, "auction", "set-max-bids", "3").output == "set max-bids to 3\n"
 
 
 @pytest.mark.parametrize("count", ["0", "many", "-1"])
-def test_a_threshold_that_is_none_is_refused(store: str, count: str) -> None:
+def test_an_invalid_threshold_is_rejected(store: str, count: str) -> None:
     assert run(store, "auction", "set-max-bids", count).exit_code == 2
 
 
@@ -98,19 +98,19 @@ def test_another_space_is_empty(store: str) -> None:
     assert ask(store, "lease", "list", "--space", "shards") == []
 
 
-def test_a_store_inside_another_process_cannot_be_looked_at() -> None:
+def test_a_store_in_the_memory_of_another_process_cannot_be_read() -> None:
     answer = CliRunner().invoke(cli, ["lease", "list"])
     assert answer.exit_code == 2
     assert "pass the store of the fleet with --store URL" in answer.stderr
 
 
-def test_an_unknown_store_is_told_what_there_is() -> None:
+def test_an_unknown_store_gets_the_list_of_known_ones() -> None:
     answer = run("rediss+tcp://somewhere", "lease", "list")
     assert answer.exit_code == 2
     assert "rediss://" in answer.stderr
 
 
-def test_a_store_that_is_away_is_an_error_and_not_an_empty_fleet() -> None:
+def test_an_unavailable_store_is_an_error_and_not_an_empty_fleet() -> None:
     answer = run("redis://127.0.0.1:1", "lease", "list", "--json")
     assert (answer.exit_code, answer.stdout) == (1, "")
     assert json.loads(answer.stderr)["error"]["kind"] == "Unavailable"

@@ -31,7 +31,7 @@ def papers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("option", ["--url", "--admin-url"])
 @pytest.mark.parametrize("url", ["127.0.0.1:3000", "indexer", "ftp://indexer", "http://"])
-def test_what_is_no_url_is_not_asked(option: str, url: str) -> None:
+def test_an_invalid_url_gets_no_request(option: str, url: str) -> None:
     answer = run("status", option, url)
     assert (answer.exit_code, answer.stderr) == (
         2,
@@ -39,13 +39,13 @@ def test_what_is_no_url_is_not_asked(option: str, url: str) -> None:
     )
 
 
-def test_an_address_that_is_none_is_told_here_and_not_in_the_log_of_the_indexer() -> None:
+def test_an_invalid_address_is_reported_before_the_indexer_is_called() -> None:
     answer = run("sync", PEER, "--address", "elsewhere", "--url", CHAIN)
     assert answer.exit_code == 2
     assert "'elsewhere' is not an address: it begins with a slash" in answer.stderr
 
 
-def test_what_is_gone_can_still_be_taken_back(papers: Path) -> None:
+def test_deleted_files_can_still_be_withdrawn(papers: Path) -> None:
     once = ("--once", "--address", CHAIN, "--json")
     published = run("publish", papers, *once)
     assert published.exit_code == 0, published.stderr
@@ -67,7 +67,7 @@ def test_what_is_gone_can_still_be_taken_back(papers: Path) -> None:
     assert again["withdrawn"] == [{"path": str(papers), "context": "", "files": 0, "advertisement": None}]
 
 
-def test_what_is_taken_back_is_said(papers: Path) -> None:
+def test_withdrawals_are_printed(papers: Path) -> None:
     once = ("--once", "--address", CHAIN)
     run("publish", papers, *once)
     first, second = (run("publish", papers, "--withdraw", *once).stdout.splitlines()[1] for _ in range(2))
@@ -93,7 +93,7 @@ async def test_a_gateway_is_claimed_only_where_one_is_named(
 
 
 @pytest.mark.parametrize("verb", ["allow", "block", "assign", "unassign"])
-def test_what_is_no_peer_id_is_told_with_what_one_looks_like(verb: str) -> None:
+def test_an_invalid_peer_id_is_reported_with_an_example(verb: str) -> None:
     answer = run(verb, "nope", "--url", CHAIN)
     assert (answer.exit_code, answer.stderr) == (
         2,
@@ -101,7 +101,7 @@ def test_what_is_no_peer_id_is_told_with_what_one_looks_like(verb: str) -> None:
     )
 
 
-def test_ids_in_a_table_that_is_piped_are_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ids_in_a_piped_table_are_not_truncated(capsys: pytest.CaptureFixture[str]) -> None:
     cid = "baguqeera" + "a" * 51
     row = (PEER, PEER, cid, "2026-01-01 00:00:00+00:00", 12, cid, "a long error " * 20)
     print_table(("id", "publisher", "last_ad", "last_ad_at", "lag", "frozen_at", "last_error"), [row], empty="")

@@ -107,13 +107,13 @@ def test_payloads_come_from_standard_input_too(run: Run) -> None:
         (("mail", "-m", "nothing"), "KEY=VALUE"),
     ],
 )
-def test_a_bad_put_is_said(run: Run, arguments: tuple[str, ...], said: str) -> None:
+def test_an_invalid_put_is_reported(run: Run, arguments: tuple[str, ...], said: str) -> None:
     answer = run("job", "enqueue", *arguments)
     assert answer.exit_code == 2
     assert said in answer.stderr
 
 
-def test_an_id_that_is_taken_is_an_error(run: Run) -> None:
+def test_an_id_in_use_is_an_error(run: Run) -> None:
     run("job", "enqueue", "mail", "--id", "mine")
     answer = run("job", "enqueue", "mail", "--id", "mine", "--json")
     assert (answer.exit_code, json.loads(answer.stderr)["error"]["kind"]) == (1, "Conflict")
@@ -146,7 +146,7 @@ def test_shards_are_listed_and_split(run: Run) -> None:
     assert (late.exit_code, "timed out after 0.01 s" in late.stderr) == (1, True)
 
 
-def test_a_split_that_is_waited_for_is_asked_for_again_while_the_shard_moves(
+def test_a_split_with_wait_is_retried_while_the_shard_moves(
     run: Run, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node, refusals = stage.node, [Conflict("not served here: ask its owner"), Unavailable("acquisition in progress")]
@@ -167,7 +167,7 @@ def test_a_split_that_is_waited_for_is_asked_for_again_while_the_shard_moves(
     assert answer == {"shard": HERE, "left": NOWHERE, "right": SECOND_TRY, "point": point, "is_done": True}
 
 
-def test_a_split_that_is_never_taken_on_is_told_with_the_reason(run: Run, stage: Stage) -> None:
+def test_a_split_that_is_never_accepted_is_reported_with_the_reason(run: Run, stage: Stage) -> None:
     stage.node.failures[HERE] = Unavailable("shard not ready: acquisition in progress")
     answer = run("shard", "split", HERE, "--wait", "2")
     assert (answer.exit_code, "acquisition in progress" in answer.stderr) == (1, True)
@@ -213,7 +213,7 @@ def test_a_node_that_is_not_there_is_one_line(run: Run, monkeypatch: pytest.Monk
     assert answer.stderr.startswith("error: 127.0.0.1:9 unreachable")
 
 
-def test_the_address_and_the_token_are_taken_from_the_settings(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+def test_the_address_and_the_token_come_from_the_settings(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     with run_server(access=Access(["a-good-secret"])) as guarded:
         refused = run("job", "list", address=guarded.address)
         assert (refused.exit_code, "missing authorization" in refused.stderr) == (1, True)
@@ -231,7 +231,7 @@ def test_a_folder_is_a_broker(run: Run, tmp_path: Path) -> None:
     assert told(run("job", "get", "kept", "--json", address=url))["payload"] == 7
 
 
-def test_watch_tells_every_change_until_the_end(run: Run, stage: Stage) -> None:
+def test_watch_prints_every_change_until_the_end(run: Run, stage: Stage) -> None:
     run("job", "enqueue", "mail", "--id", "j")
     late = run("job", "watch", "j", "--timeout", "0.01")
     assert (late.exit_code, "not done: timed out after" in late.stderr) == (1, True)
@@ -246,7 +246,7 @@ def worker_process(folder: Path, address: str, *options: str, **streams: TextIO)
     return subprocess.Popen(command, cwd=folder, env=dict(os.environ), stdout=subprocess.PIPE, text=True, **streams)
 
 
-def test_a_worker_does_the_jobs_of_a_module_and_stops_when_told(run: Run, stage: Stage, tmp_path: Path) -> None:
+def test_a_worker_runs_the_jobs_of_a_module_and_stops_on_a_signal(run: Run, stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
     with worker_process(tmp_path, stage.address, "handlers:pair", "--name", "w") as worker:
         assert worker.stdout is not None
@@ -260,7 +260,7 @@ def test_a_worker_does_the_jobs_of_a_module_and_stops_when_told(run: Run, stage:
     assert "succeeded  attempt 1" in run("job", "watch", done["id"]).stdout
 
 
-def test_a_worker_tells_of_failures_and_that_it_drains(run: Run, stage: Stage, tmp_path: Path) -> None:
+def test_a_worker_reports_failures_and_draining(run: Run, stage: Stage, tmp_path: Path) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
     said = tmp_path / "said"
     with said.open("w") as stderr, worker_process(tmp_path, stage.address, "handlers", stderr=stderr) as worker:
@@ -284,7 +284,7 @@ def test_a_worker_tells_of_failures_and_that_it_drains(run: Run, stage: Stage, t
     ("options", "stdout", "stderr"),
     [((), "", "enqueued job j\n"), (("--json",), '{\n  "ids": [\n    "j"\n  ]\n}\n', "")],
 )
-def test_whoever_breaks_off_the_waiting_knows_the_job(
+def test_an_interrupted_wait_prints_the_job_id(
     run: Run, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], stdout: str, stderr: str
 ) -> None:
     async def interrupted(*_: object, **__: object) -> None:
@@ -306,7 +306,7 @@ def test_whoever_breaks_off_the_waiting_knows_the_job(
         ("no_such_module_here", "not found; check its name"),
     ],
 )
-def test_a_target_without_handlers_is_said(
+def test_a_target_without_handlers_is_reported(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, said: str
 ) -> None:
     (tmp_path / "handlers.py").write_text(HANDLERS)
@@ -317,7 +317,7 @@ def test_a_target_without_handlers_is_said(
     assert said in answer.stderr
 
 
-def test_schedules_are_put_listed_and_forgotten(stage: Stage) -> None:
+def test_schedules_are_put_listed_and_deleted(stage: Stage) -> None:
     def invoke(*arguments: str) -> Result:
         command, *rest = arguments
         return CliRunner().invoke(root.cli, ["job", "schedule", command, "-a", stage.address, *rest])

@@ -41,13 +41,13 @@ def run(stage: Stage) -> Run:
         ("shard", "split", "s", "--wait", "nan"),
     ],
 )
-def test_what_no_clock_can_wait_for_is_refused(run: Run, words: tuple[str, ...]) -> None:
+def test_a_delay_out_of_range_is_rejected(run: Run, words: tuple[str, ...]) -> None:
     answer = run(*words)
     assert answer.exit_code == 2
     assert "is not a number of seconds" in answer.stderr
 
 
-def test_more_retries_than_the_wire_can_say_are_refused(run: Run) -> None:
+def test_more_retries_than_the_protocol_allows_are_rejected(run: Run) -> None:
     answer = run("job", "enqueue", "mail", "--retries", "99999999999")
     assert answer.exit_code == 2
     assert "'--retries': 99999999999 is not in the range" in answer.stderr
@@ -60,7 +60,7 @@ def test_a_job_that_is_not_there_is_named(run: Run, command: str, id: str) -> No
     assert (answer.exit_code, answer.stderr) == (1, f"error: {id}: job not found\n")
 
 
-def test_a_job_that_is_refused_does_not_keep_the_others(run: Run) -> None:
+def test_a_rejected_job_does_not_stop_the_others(run: Run) -> None:
     for id in ("first", "second"):
         run("job", "enqueue", "mail", "--id", id)
     answer = run("job", "cancel", "first", "never", "second")
@@ -74,7 +74,7 @@ def test_a_job_that_is_refused_does_not_keep_the_others(run: Run) -> None:
     assert "already cancelled" in told["rejected"]["second"]
 
 
-def test_whoever_finds_no_broker_is_told_how_to_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_broker_the_error_names_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_pause(*_: object) -> None:
         """Tries again at once."""
 
@@ -85,7 +85,7 @@ def test_whoever_finds_no_broker_is_told_how_to_have_one(monkeypatch: pytest.Mon
     assert "start a broker with `argosy serve --role jobs`" in answer.stderr
 
 
-def test_a_job_that_is_not_done_is_nothing_that_a_broker_lacks(run: Run) -> None:
+def test_an_unfinished_job_does_not_suggest_starting_a_broker(run: Run) -> None:
     run("job", "enqueue", "mail", "--id", "waits")
     answer = run("job", "result", "waits")
     assert (answer.exit_code, "is a broker up" in answer.stderr) == (1, False)
@@ -98,7 +98,7 @@ def test_a_job_that_is_not_done_is_nothing_that_a_broker_lacks(run: Run) -> None
         ("schedule", "list"), ("schedule", "delete", "nightly"),
     ],
 )  # fmt: skip
-def test_looking_makes_no_broker_of_a_folder_that_is_not_there(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_reading_a_missing_folder_does_not_create_a_broker(tmp_path: Path, words: tuple[str, ...]) -> None:
     url = (tmp_path / "jubs").as_uri()
     answer = CliRunner().invoke(cli, ["job", *words, "-a", url])
     assert (answer.exit_code, answer.stderr) == (1, f"error: no broker found at {url}; check --address\n")

@@ -21,7 +21,7 @@ def test_worlds_without_violations_end_well() -> None:
     assert json.loads(run("--seeds", "1", "--jobs", "1", "--json").output)["violations"] == []
 
 
-def test_a_violation_is_told_with_its_seed_and_ends_badly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_is_reported_with_its_seed_and_a_failing_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     replay = "argosy sim jobs --first-seed 3 --seeds 1"
     broken = ChaosReport(1, 5, 0, (SeedViolations(3, ("JOB-1 at 2.000 s: t/j is lost",), replay),), None, "")
     monkeypatch.setattr(jobs_chaos, "run_jobs_chaos", lambda *_, **__: broken)

@@ -91,13 +91,13 @@ def test_an_export_goes_through_a_pipe(url: str, tmp_path: Path) -> None:
     assert lines_of(back) == lines_of(url)
 
 
-def test_people_are_told_what_was_moved(url: str, tmp_path: Path) -> None:
+def test_the_summary_counts_the_moved_items(url: str, tmp_path: Path) -> None:
     answer = run("export", "--url", url, tmp_path / "all.jsonl")
     assert "jobs" in answer.stdout
     assert "exported to" in answer.stderr
 
 
-def test_a_registry_that_holds_something_is_not_filled(url: str, tmp_path: Path) -> None:
+def test_a_non_empty_registry_is_not_imported_into(url: str, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
     told(run("export", "--url", url, file, "--json"))
     answer = run("import", "--url", url, file)
@@ -127,12 +127,12 @@ def test_an_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there_is_said(url: str, tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(url: str, tmp_path: Path) -> None:
     answer = run("export", "--url", url, tmp_path / "no" / "all.jsonl")
     assert (answer.exit_code, "cannot write" in answer.stderr) == (2, True)
 
 
-def test_what_is_not_there_is_not_created_by_looking(tmp_path: Path, valkey: Valkey) -> None:
+def test_a_missing_registry_is_not_created_by_reading(tmp_path: Path, valkey: Valkey) -> None:
     for words in (("--url", f"sqlite:///{tmp_path}/none.db"), ("--url", valkey.url, "--namespace", "none")):
         for command in ("check", "migrate"):
             answer = run(command, *words, "--json")
@@ -147,7 +147,7 @@ def test_check_counts_what_it_has_read(url: str) -> None:
     assert "no problems found" in answer.stderr
 
 
-def test_check_says_what_it_cannot_read(url: str) -> None:
+def test_check_reports_what_it_cannot_read(url: str) -> None:
     path = url.removeprefix("sqlite:///")
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE jobs SET type = x'00ff' WHERE job_id = 'job-1'")
@@ -157,7 +157,7 @@ def test_check_says_what_it_cannot_read(url: str) -> None:
     assert [problem for problem in json.loads(answer.stdout)["problems"] if "jobs.type must be text" in problem]
 
 
-def test_check_says_where_it_had_to_stop(url: str) -> None:
+def test_check_reports_where_it_had_to_stop(url: str) -> None:
     with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE jobs SET params = 'not json' WHERE job_id = 'job-1'")
     connection.close()
@@ -166,12 +166,12 @@ def test_check_says_where_it_had_to_stop(url: str) -> None:
     assert "reading failed after" in answer.stderr
 
 
-def test_migrate_says_what_it_did(url: str) -> None:
+def test_migrate_reports_its_steps(url: str) -> None:
     assert told(run("migrate", "--url", url, "--json")) == {"found": 1, "now": 1, "steps": []}
     assert "already up to date" in run("migrate", "--url", url).stdout
 
 
-def test_check_migrates_nothing_and_migrate_names_its_steps(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_migrates_nothing_and_migrate_prints_its_steps(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(migrations, "SCHEMA_VERSION", 2)
     monkeypatch.setattr(migrations, "MIGRATIONS", (migrations.Migration(2, "jobs know their tenant", ()),))
     answer = run("check", "--url", url)
@@ -191,18 +191,18 @@ def test_a_registry_of_a_newer_argosy_is_refused(url: str) -> None:
         assert "use the argosy that wrote it, or a newer one" in answer.stderr
 
 
-def test_a_registry_inside_another_process_cannot_be_looked_at() -> None:
+def test_a_registry_in_the_memory_of_another_process_cannot_be_read() -> None:
     answer = run("check", "--url", "memory://")
     assert (answer.exit_code, "is private to one process" in answer.stderr) == (2, True)
 
 
-def test_a_password_in_an_address_is_not_shown() -> None:
+def test_a_password_in_a_url_is_not_printed() -> None:
     answer = run("check", "--url", "redis://user:hunter2@127.0.0.1:1/0")
     assert answer.exit_code == 1
     assert "hunter2" not in answer.output
 
 
-def test_memory_is_measured_and_told(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_measured_and_printed(valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redis_memory, "ROUNDS", 1)
     found = told(run("memory", "--url", valkey.url, "--json"))
     assert 0 < found["total_bytes"] < found["document_bytes"]
@@ -219,7 +219,7 @@ def test_memory_is_not_measured_on_a_file() -> None:
 
 @pytest.mark.parametrize("url", ["registry.db", "ftp://host/registry", "sqlite:registry.db"])
 @pytest.mark.parametrize("command", ["check", "migrate", "memory"])
-def test_what_names_no_registry_is_told_as_it_was_typed(command: str, url: str) -> None:
+def test_an_invalid_registry_is_reported_as_typed(command: str, url: str) -> None:
     answer = run(command, "--url", url)
     assert answer.exit_code == 2
     assert answer.stderr.startswith(f"error: invalid registry URL {url!r}: expected sqlite://, redis[s]://")

@@ -49,17 +49,17 @@ def test_help_is_quick_and_loads_no_command() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.split() == []
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert run("--version").output == f"argosy {__version__}\n"
 
 
-def test_an_unknown_command_is_told_what_was_meant() -> None:
+def test_an_unknown_command_gets_a_suggestion() -> None:
     answer = run("benhc")
     assert answer.exit_code == 2
     assert answer.stderr.startswith('error: unknown command "benhc"; did you mean "bench"?\n')
 
 
-def test_an_unknown_verb_is_told_what_was_meant() -> None:
+def test_an_unknown_subcommand_gets_a_suggestion() -> None:
     answer = run("config", "shwo")
     assert answer.exit_code == 2
     assert answer.stderr.startswith('error: unknown command "shwo" of "cli config"; did you mean "show"?\n')
@@ -117,7 +117,7 @@ def test_with_json_a_wrong_option_is_an_object_too(words: list[str]) -> None:
     assert json.loads(answer.stderr)["error"]["kind"] == "Invalid"
 
 
-def test_an_error_never_shows_a_password() -> None:
+def test_an_error_never_contains_a_password() -> None:
     answer = CliRunner().invoke(failing(Unavailable("redis://me:hunter2@store is away")), ["fail"])
     assert "hunter2" not in answer.stderr
     assert "store is away" in answer.stderr
@@ -141,7 +141,7 @@ def test_the_shell_completes_commands_and_verbs() -> None:
     assert [item.value for item in completer.get_completions(["config"], "")] == ["check", "show"]
 
 
-def test_the_command_runs_as_a_process_of_its_own() -> None:
+def test_the_command_runs_as_its_own_process() -> None:
     answer = run_process("bench", "no-such-bench")
     assert answer.returncode == 1
     assert answer.stderr.startswith("error: benchmark 'no-such-bench' not found")

@@ -56,14 +56,14 @@ def lines(*words: str) -> list[str]:
     return answer.stdout.splitlines()
 
 
-def test_the_definition_comes_first_and_every_line_has_its_place(library: Path) -> None:
+def test_definitions_come_first_and_every_line_has_its_position(library: Path) -> None:
     found = lines("shelf")
     assert found[0] == "src/shelf.py:4:class Shelf:"
     assert "src/reader.py:3:shelf = Shelf()" in found
     assert "notes.txt:1:A shelf is a place." in found
 
 
-def test_under_headings_definitions_are_told(library: Path) -> None:
+def test_under_headings_definitions_are_marked(library: Path) -> None:
     assert run("Shelf", "src", "--heading").stdout == (
         "src/shelf.py\n4:class Shelf:  ‹class›\n\nsrc/reader.py\n1:from shelf import Shelf\n3:shelf = Shelf()\n"
     )
@@ -104,7 +104,7 @@ def test_literal_words_are_no_regexes(library: Path) -> None:
     assert len(lines("--vimgrep", "a.b")) == 2
 
 
-def test_what_the_query_says_of_itself(library: Path) -> None:
+def test_query_options_override_the_command_line(library: Path) -> None:
     assert lines("-l", "count:1 shelf") == ["src/shelf.py"]
     assert len(lines("-l", "count:1 shelf", "--max-files", "2")) == 2
     assert lines("-l", "a.b patterntype:literal") == ["notes.txt"]
@@ -117,7 +117,7 @@ def test_counts_are_of_all_matches(library: Path) -> None:
     assert run("-c", "-s", "Shelf").stderr == ""
 
 
-def test_files_are_shown_by_worth_or_by_name(library: Path) -> None:
+def test_files_are_sorted_by_score_or_by_name(library: Path) -> None:
     by_worth, by_name = lines("-l", "shelf"), lines("-l", "shelf", "--sort", "path")
     assert by_name == sorted(by_worth) != by_worth
     assert set(lines("-l", "shelf", "--bm25")) == set(by_worth)
@@ -130,7 +130,7 @@ def test_names_for_other_programs_are_exact(library: Path) -> None:
     assert r"odd\n\xff.txt" in lines("-l", "shelf")
 
 
-def test_json_is_the_whole_answer(library: Path) -> None:
+def test_json_contains_the_whole_result(library: Path) -> None:
     told = json.loads(run("--json", "class Shelf").stdout)
     assert told["query"] == "class Shelf"
     assert (told["is_complete"], told["limits_hit"]) == (True, [])
@@ -158,13 +158,13 @@ def test_json_of_names_and_counts_has_no_lines(library: Path) -> None:
     assert told["is_complete"]
 
 
-def test_nothing_found_is_code_one_and_no_output(library: Path) -> None:
+def test_no_match_is_exit_code_one_and_no_output(library: Path) -> None:
     answer = run("no.such.thing.anywhere")
     assert (answer.exit_code, answer.stdout, answer.stderr) == (1, "", "")
     assert json.loads(run("--json", "no.such.thing.anywhere").stdout)["files"] == []
 
 
-def test_what_is_cut_short_is_told_with_the_option_that_helps(library: Path) -> None:
+def test_a_limited_result_is_reported_with_the_option_that_raises_the_limit(library: Path) -> None:
     answer = run("shelf", "--max-files", "2")
     assert answer.stderr == "note: 2 of 4 files shown; raise the limit with --max-files N\n"
     answer = run("shelf", "--max-matches", "1")
@@ -175,13 +175,13 @@ def test_what_is_cut_short_is_told_with_the_option_that_helps(library: Path) -> 
 
 @pytest.mark.parametrize("option", ["--max-files", "--max-matches", "--match-limit", "--context"])
 @pytest.mark.parametrize("form", ["--jsonl", "--vimgrep", "--no-heading"])
-def test_a_number_beyond_all_bounds_means_all(library: Path, option: str, form: str) -> None:
+def test_a_number_above_all_bounds_means_all(library: Path, option: str, form: str) -> None:
     answer = run("append", form, option, "9" * 30)
     assert (answer.exit_code, answer.stderr) == (0, "")
     assert "self.books.append(book)" in answer.stdout
 
 
-def test_a_search_that_stops_early_says_so(library: Path) -> None:
+def test_a_search_that_stops_early_reports_it(library: Path) -> None:
     for number in range(12):  # more than is looked at in one go
         written(library, {f"many/{number:02}.txt": "word " * 350_000})
     answer = run("-c", "word", "many", "--match-limit", "1000")
@@ -200,7 +200,7 @@ def test_no_time_is_no_proof_of_absence(library: Path) -> None:
     assert "note: stopped after 1e-09 s; raise the limit with --max-time SECONDS" in answer.stderr
 
 
-def test_long_lines_are_clipped_and_told(library: Path) -> None:
+def test_long_lines_are_clipped_and_reported(library: Path) -> None:
     written(library, {"long.txt": "x" * 9000 + "needle" + "y" * 9000})
     answer = run("needle")
     assert answer.stderr == "note: 1 long line truncated to 2,000 bytes\n"
@@ -212,7 +212,7 @@ def test_long_lines_are_clipped_and_told(library: Path) -> None:
         assert run(names, "needle").stderr == ""
 
 
-def test_the_cost_is_told_if_asked(library: Path) -> None:
+def test_the_cost_is_printed_on_request(library: Path) -> None:
     written(library, {"picture.png": b"\x89PNG\0\0"})
     told = run("shelf", "--stats").stderr.splitlines()
     assert told[0].startswith("indexed 5 files, ")
@@ -229,7 +229,7 @@ def test_large_files_are_let_in_by_glob_or_by_name(library: Path) -> None:
     assert lines("-l", "needle", "dump.sql") == ["dump.sql"]
 
 
-def test_ignored_files_are_searched_if_asked(library: Path) -> None:
+def test_ignored_files_are_searched_on_request(library: Path) -> None:
     written(library, {".gitignore": "build/\n", "build/out.txt": "needle\n"})
     assert run("-l", "needle").exit_code == 1
     assert lines("-l", "needle", "--no-ignore") == ["build/out.txt"]
@@ -264,7 +264,7 @@ def repository(library: Path) -> Path:
     return library
 
 
-def test_a_working_copy_is_searched_as_it_lies_on_the_disk_unless_branches_are_named(repository: Path) -> None:
+def test_a_working_copy_is_searched_from_disk_unless_branches_are_named(repository: Path) -> None:
     assert lines("pins|needle") == ["notes.txt:1:uncommitted pins."]
     assert lines("pins|needle", "--branch", "HEAD") == ["notes.txt:1:A shelf with a needle."]
     assert run("pins|needle", "--branch", "old").exit_code == 1
@@ -289,7 +289,7 @@ def test_a_working_copy_is_searched_as_it_lies_on_the_disk_unless_branches_are_n
         (["x", "--max-files", "-1"], "-1"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line_with_code_two(library: Path, words: list[str], message: str) -> None:
+def test_an_error_is_one_line_with_exit_code_two(library: Path, words: list[str], message: str) -> None:
     answer = run(*words)
     assert (answer.exit_code, answer.stdout) == (2, "")
     assert message in answer.stderr
@@ -314,7 +314,7 @@ def test_errors_for_machines_are_objects(library: Path, form: str) -> None:
     assert json.loads(run(form, "(((").stderr)["error"]["kind"] == "QuerySyntaxError"
 
 
-def test_hostile_names_and_lines_are_shown_harmless(library: Path) -> None:
+def test_hostile_names_and_lines_are_escaped(library: Path) -> None:
     written(library, {"evil\x1b[2J\nname.txt": b"needle \x1b]0;title\x07 \xff end\n"})
     for words in (["needle"], ["needle", "--heading"], ["needle", "--vimgrep"], ["-c", "needle"], ["-l", "needle"]):
         answer = run(*words)
@@ -352,7 +352,7 @@ def test_a_file_that_cannot_be_read_is_counted_and_the_rest_is_searched() -> Non
     assert nothing.exit_code == 2  # it may be in one of them
 
 
-def test_what_the_terminal_cannot_write_is_written_out(library: Path) -> None:
+def test_characters_the_terminal_cannot_encode_are_escaped(library: Path) -> None:
     written(library, {"umlaut.txt": "needle ä ✓"})
     runner = CliRunner(charset="ascii")
     assert runner.invoke(cli, ["search", "needle"]).stdout == "umlaut.txt:1:needle \\xe4 \\u2713\n"
@@ -387,7 +387,7 @@ def test_help_loads_no_engine() -> None:
     assert answer.stdout.split() == []
 
 
-def test_a_wrong_query_is_told_before_any_kernel_is_loaded() -> None:
+def test_an_invalid_query_is_reported_before_any_kernel_is_loaded() -> None:
     code = (
         "import sys\nfrom click.testing import CliRunner\nfrom argosy.cli.root import cli\n"
         "assert CliRunner().invoke(cli, ['search', '[z-a]']).exit_code == 2\n"

@@ -18,7 +18,7 @@ def exact(fields: dict[str, Any], name: str) -> bytes:
 
 
 @given(st.binary(max_size=100), st.binary(max_size=30))
-def test_names_and_lines_come_back_byte_for_byte(content: bytes, name: bytes) -> None:
+def test_names_and_lines_round_trip_byte_for_byte(content: bytes, name: bytes) -> None:
     path = name.decode("utf-8", "surrogateescape")
     chunk = Chunk(content, Location(0, 1, 1), ())
     told = document(file_fields(FileMatch("r", path, chunks=(chunk,)), f"in/{path}"))
@@ -37,7 +37,7 @@ def test_a_twin_is_there_only_where_it_is_needed() -> None:
 
 
 @pytest.mark.parametrize("letter", ["\x1b", "\x7f", "\x9b", "\u202e", "\u2028", "\u2066", "\n"])
-def test_what_steers_a_terminal_is_escaped_and_read_back(letter: str) -> None:
+def test_terminal_control_characters_are_escaped_and_round_trip(letter: str) -> None:
     told = document({"x": f"a{letter}b"})
     assert letter not in told
     assert json.loads(told) == {"x": f"a{letter}b"}
@@ -48,7 +48,7 @@ def test_one_line_unless_it_is_indented() -> None:
     assert document({"a": 1}, indent=2) == '{\n  "a": 1\n}'
 
 
-def test_every_bound_that_was_met_is_told() -> None:
+def test_every_reached_limit_is_reported() -> None:
     told = answer_fields(SearchResult(limits_hit=(LimitHit.FILES_SHOWN, LimitHit.WALL_TIME)))
     assert told["limits_hit"] == ["files_max", "wall_time_s"]
     assert told["is_complete"] is False

@@ -13,13 +13,13 @@ from argosy.cli.search import load_engine
 from argosy.cli.search_progress import COMPILING, QUIET_S, TICK_S, ProgressView, SearchProgress, run_with_progress
 
 
-def test_what_the_work_gives_is_given() -> None:
+def test_the_result_of_the_work_is_returned() -> None:
     seen = run_with_progress(lambda stage: (stage.task, threading.current_thread() is threading.main_thread()))
     assert seen == ("", False)
 
 
 @pytest.mark.parametrize("error", [Invalid("mend it"), TimeoutError("its own"), MemoryError()])
-def test_what_the_work_raises_is_raised(error: Exception) -> None:
+def test_an_exception_of_the_work_is_raised(error: Exception) -> None:
     def fail(stage: SearchProgress) -> None:
         raise error
 
@@ -28,7 +28,7 @@ def test_what_the_work_raises_is_raised(error: Exception) -> None:
     assert raised.value is error
 
 
-def test_an_interrupt_is_not_kept_waiting_by_the_work() -> None:
+def test_an_interrupt_does_not_wait_for_the_work() -> None:
     stages, may_end, has_ended = [], threading.Event(), threading.Event()
     before = signal.getsignal(signal.SIGINT)
 
@@ -47,7 +47,7 @@ def test_an_interrupt_is_not_kept_waiting_by_the_work() -> None:
     assert stages[0].cancelled.is_set()
 
 
-def test_a_build_is_told_to_stop_by_its_own_progress() -> None:
+def test_a_build_is_stopped_through_its_progress_callback() -> None:
     stage = SearchProgress()
     stage.on_progress(1, 2)
     assert stage.bytes == (1, 2)
@@ -56,13 +56,13 @@ def test_a_build_is_told_to_stop_by_its_own_progress() -> None:
         stage.on_progress(2, 2)
 
 
-def test_a_new_task_forgets_how_far_the_last_one_was() -> None:
+def test_a_new_task_resets_the_progress_of_the_last() -> None:
     stage = SearchProgress("one", (5, 9))
     stage.begin("two")
     assert (stage.task, stage.bytes) == ("two", (0, 0))
 
 
-def test_a_kernel_that_is_compiled_in_mid_search_is_shown() -> None:
+def test_a_kernel_compiled_during_a_search_is_shown() -> None:
     """They all are by now, so numba is made to announce it once more."""
     stage = SearchProgress()
     load_engine(stage)
@@ -84,7 +84,7 @@ def test_kernels_compiled_at_the_first_run_are_counted(monkeypatch: pytest.Monke
     assert "compiling search kernels, first run only: 12/40" in screen.getvalue()
 
 
-def test_a_long_wait_for_the_compiler_is_explained_once_even_if_nobody_watches(
+def test_a_long_wait_for_the_compiler_is_explained_once_even_without_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     stage = SearchProgress("loading")
@@ -106,7 +106,7 @@ class Screen(StringIO):
         return True
 
 
-def test_a_bar_shows_how_far_the_work_is_from_its_first_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bar_shows_the_progress_from_its_first_drawing(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     stage = SearchProgress("indexing", (1_000_000, 10_000_000))
@@ -118,7 +118,7 @@ def test_a_bar_shows_how_far_the_work_is_from_its_first_drawing(monkeypatch: pyt
     assert "bytes" not in shown  # of a total that nobody has told
 
 
-def test_a_warm_engine_is_loaded_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_warm_engine_is_loaded_silently(capsys: pytest.CaptureFixture[str]) -> None:
     load_engine(SearchProgress())
     stage = SearchProgress()
     with ProgressView(stage) as view:

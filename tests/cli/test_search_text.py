@@ -40,7 +40,7 @@ def numbered(number: int, context: int, of: int) -> Line:
 
 
 @given(st.sets(st.integers(1, 30)), st.integers(0, 4))
-def test_every_line_is_shown_once_in_order_and_gaps_are_where_lines_are_left_out(found: set[int], context: int) -> None:
+def test_every_line_is_printed_once_in_order_with_separators_at_gaps(found: set[int], context: int) -> None:
     shown = list(rows([numbered(number, context, 30) for number in sorted(found)]))
     numbers = [row.number for row in shown if row is not GAP]
     wanted = {near for each in found for near in range(each - context, each + context + 1) if 1 <= near <= 30}
@@ -51,7 +51,7 @@ def test_every_line_is_shown_once_in_order_and_gaps_are_where_lines_are_left_out
     assert sum(row is GAP for row in shown) == gaps
 
 
-def test_under_a_heading_stand_numbers_lines_and_what_is_defined() -> None:
+def test_under_a_heading_lines_have_numbers_and_definitions() -> None:
     symbol = SymbolInfo("put", "method", "IndexSet", "class")
     found = FileMatch("r", "shelf.py", lines=(line(7, b"    def put(self):\r", (8, 11), symbol=symbol),))
     assert with_headings(found, name_of, PLAIN, has_context=False) == (
@@ -59,7 +59,7 @@ def test_under_a_heading_stand_numbers_lines_and_what_is_defined() -> None:
     )
 
 
-def test_without_headings_the_name_stands_before_every_line_and_context_has_a_dash() -> None:
+def test_without_headings_the_name_precedes_every_line_and_context_has_a_dash() -> None:
     found = FileMatch("r", "a", lines=(numbered(2, 1, 9), numbered(6, 1, 9)))
     assert without_headings(found, name_of, PLAIN, has_context=True).splitlines() == [
         "here/a-1-1",
@@ -72,7 +72,7 @@ def test_without_headings_the_name_stands_before_every_line_and_context_has_a_da
     ]
 
 
-def test_without_context_lines_are_left_out_silently() -> None:
+def test_without_context_gaps_have_no_separators() -> None:
     found = FileMatch("r", "a", lines=(numbered(2, 0, 9), numbered(6, 0, 9)))
     assert without_headings(found, name_of, PLAIN, has_context=False).splitlines() == ["here/a:2:2", "here/a:6:6"]
 
@@ -93,13 +93,13 @@ def test_a_match_in_the_name_is_marked_there() -> None:
     assert without_headings(found, name_of, PLAIN, has_context=False) == "here/dir/shelf.py\n"
 
 
-def test_branches_and_content_that_was_not_searched_are_told_beside_the_name() -> None:
+def test_branches_and_unsearched_content_are_printed_beside_the_name() -> None:
     name = line(0, b"x", (0, 1), is_file_name=True)
     found = FileMatch("r", "x", branches=("main", "dev"), skipped="binary", lines=(name,))
     assert with_headings(found, name_of, PLAIN, has_context=False) == "here/x [main, dev] (by name only: binary)\n"
 
 
-def test_a_clipped_line_ends_in_dots_and_matches_beyond_its_end_are_no_trouble() -> None:
+def test_a_clipped_line_ends_in_dots_and_matches_beyond_its_end_are_ignored() -> None:
     found = FileMatch("r", "x", lines=(line(1, b"abcdef", (0, 3), (5, 9), (50, 60), is_clipped=True),))
     assert without_headings(found, name_of, PLAIN, has_context=False) == "here/x:1:abcdef…\n"
 
@@ -110,7 +110,7 @@ def test_vimgrep_has_a_line_for_each_match_by_its_byte() -> None:
     assert vimgrep(found, name_of, PLAIN) == "here/x:3:4:ä one one\nhere/x:3:8:ä one one\n"
 
 
-def test_vimgrep_shows_part_of_a_long_line_and_the_column_is_that_of_the_whole() -> None:
+def test_vimgrep_prints_part_of_a_long_line_with_the_column_of_the_whole_line() -> None:
     content = b"-" * 50_000 + b"needle" + b"-" * 50_000
     (shown,) = vimgrep(FileMatch("r", "x", lines=(line(1, content, (50_000, 50_006)),)), name_of, PLAIN).splitlines()
     place, _, text = shown.partition(":50001:")
@@ -119,7 +119,7 @@ def test_vimgrep_shows_part_of_a_long_line_and_the_column_is_that_of_the_whole()
     assert len(text) == VIMGREP_BYTES_MAX
 
 
-def test_vimgrep_leads_to_the_beginning_of_a_file_found_by_its_name() -> None:
+def test_vimgrep_points_to_the_start_of_a_file_matched_by_name() -> None:
     found = FileMatch("r", "x", lines=(line(0, b"x", (0, 1), is_file_name=True),))
     assert vimgrep(found, name_of, PLAIN) == "here/x:1:1:x\n"
 

@@ -28,7 +28,7 @@ def test_a_fleet_is_simulated_and_the_bytes_repeat() -> None:
     assert told["all_owned_s"] > 0
 
 
-def test_the_figures_are_shown_to_people_and_drawn(tmp_path: Path) -> None:
+def test_the_statistics_are_printed_and_plotted(tmp_path: Path) -> None:
     plot = tmp_path / "fleet.svg"
     answer = run(*SMALL, "--plot", str(plot))
     assert answer.exit_code == 0, answer.stderr
@@ -48,14 +48,14 @@ def test_chaos_without_violations_ends_well() -> None:
     assert json.loads(run("chaos", "--seeds", "1", "--jobs", "1", "--json").output)["violations"] == []
 
 
-def test_chaos_runs_in_processes_of_its_own() -> None:
+def test_chaos_runs_in_its_own_processes() -> None:
     command = [sys.executable, "-m", "argosy.cli", "sim", "chaos", "--seeds", "2", "--jobs", "2", "--json"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (answer.returncode, answer.stderr) == (0, "")
     assert json.loads(answer.stdout)["seeds"] == 2
 
 
-def test_a_violation_is_told_with_its_seed_and_ends_badly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_is_reported_with_its_seed_and_a_failing_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     replay = "argosy sim chaos --first-seed 3 --seeds 1"
     broken = ChaosReport(1, 5, 0, (SeedViolations(3, ("OWN-1: two serve alpha",), replay),), None, "")
     monkeypatch.setattr(chaos, "run_chaos", lambda *_, **__: broken)

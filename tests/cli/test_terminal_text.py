@@ -42,7 +42,7 @@ def test_a_name_stays_on_its_line(name: str, shown: str) -> None:
 
 @given(st.binary(max_size=200))
 @example("\x1b\x9b\u202e\u2066".encode())
-def test_nothing_that_steers_is_left(content: bytes) -> None:
+def test_no_control_characters_remain(content: bytes) -> None:
     for text in (safe_text(content).replace("\t", ""), safe_name(content.decode("utf-8", "surrogateescape"))):
         assert [letter for letter in text if unicodedata.category(letter) in {"Cc", "Cs"} or letter in STEERING] == []
 

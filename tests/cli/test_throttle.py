@@ -34,7 +34,7 @@ def run(*words: str) -> Result:
 SHORT = ("eval", "--scenario", "flash", "--seeds", "1", "--instances", "1", "--jobs", "1")
 
 
-def test_fairness_is_shown_and_drawn(tmp_path: Path) -> None:
+def test_fairness_is_printed_and_plotted(tmp_path: Path) -> None:
     answer = run(*SHORT, "--out", str(tmp_path / "pictures"))
     assert answer.exit_code == 0, answer.stderr
     rows = [line.split()[1] for line in answer.output.splitlines() if line.startswith("flash")]
@@ -123,7 +123,7 @@ def test_the_table_is_for_people_and_counts_are_obeyed(server: Valkey) -> None:
     assert [len(row) for row in rows] == [5, 5, 2]  # two buckets of its own, and where it stands
 
 
-def test_it_looks_again_until_it_is_ended(server: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_top_refreshes_until_interrupted(server: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[float] = []
 
     def wait(watch: throttle_snapshot.WindowReader, seconds: float) -> None:
@@ -137,20 +137,20 @@ def test_it_looks_again_until_it_is_ended(server: Valkey, monkeypatch: pytest.Mo
     assert waits == [0.5] * 3
 
 
-def test_without_a_store_there_is_nothing_to_look_at() -> None:
+def test_without_a_store_there_is_nothing_to_show() -> None:
     answer = run("top", "--once")
     assert answer.exit_code == 2
     assert "no shared store configured; pass --url" in answer.stderr
 
 
-def test_a_store_that_is_away_is_told_and_no_password_with_it(server: Valkey) -> None:
+def test_an_unavailable_store_is_reported_without_the_password(server: Valkey) -> None:
     answer = run("top", "--url", "redis://:hidden-word@127.0.0.1:1/0", "--once", "--json")
     assert answer.exit_code == 1
     assert "unreachable" in json.loads(answer.stderr)["error"]["message"]
     assert "hidden-word" not in answer.stderr
 
 
-def test_looks_that_never_come_are_refused(server: Valkey) -> None:
+def test_an_invalid_refresh_interval_is_rejected(server: Valkey) -> None:
     answer = run("top", "--url", server.url, "--interval", "nan")
     assert answer.exit_code == 2
     assert "nan is not a number of seconds" in answer.stderr

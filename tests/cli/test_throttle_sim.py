@@ -22,7 +22,7 @@ def test_worlds_without_violations_end_well() -> None:
     assert json.loads(run(*small, "--json").output)["violations"] == []
 
 
-def test_a_violation_is_told_with_its_seed_and_ends_badly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_is_reported_with_its_seed_and_a_failing_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     replay = "argosy sim throttle --instances 100 --first-seed 3 --seeds 1"
     broken = ChaosReport(1, 5, 0, (SeedViolations(3, ("THR-1: a bucket stands at 2",), replay),), None, "")
     monkeypatch.setattr(throttle_chaos, "run_throttle_chaos", lambda *_, **__: broken)

@@ -66,7 +66,7 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def test_up_indexes_what_is_named_and_leaves_when_told(tmp_path: Path) -> None:
+def test_up_indexes_the_named_repositories_and_exits_on_a_signal(tmp_path: Path) -> None:
     sources, data = project(tmp_path / "sources"), tmp_path / "data"
     with process("up", str(sources), ARGOSY_NODE_DATA_DIR=str(data)) as started:
         address = wait_for(started, "node up")["address"]
@@ -119,7 +119,7 @@ def test_up_with_nodes_starts_the_server_on_path_where_the_wheel_is_missing(tmp_
         assert started.wait(timeout=60) != 0
 
 
-def test_a_fleet_whose_front_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_a_fleet_whose_gateway_is_killed_leaves_no_process(tmp_path: Path) -> None:
     with process("up", "--nodes", "1", ARGOSY_NODE_ID="front", ARGOSY_NODE_DATA_DIR=str(tmp_path)) as started:
         wait_for(started, "node up", node="front")
         children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
@@ -149,7 +149,7 @@ def test_a_search_node_can_be_drained_by_command(tmp_path: Path) -> None:
             assert started.wait(timeout=30) == 0
 
 
-def test_a_node_without_a_plane_holds_its_units_and_leaves_when_told() -> None:
+def test_a_node_without_a_plane_holds_its_units_and_exits_on_a_signal() -> None:
     with process("serve", "--role", "hold", ARGOSY_OWNERSHIP_UNITS="alpha") as started:
         address = wait_for(started, "node up")["address"]
         assert wait_for(started, "serving started")["unit"] == "alpha"
@@ -159,7 +159,7 @@ def test_a_node_without_a_plane_holds_its_units_and_leaves_when_told() -> None:
         assert started.wait(timeout=30) == 0
 
 
-def test_whoever_is_told_the_address_can_ask_at_once() -> None:
+def test_the_address_answers_as_soon_as_it_is_printed() -> None:
     with process("serve", "--role", "hold") as started:
         connection = HTTPConnection(str(wait_for(started, "node up")["address"]), timeout=30)
         connection.request("GET", "/healthz")
@@ -175,7 +175,7 @@ def test_a_process_with_wrong_settings_does_not_start() -> None:
         assert said.startswith("error: unknown ownership store scheme 'mysql'")
 
 
-def test_a_path_that_is_not_there_is_told_before_anything_starts(tmp_path: Path) -> None:
+def test_a_missing_path_is_reported_before_anything_starts(tmp_path: Path) -> None:
     with process("up", str(tmp_path / "nowhere"), ARGOSY_NODE_DATA_DIR=str(tmp_path / "data")) as started:
         assert started.stderr is not None
         said = started.stderr.read()

@@ -48,7 +48,7 @@ def test_a_rule_uses_labels_that_its_metrics_have(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_counters_are_asked_for_their_growth(rule: dict[str, Any]) -> None:
+def test_counters_are_queried_by_rate_or_increase(rule: dict[str, Any]) -> None:
     for name in named(rule):
         if shown()[name].kind != "gauge":
             assert re.search(rf"(rate|increase)\({name}[^)]*\[\w+\]\)", rule["expr"]), name
@@ -56,7 +56,7 @@ def test_counters_are_asked_for_their_growth(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_a_rule_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
+def test_a_rule_has_a_severity_and_a_remedy(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("warning", "critical")
     assert rule["annotations"].keys() == {"summary", "action"}
     page = (RULES.parents[2] / "docs" / "operate.md").read_text()
@@ -64,14 +64,14 @@ def test_a_rule_says_how_bad_it_is_and_what_to_do(rule: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
-def test_what_is_compared_has_the_same_labels(rule: dict[str, Any]) -> None:
+def test_compared_series_have_the_same_labels(rule: dict[str, Any]) -> None:
     """Prometheus finds no pair, and says nothing, if one side was summed over more labels than the other."""
     sides = [side for side in re.split(r" (?:/|>|==) ", rule["expr"]) if "argosy_" in side]
     kept = [re.findall(r"by \(([^)]*)\)", side) or bool(re.match(r"\w+\(", side)) for side in sides]
     assert all(each == kept[0] for each in kept)
 
 
-def test_the_outcomes_of_queries_are_those_the_front_door_counts() -> None:
+def test_the_outcomes_of_queries_are_those_the_gateway_counts() -> None:
     found = [words for rule in ALERTS for words in re.findall(r'outcome=~?"([^"]+)"', rule["expr"])]
     used = {word for words in found for word in words.split("|")}
     source = Path(_gateway.__file__).with_name("service.py").read_text()

@@ -213,7 +213,7 @@ def env_of(pod: dict[str, Any], valkey: Valkey) -> dict[str, str]:
     }
 
 
-def test_what_was_rendered_is_the_chart() -> None:
+def test_the_rendered_manifests_are_current() -> None:
     assert render_chart.DIGEST.read_text().strip() == render_chart.digest(), "run tools/render_chart.py"
 
 
@@ -242,7 +242,7 @@ def test_a_fleets_pods_start_and_answer_a_search(image: Image, valkey: Valkey, t
         assert search.is_ready()
 
 
-def test_a_pod_whose_registry_is_behind_sentinel_keeps_leases_there_too() -> None:
+def test_a_pod_with_a_sentinel_registry_stores_leases_there_too() -> None:
     for pod in pods("sentinel").values():
         values = {entry["name"]: entry.get("value") for entry in pod["env"]}
         assert str(values["ARGOSY_REGISTRY_URL"]).startswith("redis+sentinel://")

@@ -97,11 +97,11 @@ def test_every_default_is_described() -> None:
         shared(replicas=50, hpa__enabled=True, hpa__minReplicas=3, hpa__maxReplicas=50),
     ],
 )
-def test_what_works_is_accepted(values: dict[str, Any]) -> None:
+def test_working_values_are_accepted(values: dict[str, Any]) -> None:
     assert complaints(values) == []
 
 
-def test_the_schema_allows_the_addresses_that_the_program_knows() -> None:
+def test_the_schema_allows_the_urls_the_program_accepts() -> None:
     named = SCHEMA["definitions"]["redisUrl"]["pattern"]
     schemes = [
         scheme for scheme in (*redis_url.SCHEMES, "unix", "http", "sqlite") if re.match(named, f"{scheme}://h/s")
@@ -159,7 +159,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("values", "where"), REFUSED)
-def test_what_would_go_wrong_is_refused_where_it_stands(values: dict[str, Any], where: str) -> None:
+def test_invalid_values_are_rejected_at_their_path(values: dict[str, Any], where: str) -> None:
     found = complaints(values)
     assert found
     assert any(where in each for each in found), found
@@ -175,7 +175,7 @@ def test_every_rule_refuses_something_that_no_other_does(number: int) -> None:
 # -- the faults of the schema that ours corrects ----------------------------------------------------------------
 
 
-def test_an_autoscaler_that_is_off_asks_for_nothing() -> None:
+def test_a_disabled_autoscaler_requires_nothing() -> None:
     """There the condition was the schema `true`, which every block meets: the chart's own defaults failed."""
     block = {"enabled": False, "minReplicas": 2, "maxReplicas": 10}
     assert complaints(with_values(hpa=block)) == []
@@ -196,7 +196,7 @@ def test_a_redis_registry_without_an_address_is_refused() -> None:
     assert complaints(with_values(registry__backend="redis")) != []
 
 
-def test_an_embedded_registry_is_not_left_on_a_volume_that_dies_with_its_pod() -> None:
+def test_an_embedded_registry_requires_a_persistent_volume() -> None:
     """There the database lay on an emptyDir."""
     assert DEFAULTS["persistence"]["enabled"] is True
     assert complaints(with_values(persistence__enabled=False)) != []
@@ -209,7 +209,7 @@ def test_one_gateway_may_serve_data_that_is_replicated() -> None:
     assert complaints(with_values(replicas=1)) == []
 
 
-def test_what_two_numbers_say_of_each_other_is_beyond_a_schema() -> None:
+def test_relations_between_two_numbers_are_not_in_the_schema() -> None:
     """JSON Schema compares no fields: templates have to refuse this, and values.yaml says so beside the number."""
     assert complaints(shared(hpa__enabled=True, hpa__minReplicas=5, hpa__maxReplicas=2)) == []
     assert "not below minReplicas" in (CHART / "values.yaml").read_text()

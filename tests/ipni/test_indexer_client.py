@@ -125,7 +125,7 @@ async def test_answers_are_read_whatever_the_case_of_their_keys(call: Call, answ
 
 
 @pytest.mark.parametrize("call", ["assignments", "preferred_publishers", "syncs", "telemetry", "sync_status"])
-async def test_nothing_is_an_empty_answer(call: str) -> None:
+async def test_an_empty_answer_is_no_result(call: str) -> None:
     async with asking(Wire(Response(status_code=204))) as client:
         assert not await getattr(client, call)()
 
@@ -161,7 +161,7 @@ async def test_a_refusal_is_the_error_it_was_with_its_words(status: int, kind: t
     assert not isinstance(caught.value, OutcomeUnknown)
 
 
-async def test_our_own_refusals_are_read_and_strangers_long_ones_cut() -> None:
+async def test_our_own_errors_are_parsed_and_long_foreign_ones_truncated() -> None:
     ours = JSONResponse({"error": {"kind": "Conflict", "message": "it is frozen"}}, 409)
     async with asking(Wire(ours)) as client:
         with pytest.raises(Conflict, match=r"409: it is frozen$"):
@@ -172,13 +172,13 @@ async def test_our_own_refusals_are_read_and_strangers_long_ones_cut() -> None:
     assert len(str(caught.value)) < 500
 
 
-async def test_an_empty_refusal_says_at_least_its_status() -> None:
+async def test_an_error_without_a_body_contains_its_status() -> None:
     async with asking(Wire(Response(status_code=500))) as client:
         with pytest.raises(Unavailable, match="answered 500: Internal Server Error"):
             await client.assign(P1)
 
 
-async def test_throttling_tells_when_to_come_back() -> None:
+async def test_a_throttled_answer_contains_its_retry_time() -> None:
     async with asking(Wire(Response(status_code=429, headers={"retry-after": "7"}))) as client:
         with pytest.raises(Throttled) as caught:
             await client.freeze()
@@ -243,7 +243,7 @@ async def test_a_connection_that_breaks_off_may_have_taken_effect() -> None:
             await client.assign(P1)
 
 
-async def test_the_token_is_shown_to_the_admin_api_alone() -> None:
+async def test_the_token_is_sent_to_the_admin_api_only() -> None:
     wire = Wire()
     async with asking(wire, token="sesame") as client:
         await client.freeze()
@@ -252,7 +252,7 @@ async def test_the_token_is_shown_to_the_admin_api_alone() -> None:
         assert "authorization" not in wire.headers
 
 
-async def test_what_has_no_url_is_not_asked() -> None:
+async def test_an_api_without_a_url_gets_no_request() -> None:
     async with IndexerClient(find_url=f"http://{HOST}:1") as client:
         with pytest.raises(Invalid, match="the admin URL of the indexer is missing"):
             await client.status()
@@ -283,6 +283,6 @@ def test_a_url_is_kept_in_one_form(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "ftp://h", "http://", "http://h:99999", "http://h:x", "http://h?q=1", "http://[::1"]
 )
-def test_what_is_no_url_of_an_api_is_refused(text: str) -> None:
+def test_an_invalid_api_url_is_rejected(text: str) -> None:
     with pytest.raises(Invalid, match="is not the URL"):
         normalize_url(text)

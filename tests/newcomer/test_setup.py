@@ -26,7 +26,7 @@ def one_line(text: str) -> str:
     return error
 
 
-def test_without_a_network_one_line_says_so(checkout: Checkout) -> None:
+def test_without_a_network_the_error_is_one_line(checkout: Checkout) -> None:
     index = f"http://127.0.0.1:{free_port()}/simple"
     told = checkout.run(*SET_UP, ".venv-offline", PIP_INDEX_URL=index, PIP_FIND_LINKS="", PIP_RETRIES="1")
     assert told.returncode == 1

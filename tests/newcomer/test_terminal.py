@@ -98,7 +98,7 @@ def test_the_screen_after_ready_has_the_address_and_no_log_line(tmp_path: Path, 
         assert b"\x1b[?25h" in terminal.raw, "the cursor is shown again"
 
 
-def test_the_second_start_does_not_ask_at_the_address_of_the_first(tmp_path: Path, source: Path) -> None:
+def test_the_second_start_does_not_use_the_address_of_the_first(tmp_path: Path, source: Path) -> None:
     for _ in range(2):
         with up(tmp_path, source) as terminal:
             path = log_path(tmp_path, terminal.wait_for(is_ready, within_s=READY_S_MAX))
@@ -175,7 +175,7 @@ def test_bars_are_plain_where_the_locale_is_not_utf_8(tmp_path: Path, source: Pa
         assert b"\\u" not in terminal.raw
 
 
-def test_ctrl_c_while_it_starts_leaves_nothing_behind(tmp_path: Path, source: Path) -> None:
+def test_ctrl_c_during_the_start_leaves_no_process(tmp_path: Path, source: Path) -> None:
     with up(tmp_path, source) as terminal:
         terminal.wait_for("argosy", within_s=READY_S_MAX)
         terminal.press(CTRL_C)

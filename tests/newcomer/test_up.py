@@ -57,7 +57,7 @@ def test_folders_of_one_name_get_distinct_names_in_one_process(home: Home) -> No
         assert session.names() == {"a/tool", "b/tool"}
 
 
-def test_what_was_added_meanwhile_is_served_again_only_with_resume(home: Home) -> None:
+def test_repositories_added_later_are_served_again_only_with_resume(home: Home) -> None:
     named, added = home.folder_with("named", one="sail = 1"), home.folder_with("added", one="sail = 2")
     with home.up(named, "--port", "0", "--name", "ship") as session:
         session.wait_ready()
@@ -101,7 +101,7 @@ def test_nodes_are_ready_when_a_search_is_complete_and_come_back_when_killed(hom
         session.stop()
 
 
-def test_a_repository_that_cannot_be_fetched_is_reported_and_holds_nothing_up(home: Home) -> None:
+def test_an_unfetchable_repository_is_reported_and_delays_nothing(home: Home) -> None:
     good = home.folder_with("good", one="sail = 1")
     with socket.socket() as closed:  # bound and not listening: connections are refused
         closed.bind(("127.0.0.1", 0))
@@ -114,7 +114,7 @@ def test_a_repository_that_cannot_be_fetched_is_reported_and_holds_nothing_up(ho
             session.stop()
 
 
-def test_a_data_directory_serves_one_process_and_says_which(home: Home) -> None:
+def test_a_data_directory_serves_one_process_and_names_it(home: Home) -> None:
     folder, data = home.folder_with("one", one="sail = 1"), home.folder / "state"
     with home.up(folder, "--port", "0", "--data", data) as session:
         session.wait_ready()

@@ -129,7 +129,7 @@ def test_the_metadata_is_complete(wheel: Path) -> None:
     assert str(metadata.get_payload()).startswith("# Argosy")
 
 
-def test_every_command_works_or_says_in_one_line_what_to_install(
+def test_every_command_works_or_names_in_one_line_what_to_install(
     bare: Path, environment: dict[str, str], folder: Path
 ) -> None:
     script = Path(__file__).with_name("every_command.py")
@@ -154,7 +154,9 @@ def test_every_command_works_or_says_in_one_line_what_to_install(
         assert "package" not in results[path]["stderr"]
 
 
-def test_a_benchmark_runs_without_its_peers_and_says_so(bare: Path, environment: dict[str, str], folder: Path) -> None:
+def test_a_benchmark_runs_without_its_peers_and_reports_it(
+    bare: Path, environment: dict[str, str], folder: Path
+) -> None:
     words = ("bench", "ownership", "--quick", "--only", "lease.acquire.memory")
     answer = argosy(bare, *words, environment=environment, folder=folder)
     assert answer.returncode == 0, answer.stderr

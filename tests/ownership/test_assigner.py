@@ -141,7 +141,7 @@ def test_preferred_publishers_go_to_their_indexer_despite_its_load() -> None:
     assert counts(pool) == {"0": 0, "1": 6}
 
 
-def test_presets_bind_their_publishers_and_no_others() -> None:
+def test_presets_apply_only_to_their_publishers() -> None:
     policy = PoolPolicy(replication=2, preset_replication=2, presets={"p1": ("0", "1"), "p2": ("0",)})
     pool: Pool = (indexer("0", "p1"), indexer("1", "p1"))
     assert plan_assignment("p1", pool, policy) == AssignmentPlan(0)
@@ -203,7 +203,7 @@ def test_an_indexer_outside_the_presets_cannot_hold_the_publisher_unseen() -> No
     assert plan_assignment("p", pool, PoolPolicy(presets={"p": ("a", "b")})).needed == 0
 
 
-def test_a_handoff_waits_for_an_indexer_that_may_have_taken_it_already() -> None:
+def test_a_handoff_waits_for_an_indexer_that_may_have_accepted_it_already() -> None:
     pool: Pool = (indexer("a", "p", frozen=True), indexer("b"), indexer("c", known=False))
     assert plan_handoff("a", pool, ONCE) == {"p": ()}
     assert plan_handoff("a", (*pool[:2], indexer("c", "p", continued={"p": "a"})), ONCE) == {}
@@ -253,7 +253,7 @@ def test_handoffs_are_counted_when_the_next_publisher_is_placed() -> None:
     assert candidates("p4", after_assignment(pool, "p5", "b"), ONCE) == ("c", "d", "b")
 
 
-def test_one_failing_publisher_does_not_hold_up_the_others() -> None:
+def test_one_failing_publisher_does_not_delay_the_others() -> None:
     """Fourth defect of the reference: the rest of a frozen indexer's handoffs wait for the next poll."""
     policy = PoolPolicy(presets={"p1": ("a",)})
     pool: Pool = (indexer("a", "p1", "p2", "p3", frozen=True), indexer("b"))
@@ -263,7 +263,7 @@ def test_one_failing_publisher_does_not_hold_up_the_others() -> None:
     assert plan_handoff("a", pool, policy) == {"p1": (), "p2": ("b",)}
 
 
-def test_what_a_plan_was_made_from_cannot_change_under_it() -> None:
+def test_the_inputs_of_a_plan_are_immutable() -> None:
     """Fifth defect of the reference: the poller reads fields that another thread is writing."""
     told = {"p": "z"}
     state = IndexerState("a", assigned=frozenset({"p"}), continued=told)
@@ -309,7 +309,7 @@ def test_replication_is_restored_by_one_handoff_per_frozen_holder() -> None:
     assert pending_handoffs("a", pool, TWICE) == pending_handoffs("b", pool, TWICE) == frozenset()
 
 
-def test_a_chain_of_handoffs_is_done_even_after_its_middle_has_left_the_pool() -> None:
+def test_a_chain_of_handoffs_completes_even_after_its_middle_has_left_the_pool() -> None:
     pool: Pool = (indexer("a", "p", frozen=True), indexer("b", "p", frozen=True, continued={"p": "a"}), indexer("c"))
     assert pending_handoffs("a", pool, ONCE) == frozenset()
     pool = handed_off("b", pool, ONCE)
@@ -323,7 +323,7 @@ def test_when_the_receiver_of_a_handoff_is_removed_the_frozen_indexer_is_continu
     assert plan_handoff("a", pool, ONCE) == {"p": ("c",)}
 
 
-def test_an_unfrozen_indexer_counts_again_and_owes_nothing() -> None:
+def test_an_unfrozen_indexer_counts_again_and_has_no_handoffs_outstanding() -> None:
     pool = (indexer("a", "p"), indexer("b", "p", continued={"p": "a"}))
     assert pending_handoffs("a", pool, ONCE) == frozenset()
     assert holders("p", pool, ONCE) == ("a", "b")
@@ -431,7 +431,7 @@ class World:
 
 @settings(max_examples=300)
 @given(steps=steps, replication=st.integers(1, 3))
-def test_the_picture_equals_what_indexers_say_and_nothing_is_over_assigned(
+def test_the_state_equals_the_indexers_answers_and_nothing_is_over_assigned(
     steps: list[tuple[str, str]], replication: int
 ) -> None:
     world = World(PoolPolicy(replication=replication))

@@ -51,7 +51,9 @@ def test_the_order_in_which_bids_are_read_does_not_matter(bids: list[Bid], rando
     ("max_bids", "bidding", "expected"),
     [(3, 99, 3), (None, 7, 7), (None, 0, 1), (None, BIDS_MAX + 1, BIDS_MAX), (BIDS_MAX + 1, 0, BIDS_MAX)],
 )
-def test_a_threshold_is_the_number_given_or_who_is_bidding(max_bids: int | None, bidding: int, expected: int) -> None:
+def test_a_threshold_is_the_given_number_or_the_number_of_bidders(
+    max_bids: int | None, bidding: int, expected: int
+) -> None:
     assert threshold(max_bids, bidding) == expected
 
 
@@ -65,7 +67,7 @@ def test_the_minimum_bid_leaves_room_to_grow() -> None:
     assert minimum_bid(1000) == 1000 * MINIMUM_BID_FACTOR > 1000
 
 
-def test_of_a_unit_never_held_there_is_no_minimum() -> None:
+def test_a_unit_never_held_has_no_minimum_bid() -> None:
     assert minimum_bid(None) == 0
 
 

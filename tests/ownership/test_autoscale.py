@@ -30,12 +30,12 @@ class Watch:
         return self.scaler.signal(self.view, now)
 
 
-def test_a_fleet_that_wants_nothing_keeps_its_nodes() -> None:
+def test_a_fleet_without_demand_keeps_its_nodes() -> None:
     signal = Watch(nodes=3, held_bytes=GIB).signal()
     assert (signal.desired_nodes, signal.current_nodes, signal.reasons) == (3, 3, ())
 
 
-def test_an_empty_fleet_wants_one_node() -> None:
+def test_an_empty_fleet_requests_one_node() -> None:
     assert Watch(nodes=0).signal().desired_nodes == 1
 
 

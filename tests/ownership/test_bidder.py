@@ -56,7 +56,7 @@ def test_an_opening_bid_waits_a_random_part_of_the_jitter() -> None:
     assert bench.bids(None, 5.1) == [A]
 
 
-def test_a_fleet_that_starts_together_waits_for_its_last_member_but_not_for_ever() -> None:
+def test_a_fleet_starting_together_waits_for_its_last_member_with_a_bound() -> None:
     bench = BidderBench("a", members_min=3, window_s=60.0, claim_jitter_s=0.0)
     assert bench.bids(MemberChanged(member("other")), 1.0) == []
     assert bench.bids(MemberChanged(member("third")), 2.0) + bench.bids(None, 2.0) == [A]
@@ -95,7 +95,7 @@ def test_a_unit_too_large_for_this_node_is_passed_over() -> None:
     assert bench.bid().unit == A
 
 
-def test_what_is_warming_is_taken_off_what_is_offered() -> None:
+def test_memory_of_warming_units_is_subtracted_from_the_offer() -> None:
     bench = BidderBench(UnitSpec("w", footprint_bytes=300), "x", "a", default_footprint_bytes=50)
     bench.grant("w", 0.0, state=WARMING)
     bench.grant("x", 0.0, state=WARMING)
@@ -110,7 +110,7 @@ def test_reserved_bytes_count_against_what_fits() -> None:
     assert bench.bid(2.0).unit == A
 
 
-def test_a_node_that_makes_enough_units_ready_bids_for_no_more() -> None:
+def test_a_node_warming_enough_units_places_no_more_bids() -> None:
     bench = BidderBench("a", "b", "c", warming_max=2)
     bench.grant("b", 0.0, state=WARMING)
     bench.grant("c", 0.0, state=WARMING)
@@ -155,7 +155,7 @@ def test_the_units_own_threshold_comes_before_the_fleets(max_bids: str, own: int
     assert bench.bid().max_bids == expected
 
 
-def test_with_nothing_pushed_the_store_counts_who_is_bidding() -> None:
+def test_without_a_pushed_threshold_the_store_counts_the_bidders() -> None:
     assert BidderBench("a", max_bids="pushed").bid().max_bids is None
 
 
@@ -180,7 +180,7 @@ def test_memory_is_announced_when_it_has_changed_by_a_step() -> None:
     assert len(of_kind(bench.measure(GIB - ANNOUNCE_STEP_BYTES, 1.0), AnnounceMember)) == 1
 
 
-def test_an_answer_that_was_lost_leads_to_another_try_later() -> None:
+def test_a_lost_answer_is_retried_later() -> None:
     bench = BidderBench("a")
     bench.bid(1.0)
     assert bench.bids(BidFailed(A), 1.0) == []
@@ -190,7 +190,7 @@ def test_an_answer_that_was_lost_leads_to_another_try_later() -> None:
     assert bench.bids(None, again + 0.2) == [A]
 
 
-def test_a_bid_that_stands_unknown_to_us_is_waited_for_ever_longer() -> None:
+def test_a_pending_bid_unknown_to_the_node_is_waited_for_with_backoff() -> None:
     bench, now, waits = BidderBench("a"), 1.0, []
     refused = BidAnswered(A, BidResult(BidOutcome.ALREADY_PENDING))
     bench.bid(now)
@@ -263,7 +263,7 @@ def test_a_rejected_unit_is_avoided_for_a_moment(outcome: BidOutcome) -> None:
     assert bench.bids(AuctionOpened(auction("b")), 1.02) == [B]
 
 
-def test_what_could_not_be_made_ready_is_avoided_ever_longer() -> None:
+def test_a_unit_that_could_not_be_warmed_is_avoided_with_backoff() -> None:
     bench, waits = BidderBench("a", window_s=10.0, free_bytes=None), []
     for failures in range(1, 7):
         bench.handle(WarmingFailed(A, failures), 1.0)
@@ -275,7 +275,9 @@ def test_what_could_not_be_made_ready_is_avoided_ever_longer() -> None:
 
 
 @pytest.mark.parametrize("event", [WarmingFailed(A, 1), ReleaseRequested(A)])
-def test_what_failed_or_was_given_up_is_not_bid_for_until_its_time(event: WarmingFailed | ReleaseRequested) -> None:
+def test_a_failed_or_released_unit_is_not_bid_for_until_its_backoff_ends(
+    event: WarmingFailed | ReleaseRequested,
+) -> None:
     bench = BidderBench("a", window_s=10.0)
     bench.handle(event, 0.0)
     assert bench.bids(AuctionOpened(auction("a")), 22.0) == []
@@ -304,7 +306,7 @@ STEPS = st.lists(st.tuples(st.floats(0, 20), st.sampled_from(KINDS), st.sampled_
 
 
 @given(STEPS, st.integers())
-def test_whatever_happens_it_bids_for_one_thing_at_a_time_and_never_spins(
+def test_under_random_events_it_has_one_pending_bid_and_never_spins(
     steps: list[tuple[float, str, str]], seed: int
 ) -> None:
     bench, now, epoch = BidderBench("a", UnitSpec("b", footprint_bytes=500)), 0.0, 0

@@ -49,7 +49,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_version_2_counts_what_cannot_be_given_back(machine: Machine) -> None:
+def test_version_2_counts_unreclaimable_memory(machine: Machine) -> None:
     machine.process("0::/app\n")
     machine.v2("app", limit=1000 * MIB, used=700 * MIB, inactive=200 * MIB)
     assert machine.free_mib() == 500
@@ -163,12 +163,12 @@ def test_limits_are_read_again_each_time(machine: Machine) -> None:
     assert probe.free_bytes() == 2000 * MIB
 
 
-def test_when_nothing_can_be_read_the_error_names_the_setting(machine: Machine) -> None:
+def test_without_readable_limits_the_error_names_the_setting(machine: Machine) -> None:
     with pytest.raises(Unavailable, match="set limit_bytes"):
         machine.free_mib()
 
 
-def test_an_explicit_limit_is_enough_where_nothing_can_be_read(machine: Machine) -> None:
+def test_an_explicit_limit_is_enough_without_readable_limits(machine: Machine) -> None:
     assert 0 < machine.free_mib(limit_bytes=1 << 50) < 1 << 30
 
 

@@ -53,7 +53,7 @@ def test_whose_bid_filled_the_auction_closes_it_at_once() -> None:
     assert bench.handle(BidAnswered(A, FULL), 3.0) == [CloseAuction(A)]
 
 
-def test_a_bid_that_does_not_fill_it_closes_nothing() -> None:
+def test_a_bid_below_the_threshold_closes_nothing() -> None:
     bench = closing()
     bench.handle(AuctionOpened(auction("a")), 0.0)
     assert bench.handle(BidAnswered(A, BidResult(BidOutcome.PLACED)), 3.0) == []
@@ -76,7 +76,7 @@ def test_no_auction_is_closed_twice_at_once() -> None:
     assert bench.machine.deadline() is None
 
 
-def test_what_is_not_due_is_retried_at_the_time_the_store_returns() -> None:
+def test_an_auction_not_due_is_retried_at_the_time_the_store_returns() -> None:
     bench = closing()
     bench.handle(BidAnswered(A, FULL), 1.0)
     bench.handle(CloseAnswered(A, CloseResult(CloseOutcome.NOT_DUE, wait_s=20.0)), 2.0)
@@ -146,7 +146,7 @@ def test_one_node_closes_no_faster_than_its_rate() -> None:
     assert instants[-1] >= (10 - 2) / 2.0
 
 
-def test_the_earliest_due_goes_first_when_the_rate_is_short() -> None:
+def test_the_earliest_due_auction_is_closed_first_when_the_rate_limit_is_reached() -> None:
     bench = closing(closings_per_s=1.0)
     bench.random.fraction = 0.0
     for name, closes_in_s in (("late", 3.0), ("early", 1.0), ("middle", 2.0)):
@@ -161,7 +161,7 @@ RATES = st.sampled_from([0.1, 0.3, 0.7, 3.0, 7.0, 200.0])
 
 
 @given(RATES, st.lists(st.tuples(st.floats(0, 90), st.floats(0, 60)), min_size=1, max_size=30))
-def test_every_auction_is_closed_once_and_the_closer_comes_to_rest(
+def test_every_auction_is_closed_once_and_the_closer_becomes_idle(
     rate: float, auctions: list[tuple[float, float]]
 ) -> None:
     bench, now, done = closing(closings_per_s=rate), 0.0, []

@@ -41,7 +41,7 @@ def test_serving_stops_before_the_release_is_sent() -> None:
     assert not bench.keeper.holds(A, 0.0)
 
 
-def test_a_unit_is_let_go_once() -> None:
+def test_a_unit_is_released_once() -> None:
     bench = LeaverBench("a")
     bench.machine.release(A)
     assert bench.machine.release(A) == []
@@ -84,7 +84,7 @@ def test_an_answer_about_an_older_epoch_is_ignored() -> None:
     assert bench.machine.deadline() is None
 
 
-def test_a_drain_marks_what_is_ready_and_goes_on_serving() -> None:
+def test_a_drain_marks_ready_units_and_continues_serving() -> None:
     bench = LeaverBench("a", "b")
     assert bench.drain() == [SetLeaseState(session(), A, 1, DRAINING), SetLeaseState(session(), B, 1, DRAINING)]
     assert bench.keeper.holds(A, 2.0)
@@ -92,17 +92,17 @@ def test_a_drain_marks_what_is_ready_and_goes_on_serving() -> None:
     assert not bench.machine.is_drained
 
 
-def test_a_drain_gives_up_at_once_what_cannot_answer_yet() -> None:
+def test_a_drain_releases_warming_units_at_once() -> None:
     bench = LeaverBench("a", state=LeaseState.WARMING)
     assert bench.drain() == [ServingStopped(A, 1), ReleaseLease(session(), A, 1)]
 
 
-def test_a_drain_gives_up_at_once_slots_that_only_stand_by() -> None:
+def test_a_drain_releases_standby_slots_at_once() -> None:
     bench = LeaverBench(Unit("a", 1))
     assert ReleaseLease(session(), Unit("a", 1), 1) in bench.drain()
 
 
-def test_a_draining_unit_goes_to_its_successor_as_soon_as_that_is_ready() -> None:
+def test_a_draining_unit_is_handed_off_as_soon_as_its_successor_is_ready() -> None:
     bench = LeaverBench("a")
     bench.drain()
     assert bench.handle(LeaseChanged(lease(SUCCESSOR_SLOT, node=OTHER, state=LeaseState.WARMING)), 2.0) == []
@@ -120,7 +120,7 @@ def test_a_handoff_that_failed_becomes_a_release() -> None:
     assert [effect for _, effect in bench.wait(4.0, until=5.0)] == [ReleaseLease(session(), A, 1)]
 
 
-def test_past_the_timeout_everything_is_let_go_all_the_same() -> None:
+def test_after_the_timeout_every_unit_is_released() -> None:
     bench = LeaverBench("a", "b", drain_timeout_s=20.0)
     bench.drain(1.0)
     assert bench.machine.deadline() == 21.0
@@ -156,7 +156,7 @@ def test_a_state_that_could_not_be_set_is_set_again() -> None:
     assert [effect for _, effect in bench.wait(2.0, until=3.0)] == [SetLeaseState(session(), A, 1, DRAINING)]
 
 
-def test_a_lost_session_leaves_nothing_to_let_go() -> None:
+def test_a_lost_session_leaves_nothing_to_release() -> None:
     bench = LeaverBench("a")
     bench.drain(1.0)
     bench.handle(SessionEnded(session()), 2.0)

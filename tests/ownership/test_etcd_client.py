@@ -77,7 +77,7 @@ async def test_a_login_is_renewed_when_its_token_has_run_out(guarded: Etcd) -> N
     await client.close()
 
 
-async def test_a_user_who_may_touch_our_prefix_only_is_enough_and_a_restart_keeps_the_login(guarded: Etcd) -> None:
+async def test_a_user_limited_to_our_prefix_is_enough_and_a_restart_keeps_the_login(guarded: Etcd) -> None:
     url, space = f"etcd://fleet:word@{guarded.endpoint}", Space("shards", is_auctioned=False)
     store = await EtcdStore.open(url, space, clock=SystemClock(), random=system_random(), grace_s=0.0)
     session = await store.open_session(SessionRole.HOLDER, Member("n", "a"), ttl_s=60)
@@ -134,7 +134,7 @@ async def test_a_cluster_never_reached_that_refuses_is_not_waited_for_to_the_end
             await EtcdClient.open(EtcdUrl.parse(f"etcd://127.0.0.1:{one},127.0.0.1:{two}"), connect_timeout_s=3600)
 
 
-async def test_an_endpoint_that_may_still_answer_is_given_its_time() -> None:
+async def test_a_slow_endpoint_gets_its_full_timeout() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
         url = f"etcd://127.0.0.1:{free_ports(1)[0]},127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unavailable, match=r"is reachable \(waited 1\.5 s\)"):
@@ -155,7 +155,7 @@ async def test_a_program_that_starts_reports_that_etcd_refuses() -> None:
         await program.communicate()
 
 
-async def test_a_dead_endpoint_is_passed_over_and_a_dying_one_is_left() -> None:
+async def test_a_dead_endpoint_is_skipped_and_a_dying_one_abandoned() -> None:
     with Etcd() as one, Etcd() as two:  # two strangers, so each shows by its keys that it was asked
         dead = free_ports(1)[0]
         client = await connected(f"etcd://127.0.0.1:{dead},{one.endpoint},{two.endpoint}")
@@ -168,7 +168,7 @@ async def test_a_dead_endpoint_is_passed_over_and_a_dying_one_is_left() -> None:
         await client.close()
 
 
-async def test_an_endpoint_that_went_silent_is_left_after_one_call() -> None:
+async def test_an_endpoint_that_stopped_answering_is_abandoned_after_one_call() -> None:
     with Etcd() as one, Etcd() as two:
         client = await connected(f"etcd://{one.endpoint},{two.endpoint}")
         await client.put(b"k", b"first")

@@ -67,7 +67,7 @@ def test_an_auction_without_a_winner_names_none_even_beside_a_later_lease() -> N
     ]
 
 
-def test_a_handoff_is_two_leases_gone_and_one_granted_at_a_new_epoch() -> None:
+def test_a_handoff_removes_two_leases_and_grants_one_at_a_new_epoch() -> None:
     translator = new_translator()
     list(
         translator.translate(
@@ -111,7 +111,7 @@ def test_an_auctions_window_counts_from_when_it_was_first_seen() -> None:
     assert first_seen.elapsed_s(1) == 0.0
 
 
-def test_what_was_seen_first_is_dropped_first_when_there_is_too_much() -> None:
+def test_the_oldest_entries_are_dropped_when_there_are_too_many() -> None:
     clock = StillClock()
     first_seen = AuctionClock(clock)
     for auction in range(AUCTIONS_SEEN_MAX + 1):

@@ -11,7 +11,7 @@ NAMES = st.text(min_size=1, max_size=20).filter(str.isprintable)
 
 
 @given(NAMES, st.integers(-1, 8), NAMES)
-def test_every_name_comes_back_from_its_key(name: str, replica: int, node: str) -> None:
+def test_every_name_round_trips_through_its_key(name: str, replica: int, node: str) -> None:
     unit = Unit(name, replica)
     kind, key, bidder = KEYS.split(KEYS.bid(unit, node))
     assert (kind, Unit.from_key(key), bidder) == ("bids", unit, node)
@@ -25,7 +25,7 @@ def test_no_units_bids_are_anothers(name: str, other: str, node: str) -> None:
     assert is_among == (name == other)
 
 
-def test_a_slash_in_a_name_makes_no_new_part() -> None:
+def test_a_slash_in_a_name_adds_no_path_part() -> None:
     unit = Unit("https://forge/a/b")
     assert KEYS.lease(unit) == b"/argosy/repos/leases/0:https:%2F%2Fforge%2Fa%2Fb"
     assert not KEYS.bid(Unit("a/b"), "n").startswith(KEYS.bids(Unit("a")))

@@ -182,7 +182,7 @@ async def test_a_lease_that_was_handed_over_falls_with_its_new_holder_only(openi
 # -- auctions ---------------------------------------------------------------------------------------------------------
 
 
-async def test_of_many_closers_one_sees_the_winner(opening: Opening) -> None:
+async def test_of_many_closers_exactly_one_gets_the_winner(opening: Opening) -> None:
     stores = [await opening() for _ in range(8)]
     for n in range(5):
         await bid(stores[0], await holder(stores[0], f"n{n}"), free_bytes=n, max_bids=5)
@@ -195,7 +195,7 @@ async def test_of_many_closers_one_sees_the_winner(opening: Opening) -> None:
     assert await kinds(stores[0]) == {"meta", "holders", "leases"}
 
 
-async def test_bids_that_come_while_an_auction_is_closed_leave_no_marks_behind(opening: Opening) -> None:
+async def test_bids_placed_while_an_auction_closes_leave_no_pending_markers(opening: Opening) -> None:
     store = await opening()
     sessions = [await holder(store, f"n{n}") for n in range(40)]
     for turn in range(3):
@@ -222,7 +222,7 @@ async def test_one_node_bidding_many_times_at_once_has_one_bid(opening: Opening)
     assert outcomes == [BidOutcome.ALREADY_PENDING] * 19 + [BidOutcome.PLACED]  # OWN-3
 
 
-async def test_more_bids_than_one_transaction_clears_still_leave_nothing_behind(opening: Opening) -> None:
+async def test_more_bids_than_one_transaction_deletes_are_all_deleted(opening: Opening) -> None:
     store = await opening()
     sessions = [await holder(store, f"n{n}") for n in range(BIDS_MAX + 40)]
     receipts = await asyncio.gather(*(bid(store, s, free_bytes=n) for n, s in enumerate(sessions)))
@@ -323,7 +323,7 @@ async def _reopened(store: EtcdStore) -> Session | None:
         return None
 
 
-async def test_grants_wait_when_the_proof_of_memory_is_gone(opening: Opening) -> None:
+async def test_without_the_durability_marker_grants_wait(opening: Opening) -> None:
     claimed, auctioned = await opening(CLAIMED, grace_s=5.0), await opening(AUCTIONED, grace_s=5.0)
     for store in (claimed, auctioned):
         await store._client.delete(store._keys.grace)

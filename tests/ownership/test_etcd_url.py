@@ -29,7 +29,7 @@ def test_tls_with_files_and_a_login() -> None:
     )
 
 
-def test_the_password_is_never_shown() -> None:
+def test_the_password_is_never_printed() -> None:
     url = EtcdUrl.parse("etcd://root:hunter2@h:1/p")
     assert "hunter2" not in f"{url} {url!r}"
     assert str(url) == "etcd://root:***@h:1/p"
@@ -53,7 +53,7 @@ def test_the_password_is_never_shown() -> None:
         "etcd://h:1]",
     ],
 )
-def test_a_url_that_says_something_else_is_rejected(text: str) -> None:
+def test_an_unsupported_url_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         EtcdUrl.parse(text)
 

@@ -100,7 +100,7 @@ async def until_up(store: EtcdStore) -> None:
                 continue
 
 
-async def test_a_watch_goes_on_after_a_crash_without_loss_or_repetition(etcd: Etcd) -> None:
+async def test_a_watch_continues_after_a_crash_without_loss_or_repetition(etcd: Etcd) -> None:
     clock = GatedClock()
     watched, writer = await opened(etcd, clock), await opened(etcd)
     session = await writer.open_session(SessionRole.MEMBER, Member("n", "a"), ttl_s=600)

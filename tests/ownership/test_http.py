@@ -88,7 +88,7 @@ async def test_scale_reports_to_an_autoscaler_how_many_nodes_to_have(node: Owner
     assert (reply.body["desired_nodes"], reply.body["current_nodes"]) == (1, 1)
 
 
-async def test_a_held_unit_is_answered_for_even_if_its_name_has_slashes(node: OwnershipNode) -> None:
+async def test_a_held_unit_with_slashes_in_its_name_is_answered(node: OwnershipNode) -> None:
     reply = await ask(web(node), "GET", "/v1/units/a/b")
     assert (reply.status, reply.body["unit"], reply.body["node"]) == (200, "a/b", "n1")
     assert "token" not in reply.body

@@ -113,13 +113,13 @@ def test_a_greater_epoch_replaces_the_holding() -> None:
     assert keeper.holds(A, 2.0)
 
 
-def test_a_lease_that_is_gone_is_served_no_more() -> None:
+def test_a_lost_lease_is_served_no_more() -> None:
     keeper = keeping(A, B)
     assert keeper.handle(LeaseGone(A, 1), 1.0) == [ServingStopped(A, 1)]
     assert (keeper.holds(A, 1.0), keeper.holds(B, 1.0)) == (False, True)
 
 
-def test_a_snapshot_drops_what_it_does_not_know_and_brings_what_it_does() -> None:
+def test_a_snapshot_drops_unlisted_leases_and_adds_listed_ones() -> None:
     keeper = keeping(A)
     effects = keeper.handle(Snapshot(leases=(lease(B, epoch=2), lease("c", node=OTHER))), 1.0)
     assert effects == [ServingStopped(A, 1), ServingStarted(B, 2, VALID_S)]
@@ -138,7 +138,7 @@ def test_a_renewal_shows_which_leases_the_store_has_lost() -> None:
     assert list(keeper.held_leases) == [B]
 
 
-def test_a_lease_granted_after_the_renewal_left_is_not_missed() -> None:
+def test_a_lease_granted_after_the_renewal_was_sent_is_not_lost() -> None:
     keeper = keeping(A)
     keeper.handle(LeaseChanged(lease(B)), 8.05)
     keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(A, 1)})), 8.1)
@@ -151,7 +151,7 @@ def test_a_store_that_never_loses_leases_returns_no_leases() -> None:
     assert keeper.holds(A, 8.1)
 
 
-def test_what_is_leaving_is_never_served_again_under_its_epoch() -> None:
+def test_a_unit_being_released_is_never_served_again_under_its_epoch() -> None:
     keeper = keeping(A)
     assert keeper.stop_serving(A) == [ServingStopped(A, 1)]
     assert not keeper.holds(A, 1.0)
@@ -162,7 +162,7 @@ def test_what_is_leaving_is_never_served_again_under_its_epoch() -> None:
 
 
 @pytest.mark.parametrize("lost", ["gone", "stopped"])
-def test_what_was_let_go_during_a_pause_does_not_resume(lost: str) -> None:
+def test_a_unit_released_during_a_pause_does_not_resume(lost: str) -> None:
     keeper = keeping(A, B)
     keeper.handle(None, VALID_S)
     assert (keeper.handle(LeaseGone(A, 1), VALID_S) if lost == "gone" else keeper.stop_serving(A)) == []
@@ -170,7 +170,7 @@ def test_what_was_let_go_during_a_pause_does_not_resume(lost: str) -> None:
     assert serving_changes(effects) == [ServingStarted(B, 1, 2 * VALID_S)]
 
 
-def test_what_is_leaving_no_longer_counts_as_warming() -> None:
+def test_a_unit_being_released_no_longer_counts_as_warming() -> None:
     keeper = keeping()
     keeper.handle(LeaseChanged(lease(A, state=LeaseState.WARMING)), 1.0)
     keeper.stop_serving(A)
@@ -178,7 +178,7 @@ def test_what_is_leaving_no_longer_counts_as_warming() -> None:
     assert keeper.warming == {}
 
 
-def test_warming_is_what_is_held_and_not_ready() -> None:
+def test_warming_units_are_held_and_not_ready() -> None:
     keeper = keeping()
     keeper.handle(LeaseChanged(lease(A, state=LeaseState.WARMING)), 1.0)
     assert list(keeper.warming) == [A]
@@ -187,7 +187,7 @@ def test_warming_is_what_is_held_and_not_ready() -> None:
     assert keeper.held_leases[A].lease.state is LeaseState.READY
 
 
-def test_how_many_are_served_is_none_when_the_session_has_ended() -> None:
+def test_no_units_are_served_after_the_session_has_ended() -> None:
     keeper = keeping(A, B)
     assert keeper.serving_count(1.0) == 2
     assert keeper.serving_count(VALID_S) == 0

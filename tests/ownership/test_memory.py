@@ -76,7 +76,7 @@ async def test_a_namesake_learns_where_the_other_is_and_how_long_to_wait(clock: 
         await holder(store)
 
 
-async def test_a_store_that_lost_everything_grants_nothing_for_its_grace(clock: Hand) -> None:
+async def test_after_data_loss_a_store_grants_nothing_during_the_grace_period(clock: Hand) -> None:
     store = store_of(clock, grace_s=30.0)
     clock.at = 100.0
     first = (await store.claim(await holder(store), A)).epoch
@@ -91,7 +91,7 @@ async def test_a_store_that_lost_everything_grants_nothing_for_its_grace(clock: 
     assert (await store.claim(session, A)).epoch > first
 
 
-async def test_a_store_that_lost_everything_resets_its_watchers(clock: Hand) -> None:
+async def test_after_data_loss_a_store_resets_its_watchers(clock: Hand) -> None:
     store = store_of(clock)
     await store.claim(await holder(store), A)
     async with aclosing(store.watch()) as stream:  # type: ignore[type-var]
@@ -110,7 +110,7 @@ async def test_an_auction_full_within_the_grace_is_closed_after_it(clock: Hand) 
     assert (await store.close_auction(A)).outcome is CloseOutcome.WON
 
 
-async def test_a_watcher_that_lags_is_given_a_snapshot_instead(clock: Hand) -> None:
+async def test_a_lagging_watcher_gets_a_snapshot_instead(clock: Hand) -> None:
     store = store_of(clock)
     async with aclosing(store.watch()) as stream:  # type: ignore[type-var]
         assert isinstance(await anext(stream), Snapshot)
@@ -165,7 +165,7 @@ async def test_pending_marks_are_those_of_running_auctions(clock: Hand) -> None:
     assert store.pending_marks() == {}
 
 
-async def test_a_mark_expires_though_no_node_closes_its_auction_and_the_bid_goes_with_it(clock: Hand) -> None:
+async def test_a_pending_marker_expires_with_its_bid_although_no_node_closes_the_auction(clock: Hand) -> None:
     store = store_of(clock, is_auctioned=True)
     session = await holder(store, ttl_s=600.0)
     how: dict[str, Any] = {"min_bytes": 0, "max_bids": 2, "window_s": 60.0}

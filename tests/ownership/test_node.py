@@ -93,7 +93,7 @@ def test_a_won_unit_is_warmed_and_then_reported_ready() -> None:
     assert SetLeaseState(session(), A, 1, READY) in node.handle(UnitWarmed(A, 1), 2.0)
 
 
-def test_warmth_that_came_after_the_lease_was_lost_is_not_reported() -> None:
+def test_warming_that_ends_after_the_lease_was_lost_is_not_reported() -> None:
     node = Node()
     node.grant("a", 1.0, state=WARMING)
     node.handle(LeaseGone(A, 1), 1.5)
@@ -108,7 +108,7 @@ def test_readiness_the_store_did_not_accept_is_sent_again() -> None:
     assert SetLeaseState(session(), A, 1, READY) in node.handle(None, 2.2)
 
 
-def test_a_unit_that_cannot_be_made_ready_is_released() -> None:
+def test_a_unit_that_cannot_be_warmed_is_released() -> None:
     node = Node()
     node.grant("a", 1.0, state=WARMING)
     assert of_kind(node.handle(WarmingFailed(A, 1), 2.0), ServingStopped | ReleaseLease) == [
@@ -126,19 +126,19 @@ def test_a_lost_lease_is_dropped_from_memory() -> None:
 
 
 @pytest.mark.parametrize("wished", [(), ("b",), (UnitSpec("a", replicas=1),)])
-def test_what_is_no_longer_in_the_catalog_is_released(wished: tuple[UnitSpec | str, ...]) -> None:
+def test_a_unit_removed_from_the_catalog_is_released(wished: tuple[UnitSpec | str, ...]) -> None:
     node = Node(UnitSpec("a", replicas=2))
     node.grant(Unit("a", 2), 1.0)
     assert of_kind(node.handle(catalog(*wished), 2.0), ReleaseLease) == [ReleaseLease(session(), Unit("a", 2), 1)]
 
 
-def test_what_is_still_in_the_catalog_stays() -> None:
+def test_a_unit_still_in_the_catalog_is_kept() -> None:
     node = Node(UnitSpec("a", replicas=2))
     node.grant(Unit("a", 2), 1.0)
     assert of_kind(node.handle(catalog(UnitSpec("a", replicas=3), "b"), 2.0), ReleaseLease) == []
 
 
-def test_what_the_plane_gives_up_is_released() -> None:
+def test_a_unit_dropped_by_the_plane_is_released() -> None:
     node = Node()
     node.grant("a", 1.0)
     assert of_kind(node.handle(ReleaseRequested(A), 2.0), ServingStopped | ReleaseLease) == [
@@ -169,7 +169,7 @@ def test_a_superfluous_successor_learnt_of_from_a_snapshot_leaves_too() -> None:
     assert ReleaseLease(session(), SUCCESSOR_SLOT, 1) in node.handle(snapshot, 2.0)
 
 
-def test_one_node_keeps_one_slot_and_what_it_has_in_memory() -> None:
+def test_one_node_keeps_one_slot_and_its_loaded_memory() -> None:
     node = Node(UnitSpec("a", replicas=1))
     node.grant(Unit("a", 1), 1.0)
     effects = node.grant("a", 2.0, state=WARMING)
@@ -222,7 +222,7 @@ def test_a_draining_node_bids_no_more_and_still_closes() -> None:
     assert "CloseAuction" in {type(effect).__name__ for effect in effects}
 
 
-def test_a_unit_won_while_draining_is_given_back() -> None:
+def test_a_unit_won_while_draining_is_released() -> None:
     node = Node("a", "b")
     node.grant("b", 0.0)
     node.handle(DrainRequested(), 1.0)
@@ -246,7 +246,7 @@ def test_a_ring_node_quiesces_and_then_ends_its_session_with_all_leases() -> Non
     assert node.machine.has_left
 
 
-def test_a_node_that_has_left_wants_nothing_more() -> None:
+def test_a_node_that_has_left_claims_nothing() -> None:
     node = Node()
     node.handle(DrainRequested(), 1.0)
     assert node.machine.has_left
@@ -309,7 +309,7 @@ STEPS = st.lists(st.tuples(st.floats(0, 9), st.sampled_from(KINDS), st.integers(
 
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["auction", "ring", "claim"]), STEPS, st.integers())
-def test_whatever_happens_the_node_comes_to_rest_at_every_instant(
+def test_under_random_events_the_node_becomes_idle_at_every_instant(
     placement: str, steps: list[tuple[float, str, int]], seed: int
 ) -> None:
     machine = NodeMachine(made(placement=placement), ME, seeded_random(seed))

@@ -40,7 +40,7 @@ async def test_two_nodes_share_units_by_their_memory(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_what_fits_nowhere_stays_open_and_the_rest_is_served(world: World) -> None:
+async def test_a_unit_that_fits_nowhere_stays_open_and_the_rest_is_served(world: World) -> None:
     world.add_units("small", footprint_bytes=MIB)
     world.add_units("huge", footprint_bytes=4096 * MIB)
     node = world.start("n1", budget_bytes=1024 * MIB)
@@ -66,7 +66,7 @@ async def test_when_a_node_crashes_another_takes_over_after_the_ttl(world: World
 
 
 @in_virtual_time()
-async def test_a_node_that_loses_the_store_pauses_everything_before_its_leases_can_be_gone(world: World) -> None:
+async def test_a_node_without_the_store_pauses_before_its_leases_can_expire(world: World) -> None:
     world.add_units("a", "b")
     node = world.start("n1")
     await world.until(world.all_ready)
@@ -95,7 +95,7 @@ async def test_a_node_whose_session_survived_the_outage_resumes_without_warming_
 
 
 @in_virtual_time()
-async def test_a_node_whose_session_was_lost_starts_afresh_under_a_new_epoch(world: World) -> None:
+async def test_a_node_whose_session_was_lost_restarts_under_a_new_epoch(world: World) -> None:
     world.add_units("a")
     node = world.start("n1")
     await world.until(world.all_ready)
@@ -127,7 +127,7 @@ async def test_a_second_node_of_the_same_id_gives_up_and_reports_why(world: Worl
 
 
 @in_virtual_time()
-async def test_a_restarted_node_waits_for_its_own_earlier_session_and_goes_on(world: World) -> None:
+async def test_a_restarted_node_waits_for_its_own_earlier_session_and_continues(world: World) -> None:
     world.add_units("a")
     world.start("n1")
     await world.until(world.all_ready)
@@ -153,7 +153,7 @@ async def test_a_wrong_node_names_the_holder(world: World) -> None:
 
 
 @in_virtual_time()
-async def test_a_hint_never_points_at_the_node_that_gives_it(world: World) -> None:
+async def test_a_hint_never_names_the_node_that_returns_it(world: World) -> None:
     world.add_units("a")
     node = world.start("n1")
     await world.until(world.all_ready)
@@ -235,7 +235,7 @@ def _is_ready_successor(event: object, name: str) -> bool:
 
 
 @in_virtual_time(drain_timeout_s=40.0)
-async def test_a_drain_that_finds_no_successor_ends_all_the_same(world: World) -> None:
+async def test_a_drain_without_a_successor_ends(world: World) -> None:
     world.add_units("a", footprint_bytes=500 * MIB)
     node = world.start("old")
     await world.until(world.all_ready)
@@ -289,7 +289,7 @@ async def test_an_announcement_that_took_a_second_try_does_not_undo_a_newer_one(
 
 
 @in_virtual_time()
-async def test_a_drain_goes_on_when_membership_could_not_be_ended(world: World) -> None:
+async def test_a_drain_continues_when_membership_could_not_be_ended(world: World) -> None:
     world.add_units("a")
     node = world.start("old")
     await world.until(world.all_ready)
@@ -315,7 +315,7 @@ async def test_primary_and_replica_live_on_different_nodes(world: World) -> None
 
 
 @in_virtual_time(max_bids="1")
-async def test_when_the_primary_dies_its_unit_goes_on_at_the_replica(world: World) -> None:
+async def test_when_the_primary_dies_the_replica_serves_its_unit(world: World) -> None:
     world.add_units("a", replicas=1)
     world.start("n1", warm_s=20.0)
     world.start("n2", warm_s=20.0)

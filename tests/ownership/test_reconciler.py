@@ -49,7 +49,7 @@ def keys_of(node: str, *members: str) -> list[str]:
     return sorted(Ring(members).keys_of(node, SHARDS))
 
 
-def test_a_ring_node_claims_what_is_its_own_after_a_jitter() -> None:
+def test_a_ring_node_claims_its_own_units_after_a_jitter() -> None:
     bench = ReconcilerBench(*SHARDS, claim_jitter_s=0.2)
     assert bench.claims(MemberChanged(member(OTHER)), 0.0) == []
     assert bench.machine.deadline() == pytest.approx(0.1)
@@ -92,7 +92,7 @@ def test_new_owners_try_at_once_and_again_with_growing_jittered_waits() -> None:
     assert 0.25 <= waits[-1] <= 0.5
 
 
-def test_a_unit_known_to_be_held_costs_no_call() -> None:
+def test_a_unit_known_to_be_held_causes_no_call() -> None:
     bench = ReconcilerBench("a")
     bench.handle(LeaseChanged(lease("a", node=OTHER)), 0.0)
     bench.handle(MemberChanged(member(ME)), 0.0)
@@ -111,7 +111,7 @@ def test_a_store_that_names_a_delay_gets_it() -> None:
     assert bench.machine.deadline() == 13.0
 
 
-def test_what_is_held_is_not_claimed_again() -> None:
+def test_a_held_unit_is_not_claimed_again() -> None:
     bench = ReconcilerBench("a")
     bench.handle(MemberChanged(member(ME)), 0.0)
     bench.claims(None, 1.0)
@@ -131,7 +131,7 @@ def test_old_owners_wait_a_little_and_then_leave() -> None:
     assert bench.machine.due_releases(6.0) == []  # said once
 
 
-def test_a_unit_wanted_again_in_time_stays() -> None:
+def test_a_unit_desired_again_in_time_is_kept() -> None:
     bench = ReconcilerBench(*SHARDS, handoff_wait_s=1.0)
     bench.settle(0.0)
     bench.handle(MemberChanged(member(OTHER)), 5.0)
@@ -157,14 +157,14 @@ def test_a_claiming_node_takes_what_fits_its_memory() -> None:
     assert bench.claims_with(1000, 0.0) == ["a", "c"]
 
 
-def test_a_claiming_node_wants_no_more_than_it_can_make_ready() -> None:
+def test_a_claiming_node_claims_no_more_than_it_can_warm() -> None:
     bench = ReconcilerBench(*SHARDS, placement="claim", warming_max=3)
     bench.grant("s0", 0.0, state=LeaseState.WARMING)
     bench.measure(GIB, 0.0)
     assert len(bench.claims(None, 1.0)) == 2
 
 
-def test_claiming_nodes_begin_in_different_places() -> None:
+def test_claiming_nodes_start_at_different_units() -> None:
     firsts = set()
     for fraction in (0.0, 0.5):
         bench = ReconcilerBench(*SHARDS, placement="claim", warming_max=1)
@@ -173,7 +173,7 @@ def test_claiming_nodes_begin_in_different_places() -> None:
     assert len(firsts) == 2
 
 
-def test_a_claiming_node_never_lets_go_by_itself() -> None:
+def test_a_claiming_node_never_releases_unprompted() -> None:
     bench = ReconcilerBench("a", placement="claim")
     bench.grant("a", 0.0)
     bench.handle(MemberChanged(member(OTHER)), 1.0)
@@ -196,7 +196,7 @@ def test_a_replica_holder_may_claim_the_primary(slot: int) -> None:
 
 
 @pytest.mark.parametrize("placement", ["ring", "claim"])
-def test_what_could_not_be_made_ready_is_avoided_for_a_window(placement: str) -> None:
+def test_a_unit_that_could_not_be_warmed_is_avoided_for_a_window(placement: str) -> None:
     bench = ReconcilerBench("a", placement=placement, window_s=10.0)
     bench.measure(GIB, 0.0)
     bench.claims(None, 1.0)
@@ -209,7 +209,7 @@ def test_what_could_not_be_made_ready_is_avoided_for_a_window(placement: str) ->
     assert bench.claims_with(GIB, 12.1) == ["a"]
 
 
-def test_a_spoilt_unit_takes_no_place_from_others() -> None:
+def test_a_failing_unit_takes_no_slot_from_others() -> None:
     bench = ReconcilerBench("a", "b", placement="claim", warming_max=1)
     bench.random.fraction = 0.0
     bench.handle(WarmingFailed(A, 1), 0.0)
@@ -224,7 +224,7 @@ STEPS = st.lists(
 
 
 @given(st.sampled_from(["ring", "claim"]), STEPS, st.integers())
-def test_whatever_happens_no_unit_is_claimed_twice_at_once_and_it_never_spins(
+def test_under_random_events_no_unit_is_claimed_twice_at_once_and_it_never_spins(
     placement: str, steps: list[tuple[float, str, str, str]], seed: int
 ) -> None:
     bench, now, epoch = ReconcilerBench(*SHARDS, placement=placement), 0.0, 0

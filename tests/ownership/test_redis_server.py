@@ -107,7 +107,7 @@ async def whole_life(store: RedisStore) -> None:
 # -- what is asked of the server --------------------------------------------------------------------------------------
 
 
-async def test_no_command_looks_through_all_keys(opened: Opened, server: Valkey) -> None:
+async def test_no_command_scans_all_keys(opened: Opened, server: Valkey) -> None:
     """ "This avoids using `KEYS` and is efficient for moderate cluster sizes." """
     seen: list[str] = []
     reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -171,7 +171,7 @@ async def test_the_heartbeats_are_a_sorted_set_that_is_trimmed_and_counted(opene
     await eventually(counted, condition=lambda count: count == 1)
 
 
-async def test_a_script_the_server_does_not_know_is_sent_again(opened: Opened, admin: Redis) -> None:
+async def test_a_script_unknown_to_the_server_is_loaded_again(opened: Opened, admin: Redis) -> None:
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     await admin.script_flush()
@@ -206,7 +206,7 @@ async def test_a_server_in_cluster_mode_runs_all_scripts() -> None:
         await admin.aclose()
 
 
-async def test_a_replica_is_rejected_and_the_way_to_it_given_up(opened: Opened, server: Valkey, admin: Redis) -> None:
+async def test_a_replica_is_rejected_and_its_connection_closed(opened: Opened, server: Valkey, admin: Redis) -> None:
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     with Valkey() as primary:
@@ -220,7 +220,9 @@ async def test_a_replica_is_rejected_and_the_way_to_it_given_up(opened: Opened, 
 # -- a server that forgets --------------------------------------------------------------------------------------------
 
 
-async def test_a_restart_that_loses_all_brings_a_grace_and_no_epoch_again(opened: Opened, server: Valkey) -> None:
+async def test_a_restart_with_data_loss_starts_a_grace_period_and_repeats_no_epoch(
+    opened: Opened, server: Valkey
+) -> None:
     store = await opened(CLAIMED, grace_s=GRACE_S)
     session = await holder(store, "n1")
     before = await eventually(lambda: granted(store, session))
@@ -245,7 +247,7 @@ async def granted(store: RedisStore, session: Session) -> Lease | None:
 
 
 @pytest.mark.parametrize("server", [True], indirect=True, ids=["durable"])
-async def test_a_restart_that_remembers_brings_a_grace_and_keeps_leases(opened: Opened, server: Valkey) -> None:
+async def test_a_restart_with_data_starts_a_grace_period_and_keeps_leases(opened: Opened, server: Valkey) -> None:
     """ "Redis restart between bid and evaluation": bids, leases and sessions stand; only new grants wait."""
     store = await opened(AUCTIONED, grace_s=GRACE_S)
     first, second = await holder(store, "n1"), await holder(store, "n2")
@@ -290,7 +292,7 @@ async def test_a_failover_is_noticed_by_the_next_grant(opened: Opened, server: V
         await store.claim(session, Unit("another"))
 
 
-async def test_a_failover_by_sentinel_keeps_leases_and_brings_a_grace(server: Valkey) -> None:
+async def test_a_failover_by_sentinel_keeps_leases_and_starts_a_grace_period(server: Valkey) -> None:
     """The store follows Sentinel to the promoted replica, which grants nothing for a grace."""
     with Valkey() as second, run_sentinel(server, second) as url:
         store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=GRACE_S)
@@ -312,7 +314,7 @@ async def test_a_failover_by_sentinel_keeps_leases_and_brings_a_grace(server: Va
         await store.close()
 
 
-async def test_a_primary_that_sentinel_has_replaced_is_left_even_if_it_still_answers(server: Valkey) -> None:
+async def test_a_primary_replaced_by_sentinel_is_abandoned_even_if_it_still_answers(server: Valkey) -> None:
     """A primary that is cut off from Sentinel would go on renewing leases that the new one gives away."""
     with Valkey() as second, run_sentinel(server, second) as url:
         store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
@@ -366,7 +368,7 @@ async def test_a_space_lives_on_one_node_of_a_cluster() -> None:
 # -- watching ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_watcher_whose_place_was_cut_off_is_given_a_snapshot(
+async def test_a_watcher_whose_position_was_trimmed_gets_a_snapshot(
     opened: Opened, admin: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await opened(CLAIMED)
@@ -397,7 +399,7 @@ async def test_the_stream_is_cut_at_about_the_number_of_events_retained(
     assert 100 <= await admin.xlen("{argosy:shards}:events") <= 300
 
 
-async def test_a_watcher_notices_a_flush_even_when_nothing_follows(
+async def test_a_watcher_detects_a_flush_without_a_following_event(
     opened: Opened, admin: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_backend, "BLOCK_S", 0.1)
@@ -409,7 +411,7 @@ async def test_a_watcher_notices_a_flush_even_when_nothing_follows(
         await watcher.wait_until(lambda view: not view.leases)
 
 
-async def test_a_restart_without_memory_gives_watchers_a_new_snapshot(opened: Opened, server: Valkey) -> None:
+async def test_a_restart_with_data_loss_gives_watchers_a_new_snapshot(opened: Opened, server: Valkey) -> None:
     store = await opened(CLAIMED)
     session = await holder(store, "n1")
     await store.claim(session, UNIT)
@@ -480,7 +482,7 @@ async def test_a_wrong_password_is_reported_as_such() -> None:
         await store.close()
 
 
-async def test_a_url_that_is_none_is_rejected() -> None:
+async def test_an_invalid_url_is_rejected() -> None:
     with pytest.raises(Invalid, match="not a Redis URL"):
         await RedisStore.open("redis://host:port/0", CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
 
@@ -496,7 +498,7 @@ async def test_calls_to_a_server_that_died_are_unavailable_and_work_again_later(
     assert await store.sessions() == []
 
 
-async def test_a_server_that_stands_still_is_unavailable_after_a_bounded_time(
+async def test_a_hung_server_is_unavailable_after_a_bounded_time(
     opened: Opened, server: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await opened(CLAIMED)

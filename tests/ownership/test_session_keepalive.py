@@ -29,7 +29,7 @@ def test_no_session_is_opened_before_start() -> None:
     assert keepalive.deadline() is None
 
 
-def test_validity_counts_from_before_the_request_left() -> None:
+def test_validity_counts_from_before_the_request_was_sent() -> None:
     keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, FixedRandom())
     keepalive.start(100.0)
     keepalive.handle(None, 100.0)
@@ -37,7 +37,7 @@ def test_validity_counts_from_before_the_request_left() -> None:
     assert keepalive.valid_until == 100.0 + VALID_S
 
 
-def test_it_is_believed_up_to_the_margin_and_not_at_it() -> None:
+def test_the_session_is_valid_up_to_the_margin_and_not_at_it() -> None:
     keepalive = opened()
     assert keepalive.is_valid(VALID_S - 0.001)
     assert not keepalive.is_valid(VALID_S)
@@ -51,14 +51,14 @@ def test_an_answer_later_than_its_own_validity_makes_nothing_valid() -> None:
     assert not keepalive.is_valid(VALID_S + 1)
 
 
-def test_an_answer_that_was_overtaken_takes_nothing_back() -> None:
+def test_an_overtaken_answer_shortens_nothing() -> None:
     keepalive = opened()
     keepalive.handle(SessionRenewed(MINE, 9.0, None), 10.0)
     keepalive.handle(SessionRenewed(MINE, 4.0, None), 11.0)
     assert keepalive.valid_until == 9.0 + VALID_S
 
 
-def test_an_answer_for_another_session_counts_for_nothing() -> None:
+def test_an_answer_for_another_session_is_ignored() -> None:
     keepalive = opened()
     keepalive.handle(SessionRenewed(session(token="run-0"), 20.0, None), 20.0)
     keepalive.handle(SessionRenewed(session(SessionRole.MEMBER), 20.0, None), 20.0)
@@ -133,7 +133,7 @@ def test_a_lost_session_is_invalid_at_once_and_opened_again() -> None:
     assert keepalive.is_valid(5.1)
 
 
-def test_news_of_an_older_sessions_end_is_ignored() -> None:
+def test_the_end_of_an_older_session_is_ignored() -> None:
     keepalive = opened()
     assert keepalive.handle(SessionEnded(session(token="run-0")), 5.0) == []
     assert keepalive.is_valid(5.0)

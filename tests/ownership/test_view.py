@@ -35,7 +35,7 @@ def test_a_view_is_current_from_its_first_snapshot_on() -> None:
     assert view.has_synced
 
 
-def test_a_wanted_unit_without_a_lease_is_open() -> None:
+def test_a_desired_unit_without_a_lease_is_open() -> None:
     view = seeing(LeaseChanged(lease("b")), wishes=("a", "b"))
     assert list(view.unowned_units()) == [A]
     view.apply(LeaseGone(Unit("b"), 1), 1.0)
@@ -59,7 +59,7 @@ def test_the_circle_may_be_entered_anywhere() -> None:
     assert [unit.name for unit in view.unowned_units_from(2)] == ["c", "a", "b"]
 
 
-def test_a_unit_no_longer_wanted_is_no_longer_open() -> None:
+def test_a_unit_no_longer_desired_is_no_longer_open() -> None:
     view = seeing(wishes=("a", "b"))
     view.apply(catalog("b"), 1.0)
     assert [unit.name for unit in view.unowned_units()] == ["b"]
@@ -92,7 +92,7 @@ def test_only_a_ready_sibling_is_a_successor() -> None:
     assert view.ready_successor(A) == Unit("a", SUCCESSOR)
 
 
-def test_the_version_of_members_grows_only_when_a_node_comes_or_goes() -> None:
+def test_the_membership_version_grows_only_on_a_join_or_a_leave() -> None:
     view = seeing(MemberChanged(member("n1")))
     version = view.members_version
     view.apply(MemberChanged(member("n1", is_bidding=False)), 1.0)
@@ -109,7 +109,7 @@ def test_members_that_bid_are_counted() -> None:
     assert view.bidding_count() == 1
 
 
-def test_an_auctions_end_is_shown_in_local_time() -> None:
+def test_an_auctions_end_is_converted_to_local_time() -> None:
     view = FleetView()
     view.apply(AuctionOpened(auction("a", closes_in_s=60.0)), 100.0)
     assert view.closes_at[A] == 160.0
@@ -130,7 +130,7 @@ def test_a_winner_learnt_of_from_a_snapshot_ends_the_count_too() -> None:
     assert view.fruitless_auctions == {}
 
 
-def test_the_wait_from_open_to_held_is_remembered_and_bounded() -> None:
+def test_the_wait_from_open_to_held_is_recorded_and_bounded() -> None:
     view = seeing()
     view.apply(LeaseChanged(lease("a")), 12.5)
     view.apply(LeaseChanged(lease("a", state=LeaseState.DRAINING)), 20.0)
@@ -142,7 +142,7 @@ def test_the_wait_from_open_to_held_is_remembered_and_bounded() -> None:
     assert len(view.claim_waits_s) == CLAIM_WAITS_MAX
 
 
-def test_a_pushed_threshold_is_known_and_can_be_taken_back() -> None:
+def test_a_pushed_threshold_is_stored_and_can_be_removed() -> None:
     view = seeing(MaxBidsChanged(7))
     assert view.pushed_max_bids == 7
     view.apply(MaxBidsChanged(None), 1.0)
@@ -151,7 +151,7 @@ def test_a_pushed_threshold_is_known_and_can_be_taken_back() -> None:
     assert view.pushed_max_bids == 3
 
 
-def test_a_snapshot_replaces_all_that_was_known() -> None:
+def test_a_snapshot_replaces_the_whole_view() -> None:
     view = seeing(LeaseChanged(lease("a")), MemberChanged(member("n1")), AuctionOpened(auction("b")))
     view.apply(Snapshot(members=(member("n2"),)), 1.0)
     assert (view.leases, list(view.members), view.auctions) == ({}, ["n2"], {})
@@ -176,7 +176,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_the_open_set_kept_step_by_step_is_that_of_a_fresh_look(steps: list[tuple[str, str, int]]) -> None:
+def test_the_incremental_open_set_equals_a_recomputed_one(steps: list[tuple[str, str, int]]) -> None:
     view = seeing(wishes=(UnitSpec("a", replicas=2), "b"))
     for now, (kind, name, replica) in enumerate(steps):
         unit = Unit(name, replica)

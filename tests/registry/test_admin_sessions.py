@@ -41,7 +41,7 @@ def test_revoking_keeps_the_expiry_and_notifies_everyone() -> None:
     assert len(store.notifications) == 1
 
 
-def test_an_id_is_taken_once_even_by_a_revoked_session() -> None:
+def test_an_id_is_unique_even_among_revoked_sessions() -> None:
     store = Interpreter()
     store.run(insert("s"))
     store.run(sessions.revoke_admin("s"))

@@ -9,7 +9,7 @@ from argosy.registry.rows import AliasKind
 from tests.registry.interpreter import START_MS, Interpreter
 
 
-def test_a_name_stands_for_an_index_and_moves_to_another() -> None:
+def test_an_alias_refers_to_an_index_and_moves_to_another() -> None:
     store = Interpreter()
     made = store.run(aliases.create("docs", ["docs-1"]))
     assert store.run(aliases.resolve("docs")) == ResolvedAlias(("docs-1",), 1, is_writable=True)
@@ -20,7 +20,7 @@ def test_a_name_stands_for_an_index_and_moves_to_another() -> None:
     assert store.run(aliases.read("docs")) == flipped
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_is_unique() -> None:
     store = Interpreter()
     store.run(aliases.create("docs", ["docs-1"]))
     with pytest.raises(Conflict, match="already exists"):
@@ -44,7 +44,7 @@ def test_flips_without_a_version_follow_one_another() -> None:
     assert [state.uids for state in aliases.history_of(last)] == [("a",), ("b",)]
 
 
-def test_ten_states_are_remembered() -> None:
+def test_the_last_ten_states_are_kept() -> None:
     store = Interpreter()
     store.run(aliases.create("docs", ["0"]))
     for n in range(1, 15):
@@ -69,7 +69,7 @@ def test_a_single_alias_names_one_index(targets: list[str]) -> None:
         Interpreter().run(aliases.create("docs", targets))
 
 
-def test_an_alias_is_deleted_at_the_version_that_was_seen() -> None:
+def test_an_alias_is_deleted_only_at_the_expected_version() -> None:
     store = Interpreter()
     store.run(aliases.create("docs", ["a"]))
     with pytest.raises(Conflict, match="at version 1, not 7"):

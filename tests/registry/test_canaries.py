@@ -31,7 +31,7 @@ def test_a_canary_is_found_by_id_and_by_name() -> None:
     assert canaries.assertions_of(made) == ({"type": "min_hits", "value": 3},)
 
 
-def test_ids_and_names_are_taken_once() -> None:
+def test_ids_and_names_are_unique() -> None:
     store = Interpreter()
     store.run(create("c1", "front page"))
     with pytest.raises(Conflict, match="'c1' already exists"):

@@ -42,7 +42,7 @@ def test_only_the_newest_are_retained(store: Interpreter) -> None:
     assert len(store.run(canaries.newest_runs("c1", 1000))) == 10
 
 
-def test_the_last_failure_is_found_behind_runs_that_passed(store: Interpreter) -> None:
+def test_the_last_failure_is_found_after_successful_runs(store: Interpreter) -> None:
     assert store.run(canaries.last_failure("c1")) is None
     for status in (ERROR, FAIL, PASS, PASS):
         store.run(canaries.append_run("c1", status, 1))

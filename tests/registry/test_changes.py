@@ -15,7 +15,7 @@ def test_events_of_an_index_are_numbered() -> None:
     assert store.run(changes.last_seq("docs")) == 2
 
 
-def test_a_cursor_moves_forward_from_where_it_stands() -> None:
+def test_a_cursor_moves_forward_from_its_position() -> None:
     """Defect R16: a cursor could go back, and the list of cursors was empty."""
     store = Interpreter()
     assert store.run(changes.advance("hook", "docs", expected_seq=0, new_seq=5)).last_event_seq == 5

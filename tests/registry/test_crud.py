@@ -49,7 +49,7 @@ def test_a_duplicate_of_a_unique_value_is_rejected() -> None:
     assert store.run(crud.put(CANARIES, put_row)).version == 2
 
 
-def test_a_value_taken_meanwhile_is_rejected() -> None:
+def test_a_concurrently_taken_unique_value_is_rejected() -> None:
     store = Interpreter()
     store.meanwhile(crud.put(CANARIES, Canary("c1", "front page", "docs", 60, {}, (), True, 0)))
     with pytest.raises(Conflict):
@@ -64,7 +64,7 @@ def test_a_row_that_does_not_fit_its_table_is_invalid() -> None:
         store.run(crud.read(SEARCH_UI_CONFIG, ""))
 
 
-def test_a_list_is_whole_although_pages_end_between_equal_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_is_complete_although_pages_end_between_equal_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crud, "FIND_MAX", 4)
     store = Interpreter()
     times = [1, 1, 1, 2, 2, 2, 3, 4, 4, 5]

@@ -89,7 +89,7 @@ def imported(lines: list[bytes]) -> list[DumpItem]:
 
 
 @given(st.lists(ITEMS, max_size=8))
-def test_every_item_comes_back_as_it_was(items: list[DumpItem]) -> None:
+def test_every_item_round_trips(items: list[DumpItem]) -> None:
     assert imported(export(items)) == items
 
 
@@ -163,7 +163,7 @@ def test_a_column_newer_than_the_export_takes_its_default() -> None:
     assert (values["branches"], values["replicas"], values["version"]) == ((), 0, 2)
 
 
-def test_a_line_without_end_is_not_read_into_memory_for_ever() -> None:
+def test_an_endless_line_is_not_read_into_memory() -> None:
     with pytest.raises(Invalid, match="a line has at most"):
         read_header(b"x" * (8 << 20) + b"x")
 
@@ -218,7 +218,7 @@ async def moved(store: LoadableStore, items: list[DumpItem]) -> list[DumpItem]:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(ITEMS, max_size=12).map(unlike))
-async def test_sqlite_and_redis_give_back_what_was_imported(valkey: Valkey, items: list[DumpItem]) -> None:
+async def test_sqlite_and_redis_export_what_was_imported(valkey: Valkey, items: list[DumpItem]) -> None:
     with Redis.from_url(valkey.url) as client:
         client.flushall()
     embedded = await open_registry("memory://", clock=SystemClock(), random=system_random())

@@ -20,7 +20,7 @@ def test_a_key_goes_from_new_to_pending_to_replay() -> None:
     assert store.run(idempotency.begin("k", OTHER)) == BeginResult(IdempotencyVerdict.MISMATCH)
 
 
-def test_of_two_concurrent_begins_one_is_new() -> None:
+def test_of_two_concurrent_requests_one_is_new() -> None:
     """Defect R17: the check and the record were two steps, so both missed."""
     store = Interpreter()
     store.meanwhile(idempotency.begin("k", BODY))

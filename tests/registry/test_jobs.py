@@ -51,7 +51,7 @@ def test_a_job_is_claimed_by_one_of_two_who_come_at_once() -> None:
     assert claimed(store).job_id == "b"
 
 
-def test_a_job_whose_worker_died_is_taken_before_a_fresh_one() -> None:
+def test_a_job_whose_worker_died_is_claimed_before_a_new_one() -> None:
     """Defect R8: a crash after the claim lost the job."""
     store = Interpreter()
     queue(store, "j")
@@ -78,7 +78,7 @@ def test_a_completed_job_is_not_queued_again() -> None:
     assert not store.run(jobs.complete("j", "w1", 1))
 
 
-def test_a_heartbeat_keeps_the_claim_and_progress_is_kept_without_a_result() -> None:
+def test_a_heartbeat_extends_the_claim_and_keeps_progress_without_a_result() -> None:
     store = Interpreter()
     queue(store, "j")
     fence = claimed(store).fence
@@ -127,7 +127,7 @@ def test_a_job_out_of_attempts_is_failed_and_skipped() -> None:
     assert (bad.state, bad.error) == (ControlJobState.FAILED, "out of attempts")
 
 
-def test_a_claim_of_nothing_but_spent_jobs_fails_them() -> None:
+def test_a_claim_that_finds_only_exhausted_jobs_fails_them() -> None:
     store = Interpreter()
     queue(store, "bad", max_attempts=1)
     claimed(store)
@@ -136,7 +136,7 @@ def test_a_claim_of_nothing_but_spent_jobs_fails_them() -> None:
     assert store.run(jobs.count(ControlJobState.FAILED)) == 1
 
 
-def test_jobs_that_wait_or_are_for_others_hide_no_job_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_jobs_and_jobs_of_other_workers_hide_no_later_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "CANDIDATES", 2)
     monkeypatch.setattr(jobs, "FIND_MAX", 4)
     store = Interpreter()
@@ -149,7 +149,7 @@ def test_jobs_that_wait_or_are_for_others_hide_no_job_behind_them(monkeypatch: p
     assert claim(store, types=["other"]) is None
 
 
-def test_ids_and_dedupe_keys_of_living_jobs_are_taken_once() -> None:
+def test_ids_and_dedupe_keys_of_live_jobs_are_unique() -> None:
     store = Interpreter()
     queue(store, "j", dedupe_key="nightly")
     with pytest.raises(Conflict, match="'j' already exists"):
@@ -189,7 +189,7 @@ def test_a_job_is_split_once_and_its_parts_keep_their_order() -> None:
         store.run(jobs.split("big", "w1", fence, []))
 
 
-def test_a_split_over_a_job_that_exists_does_nothing() -> None:
+def test_a_split_into_an_existing_job_does_nothing() -> None:
     store = Interpreter()
     queue(store, "big")
     fence = claimed(store).fence

@@ -22,7 +22,7 @@ def test_a_scope_has_one_leader_and_scopes_do_not_block_each_other() -> None:
     assert [lease.scope for lease in store.run(leadership.list_leases())] == ["ilm", "reshard:docs"]
 
 
-def test_the_leader_prolongs_its_own_lease_under_the_same_fence() -> None:
+def test_the_leader_renews_its_own_lease_with_the_same_fence() -> None:
     """Defect R10: the holder could not renew."""
     store = Interpreter()
     taken(store, "ilm", "a")
@@ -68,7 +68,7 @@ def test_of_two_concurrent_acquisitions_one_leads() -> None:
     assert taken(store, "ilm", "a") is None
 
 
-def test_what_a_replaced_leader_writes_is_rejected() -> None:
+def test_a_write_of_a_replaced_leader_is_rejected() -> None:
     store = Interpreter()
     store.run(aliases.create("docs", ["docs-1"]))
     taken(store, "alias_flip:docs", "a")

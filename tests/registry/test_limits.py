@@ -10,7 +10,7 @@ from tests.registry.interpreter import Interpreter
 MINUTE = 60_000
 
 
-def test_hits_are_counted_within_a_window_that_begins_with_the_first() -> None:
+def test_hits_are_counted_in_a_window_that_starts_with_the_first() -> None:
     """Defect R19: counting and setting the end were two steps, and the limit was ignored."""
     store = Interpreter()
     assert store.run(limits.hit_search_ui("1.2.3.4", limit=2)) == RateDecision(True, 1, 0)

@@ -22,12 +22,12 @@ REPORT = MemoryReport("Valkey 9", 100, TABLES, 500_000, 0)
 # -- the accounting -------------------------------------------------------------------------------------------
 
 
-def test_what_belongs_to_no_table_is_the_rest() -> None:
+def test_keys_of_no_table_are_counted_as_other() -> None:
     assert REPORT.overhead_bytes == 140_000
     assert sum(row[3] for row in to_rows(REPORT)[:-1]) == 500_000  # type: ignore[misc]
 
 
-def test_the_documents_estimate_stands_beside_what_was_measured() -> None:
+def test_the_estimate_of_the_design_is_printed_beside_the_measurement() -> None:
     """ "tasks … ~500 bytes/task", and "1000 × 50 bytes" for its index."""
     assert TABLES[0].estimated_bytes == 1000 * 500 + 1000 * 50
 
@@ -139,7 +139,7 @@ async def test_two_measurements_agree(server: Valkey, found_by_runs: dict[int, M
 
 
 @pytest.mark.usefixtures("_once")
-async def test_nothing_is_left_behind_and_nothing_else_is_touched(server: Valkey, client: Redis) -> None:
+async def test_only_own_keys_are_written_and_all_are_deleted(server: Valkey, client: Redis) -> None:
     client.set("somebody:else", "1")
     await measured(server)
     assert client.keys("*") == [b"somebody:else"]

@@ -64,7 +64,7 @@ def test_progress_within_a_phase_keeps_its_start() -> None:
     assert store.run(leadership.advance_operation("op1", 1, "verify")).state == {"done": 3}
 
 
-def test_a_paused_operation_goes_on_when_it_is_resumed() -> None:
+def test_a_paused_operation_continues_when_it_is_resumed() -> None:
     store = Interpreter()
     store.run(start("op1"))
     assert store.run(leadership.pause_operation("op1", 1, "node away")).error == "node away"
@@ -75,7 +75,7 @@ def test_a_paused_operation_goes_on_when_it_is_resumed() -> None:
     assert resumed.status is OperationStatus.RUNNING
 
 
-def test_an_operation_that_has_ended_stays_so() -> None:
+def test_an_ended_operation_stays_ended() -> None:
     store = Interpreter()
     store.run(start("op1"))
     assert store.run(leadership.finish_operation("op1", 1, "disk full")).status is OperationStatus.FAILED

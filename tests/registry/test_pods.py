@@ -20,7 +20,7 @@ def test_a_pod_is_alive_for_a_window_after_its_last_heartbeat() -> None:
     assert live(store) == ["p2", "p1"]
 
 
-def test_a_pod_that_leaves_is_gone_at_once() -> None:
+def test_a_leaving_pod_is_removed_at_once() -> None:
     store = Interpreter()
     store.run(scoped_keys.heartbeat_pod("p1"))
     assert store.run(scoped_keys.remove_pod("p1"))

@@ -22,7 +22,7 @@ def test_a_rollover_policy_is_edited_by_one_at_a_time() -> None:
     assert store.run(crud.every(ROLLOVER_POLICIES)) == [edited]
 
 
-def test_what_a_policy_did_is_noted_beside_it() -> None:
+def test_the_last_action_of_a_policy_is_stored_with_it() -> None:
     store = Interpreter()
     first = store.run(policies.put_rollover(POLICY))
     assert store.run(policies.record_rollover("logs")).last_action_at == START_MS
@@ -52,7 +52,7 @@ def test_a_search_page_is_configured() -> None:
     assert store.run(crud.delete(SEARCH_UI_CONFIG, "docs"))
 
 
-def test_what_expires_in_an_index_is_bounded() -> None:
+def test_the_number_of_expiring_entries_of_an_index_is_bounded() -> None:
     store = Interpreter()
     put = policies.put_ttl
     stored = store.run(put("docs", sweep_interval_s=300, max_deletes_per_sweep=1000))

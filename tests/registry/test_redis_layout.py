@@ -128,7 +128,7 @@ def test_members_lead_back_to_keys(key: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("key", [(UUID,), (UUID, UUID), ("a:b", UUID), (UUID.upper(),), (UUID, "x")])
-def test_uuids_in_the_keys_of_values_are_short_and_come_back(key: tuple[str, ...]) -> None:
+def test_uuids_in_keys_are_short_and_round_trip(key: tuple[str, ...]) -> None:
     assert value_key_of(value_member_of(key)) == key
     assert UUID.encode() not in value_member_of(key)
 
@@ -189,7 +189,7 @@ async def test_the_sample_data_set_is_all_listpacks(store: RedisRegistry, admin:
     assert others == []
 
 
-async def test_long_columns_lie_apart_and_the_row_stays_a_listpack(store: RedisRegistry, admin: Redis) -> None:
+async def test_long_columns_are_stored_apart_and_the_row_stays_a_listpack(store: RedisRegistry, admin: Redis) -> None:
     long = "no such node: " * 20
     await store.run(commit_of(Put(TASKS, task(1, error=long, node_tasks={f"n{i}": "1" for i in range(100)}))))
     assert await admin.object("encoding", f"{TAG}tasks:t00001") == b"listpack"
@@ -212,13 +212,13 @@ async def test_a_row_does_not_repeat_its_key_and_has_a_field_per_column(store: R
     }
 
 
-async def test_maps_of_texts_keep_what_is_no_text(store: RedisRegistry) -> None:
+async def test_maps_of_texts_preserve_other_values(store: RedisRegistry) -> None:
     odd = {"a": "\0x", "b": "5", "c": "", "d": 5, "e": None, "f": ["x"]}
     await store.run(commit_of(Put(TASKS, task(1, node_tasks=odd))))
     assert (await answer(store, Get(TASKS, ("t00001",)))).node_tasks == odd
 
 
-async def test_values_keep_uuids_as_sixteen_bytes(store: RedisRegistry, admin: Redis) -> None:
+async def test_values_store_uuids_as_sixteen_bytes(store: RedisRegistry, admin: Redis) -> None:
     entry = IdempotencyEntry(UUID, b"\xff" * 32, IdempotencyState.DONE, UUID, await now_ms(admin) + 60_000)
     await store.run(commit_of(Put(IDEMPOTENCY_CACHE, entry)))
     assert await answer(store, Get(IDEMPOTENCY_CACHE, (UUID,))) == replace(entry, version=1)
@@ -260,7 +260,7 @@ async def test_numbers_that_grow_fill_whole_pieces(store: RedisRegistry, admin: 
     assert len(pieces) == 1000 // 128
 
 
-async def test_an_index_that_empties_leaves_nothing(store: RedisRegistry, admin: Redis) -> None:
+async def test_an_emptied_index_leaves_no_keys(store: RedisRegistry, admin: Redis) -> None:
     await load(store, [Upsert(TASKS, task(n)) for n in range(500)])
     await load(store, [Delete(TASKS, task(n, version=1)) for n in range(500)])
     left = {key.decode().removeprefix(TAG) async for key in admin.scan_iter()}
@@ -276,9 +276,7 @@ async def test_equal_orders_are_never_parted(store: RedisRegistry) -> None:
 # -- rows that end ----------------------------------------------------------------------------------------------------
 
 
-async def test_entries_of_expired_rows_are_dropped_by_the_read_that_finds_them(
-    store: RedisRegistry, admin: Redis
-) -> None:
+async def test_entries_of_expired_rows_are_dropped_on_read(store: RedisRegistry, admin: Redis) -> None:
     now = await now_ms(admin)
     for n in range(5):
         row = observed(f"pod{n}", at=n, expires_at=now + (150 if n % 2 else 60_000))
@@ -294,7 +292,7 @@ async def test_entries_of_expired_rows_are_dropped_by_the_read_that_finds_them(
     assert await answer(store, CountRows(SCOPED_KEYS_OBSERVED, "index", ("docs",))) == 3
 
 
-async def test_a_row_that_came_back_after_it_expired_is_found_once(store: RedisRegistry, admin: Redis) -> None:
+async def test_a_row_recreated_after_expiry_is_found_once(store: RedisRegistry, admin: Redis) -> None:
     now = await now_ms(admin)
     await store.run(commit_of(Put(SCOPED_KEYS_OBSERVED, observed("pod", at=1, expires_at=now + 100))))
     await eventually(lambda: _is_gone(store))
@@ -308,7 +306,7 @@ async def _is_gone(store: RedisRegistry) -> bool:
     return await answer(store, Get(SCOPED_KEYS_OBSERVED, ("pod", "docs"))) is None
 
 
-async def test_indexes_of_rows_that_expire_do_not_grow_for_ever(store: RedisRegistry, admin: Redis) -> None:
+async def test_indexes_of_expiring_rows_do_not_grow_without_bound(store: RedisRegistry, admin: Redis) -> None:
     """Sessions come and go, and nobody lists them."""
     for n in range(600):
         soon = await now_ms(admin) + 5

@@ -112,7 +112,7 @@ async def test_callers_of_a_broken_connection_each_get_an_error_of_their_own(
     assert len({id(each) for each in outcomes}) == 5
 
 
-async def test_scripts_that_the_server_does_not_know_are_sent_again(store: RedisRegistry, admin: Redis) -> None:
+async def test_scripts_unknown_to_the_server_are_loaded_again(store: RedisRegistry, admin: Redis) -> None:
     await store.run(commit_of(Upsert(ALIASES, ALIAS)))
     await admin.script_flush()
     done = await asyncio.gather(*(store.run(commit_of(Upsert(ALIASES, ALIAS))) for _ in range(40)))

@@ -118,7 +118,7 @@ async def test_a_needless_password_is_rejected_and_not_shown(opened: Open, serve
     assert "secret" not in str(refused.value)
 
 
-async def test_a_lost_reply_is_unavailable_and_the_commit_is_whole(opened: Open, server: Valkey, admin: Redis) -> None:
+async def test_a_lost_reply_is_unavailable_and_the_commit_is_atomic(opened: Open, server: Valkey, admin: Redis) -> None:
     """A commit is one script: a crash finds it done or not begun, and whoever lost the reply can look."""
     store, other = await opened(server.url), await opened(server.url)
     names = [client["id"] for client in await admin.client_list() if client["name"] == "argosy-registry"]
@@ -136,9 +136,7 @@ async def test_a_lost_reply_is_unavailable_and_the_commit_is_whole(opened: Open,
     assert (len(rows), counted) in ((200, "1"), (0, None))
 
 
-async def test_a_server_that_stands_still_is_given_up_in_time(
-    opened: Open, server: Valkey, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_hung_server_times_out(opened: Open, server: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await opened(server.url)
     wire = await store._mux.connection()
     wire._timeout_s = 0.05
@@ -149,7 +147,7 @@ async def test_a_server_that_stands_still_is_given_up_in_time(
     assert (await persistently(lambda: store.run(commit_of(Upsert(ALIASES, ALIAS))))).versions in ((1,), (2,))
 
 
-async def test_scripts_that_the_server_has_lost_are_sent_again(opened: Open, server: Valkey, admin: Redis) -> None:
+async def test_scripts_lost_by_the_server_are_loaded_again(opened: Open, server: Valkey, admin: Redis) -> None:
     store = await opened(server.url)
     await store.run(commit_of(Put(ALIASES, ALIAS)))
     await admin.script_flush()
@@ -233,7 +231,7 @@ async def test_a_transaction_that_always_loses_fails(
 
 
 @durable
-async def test_what_was_acknowledged_is_there_after_a_restart(opened: Open, server: Valkey) -> None:
+async def test_acknowledged_commits_survive_a_restart(opened: Open, server: Valkey) -> None:
     """ "Integration test for pod restart simulation" """
     store = await opened(server.url)
     for n in range(20):
@@ -289,7 +287,7 @@ async def test_a_watcher_of_a_flushed_server_gets_gone(opened: Open, server: Val
             await waiting
 
 
-async def test_a_watcher_that_fell_behind_gets_an_error(opened: Open, server: Valkey) -> None:
+async def test_a_lagging_watcher_gets_an_error(opened: Open, server: Valkey) -> None:
     store = await opened(server.url)
     start = await store.revision()
     rows = [Upsert(TENANT_MAP, Tenant(f"{n:064}", "t", None)) for n in range(500)]
@@ -303,7 +301,7 @@ async def test_a_watcher_that_fell_behind_gets_an_error(opened: Open, server: Va
     assert latest == Change(await store.revision(), "tenant_map", (f"{499:064}",), False)
 
 
-async def test_a_listener_comes_back_after_a_restart(opened: Open, server: Valkey) -> None:
+async def test_a_listener_reconnects_after_a_restart(opened: Open, server: Valkey) -> None:
     store = await opened(server.url)
     messages = aiter(store.listen("admin_session:revoked"))
     waiting = asyncio.ensure_future(anext(messages))  # type: ignore[arg-type]
@@ -357,7 +355,7 @@ async def test_closing_the_registry_ends_its_watchers(opened: Open, server: Valk
 # -- versions of the layout -------------------------------------------------------------------------------------------
 
 
-async def test_a_registry_of_a_newer_argosy_is_left_alone(opened: Open, server: Valkey, admin: Redis) -> None:
+async def test_a_registry_of_a_newer_argosy_is_not_modified(opened: Open, server: Valkey, admin: Redis) -> None:
     await opened(server.url)
     await admin.hset("{argosy}:_meta", "schema", "99")
     with pytest.raises(Conflict, match="schema version 99 and this argosy knows 1"):

@@ -19,7 +19,7 @@ def upsert(session_id: str, **given: object) -> Transaction[ClientSession]:
     return sessions.upsert(session_id, **(values | given))  # type: ignore[arg-type]
 
 
-def test_what_is_none_is_none_afterwards() -> None:
+def test_null_values_round_trip() -> None:
     """Later-branch defect: an upsert left pins that were cleared."""
     store = Interpreter()
     store.run(upsert("s"))

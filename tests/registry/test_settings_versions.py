@@ -16,14 +16,14 @@ def test_a_version_never_goes_back() -> None:
     assert store.run(versions.advance("docs", "n1", 4)).updated_at == START_MS + 7
 
 
-def test_a_lower_version_loses_against_a_higher_one_that_came_meanwhile() -> None:
+def test_a_lower_version_loses_against_a_higher_concurrent_one() -> None:
     store = Interpreter()
     store.run(versions.advance("docs", "n1", 1))
     store.meanwhile(versions.advance("docs", "n1", 9))
     assert store.run(versions.advance("docs", "n1", 5)).settings_version == 9
 
 
-def test_a_first_version_of_nothing_is_stored() -> None:
+def test_a_first_version_without_settings_is_stored() -> None:
     store = Interpreter()
     assert store.run(versions.advance("docs", "n1", 0)).version == 1
     assert store.run(versions.nodes_of("docs")) == {"n1": 0}
@@ -46,7 +46,7 @@ def test_two_that_count_the_fleet_up_at_once_get_two_versions() -> None:
     assert store.run(versions.bump("docs")) == 3
 
 
-def test_a_dropped_index_and_a_removed_node_leave_nothing() -> None:
+def test_a_dropped_index_and_a_removed_node_leave_no_rows() -> None:
     store = Interpreter()
     for index in ("docs", "logs"):
         store.run(versions.bump(index))

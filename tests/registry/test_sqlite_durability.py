@@ -74,7 +74,7 @@ def _pages_max(count: int) -> Any:
     return lambda session: session.cursor.execute(f"PRAGMA max_page_count = {count}").fetchone()
 
 
-async def test_a_full_disk_rejects_whole_commits_and_keeps_what_it_has(tmp_path: Path) -> None:
+async def test_a_full_disk_rejects_whole_commits_and_keeps_earlier_ones(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db") as store:
         await store._writer.submit(_pages_max(60))
         kept: list[str] = []

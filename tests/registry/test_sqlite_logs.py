@@ -37,14 +37,14 @@ async def test_a_full_log_drops_its_oldest_and_counts_them() -> None:
     assert small == LogState((b"ccc",), 1, 3, 2)
 
 
-async def test_an_entry_larger_than_the_log_goes_itself() -> None:
+async def test_an_entry_larger_than_the_log_is_dropped_itself() -> None:
     async with opened() as store:
         await store.run(commit_of(Append("log", b"ab", keep_bytes=3)))
         await store.run(commit_of(Append("log", b"abcd", keep_bytes=3)))
         assert await store.run(reads_of(ReadLog("log", 9))) == LogState((), 0, 0, 2)
 
 
-async def test_what_is_taken_from_a_log_is_gone_and_not_dropped() -> None:
+async def test_entries_taken_from_a_log_do_not_count_as_dropped() -> None:
     async with opened() as store:
         await store.run(commit_of(*(Append("log", payload) for payload in (b"a", b"bb", b"ccc"))))
         assert (await store.run(commit_of(TakeOldest("log", 2), TakeOldest("none", 2)))).taken == ((b"a", b"bb"), ())
@@ -91,7 +91,7 @@ async def test_length_and_bytes_are_exact_whatever_happens(steps: list[Any]) -> 
     assert state == LogState(tuple(reversed(kept)), len(kept), sum(map(len, kept)), dropped)
 
 
-async def test_a_counter_lives_as_long_as_it_was_first_given() -> None:
+async def test_a_counter_keeps_its_first_ttl() -> None:
     clock = StillClock()
     async with opened(clock=clock) as store:
         assert (await store.run(commit_of(CountUp("hits", 100), CountUp("ever")))).counts == ((1, 100), (1, 0))
@@ -121,7 +121,7 @@ async def test_logs_and_counters_are_part_of_the_commit_that_is_rejected() -> No
     [Append("log", "text"), Append("log", b"x" * ((16 << 20) + 1)), TakeOldest("log", -1), CountUp("hits", 0)],  # type: ignore[arg-type]
     ids=["text", "large", "negative", "no time"],
 )
-async def test_what_a_log_or_counter_cannot_do_is_rejected(write: Any) -> None:
+async def test_unsupported_log_and_counter_operations_are_rejected(write: Any) -> None:
     async with opened() as store:
         with pytest.raises(Invalid):
             await store.run(commit_of(Append("log", b"a"), write))

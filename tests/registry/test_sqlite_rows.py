@@ -26,7 +26,7 @@ from tests.registry.sqlite_stage import (
 FULL = Ball("a", Colour.BLUE, 7, "o", "b", True, b"\0\xff", ("x", ""), {"k": [1, None, {"z": 0.5}]}, 9)
 
 
-async def test_every_kind_of_value_comes_back_as_it_was() -> None:
+async def test_every_type_of_value_round_trips() -> None:
     async with opened() as store:
         done = await store.run(commit_of(Put(BALLS, FULL), Put(BALLS, Ball("plain"))))
         assert done.versions == (1, 1)
@@ -37,7 +37,7 @@ async def test_every_kind_of_value_comes_back_as_it_was() -> None:
     assert isinstance(found.is_flat, bool)
 
 
-async def test_a_row_that_is_not_there_is_none() -> None:
+async def test_a_missing_row_is_none() -> None:
     async with opened() as store:
         assert await store.run(reads_of(Get(BALLS, ("a",)))) is None
 
@@ -73,7 +73,7 @@ async def test_a_delete_must_name_the_version_that_is_stored() -> None:
         assert [ball.name for ball in await store.run(reads_of(Find(BALLS, "all")))] == ["b"]
 
 
-async def test_a_deleted_row_begins_again_at_version_one() -> None:
+async def test_a_recreated_row_starts_at_version_one() -> None:
     async with opened() as store:
         await store.run(commit_of(Upsert(BALLS, Ball("a"))))
         await store.run(commit_of(Upsert(BALLS, Ball("a"))))
@@ -81,7 +81,7 @@ async def test_a_deleted_row_begins_again_at_version_one() -> None:
         assert (await store.run(commit_of(Put(BALLS, Ball("a"))))).versions == (1,)
 
 
-async def test_a_rejected_write_takes_the_whole_commit_with_it() -> None:
+async def test_a_rejected_write_rolls_back_the_whole_commit() -> None:
     async with opened() as store:
         before = await store.revision()
         with pytest.raises(Conflict):
@@ -146,7 +146,7 @@ async def test_rows_come_in_the_order_of_the_index_then_by_key(bounds: dict[str,
     assert "".join(ball.name for ball in found) == expected
 
 
-async def test_a_row_without_a_value_to_be_found_or_ordered_by_is_not_in_the_index() -> None:
+async def test_a_row_without_an_indexed_value_is_not_in_the_index() -> None:
     async with opened() as store:
         await store.run(
             commit_of(
@@ -161,7 +161,7 @@ async def test_a_row_without_a_value_to_be_found_or_ordered_by_is_not_in_the_ind
     assert ([ball.name for ball in rows], count, none) == (["a"], 1, [])
 
 
-async def test_a_find_of_too_many_rows_is_rejected() -> None:
+async def test_a_query_for_too_many_rows_is_rejected() -> None:
     async with opened() as store:
         for limit in (FIND_MAX + 1, -1):
             with pytest.raises(Invalid, match=f"0 to {FIND_MAX} rows of balls, not {limit}"):
@@ -242,7 +242,7 @@ def _stored_tickets(session: Any) -> int:
         Ticket("a", "b", 1),
     ],
 )
-async def test_what_could_not_be_read_back_is_rejected_and_nothing_is_stored(row: Any) -> None:
+async def test_values_that_would_not_round_trip_are_rejected(row: Any) -> None:
     async with opened() as store:
         for write in (Put, Upsert):
             with pytest.raises(Invalid):

@@ -63,7 +63,7 @@ async def test_every_connection_waits_for_the_disk(tmp_path: Path) -> None:
             assert await store._writer.submit(settings) == ["wal", number]
 
 
-async def test_two_stores_in_memory_are_strangers() -> None:
+async def test_two_stores_in_memory_are_independent() -> None:
     async with opened() as one, opened() as other:
         await one.run(commit_of(Put(BALLS, Ball("a"))))
         assert await other.run(reads_of(Get(BALLS, ("a",)))) is None
@@ -81,7 +81,7 @@ async def test_a_folder_is_no_file(tmp_path: Path) -> None:
             pass
 
 
-async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_is_not_modified(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("dear reader, " * 100)
     with pytest.raises(Invalid, match="it is not a SQLite database"):
@@ -113,7 +113,7 @@ async def test_a_damaged_file_is_reported(tmp_path: Path) -> None:
             await store.run(everyone)
 
 
-async def test_a_file_that_another_process_holds_is_unavailable_for_now(tmp_path: Path) -> None:
+async def test_a_file_locked_by_another_process_is_unavailable(tmp_path: Path) -> None:
     async with opened(tmp_path / "r.db") as store:
         await store._writer.submit(lambda session: session.cursor.execute("PRAGMA busy_timeout = 1").fetchall())
         other = sqlite3.connect(tmp_path / "r.db", isolation_level=None)
@@ -142,7 +142,7 @@ def test_every_error_has_its_cause_and_advice(name: str) -> None:
     assert told.__cause__ is error
 
 
-def test_an_error_without_a_remedy_stays_what_it_is() -> None:
+def test_an_unclassified_error_is_not_converted() -> None:
     mistake = sqlite3.OperationalError("near SELEKT: syntax error")
     mistake.sqlite_errorname = "SQLITE_ERROR"
     assert to_argosy_error(mistake, "r.db") is mistake

@@ -113,7 +113,7 @@ async def test_an_error_is_raised_in_the_body_where_it_yielded() -> None:
         assert "no longer exists" in await store.run(puts_or_says_why())
 
 
-async def test_what_is_raised_behind_a_commit_leaves_it_standing() -> None:
+async def test_an_exception_after_a_commit_does_not_undo_it() -> None:
     @transaction
     def counts_then_refuses() -> TransactionBody[None]:
         done = yield from commit(CountUp("hits"))
@@ -145,7 +145,7 @@ async def test_reads_yielded_together_are_of_one_instant() -> None:
         assert (now, ticket.expires_at) == (START_MS, START_MS + 5)
 
 
-async def test_a_caller_that_has_gone_does_not_hold_up_the_others() -> None:
+async def test_a_cancelled_caller_does_not_delay_the_others() -> None:
     async with opened() as store:
         first = asyncio.ensure_future(store.run(increments("a")))
         second = asyncio.ensure_future(store.run(increments("a")))
@@ -172,7 +172,7 @@ async def test_closing_answers_pending_calls(tmp_path: Path) -> None:
         assert await asyncio.gather(*waiting) == list(range(1, 11))
 
 
-def test_the_clock_never_goes_back_and_never_stands_still() -> None:
+def test_the_clock_is_strictly_monotonic() -> None:
     clock = StillClock()
     store_clock = StoreClock(clock)
     clock.pass_ms(10)
@@ -228,7 +228,7 @@ async def test_a_watch_from_the_present_delivers_only_later_changes() -> None:
         assert [change.key for change in await waiting] == [("b",), ("b",)]
 
 
-async def test_a_watcher_that_fell_behind_or_is_ahead_must_list_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watcher_behind_or_ahead_of_the_log_must_list_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_session, "EVENTS_MAX", 5)
     async with opened() as store:
         for _ in range(8):
@@ -259,7 +259,7 @@ class HastyClock(SystemClock):
         await asyncio.sleep(0)
 
 
-async def test_what_another_process_writes_is_seen_and_watched(tmp_path: Path) -> None:
+async def test_writes_of_another_process_are_read_and_watched(tmp_path: Path) -> None:
     async with (
         opened(tmp_path / "r.db", clock=HastyClock()) as ours,
         opened(tmp_path / "r.db", clock=HastyClock()) as theirs,

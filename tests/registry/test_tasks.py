@@ -45,7 +45,7 @@ def test_a_new_task_has_the_stores_time_and_a_growing_number() -> None:
     assert store.run(tasks.read("c")) is None
 
 
-def test_an_id_is_taken_once() -> None:
+def test_an_id_is_unique() -> None:
     store = Interpreter()
     add(store, "a")
     with pytest.raises(Conflict, match="'a' already exists, as number 1"):
@@ -132,7 +132,7 @@ def test_filters_narrow_one_another_and_values_are_alternatives() -> None:
         TaskFilter(index_uids=list("abcdefghijklmnopqrstuvw"))
 
 
-def test_a_rare_task_is_found_behind_many_others_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rare_task_is_found_after_many_others_by_paging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_SCAN", 2)
     monkeypatch.setattr(tasks, "SCAN_MAX", 6)
     store = Interpreter()

@@ -11,7 +11,7 @@ from tests.registry.interpreter import START_MS, Interpreter
 HASH = policies.hash_api_key("secret-1")
 
 
-def test_what_was_written_under_a_hash_is_read_under_it() -> None:
+def test_a_row_written_under_a_hash_is_read_under_it() -> None:
     """Defect R13: written under one hash, looked up under another."""
     store = Interpreter()
     assert hashlib.sha256(b"secret-1").hexdigest() == HASH

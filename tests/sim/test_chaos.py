@@ -80,6 +80,6 @@ def test_the_whole_trace_of_a_seed_can_be_returned() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"seeds": 0}, {"jobs": 0}, {"first_seed": -1}])
-def test_a_search_that_makes_no_sense_is_refused(wrong: dict[str, int]) -> None:
+def test_an_invalid_search_is_rejected(wrong: dict[str, int]) -> None:
     with pytest.raises(Invalid):
         run_chaos(**wrong)  # type: ignore[arg-type]

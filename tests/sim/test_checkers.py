@@ -110,7 +110,7 @@ def test_two_servers_of_one_unit_break_own_1(serving: ServingStage) -> None:
     assert "OWN-1" in serving.found()
 
 
-def test_a_server_that_extends_its_word_into_anothers_span_breaks_own_1(serving: ServingStage) -> None:
+def test_a_server_that_extends_its_validity_into_anothers_lease_breaks_own_1(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.start("a", 1, 9.0)
     serving.now = 9.5
@@ -127,7 +127,7 @@ def test_a_slow_clock_serves_too_long_and_breaks_own_4(serving: ServingStage) ->
     assert serving.found() == ["OWN-4"]
 
 
-def test_a_word_given_for_longer_than_the_session_stands_breaks_own_4(serving: ServingStage) -> None:
+def test_a_validity_longer_than_the_session_breaks_own_4(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.now = 3.0
     serving.start("a", 1, 3.0 + TTL_S)  # counted from the reply's arrival
@@ -149,7 +149,7 @@ def test_serving_under_an_epoch_that_is_over_breaks_own_4(serving: ServingStage)
     assert serving.found() == ["OWN-4"]
 
 
-def test_what_a_store_forgot_may_be_served_until_its_promise_ends(serving: ServingStage) -> None:
+def test_a_unit_a_store_lost_may_be_served_until_its_lease_ends(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.checker.on_data_loss()
     serving.start("a", 1, 9.0)
@@ -167,7 +167,7 @@ def test_a_dead_node_serves_nothing(serving: ServingStage) -> None:
     assert serving.found() == []
 
 
-def test_a_node_that_said_stop_serves_nothing(serving: ServingStage) -> None:
+def test_a_node_that_stopped_serving_serves_nothing(serving: ServingStage) -> None:
     serving.grant("a", 1)
     serving.start("a", 1, 9.0)
     serving.checker.on_serving_change("a", serving.clock, ServingStopped(U, 1))
@@ -187,7 +187,7 @@ def test_a_replicas_holder_that_is_handed_the_unit_may_lose_its_slot_while_servi
     assert serving.found() == ["OWN-4"]
 
 
-def test_a_successors_slot_answers_for_nothing_and_is_not_looked_at(serving: ServingStage) -> None:
+def test_a_successors_slot_serves_nothing_and_is_not_checked(serving: ServingStage) -> None:
     serving.checker.on_serving_change("a", serving.clock, ServingStarted(Unit("u", SUCCESSOR), 1, 9.0))
     assert serving.found() == []
 
@@ -255,7 +255,7 @@ def test_a_winner_that_never_bid_breaks_own_2(stage: AuctionStage) -> None:
     assert stage.found() == ["OWN-2"]
 
 
-def test_a_lease_that_goes_to_another_than_the_winner_breaks_own_2(stage: AuctionStage) -> None:
+def test_a_lease_granted_to_another_than_the_winner_breaks_own_2(stage: AuctionStage) -> None:
     stage.open()
     stage.bid("a")
     stage.checker.on_event(LeaseChanged(lease("c", 1)))
@@ -317,7 +317,7 @@ def join(checker: RingChecker, *nodes: str) -> None:
         checker.on_event(MemberChanged(Member(node, "a:1")))
 
 
-def test_units_that_go_where_the_ring_wishes_are_lawful() -> None:
+def test_units_granted_to_their_ring_owner_are_allowed() -> None:
     stage = Stage()
     checker = RingChecker(stage.violations, NAMES, vnodes=160, stale_s=20)
     join(checker, "a", "b", "c")
@@ -403,13 +403,13 @@ class Watched:
         return [violation.invariant for violation in self.violations.entries]
 
 
-def test_a_node_may_answer_for_what_it_holds_and_has() -> None:
+def test_a_node_may_answer_for_a_unit_it_holds_and_has_loaded() -> None:
     watched = Watched()
     watched.now = 5.0
     assert watched.answers("u") == []
 
 
-def test_a_node_may_not_answer_for_what_it_never_held() -> None:
+def test_a_node_may_not_answer_for_a_unit_it_never_held() -> None:
     assert Watched().answers("v") == ["NODE-1"]
 
 
@@ -436,7 +436,7 @@ def test_a_node_may_not_answer_without_an_index() -> None:
     assert watched.answers("u") == ["NODE-1"]
 
 
-def test_a_node_may_not_search_an_index_that_it_knows_to_be_damaged() -> None:
+def test_a_node_may_not_search_an_index_known_to_be_damaged() -> None:
     watched = Watched()
     watched.checker.on_damage_found("n1", "u")
     assert watched.answers("u") == [], "in the same instant it can do nothing about it"

@@ -23,7 +23,7 @@ def report() -> FleetReport:
     return run_fleet(SMALL)
 
 
-def test_a_small_fleet_comes_to_own_and_serve_everything(report: FleetReport) -> None:
+def test_a_small_fleet_converges_to_own_and_serve_everything(report: FleetReport) -> None:
     assert report.is_settled
     assert report.violations == ()
     assert report.first_owned_s is not None
@@ -72,7 +72,7 @@ def test_a_drained_nodes_indexes_are_streamed_and_none_goes_unserved(report: Fle
     assert report.drain.max_s < 30.0
 
 
-def test_what_outgrows_a_node_is_evicted_and_claimed_by_others(report: FleetReport) -> None:
+def test_a_unit_that_outgrows_a_node_is_evicted_and_claimed_by_others(report: FleetReport) -> None:
     assert report.evictions.reclaims == report.evictions.evictions > 0
     assert report.provisioned.built >= 40 + report.failover.repos + report.evictions.reclaims
     assert all(held < report.memory.node_budget_mib for held in report.memory.held_mib.values())
@@ -125,7 +125,7 @@ def test_progress_only_grows() -> None:
      {"drain": 6}, {"replicas": 9}, {"commits": 2.0}, {"grow": 9.0},
      {"stream_mib_per_s": 0.0}],
 )  # fmt: skip
-def test_a_plan_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
+def test_an_invalid_plan_is_rejected(wrong: dict[str, float]) -> None:
     with pytest.raises(Invalid):
         replace(SMALL, **wrong)  # type: ignore[arg-type]
 

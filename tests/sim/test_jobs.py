@@ -44,7 +44,7 @@ def test_the_trace_has_every_kind_of_event() -> None:
         assert any(event in line for line in trace_tail), event
 
 
-def test_worlds_are_varied_and_see_every_kind_of_trouble() -> None:
+def test_worlds_are_varied_and_include_every_fault() -> None:
     plans = [draw_plan(seed)[0] for seed in range(40)]
     kinds = {type(fault) for plan in plans for fault in plan.world.faults}
     assert kinds >= {ClockSkew, Crash, Drain, Join, Outage, Partition, Pause}
@@ -90,7 +90,7 @@ def lease_row(task: str, job: str) -> tuple[bytes, bytes]:
     return keys.key(keys.LEASE, task), encode(TaskLease("w", RunAttempt(task, "t", job, 1, 1), "g", 0, 10))
 
 
-def test_a_job_that_is_acknowledged_and_not_durable_is_seen(watch: Watch) -> None:
+def test_an_acknowledged_job_that_is_not_durable_is_detected(watch: Watch) -> None:
     kept(watch, (keys.key(keys.JOB, *JOB), b""))
     watch.checker.on_enqueued(JOB)
     assert watch.found() == []
@@ -114,7 +114,7 @@ def test_an_acknowledged_job_that_is_not_found_breaks_job_1(watch: Watch) -> Non
     assert watch.found() == ["JOB-1"]
 
 
-def test_a_success_that_was_acknowledged_stands(watch: Watch) -> None:
+def test_an_acknowledged_success_is_not_undone(watch: Watch) -> None:
     kept(watch, lease_row("1", "j"))
     watch.checker.on_reported(JOB)
     watch.checker.on_status(JOB, JobStatus.SUCCEEDED)
@@ -139,12 +139,12 @@ def test_a_job_runs_again_only_after_its_lease_or_its_worker_ended(watch: Watch)
     assert watch.found() == ["JOB-2"]
 
 
-def test_a_lease_that_is_handed_out_before_it_is_durable_is_seen(watch: Watch) -> None:
+def test_a_lease_granted_before_it_is_durable_is_detected(watch: Watch) -> None:
     watch.checker.on_run_started(run_of(JOB, "1"))
     assert watch.found() == ["JOB-2"]
 
 
-def test_two_leases_of_one_job_on_a_disk_are_seen(watch: Watch) -> None:
+def test_two_leases_of_one_job_on_disk_are_detected(watch: Watch) -> None:
     kept(watch, lease_row("1", "j"), lease_row("2", "k"))
     kept(watch, lease_row("3", "j"), gone=(lease_row("1", "j")[0],))
     assert watch.found() == []
@@ -152,7 +152,7 @@ def test_two_leases_of_one_job_on_a_disk_are_seen(watch: Watch) -> None:
     assert watch.found() == ["JOB-2"]
 
 
-def test_more_runs_than_a_limit_allows_are_seen(watch: Watch) -> None:
+def test_more_runs_than_a_limit_allows_are_detected(watch: Watch) -> None:
     kept(watch, *(lease_row(f"{number}", f"j{number}") for number in range(3)))
     for number in range(2):
         watch.checker.on_run_started(run_of(("t", f"j{number}"), f"{number}", slot=True))
@@ -162,7 +162,7 @@ def test_more_runs_than_a_limit_allows_are_seen(watch: Watch) -> None:
     assert watch.found() == ["JOB-3"]
 
 
-def test_more_holders_than_a_limit_allows_are_seen(watch: Watch) -> None:
+def test_more_holders_than_a_limit_allows_are_detected(watch: Watch) -> None:
     rows = [(keys.key(keys.HOLDER, "t", "two", f"{number}"), b"") for number in range(4)]
     kept(watch, *rows[:2])
     kept(watch, rows[2], gone=(rows[0][0],))

@@ -75,7 +75,7 @@ async def _tick(loop: SimLoop, log: list[str], name: str, every_s: float = 1.0) 
         await asyncio.sleep(every_s)
 
 
-def test_a_paused_process_stands_still_and_others_go_on() -> None:
+def test_a_paused_process_stops_and_others_continue() -> None:
     async def main(loop: SimLoop) -> list[str]:
         log: list[str] = []
         a, b = SimProcess("a", loop), SimProcess("b", loop)
@@ -115,7 +115,7 @@ def test_what_a_process_starts_belongs_to_it() -> None:
     assert run(main) == ["child@0.0", "network", "|", "child@0.0", "network", "timer", "child@2.5"]
 
 
-def test_an_answer_that_came_during_a_pause_is_seen_on_waking_up() -> None:
+def test_an_answer_received_during_a_pause_is_handled_on_resume() -> None:
     async def main(loop: SimLoop) -> float:
         process = SimProcess("a", loop)
         answer: asyncio.Future[str] = loop.create_future()

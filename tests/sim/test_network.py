@@ -133,7 +133,7 @@ def test_a_link_that_loses_everything_answers_nothing() -> None:
     on_bench(scenario, LinkQuality(loss_chance=1.0))
 
 
-def test_a_store_that_is_away_serves_nothing_and_comes_back_with_or_without_its_data() -> None:
+def test_an_unavailable_store_serves_nothing_and_returns_with_or_without_its_data() -> None:
     async def scenario(bench: Bench) -> None:
         session = await bench.store.open_session(SessionRole.HOLDER, Member("n1", "a:1"), ttl_s=30)
         await bench.store.claim(session, Unit("u"))
@@ -213,7 +213,7 @@ def test_a_watch_breaks_when_keepalives_go_unanswered(direction: Direction) -> N
     on_bench(scenario)
 
 
-def test_a_watch_breaks_when_the_store_goes_away_and_cannot_be_opened_meanwhile() -> None:
+def test_a_watch_breaks_during_an_outage_and_cannot_be_opened_meanwhile() -> None:
     async def scenario(bench: Bench) -> None:
         listener = Listener(bench)
         await asyncio.sleep(1)

@@ -47,7 +47,7 @@ def test_load_is_heavy_enough_to_be_throttled_and_faults_are_felt() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "instances", "jobs"), [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1_000_000, 1)])
-def test_what_cannot_be_run_is_refused(seeds: int, instances: int, jobs: int) -> None:
+def test_invalid_parameters_are_rejected(seeds: int, instances: int, jobs: int) -> None:
     with pytest.raises(Invalid, match="throttle chaos needs 1 to"):
         run_throttle_chaos(1, seeds, instances=instances, jobs=jobs)
 

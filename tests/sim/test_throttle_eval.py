@@ -32,7 +32,7 @@ def test_every_setup_is_reported_once(report: EvalReport) -> None:
     ]
 
 
-def test_the_throttle_is_fairer_than_none_and_sharing_fairer_than_not(report: EvalReport) -> None:
+def test_the_throttle_is_fairer_than_none_and_sharing_is_fairer_still(report: EvalReport) -> None:
     jains = {each.setup.name: each.jain for each in report.evaluations}
     assert jains["none"] < jains["standard, 4 alone"] < jains["standard"]
     assert jains["standard, 4 sharing"] == pytest.approx(jains["standard"], abs=0.05)
@@ -62,7 +62,7 @@ def test_progress_ends_at_one() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "instances"), [(0, [1]), (1, [0]), (1, [1, 1_000_000]), (5000, [1])])
-def test_what_cannot_be_run_is_refused(seeds: int, instances: list[int]) -> None:
+def test_invalid_parameters_are_rejected(seeds: int, instances: list[int]) -> None:
     with pytest.raises(Invalid, match="must be 1 to 1000"):
         evaluate([SHORT], seeds=seeds, instances=instances)
 
@@ -90,7 +90,7 @@ def test_pictures_are_drawn_within_their_frames(report: EvalReport) -> None:
         assert all(math.isfinite(x + y) for x, y in (*points, *bars)), name
 
 
-def test_a_picture_names_what_it_shows(report: EvalReport) -> None:
+def test_a_plot_has_titles_and_labels(report: EvalReport) -> None:
     texts = {name: draw(report) for name, draw in PICTURES.items()}
     assert f"Jain {report.evaluations[0].jain:.3f} without" in texts["throttle-allocation.svg"]
     assert "noisy: sharing (left) and alone" in texts["throttle-jain.svg"]

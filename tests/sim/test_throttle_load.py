@@ -52,7 +52,7 @@ def test_scenarios_are_those_of_the_original() -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_as_many_arrive_as_the_rates_say(name: str) -> None:
+def test_the_number_of_arrivals_follows_the_rates(name: str) -> None:
     wanted = SCENARIOS[name]
     expected = sum(
         kind.clients * kind.rate_per_s * (min(kind.ends_s, wanted.duration_s) - kind.begins_s)
@@ -93,7 +93,7 @@ def test_a_throttled_request_takes_no_capacity_and_has_no_result() -> None:
     assert (found.entitlement_jain, found.worst_ratio, found.utilisation) == (0.5, 0.0, 0.5)
 
 
-def test_who_wants_nothing_has_no_part_in_fairness() -> None:
+def test_clients_without_demand_do_not_count_in_fairness() -> None:
     wanted = Scenario("two", 1, 1, 1, (ClientClass("x", 2, 1),))
     found = play(wanted, [Request(0.0, 0, "a")], Doorman())
     assert (found.entitlement_jain, found.ratios) == (1.0, (1.0, 1.0))
@@ -104,12 +104,12 @@ def test_jains_index(values: list[float], index: float) -> None:
     assert jain(values) == pytest.approx(index)
 
 
-def test_what_one_does_not_want_is_shared_out_again() -> None:
+def test_unused_share_is_redistributed() -> None:
     assert fair_shares({0: 1, 1: 10, 2: 10}, 9) == {0: 1, 1: 4, 2: 4}
 
 
 @given(demand=st.lists(st.integers(0, 50), min_size=1, max_size=20), capacity=st.floats(0, 500))
-def test_shares_are_wanted_add_up_and_no_one_could_have_more(demand: list[int], capacity: float) -> None:
+def test_shares_meet_demand_add_up_and_are_maximal(demand: list[int], capacity: float) -> None:
     shares = fair_shares(dict(enumerate(demand)), capacity)
     assert all(0 <= shares[number] <= wanted + 1e-9 for number, wanted in enumerate(demand))
     assert sum(shares.values()) == pytest.approx(min(capacity, sum(demand)))

@@ -54,7 +54,7 @@ def test_decay_stays_within_bounds_and_time_never_runs_backwards(
 
 
 @given(probability=st.floats(0, 1), first=st.integers(0, 10**6), second=st.integers(0, 10**6))
-def test_it_makes_no_difference_when_decay_is_reckoned(probability: float, first: int, second: int) -> None:
+def test_decay_is_independent_of_when_it_is_computed(probability: float, first: int, second: int) -> None:
     at_once = decay(probability, 0, first + second, PER_MS)
     in_two = decay(decay(probability, 0, first, PER_MS), first, first + second, PER_MS)
     assert in_two == pytest.approx(at_once, rel=1e-9, abs=1e-15)
@@ -64,7 +64,7 @@ def test_it_makes_no_difference_when_decay_is_reckoned(probability: float, first
     ("value", "clamped"),
     [(-1.0, 0.0), (0.0, 0.0), (0.3, 0.3), (1.0, 1.0), (7.35, 1.0), (math.inf, 1.0), (-math.inf, 0.0), (math.nan, 0.0)],
 )
-def test_whatever_comes_is_made_a_probability(value: float, clamped: float) -> None:
+def test_any_result_is_clamped_to_a_probability(value: float, clamped: float) -> None:
     assert clamp(value) == clamped
 
 
@@ -141,7 +141,7 @@ def test_keeping_account_changes_no_result(moves: list[tuple[float, int]], per_m
 
 
 @given(st.lists(st.tuples(steps, st.integers(0, 100_000)), max_size=30))
-def test_what_is_told_is_what_was_changed(moves: list[tuple[float, int]]) -> None:
+def test_the_returned_changes_are_the_applied_changes(moves: list[tuple[float, int]]) -> None:
     """Decayed to the same instant, the changes make up the whole difference: limits swallow, and are not told."""
     one = bucket(0.0, 0)
     for step, now_ms in moves:
@@ -166,14 +166,14 @@ def window(config: Config) -> Window:
     return Window(7, config, levels_of(config, 7))
 
 
-def test_a_client_finds_its_buckets_again() -> None:
+def test_a_client_has_the_same_buckets_every_time() -> None:
     made = window(Config())
     assert [(one.seed, one.row) for one in made.of(b"a")] == [(7, 0), (7, 1), (7, 2)]
     assert all(one is two for one, two in zip(made.of(b"a"), made.of(b"a"), strict=True))
     assert [one.col for one in made.of(b"a")] == list(levels_of(Config(), 7)(b"a"))
 
 
-def test_buckets_begin_without_blame_and_are_made_when_needed() -> None:
+def test_buckets_start_at_zero_and_are_created_when_needed() -> None:
     made = window(Config())
     assert made.existing_buckets() == []
     assert {one.probability for one in made.of(b"a")} == {0.0}
@@ -181,7 +181,7 @@ def test_buckets_begin_without_blame_and_are_made_when_needed() -> None:
 
 
 @pytest.mark.parametrize(("row", "col"), [(-1, 0), (0, -1), (3, 0), (0, 10), (2, 10), (99, 99)])
-def test_a_place_that_is_none_is_not_found(row: int, col: int) -> None:
+def test_an_invalid_bucket_position_is_not_found(row: int, col: int) -> None:
     made = window(Config(buckets=10))
     assert made.find(row, col) is None
     assert made.find(2, 9) is made.at(2, 9)

@@ -31,7 +31,7 @@ def test_changes_of_one_bucket_are_added_as_of_the_newest(changes: list[tuple[fl
     assert len(made) == 1
 
 
-def test_rows_and_windows_are_kept_apart() -> None:
+def test_rows_and_windows_are_separate() -> None:
     made = ledger()
     made.add([update((0, 5, 0.1, 0), (1, 5, 0.2, 0)), update((0, 5, 0.3, 0), seed=8)])
     assert made.row(RowId(7, 1)) == {5: (0.2, 0)}
@@ -40,7 +40,7 @@ def test_rows_and_windows_are_kept_apart() -> None:
     assert len(made) == 3
 
 
-def test_when_full_nothing_of_an_update_is_taken() -> None:
+def test_when_full_an_update_is_rejected_whole() -> None:
     made = ledger(entries_max=2)
     made.add([update((0, 1, 0.1, 0), (0, 2, 0.1, 0))])
     with pytest.raises(QueueFull, match="2 buckets wait"):
@@ -66,7 +66,7 @@ def test_pushes_are_cut_and_numbered() -> None:
     assert pushes[2].deltas == ((0, 0.2, 5),)
 
 
-def test_what_is_cleared_is_counted() -> None:
+def test_cleared_changes_are_counted() -> None:
     made = ledger()
     made.add([update((0, 1, 0.1, 0), (0, 2, 0.1, 0))])
     assert made.clear() == 2

@@ -78,7 +78,7 @@ class Stage:
 # -- orders -----------------------------------------------------------------------------------------------------------
 
 
-def test_nothing_is_ordered_while_there_is_nothing_to_say() -> None:
+def test_nothing_is_sent_without_changes() -> None:
     stage = Stage()
     assert stage.exchange.handle(None, 100.0) == []
     deadline = stage.exchange.deadline()
@@ -118,7 +118,7 @@ def test_one_order_is_under_way_at_a_time() -> None:
     assert stage.order().pushes[0].number == 2
 
 
-def test_flushes_keep_their_distance() -> None:
+def test_flushes_keep_their_minimum_interval() -> None:
     stage = Stage()
     stage.push()
     stage.reply(stage.order())
@@ -160,7 +160,7 @@ def test_a_full_queue_is_an_error_and_drains_again() -> None:
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_a_push_has_left_comes_through_the_channel() -> None:
+def test_changes_left_over_by_a_push_come_through_the_channel() -> None:
     stage = Stage()
     stage.push(col=3)
     stage.reply(stage.order())
@@ -179,7 +179,7 @@ def test_a_slow_reader_finds_the_latest_state_of_each_bucket() -> None:
     assert {bucket.col_id: bucket.prob for bucket in response.updates} == {1: 0.3, 2: 0.2}
 
 
-def test_changes_the_answer_cannot_contain_are_told_along_with_it() -> None:
+def test_changes_the_answer_cannot_contain_are_returned_with_it() -> None:
     stage = Stage()
     stage.push(0.04, at_ms=1000)
     stage.exchange.request(SEED)
@@ -193,7 +193,7 @@ def test_changes_the_answer_cannot_contain_are_told_along_with_it() -> None:
     assert bucket.pending == pytest.approx(0.02)
 
 
-def test_changes_under_way_again_are_told_too() -> None:
+def test_changes_in_flight_again_are_returned_too() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
     stage.reply(stage.order(), states={1: BucketState(0.5, 1000)})
@@ -204,7 +204,7 @@ def test_changes_under_way_again_are_told_too() -> None:
     assert response.updates[0].pending == pytest.approx(0.06)
 
 
-def test_windows_nobody_takes_are_dropped_oldest_first() -> None:
+def test_undelivered_windows_are_dropped_oldest_first() -> None:
     stage = Stage()
     for number in range(SEEDS_MAX + 2):
         stage.push(seed=number * SEED)
@@ -233,7 +233,7 @@ def seen(stage: Stage) -> RowVersion:
     return order.pulls[0].seen
 
 
-def test_a_row_that_was_read_is_asked_for_by_its_mark() -> None:
+def test_a_row_already_read_is_requested_by_its_version() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
     stage.reply(stage.order(), RowVersion(1, 5), {})
@@ -265,7 +265,7 @@ def test_a_write_to_a_row_never_read_leaves_it_unread() -> None:
     assert seen(stage) == RowVersion()
 
 
-def test_what_is_known_of_old_windows_is_forgotten() -> None:
+def test_the_state_of_old_windows_is_dropped() -> None:
     stage = Stage()
     for number in range(20):
         stage.exchange.request(number * SEED)
@@ -290,7 +290,7 @@ def test_a_failed_order_is_sent_again_the_same_with_growing_waits() -> None:
     assert 0.025 <= waits[0] <= 0.05 <= waits[1] <= 0.1 <= waits[2] <= 0.2
 
 
-def test_after_the_last_attempt_the_batch_is_dropped_and_the_store_is_away() -> None:
+def test_after_the_last_attempt_the_batch_is_dropped_and_the_store_is_unavailable() -> None:
     stage = Stage()
     stage.push()
     for _ in range(3):
@@ -302,7 +302,7 @@ def test_after_the_last_attempt_the_batch_is_dropped_and_the_store_is_away() -> 
     assert (stage.exchange.counters.errors, stage.exchange.counters.dropped) == (3, 1)
 
 
-def test_what_came_in_meanwhile_is_dropped_with_it() -> None:
+def test_changes_made_meanwhile_are_dropped_with_it() -> None:
     stage = Stage()
     stage.push(col=1)
     stage.order()
@@ -314,7 +314,7 @@ def test_what_came_in_meanwhile_is_dropped_with_it() -> None:
     assert stage.exchange.counters.dropped == 2
 
 
-def test_while_the_store_is_away_nothing_is_kept_for_it() -> None:
+def test_while_the_store_is_unavailable_no_changes_are_queued() -> None:
     stage = Stage()
     stage.give_up()
     for col in range(100):
@@ -324,7 +324,7 @@ def test_while_the_store_is_away_nothing_is_kept_for_it() -> None:
     assert stage.order() == SyncBatch()  # a mere question
 
 
-def test_questions_become_rarer_up_to_a_bound() -> None:
+def test_polls_back_off_up_to_a_bound() -> None:
     stage = Stage()
     stage.give_up()
     waits = []
@@ -337,7 +337,7 @@ def test_questions_become_rarer_up_to_a_bound() -> None:
     assert all(PROBE.ceiling_s / 2 <= wait <= PROBE.ceiling_s for wait in waits[3:])
 
 
-def test_when_the_store_is_back_everything_is_read_anew() -> None:
+def test_when_the_store_is_back_everything_is_read_again() -> None:
     stage = Stage()
     stage.exchange.request(SEED)
     stage.reply(stage.order(), RowVersion(1, 5), {})
@@ -371,7 +371,7 @@ def test_after_an_outage_every_row_is_restored_first() -> None:
     assert stage.exchange.counters.losses == 0
 
 
-def test_one_success_between_failures_starts_the_count_anew() -> None:
+def test_one_success_between_failures_resets_the_count() -> None:
     stage = Stage()
     for _ in range(5):
         stage.push()
@@ -395,7 +395,7 @@ def lose(stage: Stage, mark: RowVersion) -> None:
 
 
 @pytest.mark.parametrize("mark", [RowVersion(), RowVersion(1, 4), RowVersion(2, 5), RowVersion(2, 900)])
-def test_a_row_that_is_not_what_it_was_is_lost_and_its_answer_withheld(mark: RowVersion) -> None:
+def test_a_row_with_an_unexpected_version_is_lost_and_its_answer_withheld(mark: RowVersion) -> None:
     stage = Stage()
     lose(stage, mark)
     assert stage.exchange.lost_rows() == [CELL]
@@ -421,7 +421,7 @@ def test_a_loss_is_noticed_by_a_push_too() -> None:
     assert stage.exchange.take() == []
 
 
-def test_a_lost_row_is_restored_before_it_is_believed_again() -> None:
+def test_a_lost_row_is_restored_before_it_is_used_again() -> None:
     stage = Stage()
     lose(stage, RowVersion(2, 1))
     stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
@@ -437,7 +437,7 @@ def test_a_lost_row_is_restored_before_it_is_believed_again() -> None:
     assert stage.exchange.take()[0].updates[0].prob == 0.9
 
 
-def test_with_nothing_to_restore_the_row_is_believed_as_it_is() -> None:
+def test_with_nothing_to_restore_the_row_is_used_unchanged() -> None:
     stage = Stage()
     lose(stage, RowVersion(2, 1))
     stage.exchange.restore(CELL, [])
@@ -448,7 +448,7 @@ def test_with_nothing_to_restore_the_row_is_believed_as_it_is() -> None:
     assert stage.exchange.take()
 
 
-def test_a_restore_that_could_not_be_sent_is_asked_for_again() -> None:
+def test_a_restore_that_could_not_be_sent_is_repeated() -> None:
     stage = Stage()
     lose(stage, RowVersion(2, 1))
     stage.exchange.restore(CELL, [OverwriteBucket(0, 1, 0.8, 1)])
@@ -509,7 +509,7 @@ def test_a_small_drift_does_not_make_the_clock_jump() -> None:
     assert offsets == [5000, 5000, 5000, 5100, 0]
 
 
-def test_whether_anything_was_ever_heard_is_known() -> None:
+def test_it_is_known_whether_the_store_has_ever_answered() -> None:
     stage = Stage()
     stage.push()
     stage.reply(stage.order())

@@ -73,7 +73,7 @@ def blame(made: FairThrottle, client: ClientId, failures: int) -> None:
 # -- decisions --------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_is_throttled_as_long_as_nothing_fails() -> None:
+def test_no_client_is_throttled_while_nothing_fails() -> None:
     made = throttle(number=0.0)
     for number in range(500):
         assert made.register(f"client-{number}") is ADMITTED
@@ -81,7 +81,7 @@ def test_nobody_is_throttled_as_long_as_nothing_fails() -> None:
     assert made.stats().blamed == 0
 
 
-def test_a_request_nobody_is_to_blame_for_reads_no_clock_and_throws_no_dice() -> None:
+def test_a_request_without_blame_reads_no_clock_and_draws_no_random_number() -> None:
     clock, dice = HandClock(), Dice(0.0)
     made = FairThrottle(clock=clock, random=dice)  # type: ignore[arg-type]
     readings = clock.readings
@@ -225,7 +225,7 @@ def test_a_blocked_client_still_gets_a_part_through() -> None:
     assert not decision.throttled
 
 
-def test_shadow_mode_lets_everybody_pass_and_says_who_would_not_have() -> None:
+def test_shadow_mode_admits_all_and_reports_would_be_rejections() -> None:
     made = throttle(Config(is_shadow=True))
     blame(made, "a", 25)
     decision = made.register("a")
@@ -245,7 +245,7 @@ def test_the_next_window_has_learnt_what_this_one_has() -> None:
     assert made.explain("a").window_seed == int((START_S + 300) * 1000)
 
 
-def test_two_windows_on_nothing_is_remembered() -> None:
+def test_two_windows_later_nothing_is_remembered() -> None:
     clock = HandClock()
     made = throttle(Config(decay_per_s=0.0), clock=clock, number=0.0)
     blame(made, "a", 25)
@@ -263,7 +263,7 @@ def test_a_collision_ends_with_the_window() -> None:
     assert not all(made.register(victim).throttled for victim in victims)
 
 
-def test_an_outcome_after_the_turn_goes_to_the_new_windows() -> None:
+def test_an_outcome_after_the_rotation_goes_to_the_new_windows() -> None:
     clock = HandClock()
     made = throttle(clock=clock)
     blame(made, "a", 1)
@@ -278,7 +278,7 @@ def shared(made: FairThrottle, client: str) -> list[object]:
     return list(made.collect())
 
 
-def test_a_clock_set_back_wipes_nothing() -> None:
+def test_a_clock_set_back_deletes_nothing() -> None:
     clock = HandClock()
     made = throttle(clock=clock)
     clock.wall_s += 60
@@ -303,7 +303,7 @@ def test_an_explanation_names_every_bucket() -> None:
     assert made.register("innocent").explanation is not None
 
 
-def test_without_being_asked_a_decision_explains_nothing() -> None:
+def test_a_decision_has_an_explanation_only_on_request() -> None:
     made = throttle()
     blame(made, "a", 5)
     assert made.register("a").explanation is None
@@ -330,7 +330,7 @@ def test_stats_count() -> None:
     assert (stats.window_seed, stats.next_seed) == made.seeds
 
 
-def test_a_throttled_client_is_told_when_to_come_back() -> None:
+def test_a_throttled_client_gets_a_retry_time() -> None:
     made = throttle(Config(decay_per_s=0.1))
     blame(made, "a", 20)
     assert made.retry_after_s(made.register("a")) == pytest.approx(math.log(1.6) / 0.1)
@@ -347,7 +347,7 @@ def test_after_that_wait_the_same_request_has_even_chances(cost: float, weight: 
     assert made.register("a", cost).probability == pytest.approx(0.5, abs=1e-3)
 
 
-def test_what_is_decided_is_counted_whether_or_not_it_is_shared() -> None:
+def test_decisions_are_counted_with_and_without_sharing() -> None:
     metrics = Metrics()
     made = throttle(metrics=metrics)
     blame(made, "a", 20)
@@ -356,7 +356,7 @@ def test_what_is_decided_is_counted_whether_or_not_it_is_shared() -> None:
     assert metrics.value(fair_throttle.REQUESTS_THROTTLED) == 1
 
 
-def test_a_throttle_that_is_measured_later_tells_all_and_tells_one_only() -> None:
+def test_a_throttle_measured_later_reports_its_whole_count_to_one_meter() -> None:
     early, late = Metrics(), Metrics()
     made = throttle(Config(is_shadow=True))
     blame(made, "a", 20)
@@ -371,7 +371,7 @@ def test_a_throttle_that_is_measured_later_tells_all_and_tells_one_only() -> Non
 # -- sharing ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_changed_is_collected_once() -> None:
+def test_changes_are_collected_once() -> None:
     made = throttle()
     made.share()
     blame(made, "a", 2)
@@ -385,14 +385,14 @@ def test_what_was_changed_is_collected_once() -> None:
     assert made.collect() == []
 
 
-def test_nothing_is_kept_for_sharing_until_somebody_shares() -> None:
+def test_no_changes_are_recorded_before_sharing_starts() -> None:
     made = throttle()
     blame(made, "a", 2)
     made.share()
     assert made.collect() == []
 
 
-def test_healthy_traffic_has_nothing_to_tell() -> None:
+def test_healthy_traffic_has_no_changes_to_share() -> None:
     made = throttle()
     made.share()
     for number in range(100):
@@ -416,7 +416,7 @@ def fetched(made: FairThrottle, prob: float, *, ms_later: int = 0, pending: floa
     return [RespBucket(made.seeds[0], [OverwriteBucket(row, col, prob, at_ms, pending) for row, col in places])]
 
 
-def test_what_others_have_learnt_is_taken_over() -> None:
+def test_the_state_of_other_instances_is_merged() -> None:
     made = throttle()
     made.share()
     assert made.absorb(fetched(made, 0.6)) == 3
@@ -446,7 +446,7 @@ def test_our_own_changes_age_with_what_is_fetched() -> None:
     assert {delta.last_update_time_ms for delta in main.deltas} == {int(START_S * 1000) + 10_000}
 
 
-def test_what_is_fetched_ages_with_ours() -> None:
+def test_fetched_state_decays_with_ours() -> None:
     made = throttle()
     made.share()
     blame(made, "a", 5)
@@ -454,7 +454,7 @@ def test_what_is_fetched_ages_with_ours() -> None:
     assert made.explain("a").probability == pytest.approx(0.4 * math.exp(-0.1) + 0.2)
 
 
-def test_what_differs_by_rounding_only_is_left_alone() -> None:
+def test_rounding_differences_cause_no_change() -> None:
     made = throttle()
     made.share()
     blame(made, "a", 5)
@@ -465,7 +465,7 @@ def test_what_differs_by_rounding_only_is_left_alone() -> None:
 
 
 @given(prob=st.floats(allow_nan=True), pending=st.floats(-2, 2), ms_later=st.integers(-(10**7), 10**7))
-def test_whatever_is_fetched_probabilities_stay_probabilities(prob: float, pending: float, ms_later: int) -> None:
+def test_any_fetched_state_leaves_valid_probabilities(prob: float, pending: float, ms_later: int) -> None:
     made = throttle()
     made.share()
     blame(made, "a", 5)
@@ -473,14 +473,14 @@ def test_whatever_is_fetched_probabilities_stay_probabilities(prob: float, pendi
     assert 0 <= made.explain("a").probability <= 1  # THR-1
 
 
-def test_places_and_windows_that_are_not_ours_are_passed_over() -> None:
+def test_positions_and_windows_that_are_not_ours_are_skipped() -> None:
     made = throttle()
     made.share()
     strange = [OverwriteBucket(99, 0, 1.0, 0), OverwriteBucket(0, 5000, 1.0, 0), OverwriteBucket(-1, -1, 1.0, 0)]
     assert made.absorb([RespBucket(made.seeds[0], strange), RespBucket(12345, [OverwriteBucket(0, 0, 1.0, 0)])]) == 0
 
 
-def test_what_a_store_that_lost_it_is_told() -> None:
+def test_a_store_that_lost_its_rows_gets_our_state() -> None:
     made = throttle()
     blame(made, "a", 5)
     blame(made, "b", 1)
@@ -493,7 +493,7 @@ def test_what_a_store_that_lost_it_is_told() -> None:
     assert made.contents(RowId(1, 0), above=0.0) == []
 
 
-def test_while_one_stands_for_many_its_steps_are_greater() -> None:
+def test_an_instance_standing_for_many_takes_larger_steps() -> None:
     made = throttle()
     made.adjust(gain=4)
     blame(made, "a", 5)
@@ -523,7 +523,7 @@ def test_many_threads_end_exactly_at_the_limit(outcome: Outcome, end: float) -> 
     assert made.explain("a").probability == end
 
 
-def test_no_change_is_lost_or_told_twice_between_threads() -> None:
+def test_no_change_is_lost_or_reported_twice_between_threads() -> None:
     made = FairThrottle(Config(failure_step=0.0001, success_step=0.00001, decay_per_s=0.0), random=seeded_random(1))
     made.share()
     told: list[BucketDelta] = []

@@ -85,7 +85,7 @@ def test_a_surge_of_batch_work_does_not_drown_people() -> None:
     assert after.worst_ratio > before.worst_ratio
 
 
-def test_where_all_are_equal_it_does_no_good_and_little_harm() -> None:
+def test_with_equal_clients_it_has_little_effect() -> None:
     before, after = unthrottled(FLASH, 1), throttled(FLASH, 1)
     assert before.entitlement_jain - 0.02 < after.entitlement_jain < before.entitlement_jain
 
@@ -118,7 +118,7 @@ def test_the_letter_of_the_document_diverges_when_instances_share_less_often() -
     assert figures.entitlement_jain < 0.5
 
 
-def test_the_letter_of_the_document_starves_innocents_where_ours_does_not() -> None:
+def test_the_literal_design_starves_innocent_clients_and_ours_does_not() -> None:
     by_the_letter, _ = literal(SHORT_SURGE, 1, instances=INSTANCES, share_s=1.0)
     ours = throttled(SHORT_SURGE, 1, instances=INSTANCES, is_shared=True)
     assert by_the_letter.worst_ratio < 0.4

@@ -45,14 +45,14 @@ def test_double_hashing_is_that_of_the_original(client: str, seed: int, buckets:
 
 
 @pytest.mark.parametrize(("config", "first", "second"), PINNED)
-def test_every_release_finds_the_same_buckets(
+def test_every_release_computes_the_same_buckets(
     config: Config, first: tuple[str, tuple[int, ...]], second: tuple[str, tuple[int, ...]]
 ) -> None:
     levels = levels_of(config, SEED)
     assert [(client, levels(client.encode())) for client, _ in (first, second)] == [first, second]
 
 
-def test_slices_are_cut_from_the_published_digest_of_nothing() -> None:
+def test_slices_come_from_the_published_digest_of_no_bytes() -> None:
     """XXH3 of 128 bits, of no bytes, with seed 0, is 99aa06d3 014798d8 6001c324 468d497f."""
     words = (0xD306AA99, 0xD8984701, 0x24C30160)
     assert levels_of(Config(), 0)(b"") == tuple(word % 1000 for word in words)
@@ -74,7 +74,7 @@ def test_another_window_has_other_buckets(config: Config) -> None:
 
 
 @pytest.mark.parametrize("hashing", ["slices", "double"])
-def test_who_does_not_know_the_secret_finds_other_buckets(hashing: str) -> None:
+def test_another_secret_gives_other_buckets(hashing: str) -> None:
     clients = [b"client-%d" % n for n in range(200)]
     found = [levels_of(Config(hashing=hashing, secret=secret), SEED) for secret in (None, b"one", b"two", b"x" * 65)]
     for one, two in combinations(found, 2):

@@ -43,12 +43,12 @@ def test_a_wrong_configuration_is_refused_by_the_name_of_its_fault(fields: dict[
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_just_within_the_limits_is_taken(fields: dict[str, Any]) -> None:
+def test_values_at_the_limits_are_accepted(fields: dict[str, Any]) -> None:
     config = Config(**fields)
     assert {name: getattr(config, name) for name in fields} == fields
 
 
-def test_the_secret_is_not_shown() -> None:
+def test_the_secret_is_not_printed() -> None:
     assert "hush" not in repr(Config(secret=b"hush"))
 
 

@@ -12,7 +12,7 @@ def test_the_dice_are_those_of_go() -> None:
     assert [dice.below(100) for _ in range(10)] == [81, 87, 47, 59, 81, 18, 25, 40, 56, 0]
 
 
-def test_numbers_lie_in_the_unit_interval_and_a_seed_of_zero_is_one_too() -> None:
+def test_numbers_are_in_the_unit_interval_and_a_seed_of_zero_is_valid() -> None:
     dice = GoRandom(0)
     drawn = [dice.random() for _ in range(1000)]
     assert all(0.0 <= each < 1.0 for each in drawn)

@@ -3,17 +3,17 @@
 from argosy.throttle.exchange import LIVE_S, PEERS_MAX, Peers
 
 
-def test_one_that_hears_nobody_is_alone() -> None:
+def test_an_instance_without_peers_is_alone() -> None:
     assert Peers("me").count(0.0) == 1
 
 
-def test_everybody_who_has_written_counts_and_oneself_once() -> None:
+def test_every_writer_counts_and_the_instance_itself_once() -> None:
     peers = Peers("me")
     peers.on_writers({"a": 3, "b": 1, "me": 9}, 10.0)
     assert peers.count(10.0) == 3
 
 
-def test_who_says_nothing_new_is_forgotten_after_a_while() -> None:
+def test_a_peer_without_new_writes_is_dropped_after_a_while() -> None:
     peers = Peers("me")
     peers.on_writers({"a": 3, "b": 1}, 0.0)
     peers.on_writers({"a": 4, "b": 1}, LIVE_S)
@@ -22,14 +22,14 @@ def test_who_says_nothing_new_is_forgotten_after_a_while() -> None:
     assert peers.count(LIVE_S + 1) == 2
 
 
-def test_an_older_number_from_another_row_is_nothing_new() -> None:
+def test_an_older_number_from_another_row_is_ignored() -> None:
     peers = Peers("me")
     peers.on_writers({"a": 7}, 0.0)
     peers.on_writers({"a": 5}, LIVE_S + 1)
     assert peers.count(LIVE_S + 1) == 1
 
 
-def test_nobody_ages_while_nothing_can_be_heard() -> None:
+def test_no_peer_ages_while_the_store_is_unreachable() -> None:
     peers = Peers("me")
     peers.on_writers({"a": 7, "b": 7, "c": 7}, 0.0)
     assert peers.count(100 * LIVE_S) == 4

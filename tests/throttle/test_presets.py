@@ -70,7 +70,7 @@ def test_steps_are_inverse_to_patience(tolerable: int) -> None:
     assert config.success_step == pytest.approx(config.failure_step / 1000)
 
 
-def test_other_fields_can_be_given_and_outrank() -> None:
+def test_explicit_fields_override_the_preset() -> None:
     config = tune_config(500, buckets=200, levels=1, decay_per_s=0.5)
     assert (config.levels, config.buckets, config.decay_per_s) == (1, 200, 0.5)
 
@@ -87,13 +87,13 @@ def test_other_fields_can_be_given_and_outrank() -> None:
         (10**9, 2, 25, "too few"),
     ],
 )
-def test_what_cannot_be_tuned_is_refused(clients: int, buckets: int, tolerable: int, complaint: str) -> None:
+def test_unreachable_targets_are_rejected(clients: int, buckets: int, tolerable: int, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint):
         tune_config(clients, buckets=buckets, tolerable_failures=tolerable)
 
 
 @pytest.mark.parametrize("probability", [0.0, 1.0, math.nan])
-def test_the_error_one_allows_lies_between_never_and_always(probability: float) -> None:
+def test_the_allowed_error_is_between_zero_and_one(probability: float) -> None:
     with pytest.raises(Invalid, match="between 0 and 1"):
         levels_for(1000, 1000, blamed_in_error_max=probability)
 
@@ -105,7 +105,7 @@ def test_strict_forgives_at_rotation_only() -> None:
         preset("lenient")
 
 
-def test_who_is_told_to_wait_is_told_until_its_chances_are_even() -> None:
+def test_the_retry_time_ends_when_the_chances_are_even() -> None:
     assert retry_after_s(0.5, 0.01) == RETRY_AFTER_S_MIN
     assert 0.8 * math.exp(-0.1 * retry_after_s(0.8, 0.1)) == pytest.approx(0.5)
     assert retry_after_s(1.0, 0.01) == RETRY_AFTER_S_MAX  # 69 s, were there no bound

@@ -118,7 +118,7 @@ def test_a_server_that_is_killed_and_comes_back_empty(server: Valkey) -> None:
         assert one.metrics.value(telemetry.STORE_CONNECTED) == 1
 
 
-def test_a_server_that_forgets_without_going_away(server: Valkey) -> None:
+def test_a_server_that_loses_data_without_a_disconnect(server: Valkey) -> None:
     with fronts(pace(server.url), pace(server.url)) as (one, two), redis.Redis.from_url(server.url) as client:
         one.blame("noisy", 20)
         until(two.knows("noisy", 0.8))
@@ -131,7 +131,7 @@ def test_a_server_that_forgets_without_going_away(server: Valkey) -> None:
         assert not one.is_unreachable
 
 
-def test_a_server_that_stands_still(server: Valkey) -> None:
+def test_a_hung_server(server: Valkey) -> None:
     with fronts(pace(server.url), pace(server.url)) as (one, two):
         one.blame("noisy", 5)
         until(two.knows("noisy", 0.2))
@@ -145,7 +145,7 @@ def test_a_server_that_stands_still(server: Valkey) -> None:
         assert one.probability("noisy") >= 0.4 - 1e-9
 
 
-def test_a_server_that_is_slow_is_waited_for_by_nobody(server: Valkey) -> None:
+def test_no_request_waits_for_a_slow_server(server: Valkey) -> None:
     with Proxy(server.port) as proxy, fronts(pace(proxy.url, call_timeout_s=5.0), pace(server.url)) as (slow, quick):
         proxy.delay_s = 0.4
         slow.blame("noisy", 20)
@@ -156,7 +156,7 @@ def test_a_server_that_is_slow_is_waited_for_by_nobody(server: Valkey) -> None:
         assert slow.metrics.value(telemetry.UPDATE_LATENCY) > 0
 
 
-def test_a_server_slower_than_the_timeout_is_away_and_counts_nothing_twice(server: Valkey) -> None:
+def test_a_server_slower_than_the_timeout_is_unavailable_and_counts_nothing_twice(server: Valkey) -> None:
     with Proxy(server.port) as proxy, fronts(pace(proxy.url), pace(server.url)) as (slow, quick):
         until(lambda: slow.sharing.storage.status(0).has_pulled)
         proxy.delay_s = 0.5  # what is sent arrives, but its answer is too late
@@ -217,7 +217,7 @@ def test_a_start_without_the_server(server: Valkey) -> None:
             until(late.knows("noisy", 0.8))
 
 
-def test_a_newcomer_knows_what_the_others_know_before_it_serves(server: Valkey) -> None:
+def test_a_new_instance_reads_the_shared_state_before_it_serves(server: Valkey) -> None:
     with fronts(pace(server.url)) as (old,):
         old.blame("noisy", 20)
         until(lambda: old.metrics.value(telemetry.UPDATE_LATENCY) > 0)
@@ -255,7 +255,7 @@ def test_a_cluster_and_one_of_its_nodes_killed() -> None:
             until(one.knows("noisy", 0.88), one)
 
 
-def test_a_cluster_that_is_away_is_away_like_any_other_store() -> None:
+def test_an_unavailable_cluster_is_handled_like_any_other_store() -> None:
     cell, url = RowId(0, 0), f"redis+cluster://user:hidden@127.0.0.1:{free_port()}"
     rows = open_row_store(url, row_rules(FOREVER), instance="i", settings=pace(url))
     with pytest.raises(Unavailable, match="unreachable") as told:
@@ -321,7 +321,7 @@ def test_a_probability_from_outside_the_bounds_is_brought_back(server: Valkey) -
         assert front.probability("noisy") == 1.0
 
 
-def test_two_throttles_of_different_kinds_in_one_place_are_told_so(server: Valkey) -> None:
+def test_two_throttles_with_different_parameters_under_one_name_are_rejected(server: Valkey) -> None:
     with fronts(pace(server.url)) as (front,):
         front.blame("noisy", 1)
         until(lambda: front.metrics.value(telemetry.UPDATE_LATENCY) > 0)
@@ -331,7 +331,7 @@ def test_two_throttles_of_different_kinds_in_one_place_are_told_so(server: Valke
         other.close()
 
 
-def test_credentials_are_needed_and_never_shown() -> None:
+def test_credentials_are_needed_and_never_printed() -> None:
     with Valkey(options=("--requirepass", "hush-hush")) as server:
         url = server.url.replace("redis://", "redis://:hush-hush@")
         with fronts(pace(url), pace(url)) as (one, two):

@@ -28,7 +28,7 @@ def test_a_first_change_is_the_state() -> None:
     assert after((0.04, NOW)) == BucketState(0.04, NOW)
 
 
-def test_what_was_there_ages_before_a_change_is_added() -> None:
+def test_stored_state_decays_before_a_change_is_added() -> None:
     assert after((0.5, NOW - 10_000), (0.04, NOW)) == BucketState(0.5 * math.exp(-0.1) + 0.04, NOW)
 
 
@@ -49,7 +49,7 @@ def test_any_order_gives_the_same_sum(changes: list[tuple[float, int]], random: 
 
 
 @given(st.lists(st.tuples(st.floats(), st.integers(0, 2 * NOW)), min_size=1, max_size=12))
-def test_whatever_is_pushed_the_state_is_a_probability(changes: list[tuple[float, int]]) -> None:
+def test_any_pushed_change_leaves_a_valid_probability(changes: list[tuple[float, int]]) -> None:
     state = after(*changes)
     assert state is not None
     assert 0 <= state.prob <= 1  # THR-1
@@ -103,7 +103,7 @@ def written(number: int, *, cell: RowId = CELL, is_duplicate: bool = False) -> l
         (RowVersion(), written(0), True),
     ],
 )
-def test_a_row_has_moved_if_somebody_else_wrote(mark: RowVersion, own: list[RowWrite], moved: bool) -> None:
+def test_a_row_has_changed_if_another_instance_wrote(mark: RowVersion, own: list[RowWrite], moved: bool) -> None:
     assert is_moved(RowPull(CELL, RowVersion(1, 5)), mark, own) is moved
 
 
@@ -123,7 +123,7 @@ def test_throttles_that_differ_have_other_fingerprints(other: Config) -> None:
     assert row_rules(other).fingerprint != row_rules(Config()).fingerprint
 
 
-def test_what_each_instance_may_choose_is_not_in_the_fingerprint() -> None:
+def test_per_instance_settings_are_not_in_the_fingerprint() -> None:
     chosen = Config(is_shadow=True, is_explaining=True, clients_max=10, admitted_min=0.1)
     assert row_rules(chosen).fingerprint == row_rules(Config()).fingerprint
 

@@ -46,7 +46,7 @@ def test_secrets_come_from_the_environment_and_are_bytes() -> None:
         ('squash = "min"', "one of rebase"),
     ],
 )
-def test_what_does_not_fit_is_told_when_it_is_loaded(toml: str, complaint: str) -> None:
+def test_inconsistent_settings_are_reported_at_load_time(toml: str, complaint: str) -> None:
     with pytest.raises(Invalid, match=complaint):
         loaded(f"[throttle]\n{toml}")
 
@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_told_when_it_is_loaded(toml: str, complaint: str) 
         ({"flush_s": 2.0, "poll_s": 1.0}, "poll_s"),
     ],
 )
-def test_what_a_program_sets_is_checked_before_anything_is_shared(wrong: dict[str, Any], complaint: str) -> None:
+def test_settings_made_in_code_are_checked_before_sharing_starts(wrong: dict[str, Any], complaint: str) -> None:
     settings = ThrottleSettings(store="redis://nowhere.invalid", **wrong)
     with pytest.raises(Invalid, match=f"invalid throttle settings: {complaint}"):
         ThrottleSync.open(FairThrottle(), settings)

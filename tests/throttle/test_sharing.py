@@ -108,7 +108,7 @@ def lowest(squash: str) -> float:
 
 @given(script=acts(3), delay_s=st.sampled_from([0.0, 0.05, 0.6]))
 @settings(max_examples=40, deadline=None)
-def test_instances_converge_once_nobody_writes(script: list[Act], delay_s: float) -> None:
+def test_instances_converge_once_writes_stop(script: list[Act], delay_s: float) -> None:
     world = World(delay_s=delay_s, settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
     throttles = [world.add().throttle for _ in range(3)]
     play(world, throttles, script)
@@ -141,7 +141,7 @@ def test_changes_of_all_add_up_and_are_counted_once() -> None:
 
 @given(script=acts(3, size=40), skews=st.tuples(*[st.sampled_from([0.0, -30.0, -3.0, 5.0, 29.0])] * 3))
 @settings(max_examples=40, deadline=None)
-def test_skewed_clocks_are_corrected_and_wipe_nothing(script: list[Act], skews: tuple[float, ...]) -> None:
+def test_skewed_clocks_are_corrected_and_delete_nothing(script: list[Act], skews: tuple[float, ...]) -> None:
     world = World(settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
     instances = [world.add(skew_s=skew) for skew in skews]
     world.advance(SETTLED_S)
@@ -157,7 +157,7 @@ def test_skewed_clocks_are_corrected_and_wipe_nothing(script: list[Act], skews: 
     faults=st.lists(st.sampled_from(["away", "back", "deaf", "forget", "cut", "mend", "skew"]), max_size=12),
 )
 @settings(max_examples=60, deadline=None)
-def test_whatever_happens_probabilities_stay_probabilities_and_all_is_well_afterwards(
+def test_under_random_faults_probabilities_stay_valid_and_instances_converge_afterwards(
     script: list[Act], faults: list[str]
 ) -> None:
     world = World(settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
@@ -208,7 +208,7 @@ def test_a_lost_answer_does_not_count_a_batch_twice() -> None:
 # -- the store is away ------------------------------------------------------------------------------------------------
 
 
-def test_while_the_store_is_away_everybody_stands_for_all() -> None:
+def test_while_the_store_is_unavailable_each_instance_stands_for_all() -> None:
     world = World(settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
     throttles = [world.add().throttle for _ in range(4)]
     for throttle in throttles:
@@ -227,7 +227,7 @@ def test_while_the_store_is_away_everybody_stands_for_all() -> None:
     assert {throttle.stats().gain for throttle in throttles} == {1.0}
 
 
-def test_what_each_has_learnt_alone_is_not_added_up_afterwards() -> None:
+def test_state_learnt_during_an_outage_is_not_added_up_afterwards() -> None:
     """Each stood for all, so the sum would blame twice; the greater of the two is what both know then."""
     world = World(Config(decay_per_s=0.0), settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
     one, two = world.add(), world.add()
@@ -257,7 +257,7 @@ def test_an_instance_can_start_without_the_store_and_join_later() -> None:
     assert probability(two.throttle, "a") == pytest.approx(0.8)
 
 
-def test_a_new_instance_pulls_what_the_others_know_before_anything_else() -> None:
+def test_a_new_instance_pulls_the_shared_state_first() -> None:
     world = World()
     old = world.add().throttle
     blame(old, "noisy", 20)
@@ -271,7 +271,7 @@ def test_a_new_instance_pulls_what_the_others_know_before_anything_else() -> Non
 # -- the store forgets ------------------------------------------------------------------------------------------------
 
 
-def test_a_store_that_lost_its_data_is_told_again_and_nobody_is_pardoned() -> None:
+def test_a_store_that_lost_its_data_is_restored_and_no_client_is_pardoned() -> None:
     world = World(settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
     throttles = [world.add().throttle for _ in range(3)]
     for throttle in throttles:
@@ -321,7 +321,7 @@ def test_the_shared_next_window_is_warm_on_every_instance() -> None:
     assert probability(two, "noisy") == 0.0
 
 
-def test_rows_are_forgotten_three_windows_after_their_first_write() -> None:
+def test_rows_expire_three_windows_after_their_first_write() -> None:
     world = World(Config(window_s=10), settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
     throttle = world.add().throttle
     seed = throttle.seeds[0]

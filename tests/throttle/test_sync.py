@@ -64,7 +64,7 @@ def until(is_so: Callable[[], bool]) -> None:
         assert CLOCK.now() < deadline, "it did not come to pass"
 
 
-def test_a_thread_shares_and_leaves_nothing_unsaid(stage: Stage) -> None:
+def test_a_thread_shares_and_flushes_before_it_ends(stage: Stage) -> None:
     before = set(threading.enumerate())  # some may be of earlier tests, and on their way out
     with stage.sharing:
         assert len(set(threading.enumerate()) - before) == 1
@@ -75,14 +75,14 @@ def test_a_thread_shares_and_leaves_nothing_unsaid(stage: Stage) -> None:
     stage.sharing.stop()
 
 
-async def test_a_task_shares_and_leaves_nothing_unsaid(stage: Stage) -> None:
+async def test_a_task_shares_and_flushes_before_it_ends(stage: Stage) -> None:
     async with stage.sharing:
         stage.throttle.report("a", Outcome.FAILURE)
     assert stage.stored() == 6
     assert stage.rows.is_closed
 
 
-def test_sharing_begins_once(stage: Stage) -> None:
+def test_sharing_starts_once(stage: Stage) -> None:
     with stage.sharing, pytest.raises(Conflict, match="started already"):
         stage.sharing.start()
 
@@ -107,7 +107,7 @@ def test_a_bug_elsewhere_in_a_turn_is_logged_and_tried_again(
         until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 1)
 
 
-def test_an_outage_is_told_once_and_so_is_its_end(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_and_its_end_are_each_logged_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="argosy")
     with stage.sharing:
         until(lambda: stage.metrics.value(telemetry.STORE_CONNECTED) == 1)
@@ -121,7 +121,9 @@ def test_an_outage_is_told_once_and_so_is_its_end(stage: Stage, caplog: pytest.L
     assert "hush" not in caplog.text
 
 
-def test_a_stranger_in_the_same_place_is_told_as_an_error(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_different_throttle_under_the_same_name_is_logged_as_an_error(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
     other = stage.store.client(row_rules(Config(buckets=9)), instance="other")
     stage.rows.why = Conflict("another throttle is here: give this one a namespace of its own")
     with stage.sharing:
@@ -130,7 +132,7 @@ def test_a_stranger_in_the_same_place_is_told_as_an_error(stage: Stage, caplog: 
     assert other.instance == "other"
 
 
-def test_figures_are_told(stage: Stage) -> None:
+def test_statistics_are_reported(stage: Stage) -> None:
     with stage.sharing:
         for _ in range(25):
             stage.throttle.report("a", Outcome.FAILURE)
@@ -145,7 +147,7 @@ def test_figures_are_told(stage: Stage) -> None:
         assert stage.metrics.value(telemetry.QUEUE_DEPTH) == 0
 
 
-def test_without_anybody_who_answers_the_start_does_not_wait_long(stage: Stage) -> None:
+def test_without_an_answering_store_the_start_does_not_wait_long(stage: Stage) -> None:
     stage.rows.why = Unavailable("nobody there")
     with stage.sharing:  # one attempt, and it is given up for now
         assert stage.sharing.storage.status(CLOCK.now()).is_unreachable

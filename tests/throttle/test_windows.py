@@ -44,7 +44,7 @@ def test_after_a_long_sleep_both_windows_are_new() -> None:
     assert made.main is not before
 
 
-def test_a_clock_that_is_a_little_behind_does_not_turn_windows_back() -> None:
+def test_a_clock_slightly_behind_does_not_rotate_windows_back() -> None:
     made = windows()
     made.rotate(START + W)
     assert not made.rotate(START + W - 30_000)
@@ -52,7 +52,7 @@ def test_a_clock_that_is_a_little_behind_does_not_turn_windows_back() -> None:
     assert made.main.seed == START + W
 
 
-def test_a_clock_that_was_far_ahead_is_believed_when_it_comes_back() -> None:
+def test_a_clock_far_ahead_is_used_again_when_it_returns() -> None:
     made = windows(START + 100 * W)
     assert made.rotate(START)
     assert made.main.seed == START
@@ -73,7 +73,7 @@ def test_a_client_has_buckets_in_both_windows() -> None:
     assert weight == 1.0
 
 
-def test_after_a_turn_everybody_is_looked_up_anew() -> None:
+def test_after_a_rotation_every_client_is_looked_up_again() -> None:
     made = windows()
     before = made.entry("a")
     made.rotate(START + W)
@@ -96,7 +96,7 @@ def test_memory_for_clients_is_bounded(clients_max: int) -> None:
         assert len(made.clients()) <= clients_max
 
 
-def test_a_client_that_keeps_coming_stays_remembered() -> None:
+def test_an_active_client_stays_cached() -> None:
     made = windows(config=Config(clients_max=8))
     often = made.entry("often")
     for number in range(100):

@@ -43,7 +43,7 @@ def test_a_program_that_is_no_usable_python_does_not_count(tmp_path: Path, line:
     assert interpreters.probe(program(tmp_path / "python3", line)) is None
 
 
-def test_a_usable_python_tells_its_version_and_place(tmp_path: Path) -> None:
+def test_a_usable_python_reports_its_version_and_path(tmp_path: Path) -> None:
     assert interpreters.probe(program(tmp_path / "python3", "printf '3.12.1\\t/opt/a b/python3\\n'")) == (
         (3, 12, 1),
         "/opt/a b/python3",

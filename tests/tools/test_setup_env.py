@@ -44,7 +44,7 @@ def test_the_range_is_the_same_everywhere() -> None:
         assert f"Python 3.{MINORS[0]}–3.{MINORS[-1]}" in (ROOT / page).read_text(encoding="utf-8")
 
 
-def test_the_line_comes_before_anything_that_another_python_lacks(tmp_path: Path) -> None:
+def test_the_version_check_precedes_syntax_another_python_lacks(tmp_path: Path) -> None:
     """A module that the script needs cannot be imported; the version is checked first."""
     script = tmp_path / "setup_env.py"
     text = (ROOT / "tools" / "setup_env.py").read_text(encoding="utf-8")
@@ -67,7 +67,7 @@ def test_a_reason_is_one_line_of_bounded_length(tmp_path: Path) -> None:
     assert "No such file" in setup_env.run_installer([str(tmp_path / "absent")], log)
 
 
-def test_the_link_to_the_package_holds_no_path_of_the_checkout(tmp_path: Path) -> None:
+def test_the_link_to_the_package_contains_no_path_of_the_checkout(tmp_path: Path) -> None:
     """site.py reads it in an encoding that depends on the version and the locale."""
     link = next(Path(sys.prefix).glob("lib/python3*/site-packages/argosy-dev.pth"))
     assert link.read_bytes().isascii()

@@ -27,7 +27,7 @@ def kinds(found: list[Advice]) -> list[tuple[str, str]]:
     return [(advice.kind, advice.indexer) for advice in found]
 
 
-def test_a_healthy_pool_needs_nothing() -> None:
+def test_a_healthy_pool_gets_no_advice() -> None:
     assert advise(pool_state(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B"))) == []
 
 
@@ -37,20 +37,20 @@ def test_an_indexer_that_does_not_answer_is_named_with_the_reason() -> None:
     assert "connection refused" in found[0].text
 
 
-def test_a_frozen_indexer_nobody_can_continue_needs_another_one() -> None:
+def test_a_frozen_indexer_without_a_successor_needs_another_indexer() -> None:
     frozen = IndexerReport("A", is_frozen=True, assigned={"p": "", "q": ""})
     found = advise(pool_state(a=frozen, b=IndexerReport("B"), c=IndexerReport("C"), presets=("p",)))
     assert kinds(found) == [("stuck", "a")]
     assert found[0].publishers == ("p",)
 
 
-def test_a_frozen_indexer_that_owes_nothing_may_go() -> None:
+def test_a_frozen_indexer_with_all_handoffs_done_may_be_removed() -> None:
     frozen = IndexerReport("A", is_frozen=True, assigned={"p": ""})
     found = advise(pool_state(a=frozen, b=IndexerReport("B", assigned={"p": "A"}), c=IndexerReport("C")))
     assert kinds(found) == [("done", "a")]
 
 
-def test_too_few_active_indexers_leave_nobody_to_hand_on_to() -> None:
+def test_too_few_active_indexers_leave_no_handoff_target() -> None:
     assert kinds(advise(pool_state(replication=2, a=IndexerReport("A"), b=IndexerReport("B")))) == [("no room", "")]
     assert (
         kinds(advise(pool_state(replication=2, a=IndexerReport("A"), b=IndexerReport("B"), c=IndexerReport("C")))) == []
@@ -74,7 +74,7 @@ def test_an_overloaded_indexer_is_named_with_the_mean() -> None:
     )
 
 
-def test_a_publisher_that_too_many_hold_is_taken_from_the_busiest() -> None:
+def test_an_over_assigned_publisher_is_removed_from_the_busiest_indexer() -> None:
     found = advise(
         pool_state(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B", assigned={"p": "A", "q": ""}))
     )
@@ -87,7 +87,7 @@ def test_one_indexer_at_two_urls_is_named() -> None:
     ]
 
 
-def test_the_rows_tell_states_and_counts() -> None:
+def test_the_rows_show_states_and_counts() -> None:
     frozen = IndexerReport("A", is_frozen=True, usage_percent=91.0, assigned={"p": "", "q": ""})
     made = pool_state(a=frozen, b=IndexerReport("B", assigned={"p": "A"}, preferred=frozenset({"z"})), c=None)
     rows = pool_rows(made)
@@ -104,7 +104,7 @@ def test_the_rows_tell_states_and_counts() -> None:
     ]
 
 
-def test_the_page_shows_the_pool_and_trusts_nobodys_text() -> None:
+def test_the_page_shows_the_pool_and_escapes_foreign_text() -> None:
     shown = render_page(pool_state(a=IndexerReport("<script>alert(1)</script>"), b=None), ("p",))
     assert "<script>" not in shown
     assert "&lt;script&gt;" in shown

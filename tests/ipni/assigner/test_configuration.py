@@ -18,7 +18,7 @@ def read(document: Any, defaults: Configuration | None = None) -> Configuration:
     return parse(json.dumps(document), defaults or Configuration())
 
 
-def test_a_whole_file_of_the_reference_is_read_as_it_is() -> None:
+def test_a_complete_file_of_the_reference_is_read_unchanged() -> None:
     document = {
         "Version": 1,
         "Identity": {"PeerID": "x", "PrivKey": "y"},
@@ -55,7 +55,7 @@ def test_a_whole_file_of_the_reference_is_read_as_it_is() -> None:
     )
 
 
-def test_keys_are_matched_in_any_case_and_the_scheme_may_be_left_out() -> None:
+def test_keys_are_matched_in_any_case_and_the_scheme_may_be_omitted() -> None:
     entry = {"adminurl": "a:3002", "findURL": "a:3000/", "INGESTURL": "a:3001"}
     assert read({"indexerpool": [entry]}).entries == (PoolEntry("http://a:3002", "http://a:3000", "http://a:3001"),)
 
@@ -73,7 +73,7 @@ def test_toml_has_the_same_keys() -> None:
     assert found == Configuration((PoolEntry("http://a:1", "http://a:1", "http://a:1"),), replication=2, poll_s=30.0)
 
 
-def test_what_the_file_does_not_say_comes_from_the_settings() -> None:
+def test_values_absent_from_the_file_come_from_the_settings() -> None:
     defaults = Configuration(replication=4, poll_s=7.0, exceptions=frozenset({P1}), is_filtering=True)
     assert read({}, defaults) == defaults
     assert read({"Replication": 0, "Policy": {"Allow": False}}, defaults) == Configuration(
@@ -90,7 +90,7 @@ def test_spans_are_read_as_the_reference_writes_them(text: object, expected: flo
 
 
 @pytest.mark.parametrize("text", ["5", "m", "-5s", "5 m", -1, True, None, "1h nonsense", []])
-def test_what_is_no_span_is_refused(text: object) -> None:
+def test_an_invalid_duration_is_rejected(text: object) -> None:
     with pytest.raises(Invalid, match="PollInterval must be a duration"):
         seconds(text)
 
@@ -116,13 +116,13 @@ def test_what_is_no_span_is_refused(text: object) -> None:
         ({"ResendHttp": "yes"}, "ResendHttp should be a bool"),
     ],
 )
-def test_what_is_wrong_is_named(document: object, words: str) -> None:
+def test_an_error_names_the_wrong_value(document: object, words: str) -> None:
     with pytest.raises(Invalid, match=words):
         read(document)
 
 
 @pytest.mark.parametrize("is_toml", [False, True])
-def test_what_cannot_be_parsed_is_refused(is_toml: bool) -> None:
+def test_an_unparsable_file_is_rejected(is_toml: bool) -> None:
     with pytest.raises(Invalid, match="is not TOML" if is_toml else "is not JSON"):
         parse("{", Configuration(), is_toml=is_toml)
 

@@ -83,7 +83,7 @@ async def test_announcements_come_as_cbor_and_as_json(path: str, form: str) -> N
     [b"", b"\xff", b"{}", b"\x83", bytes((1 << 20) + 1)],
     ids=["nothing", "noise", "json", "cut off", "too long"],
 )
-async def test_what_is_no_announcement_is_refused_in_plain_text(body: bytes) -> None:
+async def test_an_invalid_announcement_is_rejected_in_plain_text(body: bytes) -> None:
     async with door(Double("0")) as it:
         status, text = await it.put("/announce", body)
         assert status == 400
@@ -91,13 +91,13 @@ async def test_what_is_no_announcement_is_refused_in_plain_text(body: bytes) -> 
         assert not text.startswith("{")
 
 
-async def test_a_publisher_the_policy_bars_is_told_so() -> None:
+async def test_a_publisher_blocked_by_policy_gets_an_error() -> None:
     async with door(Double("0"), exceptions=frozenset({P1})) as it:
         status, text = await it.put("/announce", encode_announcement(announcement("p1")))
         assert (status, "policy" in text) == (403, True)
 
 
-async def test_announcements_are_put_and_nothing_else() -> None:
+async def test_only_put_is_allowed_for_announcements() -> None:
     async with door() as it, it.session.post(it.url + "/announce") as answer:
         assert (answer.status, answer.headers["allow"]) == (405, "PUT")
 

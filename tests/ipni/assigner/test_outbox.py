@@ -51,14 +51,14 @@ async def back(box: Outbox, destination: Destination) -> list[Announcement]:
     return destination.told
 
 
-async def test_the_newest_of_each_publisher_is_told_once_when_the_destination_is_back() -> None:
+async def test_the_newest_of_each_publisher_is_delivered_once_when_the_destination_is_back() -> None:
     there = Destination()
     box = outbox(there)
     await tried(box, announcement("p", 1), announcement("q", 1), announcement("p", 2))
     assert await back(box, there) == [announcement("q", 1), announcement("p", 2)]
 
 
-async def test_what_is_older_than_what_was_told_is_forgotten() -> None:
+async def test_announcements_older_than_the_delivered_one_are_dropped() -> None:
     there = Destination()
     box = outbox(there)
     await tried(box, announcement("p", 1))
@@ -75,7 +75,7 @@ async def test_a_refusal_is_an_answer() -> None:
     assert await back(box, there) == []
 
 
-async def test_as_many_are_kept_as_the_bound_says() -> None:
+async def test_the_number_of_queued_announcements_is_bounded() -> None:
     there = Destination()
     box = outbox(there, missed_max=2)
     await tried(box, *(announcement(name, 1) for name in "pqr"))

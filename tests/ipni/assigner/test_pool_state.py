@@ -27,7 +27,7 @@ def states(made: PoolState) -> dict[str, IndexerState]:
     return {state.id: state for state in made.pool()}
 
 
-def test_nothing_is_known_before_anybody_has_answered() -> None:
+def test_nothing_is_known_before_the_first_answer() -> None:
     assert PoolState(POOL).pool() == (IndexerState("a-admin", is_known=False), IndexerState("b-admin", is_known=False))
     assert PoolState(POOL).uncertain_indexers() == ("a-admin", "b-admin")
 
@@ -40,7 +40,7 @@ def test_peer_ids_in_answers_are_translated_as_soon_as_they_are_known() -> None:
     assert made.pending_handoffs() == {"a-admin": ()}
 
 
-def test_an_answer_that_began_before_an_acceptance_does_not_undo_it() -> None:
+def test_an_answer_requested_before_an_acceptance_does_not_undo_it() -> None:
     made = pool_state(a=IndexerReport("A"), b=IndexerReport("B"))
     asked = made.change_count("a-admin")
     step = AssignmentStep("p", "a-admin")
@@ -62,7 +62,7 @@ def test_a_request_under_way_counts_as_load_and_as_a_holder_but_not_for_certain(
     assert made.next_step("p", is_announced=True) == AssignmentStep("p", "a-admin")
 
 
-def test_a_lost_request_counts_until_the_indexer_is_heard_again() -> None:
+def test_a_lost_request_counts_until_the_indexer_answers_again() -> None:
     made = pool_state(a=IndexerReport("A"), b=IndexerReport("B"))
     asked_before = made.change_count("a-admin")
     step = AssignmentStep("p", "a-admin")
@@ -76,7 +76,7 @@ def test_a_lost_request_counts_until_the_indexer_is_heard_again() -> None:
     assert made.uncertain_indexers() == ()
 
 
-def test_a_silent_indexer_is_asked_last() -> None:
+def test_a_silent_indexer_is_tried_last() -> None:
     made = pool_state(a=IndexerReport("A"), b=IndexerReport("B", assigned={"q": "", "r": ""}))
     made.on_request(AssignmentStep("p", "a-admin"))
     made.on_unknown_outcome(AssignmentStep("p", "a-admin"))
@@ -84,14 +84,14 @@ def test_a_silent_indexer_is_asked_last() -> None:
     assert made.next_step("s", {"b-admin"}, is_announced=True) == AssignmentStep("s", "a-admin")
 
 
-def test_without_an_announcement_only_what_is_owed_is_handed_on() -> None:
+def test_without_an_announcement_only_outstanding_handoffs_are_made() -> None:
     made = pool_state(a=IndexerReport("A", is_frozen=True, assigned={"p": ""}), b=IndexerReport("B"))
     assert made.next_step("p", is_announced=False) == AssignmentStep("p", "b-admin", "a-admin")
     assert made.next_step("q", is_announced=False) is None
     assert made.next_step("q", is_announced=True) == AssignmentStep("q", "b-admin")
 
 
-def test_an_accepted_handoff_reads_as_the_indexer_itself_would_tell_it() -> None:
+def test_an_accepted_handoff_looks_as_the_indexer_itself_reports_it() -> None:
     made = pool_state(a=IndexerReport("A", is_frozen=True, assigned={"p": ""}), b=IndexerReport("B"))
     step = AssignmentStep("p", "b-admin", "a-admin")
     made.on_request(step)
@@ -102,7 +102,7 @@ def test_an_accepted_handoff_reads_as_the_indexer_itself_would_tell_it() -> None
     assert made.pending_handoffs() == {"a-admin": ()}
 
 
-def test_a_handoff_that_came_to_nothing_is_not_owed_until_the_frozen_one_has_thawed() -> None:
+def test_a_failed_handoff_is_not_outstanding_until_the_frozen_indexer_is_unfrozen() -> None:
     frozen = IndexerReport("A", is_frozen=True, assigned={"p": ""})
     made = pool_state(a=frozen, b=IndexerReport("B"))
     step = AssignmentStep("p", "b-admin", "a-admin")
@@ -116,7 +116,7 @@ def test_a_handoff_that_came_to_nothing_is_not_owed_until_the_frozen_one_has_tha
     assert made.pending_handoffs() == {"a-admin": ("p",)}
 
 
-def test_who_stays_is_remembered_and_who_goes_is_forgotten() -> None:
+def test_the_state_of_remaining_indexers_is_kept_and_of_removed_ones_dropped() -> None:
     made = pool_state(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B", assigned={"q": ""}))
     made.configure(Configuration((entry("b", "q"), entry("c"))))
     assert states(made) == {
@@ -131,7 +131,7 @@ def test_who_stays_is_remembered_and_who_goes_is_forgotten() -> None:
     assert made.report("a-admin") is None
 
 
-def test_what_an_indexer_said_holds_on_while_it_is_away() -> None:
+def test_the_last_answer_of_an_unreachable_indexer_stays_valid() -> None:
     made = pool_state(a=IndexerReport("A", assigned={"p": ""}), b=IndexerReport("B"))
     made.on_poll_failure("a-admin", "refused")
     assert made.problem("a-admin") == "refused"
@@ -146,14 +146,14 @@ def test_an_indexer_at_two_urls_is_counted_at_the_first() -> None:
     assert [state.id for state in made.pool()] == ["a-admin"]
 
 
-def test_an_indexer_that_was_replaced_under_its_url_is_taken_at_its_word() -> None:
+def test_an_indexer_replaced_under_its_url_is_described_by_its_new_answer() -> None:
     made = pool_state(a=IndexerReport("A", assigned={"p": ""}))
     made.on_report("a-admin", IndexerReport("new"), made.change_count("a-admin"))
     assert states(made)["a-admin"] == IndexerState("a-admin")
 
 
 @pytest.mark.parametrize("is_frozen", [False, True])
-def test_the_pool_is_made_once_and_anew_only_after_a_change(is_frozen: bool) -> None:
+def test_the_pool_is_computed_once_and_again_only_after_a_change(is_frozen: bool) -> None:
     made = pool_state(a=IndexerReport("A", is_frozen=is_frozen), b=IndexerReport("B"))
     before = made.pool()
     assert made.pool() is before

@@ -28,7 +28,7 @@ def assigner(path: Path | None, **settings: object) -> Assigner:
     return Assigner(made, clock=SystemClock(), random=seeded_random(1), metrics=Metrics())
 
 
-async def test_a_change_of_the_file_is_taken_without_a_restart(tmp_path: Path) -> None:
+async def test_a_change_of_the_file_is_applied_without_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "pool.json"
     zero, one = Double("0", is_frozen=True, allowed={P1: ""}), Double("1")
     async with stage(zero, one) as it:
@@ -45,7 +45,7 @@ async def test_a_change_of_the_file_is_taken_without_a_restart(tmp_path: Path) -
         assert one.allowed == {P1: zero.id}
 
 
-async def test_a_file_that_went_wrong_is_reported_and_the_former_one_holds(tmp_path: Path) -> None:
+async def test_an_invalid_file_is_reported_and_the_former_configuration_stays(tmp_path: Path) -> None:
     path = tmp_path / "pool.json"
     only = Double("0")
     async with stage(only) as it:
@@ -70,7 +70,7 @@ async def test_a_file_that_went_wrong_is_reported_and_the_former_one_holds(tmp_p
         await made.close()
 
 
-async def test_what_the_file_does_not_say_comes_from_the_settings(tmp_path: Path) -> None:
+async def test_values_absent_from_the_file_come_from_the_settings(tmp_path: Path) -> None:
     path = tmp_path / "pool.toml"
     path.write_text("PresetReplication = 3\n")
     made = assigner(path, replication=2, poll_s=9.0, exceptions=(P1,), forward_urls=("x:1/",))

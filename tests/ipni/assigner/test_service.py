@@ -34,7 +34,7 @@ def allowed(*doubles: Double) -> list[set[str]]:
 # What the tests of the reference pin down
 
 
-async def test_presets_and_replication_decide_who_is_assigned_and_who_is_told() -> None:
+async def test_presets_and_replication_decide_who_is_assigned_and_who_gets_announcements() -> None:
     zero, one = Double("0", allowed={P1: ""}), Double("1", allowed={P1: ""})
     async with stage(zero, one) as it:
         presets = {"0": ("p1", "p2"), "1": ("p1",)}
@@ -79,7 +79,7 @@ async def test_preferred_publishers_go_to_their_indexer_despite_its_load() -> No
         assert allowed(zero, one) == [set(), {P1, P2, P3, peer("q"), peer("r")}]
 
 
-async def test_an_indexer_that_cannot_tell_whom_it_prefers_is_used_all_the_same() -> None:
+async def test_an_indexer_without_a_preference_list_is_used() -> None:
     only = Double("0", has_preferred=False)
     async with stage(only) as it:
         await announced(await it.assigner(), "p1")
@@ -111,7 +111,7 @@ async def test_the_poll_serves_what_had_to_wait_without_another_announcement() -
         assert service.short == ()
 
 
-async def test_a_head_that_found_nobody_may_be_announced_again() -> None:
+async def test_a_head_without_an_assignee_may_be_announced_again() -> None:
     only = Double("0", is_frozen=True)
     async with stage(only) as it:
         service = await it.assigner()
@@ -137,7 +137,7 @@ async def test_each_publisher_of_a_frozen_indexer_is_handed_off_once() -> None:
         assert zero.handoffs == []
 
 
-async def test_without_indexers_an_announcement_is_taken_and_forwarded() -> None:
+async def test_without_indexers_an_announcement_is_accepted_and_forwarded() -> None:
     target = Double("elsewhere", allowed={P1: ""})
     async with stage(target) as it:
         url = it.urls["elsewhere"]
@@ -147,7 +147,7 @@ async def test_without_indexers_an_announcement_is_taken_and_forwarded() -> None
         assert service.short == ()
 
 
-async def test_a_repeated_announcement_makes_no_traffic() -> None:
+async def test_a_repeated_announcement_causes_no_requests() -> None:
     only = Double("0")
     async with stage(only) as it:
         service = await it.assigner()
@@ -213,7 +213,7 @@ async def test_handoffs_are_spread_and_counted() -> None:
         assert [len(double.allowed) for double in it.doubles] == [6, 3, 3, 3]
 
 
-async def test_one_stubborn_publisher_does_not_hold_up_the_others_and_is_tried_again() -> None:
+async def test_one_failing_publisher_does_not_delay_the_others_and_is_retried() -> None:
     """Fourth defect: the first failure ends the round."""
     frozen, one = Double("0", allowed={P1: "", P2: "", P3: ""}), Double("1", refusing={P2})
     async with stage(frozen, one) as it:
@@ -291,7 +291,7 @@ async def test_a_preset_publisher_whose_indexers_are_all_frozen_waits_and_never_
         assert one.allowed == {P1: zero.id}
 
 
-async def test_a_thawed_indexer_is_seen_and_used_again() -> None:
+async def test_an_unfrozen_indexer_is_detected_and_used_again() -> None:
     zero, one = Double("0", is_frozen=True), Double("1", allowed={P1: "", P2: ""})
     async with stage(zero, one) as it:
         service = await it.assigner()
@@ -301,7 +301,7 @@ async def test_a_thawed_indexer_is_seen_and_used_again() -> None:
         assert allowed(zero) == [{P3}]
 
 
-async def test_a_publisher_the_frozen_indexer_no_longer_has_begins_anew_where_it_is_announced() -> None:
+async def test_a_publisher_the_frozen_indexer_no_longer_has_starts_over_at_its_new_indexer() -> None:
     frozen, one = Double("0", is_frozen=True, allowed={P1: ""}), Double("1", empty_handed={P1})
     async with stage(frozen, one) as it:
         service = await it.assigner()
@@ -336,7 +336,7 @@ async def test_a_refusal_sends_the_assigner_to_the_next_candidate() -> None:
         assert allowed(zero, one) == [set(), {P1, P2}]
 
 
-async def test_an_indexer_that_froze_unseen_refuses_and_is_known_to_be_frozen_from_then_on() -> None:
+async def test_an_indexer_frozen_between_polls_rejects_and_counts_as_frozen_from_then_on() -> None:
     zero, one = Double("0", allowed={P3: ""}), Double("1", allowed={P2: "", peer("q"): ""})
     async with stage(zero, one) as it:
         service = await it.assigner()
@@ -346,7 +346,7 @@ async def test_an_indexer_that_froze_unseen_refuses_and_is_known_to_be_frozen_fr
         assert service.pool_state.pending_handoffs() == {it.urls["0"]: (P3,)}
 
 
-async def test_an_assignment_made_behind_our_back_is_recognised() -> None:
+async def test_an_assignment_made_outside_the_assigner_is_recognised() -> None:
     zero, one = Double("0"), Double("1", allowed={P2: ""})
     async with stage(zero, one) as it:
         service = await it.assigner()
@@ -370,7 +370,7 @@ async def test_a_slow_indexer_delays_only_those_who_need_it() -> None:
         assert allowed(slow) == [{P1}]
 
 
-async def test_an_indexer_that_does_not_answer_a_request_is_asked_again_and_then_passed_over() -> None:
+async def test_a_request_without_an_answer_is_retried_and_then_sent_to_another_indexer() -> None:
     hanging, other = Double("0", silent={"assign"}), Double("1", allowed={P2: ""})
     service = await assigner_of(hanging, other)
     await announced(service, "p1")
@@ -379,7 +379,7 @@ async def test_an_indexer_that_does_not_answer_a_request_is_asked_again_and_then
     await service.close()
 
 
-async def test_a_request_that_was_done_and_whose_answer_was_lost_is_recognised() -> None:
+async def test_a_request_that_succeeded_with_a_lost_answer_is_recognised() -> None:
     losing, other = Double("0", is_losing=True), Double("1", allowed={P2: ""})
     service = await assigner_of(losing, other)
     await announced(service, "p1")
@@ -388,7 +388,7 @@ async def test_a_request_that_was_done_and_whose_answer_was_lost_is_recognised()
     await service.close()
 
 
-async def test_a_publisher_waits_for_an_indexer_that_fell_silent_with_its_request_and_nobody_else_does() -> None:
+async def test_only_the_publisher_of_a_request_waits_for_the_indexer_that_stopped_answering() -> None:
     hanging, other = Double("0"), Double("1", allowed={P2: ""})
     service = await assigner_of(hanging, other)
     hanging.silent = {"assign", "status"}
@@ -405,7 +405,7 @@ async def test_a_publisher_waits_for_an_indexer_that_fell_silent_with_its_reques
     await service.close()
 
 
-async def test_too_many_announcements_are_turned_away(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_announcements_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(services, "PUBLISHERS_WAITING_MAX", 2)
     monkeypatch.setattr(services, "PUBLISHERS_AT_ONCE_MAX", 1)
     only = Double("0", gates={})
@@ -436,7 +436,7 @@ def stats(metrics: Metrics) -> tuple[float, float]:
     return metrics.value(m.DELIVERIES, outcome="sent"), metrics.value(m.DELIVERIES, outcome="failed")
 
 
-async def test_private_addresses_are_dropped_where_that_is_wished() -> None:
+async def test_private_addresses_are_dropped_if_configured() -> None:
     only = Double("0")
     async with stage(only) as it:
         service = await it.assigner(it.configuration(is_filtering=True))
@@ -451,7 +451,7 @@ async def test_private_addresses_are_dropped_where_that_is_wished() -> None:
 # Configuration at work
 
 
-async def test_forwards_get_every_announcement_and_those_taken_away_get_none() -> None:
+async def test_forwards_get_every_announcement_until_they_are_removed() -> None:
     only, elsewhere = Double("0"), Double("elsewhere", allowed={P1: ""})
     async with stage(only, elsewhere) as it:
         forwarding = it.configuration("0", forward_urls=(it.urls["elsewhere"],))
@@ -472,7 +472,7 @@ async def test_without_resending_only_new_assignments_are_announced() -> None:
         assert only.heads("p1") == 1
 
 
-async def test_what_is_known_of_those_who_stay_survives_a_reload() -> None:
+async def test_the_state_of_remaining_indexers_survives_a_reload() -> None:
     zero, one = Double("0"), Double("1")
     async with stage(zero, one) as it:
         service = await it.assigner(it.configuration("0"))

@@ -36,7 +36,7 @@ async def test_publishers_are_spread_ingested_and_known_to_a_new_assigner() -> N
         assert [len(await it.finders(hashes(f"{chain.name} more", 1)[0])) for chain in chains] == [1, 1, 1, 1]
 
 
-async def test_a_frozen_indexers_publishers_go_on_elsewhere_and_nothing_is_read_twice() -> None:
+async def test_publishers_of_a_frozen_indexer_continue_elsewhere_and_nothing_is_read_twice() -> None:
     """Both go on processing advertisements, but only the second stores new ones; among them they answer for all."""
     chain = Chain("publisher")
     old, new = hashes("old", 5), hashes("new", 5)
@@ -122,7 +122,7 @@ async def test_replication_is_restored_when_an_indexer_has_left_the_pool() -> No
         assert len(await it.finders(hashes("old", 1)[0])) == 3  # ingested from the beginning by the one who joined
 
 
-async def test_assignments_outlive_an_indexer_and_are_taken_back_by_hand(tmp_path: Path) -> None:
+async def test_assignments_survive_an_indexer_restart_and_are_removed_by_hand(tmp_path: Path) -> None:
     chain = Chain("publisher")
     chain.add(b"old", hashes("old", 3))
     async with site(chain) as it:
@@ -164,7 +164,7 @@ async def test_an_indexer_that_has_data_from_before_is_preferred() -> None:
         assert await it.assignments() == {"a": [], "b": [Assignment(chain.id)]}
 
 
-async def test_refusals_come_back_as_what_they_are() -> None:
+async def test_rejections_keep_their_error_type() -> None:
     chain = Chain("publisher")
     async with site(chain) as it:
         await it.add("a")
@@ -185,7 +185,7 @@ async def test_refusals_come_back_as_what_they_are() -> None:
                 await stranger.status()
 
 
-async def test_everything_an_operator_asks_is_answered() -> None:
+async def test_every_operator_request_is_answered() -> None:
     chain = Chain("publisher")
     async with site(chain) as it:
         await it.add("a", settings=IndexerSettings())

@@ -107,7 +107,9 @@ steps = st.lists(st.tuples(st.sampled_from(CALLS), st.sampled_from(NAMES)), max_
 
 @settings(max_examples=60, deadline=None)
 @given(steps=steps, replication=st.integers(1, 3), seed=st.integers(0, 1000))
-def test_nothing_is_over_assigned_and_all_is_mended(steps: list[tuple[str, str]], replication: int, seed: int) -> None:
+def test_nothing_is_over_assigned_and_all_faults_are_repaired(
+    steps: list[tuple[str, str]], replication: int, seed: int
+) -> None:
     async def main(loop: SimLoop) -> World:
         world = World(loop, replication, seed)
         for call, name in steps:
@@ -132,7 +134,7 @@ def test_nothing_is_over_assigned_and_all_is_mended(steps: list[tuple[str, str]]
     assert owed == [] or active < replication
 
 
-def test_the_poll_comes_round_by_itself_and_sees_freezes() -> None:
+def test_the_periodic_poll_detects_freezes() -> None:
     async def main(loop: SimLoop) -> list[float]:
         world = World(loop, 1, 7)
         world.configuration = Configuration(ENTRIES[:2], poll_s=300.0)

@@ -15,7 +15,7 @@ NUMBERS = st.integers(1, (1 << 40) - 1)
 
 
 @given(MULTIHASHES | st.sampled_from([*many("file", 3), *unusual()]), NUMBERS)
-def test_an_entry_reads_as_it_was_made(hashed: bytes, number: int) -> None:
+def test_an_entry_round_trips(hashed: bytes, number: int) -> None:
     key = layout.entry_key(hashed, varint.encode(number))
     assert key.startswith(layout.place(hashed))
     assert layout.entry(key) == (number, hashed)
@@ -47,7 +47,7 @@ def test_slices_hold_all_in_order_and_no_more_than_their_size(hashes: list[bytes
         assert piece.keys(b"\x01") == [layout.entry_key(each, b"\x01") for each in piece.multihashes]
 
 
-def test_what_is_no_multihash_has_no_place() -> None:
+def test_an_invalid_multihash_has_no_key() -> None:
     for wrong in (b"", b"\x12", b"\x12\x20abc", b"\x12\x20" + b"d" * 33):
         with pytest.raises(Invalid):
             layout.place(wrong)

@@ -46,7 +46,7 @@ def write_until_killed(database: Path, *, chunks: int) -> int:
     return translate_errors[-1]
 
 
-async def test_any_part_of_the_log_that_survives_holds_a_whole_beginning(tmp_path: Path) -> None:
+async def test_any_surviving_part_of_the_log_is_a_consistent_prefix(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path / "store")
     for at in range(30):
         await store.put(value(context=b"%d" % at), [sha("shared"), sha(f"{at}")], {b"cursor": b"%d" % at})
@@ -71,7 +71,7 @@ async def test_any_part_of_the_log_that_survives_holds_a_whole_beginning(tmp_pat
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-async def test_a_put_that_is_given_up_leaves_nothing_that_cannot_be_freed(tmp_path: Path, is_known: bool) -> None:
+async def test_a_cancelled_put_leaves_nothing_that_cannot_be_freed(tmp_path: Path, is_known: bool) -> None:
     store = await RocksStore.open(tmp_path / "store")
     if is_known:
         await store.put(value(), [sha("before")])

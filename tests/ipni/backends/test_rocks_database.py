@@ -76,7 +76,7 @@ async def test_a_store_of_another_layout_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_double_hashed", [False, True])
-async def test_second_hashes_are_kept_from_the_start_or_never(tmp_path: Path, is_double_hashed: bool) -> None:
+async def test_second_hashes_are_stored_from_the_start_or_never(tmp_path: Path, is_double_hashed: bool) -> None:
     await (await RocksStore.open(tmp_path, is_double_hashed=is_double_hashed)).close()
     with pytest.raises(Invalid, match=r"with(out)? second hashes"):
         await RocksStore.open(tmp_path, is_double_hashed=not is_double_hashed)
@@ -109,7 +109,7 @@ def names(database: Path) -> list[str]:
     return [each.name for each in database.iterdir()]
 
 
-async def test_a_second_process_is_told_of_the_first(tmp_path: Path) -> None:
+async def test_a_second_process_gets_an_error_naming_the_first(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path)
     with pytest.raises(Unavailable, match="open in another process"):
         await RocksStore.open(tmp_path)
@@ -118,7 +118,7 @@ async def test_a_second_process_is_told_of_the_first(tmp_path: Path) -> None:
     assert child(OPEN_ELSEWHERE, tmp_path) == ""
 
 
-async def test_a_full_disk_is_told_and_what_was_written_before_stays(tmp_path: Path) -> None:
+async def test_a_full_disk_is_reported_and_earlier_writes_stay(tmp_path: Path) -> None:
     assert "is full; free space" in child(FILL_THE_DISK, tmp_path)
     store = await RocksStore.open(tmp_path)
     cursor = int(await store.read(b"cursor") or b"-1")

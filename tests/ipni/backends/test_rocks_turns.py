@@ -30,7 +30,7 @@ class CountedClock:
         await asyncio.sleep(0)
 
 
-async def test_finds_have_their_turn_during_a_large_put(tmp_path: Path) -> None:
+async def test_finds_are_answered_during_a_large_put(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path)
     await store.put(value(context=b"1"), [sha("known")])
     putting = asyncio.create_task(store.put(value(context=b"2"), many("file", 10 * PIECE)))
@@ -43,7 +43,7 @@ async def test_finds_have_their_turn_during_a_large_put(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_writers_take_turns_and_each_is_whole(tmp_path: Path) -> None:
+async def test_writers_take_turns_and_each_write_is_atomic(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path)
     chunks = {provider: many(provider, 3 * PIECE) for provider in (ALICE, BOB)}
     await asyncio.gather(
@@ -57,7 +57,7 @@ async def test_writers_take_turns_and_each_is_whole(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_store_is_behind_when_there_are_many_files_to_compact(
+async def test_many_files_to_compact_count_as_a_compaction_backlog(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await RocksStore.open(tmp_path)
@@ -95,7 +95,7 @@ async def test_a_writer_gives_up_when_compaction_never_catches_up(
 
 
 @pytest.mark.parametrize("is_double_hashed", [False, True])
-async def test_removal_gives_the_space_back(tmp_path: Path, is_double_hashed: bool) -> None:
+async def test_removal_frees_the_space(tmp_path: Path, is_double_hashed: bool) -> None:
     store = await RocksStore.open(tmp_path, is_double_hashed=is_double_hashed)
     await store.compact()
     empty = (await store.stats()).disk_bytes
@@ -124,7 +124,7 @@ async def test_an_entry_takes_few_bytes(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_a_scan_that_is_under_way_does_not_keep_the_store_open(tmp_path: Path) -> None:
+async def test_a_running_scan_does_not_keep_the_store_open(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path)
     await store.write({b"%04d" % each: b"" for each in range(600)})
     scan = store.scan(b"")

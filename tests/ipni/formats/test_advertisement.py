@@ -35,13 +35,13 @@ def test_advertisements_of_others_are_signed_by_their_provider(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", [samples.AD, samples.EXTENDED, samples.SIMPLE])
-def test_a_block_of_others_is_written_again_byte_for_byte(name: str) -> None:
+def test_a_block_of_another_implementation_round_trips_byte_for_byte(name: str) -> None:
     block = samples.block(name)
     dag.check(*block)
     assert advertisement.encode(advertisement.decode(*block)) == block
 
 
-def test_our_signature_is_that_of_others_byte_for_byte() -> None:
+def test_our_signature_equals_that_of_other_implementations() -> None:
     theirs = advertisement.decode(*samples.block(samples.AD))
     assert advertisement.sign(replace(theirs, signature=b""), KEY) == theirs
     assert len(theirs.signature) == 169
@@ -207,12 +207,12 @@ def test_an_extended_provider_without_metadata_is_read() -> None:
     assert extension.peers[1].metadata == b""
 
 
-def test_what_no_reader_would_take_is_not_written() -> None:
+def test_an_advertisement_no_reader_would_accept_is_not_written() -> None:
     with pytest.raises(Invalid, match="ContextID has 65 bytes"):
         advertisement.encode(replace(PLAIN, context=b"x" * 65))
 
 
-def test_an_advertisement_is_told_from_entries() -> None:
+def test_an_advertisement_is_distinguished_from_entries() -> None:
     assert advertisement.is_advertisement(dag_json.decode(samples.block(samples.AD)[1]))
     assert not advertisement.is_advertisement(dag_json.decode(samples.block(samples.CHUNK_HEAD)[1]))
 

@@ -31,12 +31,12 @@ GOOD = multiaddr.to_bytes(f"{ADDRESS}/p2p/{PEER}")
 OTHER = "QmSPbSLo26Lt3SZ5r9ccqtoM6zjuxobLxc7JM4VivCMCmB"
 
 
-def test_the_announcement_of_others_is_read_and_written_byte_for_byte() -> None:
+def test_an_announcement_of_another_implementation_round_trips_byte_for_byte() -> None:
     assert decode_announcement(CBOR, is_json=False) == ANNOUNCE
     assert encode_announcement(ANNOUNCE) == CBOR
 
 
-def test_the_json_form_is_that_of_others() -> None:
+def test_the_json_form_equals_that_of_other_implementations() -> None:
     assert json.loads(encode_announcement_json(ANNOUNCE)) == {
         "Cid": {"/": str(HEAD)},
         "Addrs": ["BH8AAAEGRqHgA6UDJgAkCAESIEWa4FA11sMQsD7WFABkqF1z8dQasYvcLwH3krCL1GoF"],
@@ -94,7 +94,7 @@ def test_an_announcement_without_one_publisher_is_refused(addresses: list[bytes]
     "node", [1, [], [HEAD, [GOOD]], [HEAD, [GOOD], b"", "", 1], [1, [GOOD], b""], [HEAD, 1, b""], [HEAD, [1], b""],
              [HEAD, [GOOD], "x"], [HEAD, [GOOD], b"", 1], [HEAD, [GOOD], b"", "nobody"]],
 )  # fmt: skip
-def test_what_is_no_announcement_is_refused(node: Node) -> None:
+def test_an_invalid_announcement_is_rejected(node: Node) -> None:
     with pytest.raises(Invalid):
         decode_announcement(dag_cbor.encode(node), is_json=False)
 
@@ -105,6 +105,6 @@ def test_json_that_is_no_announcement_is_refused(body: str) -> None:
         decode_announcement(body.encode(), is_json=True)
 
 
-def test_a_long_announcement_is_not_looked_at() -> None:
+def test_an_oversized_announcement_is_rejected_unparsed() -> None:
     with pytest.raises(Invalid, match="longer than 1048576"):
         decode_announcement(CBOR.ljust((1 << 20) + 1, b"\0"), is_json=False)

@@ -41,14 +41,14 @@ def test_any_base58_is_one_value(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "O", "I", "l", "ä", "1 1", "\ud800", "?", "1" * 513])
-def test_what_is_no_base58_is_refused(text: str) -> None:
+def test_invalid_base58_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         bases.from_base58(text)
 
 
 @settings(deadline=None)
 @given(st.text("abcdefghijklmnopqrstuvwxyz234567", max_size=60))
-def test_base32_is_read_as_the_standard_says_or_refused(text: str) -> None:
+def test_base32_is_decoded_as_the_standard_requires_or_rejected(text: str) -> None:
     try:
         data = bases.from_base32(text)
     except Invalid:
@@ -61,7 +61,7 @@ def test_base32_is_read_as_the_standard_says_or_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a", "aaa", "aaaaaa", "ab", "a1", "a0", "a8", "a_", " a", "+a", "aa\n", "äa", "ſa", "aa======"]
 )
-def test_what_is_no_base32_is_refused(text: str) -> None:
+def test_invalid_base32_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         bases.from_base32(text)
 

@@ -41,7 +41,7 @@ def test_any_blocks_are_read_back_in_pieces(contents: list[bytes], size: int) ->
 
 @settings(deadline=None)
 @given(st.integers(0, len(CAR) - 1))
-def test_a_car_that_is_cut_is_refused_or_ends_with_a_whole_block(size: int) -> None:
+def test_a_truncated_car_is_rejected_or_ends_with_a_complete_block(size: int) -> None:
     whole = [len(car.encode([BLOCKS[0][0]], BLOCKS[:count])) for count in range(4)]
     if size in whole:
         assert car.decode(CAR[:size])[1] == BLOCKS[: whole.index(size)]

@@ -13,7 +13,7 @@ CODES = [multihash.SHA2_256, multihash.SHA2_512, multihash.BLAKE2B_256]
 
 @settings(deadline=None)
 @given(st.integers(0, 2**63 - 1), st.binary(max_size=4))
-def test_a_number_is_read_back_wherever_it_stands(number: int, before: bytes) -> None:
+def test_a_number_is_decoded_at_any_offset(number: int, before: bytes) -> None:
     data = before + varint.encode(number)
     assert varint.decode(data + b"\x01", len(before)) == (number, len(data))
 
@@ -30,7 +30,7 @@ def test_known_content_has_the_known_multihash_and_cid() -> None:
     assert str(made) == "bafkreierhpvfyl23stl65xt2jxpmseingetifel4xqiu5nhxfgrgikgqfq"
 
 
-def test_no_entries_is_the_truncated_hash_of_nothing() -> None:
+def test_no_entries_is_the_truncated_hash_of_no_bytes() -> None:
     assert cid.NO_ENTRIES.bytes.hex() == "01551210e3b0c44298fc1c149afbf4c8996fb924"
     assert multihash.is_of(cid.NO_ENTRIES.multihash, b"")
 
@@ -55,19 +55,19 @@ def test_version_0_is_a_bare_sha2_256_in_base58() -> None:
 @pytest.mark.parametrize(
     "text", ["", "Qm", "hello", "b", "bafk!", "b" + "a" * 600, "zQmSPbSLo26Lt3SZ5r9ccqtoM6zjuxobLxc7JM4VivCMCmB", "f0"]
 )
-def test_what_is_no_cid_is_refused(text: str) -> None:
+def test_an_invalid_cid_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         cid.parse(text)
 
 
-def test_bytes_behind_a_cid_are_refused() -> None:
+def test_trailing_bytes_after_a_cid_are_rejected() -> None:
     with pytest.raises(Invalid, match="1 bytes follow"):
         cid.decode(cid.of(b"x").bytes + b"\0")
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_a_multihash_is_whole_or_refused(data: bytes) -> None:
+def test_an_incomplete_multihash_is_rejected(data: bytes) -> None:
     try:
         code, digest = multihash.split(data)
     except Invalid:
@@ -77,7 +77,7 @@ def test_a_multihash_is_whole_or_refused(data: bytes) -> None:
         assert multihash.is_whole(data)
 
 
-def test_a_hash_cut_too_short_proves_nothing() -> None:
+def test_a_hash_truncated_too_far_does_not_verify() -> None:
     whole = multihash.of(b"x")
     assert multihash.is_of(multihash.wrap(multihash.SHA2_256, whole[2:18]), b"x")
     assert not multihash.is_of(multihash.wrap(multihash.SHA2_256, whole[2:17]), b"x")

@@ -72,7 +72,7 @@ def test_dag_cbor_is_written_in_its_one_form() -> None:
         "[" * (DEPTH_MAX + 2) + "]" * (DEPTH_MAX + 2), "[" * 100_000,
     ],
 )  # fmt: skip
-def test_what_is_no_dag_json_is_refused(text: str) -> None:
+def test_invalid_dag_json_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         dag_json.decode(text.encode())
 
@@ -96,12 +96,12 @@ def test_dag_json_of_other_writers_is_read() -> None:
         "81" * (DEPTH_MAX + 1) + "00", "81" * 100_000, "fa7f", "6261", "8158", "815822aa",
     ],
 )  # fmt: skip
-def test_what_is_no_dag_cbor_is_refused(data: str) -> None:
+def test_invalid_dag_cbor_is_rejected(data: str) -> None:
     with pytest.raises(Invalid):
         dag_cbor.decode(bytes.fromhex(data))
 
 
-def test_a_block_of_countless_small_items_is_refused() -> None:
+def test_a_block_of_too_many_small_items_is_rejected() -> None:
     """Each byte would become an object."""
     inner = b"\x99\xff\xff" + b"\x80" * 65535
     with pytest.raises(Invalid, match="more than 524288 items"):
@@ -135,7 +135,7 @@ def test_half_floats_are_read(number: float) -> None:
 
 
 @pytest.mark.parametrize("node", [2**64, -(2**63) - 1, float("nan"), float("inf"), "\ud800", {"\ud800": 1}, object()])
-def test_what_cannot_be_said_is_not_written(node: Node) -> None:
+def test_an_unrepresentable_value_is_not_written(node: Node) -> None:
     for codec in (DAG_JSON, DAG_CBOR):
         with pytest.raises(Invalid):
             dag.encode(node, codec)
@@ -155,7 +155,7 @@ def test_nesting_is_bounded_when_written() -> None:
             dag.encode(node, codec)
 
 
-def test_a_block_of_another_codec_is_refused() -> None:
+def test_a_block_of_another_codec_is_rejected() -> None:
     with pytest.raises(Invalid, match="0x55"):
         dag.decode(cid.of(b"1", RAW), b"1")
 

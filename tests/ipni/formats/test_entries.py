@@ -31,7 +31,7 @@ def strict(name: Cid, data: bytes) -> EntryChunk:
     return EntryChunk(found, following, len(items) - len(found))
 
 
-def test_chunks_of_others_are_read_and_written_byte_for_byte() -> None:
+def test_chunks_of_another_implementation_round_trip_byte_for_byte() -> None:
     tail, head = samples.block(samples.CHUNK_TAIL), samples.block(samples.CHUNK_HEAD)
     first, last = entries.decode_chunk(*head), entries.decode_chunk(*tail)
     assert (first.next, last.next, len(first.multihashes), len(last.multihashes)) == (tail[0], None, 3, 2)
@@ -54,7 +54,7 @@ def test_any_chunk_is_read_back(codec: int, multihashes: list[bytes], has_next: 
 @pytest.mark.parametrize("codec", CODECS)
 @settings(deadline=None)
 @given(multihashes=st.lists(st.binary(max_size=6) | hashes, max_size=12))
-def test_what_is_no_multihash_is_passed_over_and_counted(codec: int, multihashes: list[bytes]) -> None:
+def test_an_invalid_multihash_is_skipped_and_counted(codec: int, multihashes: list[bytes]) -> None:
     block = entries.encode_chunk(multihashes, None, codec)
     whole = [each for each in multihashes if multihash.is_whole(each)]
     assert entries.decode_chunk(*block) == EntryChunk(whole, None, len(multihashes) - len(whole))
@@ -63,7 +63,7 @@ def test_what_is_no_multihash_is_passed_over_and_counted(codec: int, multihashes
 @pytest.mark.parametrize("codec", CODECS)
 @settings(deadline=None)
 @given(at=st.integers(0, 10_000), change=st.integers(1, 255), has_next=st.booleans())
-def test_a_chunk_with_one_byte_changed_reads_as_the_strict_decoders_say(
+def test_a_chunk_with_one_byte_changed_reads_as_in_strict_decoders(
     codec: int, at: int, change: int, has_next: bool
 ) -> None:
     name, data = entries.encode_chunk(HASHES, NEXT if has_next else None, codec)
@@ -80,7 +80,7 @@ def test_a_chunk_with_one_byte_changed_reads_as_the_strict_decoders_say(
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_chunk_of_full_size_is_of_the_size_that_others_make(codec: int) -> None:
+def test_a_full_chunk_has_the_size_of_other_implementations(codec: int) -> None:
     multihashes = [multihash.of(n.to_bytes(4, "big")) for n in range(16384)]
     name, data = entries.encode_chunk(multihashes, None, codec)
     assert len(data) == (1_064_973 if codec == DAG_JSON else 589_836)
@@ -106,7 +106,7 @@ def test_keys_in_another_order_and_padding_are_read() -> None:
     [[], {}, {"Entries": 1}, {"Entries": [1]}, {"Entries": [HASHES[0]], "Next": None}, {"Entries": [], "Next": "x"}],
 )
 @pytest.mark.parametrize("codec", CODECS)
-def test_what_is_no_chunk_is_refused(node: Node, codec: int) -> None:
+def test_an_invalid_chunk_is_rejected(node: Node, codec: int) -> None:
     block = dag.encode(node, codec)
     with pytest.raises(Invalid):
         entries.decode_chunk(*block)
@@ -152,7 +152,7 @@ def test_a_hamt_of_another_writer_is_read() -> None:
 @pytest.mark.parametrize(
     "node", [1, [], [b""], [b"", 1], [b"", [1]], [b"", [[1]]], [b"", [[[1, 2]]]], [b"", [[[b"", 1, 2]]]]]
 )
-def test_what_is_no_hamt_is_refused(node: Node) -> None:
+def test_an_invalid_hamt_is_rejected(node: Node) -> None:
     with pytest.raises(Invalid):
         entries.decode_node(*dag.encode(node, DAG_CBOR))
     root: Node = {"hashAlg": 0x12, "bucketSize": 3, "hamt": node}

@@ -21,7 +21,7 @@ def fields(data: bytes) -> dict[str, Node]:
     return node
 
 
-def test_our_signature_is_that_of_others() -> None:
+def test_our_signature_equals_that_of_other_implementations() -> None:
     assert fields(sign_head(HEAD, KEY, TOPIC))["sig"] == from_base64(SIGNATURE)
 
 
@@ -46,7 +46,7 @@ def test_a_changed_head_is_refused(change: dict[str, Node]) -> None:
         decode_head(dag_json.encode(fields(sign_head(HEAD, KEY)) | change))
 
 
-def test_a_head_of_another_key_says_so() -> None:
+def test_a_head_of_another_key_names_that_key() -> None:
     other = PrivateKey.generate()
     node = fields(sign_head(HEAD, KEY)) | {"pubkey": other.public.to_protobuf()}
     with pytest.raises(Invalid, match=f"the signature of {other.peer_id}"):
@@ -54,6 +54,6 @@ def test_a_head_of_another_key_says_so() -> None:
     assert decode_head(sign_head(HEAD, KEY)).signer == PEER
 
 
-def test_a_long_head_is_not_looked_at() -> None:
+def test_an_oversized_head_is_rejected_unparsed() -> None:
     with pytest.raises(Invalid, match="longer than 16384"):
         decode_head(b" " * 16385)

@@ -31,7 +31,7 @@ def test_a_key_of_any_kind_signs_and_is_read_back(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(("kind", "begin"), [("ed25519", "12D3KooW"), ("secp256k1", "16Uiu2HA"), ("rsa", "Qm")])
-def test_an_id_shows_the_kind_of_its_key(kind: Kind, begin: str) -> None:
+def test_an_id_reveals_the_type_of_its_key(kind: Kind, begin: str) -> None:
     key = PrivateKey.generate(kind)
     assert key.peer_id.startswith(begin)
     assert peer_of_bytes(peer_bytes(key.peer_id)) == key.peer_id
@@ -49,7 +49,7 @@ def test_the_old_form_of_an_ed25519_key_is_read() -> None:
     assert PrivateKey.from_protobuf(encode_message([(1, 1), (2, raw + raw[32:])])).public == KEY.public
 
 
-def test_a_signature_of_secp256k1_is_of_the_form_that_everybody_takes() -> None:
+def test_a_secp256k1_signature_has_the_form_that_all_readers_accept() -> None:
     from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -70,7 +70,7 @@ def test_a_peer_id_is_read_in_its_cid_form_too() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Qm", "1", "12D3KooW", "bafkreehdwdcefgh4dqkjv67uzcmw7oje", "0x00", PEER + "1"])
-def test_what_is_no_peer_id_is_refused(text: str) -> None:
+def test_an_invalid_peer_id_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         parse_peer(text)
     with pytest.raises(Invalid):
@@ -81,14 +81,14 @@ def test_what_is_no_peer_id_is_refused(text: str) -> None:
     "message",
     ["", "0801", "08011220", "080412200000", "08011221" + "00" * 33, "08021221" + "00" * 33, "0a00", "08001200"],
 )
-def test_what_is_no_key_is_refused(message: str) -> None:
+def test_an_invalid_key_is_rejected(message: str) -> None:
     with pytest.raises(Invalid):
         PublicKey.from_protobuf(bytes.fromhex(message))
     with pytest.raises(Invalid):
         PrivateKey.from_protobuf(bytes.fromhex(message))
 
 
-def test_a_key_of_another_kind_than_it_says_is_refused() -> None:
+def test_a_key_of_another_type_than_declared_is_rejected() -> None:
     der = last_fields(PrivateKey.generate("ecdsa").public.to_protobuf())[2]
     with pytest.raises(Invalid, match="is not of kind rsa"):
         PublicKey.from_protobuf(encode_message([(1, 0), (2, der)]))

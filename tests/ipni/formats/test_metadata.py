@@ -14,7 +14,7 @@ def test_simple_protocols_are_their_number() -> None:
     assert metadata.protocols(metadata.bitswap()) == [("transport-bitswap", b"")]
 
 
-def test_all_protocols_of_metadata_are_seen() -> None:
+def test_all_protocols_of_metadata_are_decoded() -> None:
     """The reference loses the third and later ones."""
     graphsync = metadata.graphsync(PIECE, is_verified=True, is_fast=False)
     unknown = varint.encode(0x0A00) + varint.encode_bytes(b"abc")
@@ -28,7 +28,7 @@ def test_all_protocols_of_metadata_are_seen() -> None:
     ]
 
 
-def test_graphsync_metadata_of_others_is_read_and_written_byte_for_byte() -> None:
+def test_graphsync_metadata_of_another_implementation_round_trips_byte_for_byte() -> None:
     extension = advertisement.decode(*samples.block(samples.EXTENDED)).extension
     assert extension is not None
     theirs = extension.peers[2].metadata
@@ -38,12 +38,12 @@ def test_graphsync_metadata_of_others_is_read_and_written_byte_for_byte() -> Non
     assert sorted(metadata.graphsync(piece, is_verified=True, is_fast=True)) == sorted(theirs)
 
 
-def test_the_zero_that_some_write_behind_http_is_read() -> None:
+def test_the_zero_that_some_publishers_write_after_http_is_accepted() -> None:
     assert metadata.protocols(bytes.fromhex("a01200")) == [("transport-ipfs-gateway-http", b"")]
     assert metadata.protocols(b"") == []
 
 
 @pytest.mark.parametrize("data", ["80", "8012008012", "9012", "9012ff", "0104"])
-def test_what_cannot_be_told_apart_is_refused(data: str) -> None:
+def test_ambiguous_metadata_is_rejected(data: str) -> None:
     with pytest.raises(Invalid):
         metadata.protocols(bytes.fromhex(data))

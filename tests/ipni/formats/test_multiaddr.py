@@ -38,7 +38,7 @@ def test_the_known_address_has_the_known_bytes() -> None:
     )
 
 
-def test_a_path_is_kept_unescaped_in_bytes_and_the_older_form_as_it_is() -> None:
+def test_a_path_is_stored_unescaped_in_bytes_and_the_older_form_unchanged() -> None:
     assert multiaddr.to_bytes("/http/http-path/a%2Fb").endswith(b"\x03a/b")
     assert multiaddr.to_bytes("/http/httpath/a%2Fb").endswith(b"\x05a%2Fb")
 
@@ -56,7 +56,7 @@ def test_old_names_and_loose_forms_are_read_into_the_normal_form() -> None:
         "/ws" * 33, "/dns/\ud800",
     ],
 )  # fmt: skip
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_an_invalid_address_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         multiaddr.to_bytes(text)
 
@@ -67,7 +67,7 @@ def test_bytes_that_are_no_address_are_refused(data: str) -> None:
         multiaddr.to_text(bytes.fromhex(data))
 
 
-def test_an_unknown_protocol_is_told_apart_from_nonsense() -> None:
+def test_an_unknown_protocol_is_distinguished_from_an_invalid_address() -> None:
     with pytest.raises(UnknownProtocol, match="'smoke'"):
         multiaddr.to_bytes("/ip4/1.2.3.4/smoke/signal")
     with pytest.raises(UnknownProtocol, match="999999"):
@@ -121,12 +121,12 @@ def test_a_url_is_an_address(url: str, text: str) -> None:
         "http://[",
     ],
 )
-def test_what_an_address_cannot_say_is_refused(url: str) -> None:
+def test_a_value_an_address_cannot_represent_is_rejected(url: str) -> None:
     with pytest.raises(Invalid):
         multiaddr.from_url(url)
 
 
-def test_the_peer_at_the_end_is_taken_off_and_put_on() -> None:
+def test_the_peer_at_the_end_is_removed_and_added() -> None:
     assert multiaddr.split_peer(f"/dns/a/http/p2p/{PEER}") == ("/dns/a/http", PEER)
     assert multiaddr.split_peer(f"/p2p/{PEER}") == ("", PEER)
     assert multiaddr.split_peer("/dns/a/http") == ("/dns/a/http", None)
@@ -149,7 +149,7 @@ def test_protocols_are_named_in_order() -> None:
         "dns4/a.localhost.", "dns/LOCALHOST", "dns/127.0.0.1", "dns/2130706433", "dns/0x7f.1", "dns/printer.local",
     ],
 )  # fmt: skip
-def test_an_address_inside_is_seen_as_such(host: str) -> None:
+def test_a_private_address_is_recognised(host: str) -> None:
     assert multiaddr.is_private(f"/{host}/tcp/80/http")
 
 

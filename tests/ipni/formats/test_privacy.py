@@ -16,7 +16,7 @@ ENCRYPTED = (
 )
 
 
-def test_the_known_values_are_made() -> None:
+def test_the_known_values_are_computed() -> None:
     assert base58(privacy.second_hash(CONTENT_HASH)) == "2wvfmgPxJLr6Cti6by7N5yAeoLT1gKL5knZ6CCs2VwxgBU5"
     assert privacy.encrypt_value_key(KEY, CONTENT_HASH).hex() == ENCRYPTED
     assert base58(privacy.value_key_hash(KEY)) == "FQY1iybEqys3meUq9KzEBuQGyNyuwJkmkp1fmkRE4aDx"
@@ -32,7 +32,7 @@ def test_a_client_gets_from_a_multihash_to_the_metadata() -> None:
 
 @settings(deadline=None)
 @given(st.binary(max_size=64), st.binary(max_size=100))
-def test_what_is_encrypted_is_read_only_with_its_key(context: bytes, metadata: bytes) -> None:
+def test_encrypted_values_are_decrypted_only_with_their_key(context: bytes, metadata: bytes) -> None:
     key = privacy.value_key(PEER, context)
     assert privacy.split_value_key(key) == (PEER, context)
     encrypted = privacy.encrypt_metadata(metadata, key)

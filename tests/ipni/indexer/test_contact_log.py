@@ -17,7 +17,7 @@ SETTINGS = IndexerSettings()
 PROVIDER = Provider("provider", ("/a",), Peer("publisher", ("/a",)))
 
 
-def test_a_silent_publisher_is_asked_hidden_and_removed_in_turn() -> None:
+def test_a_silent_publisher_is_polled_hidden_and_removed_in_turn() -> None:
     contacts = ContactLog(0.0)
 
     def look(now: float, provider: Provider = PROVIDER) -> tuple[int, int, int]:
@@ -38,7 +38,7 @@ def test_a_silent_publisher_is_asked_hidden_and_removed_in_turn() -> None:
     assert look(14 * DAY_S) == (0, 0, 0)
 
 
-def test_a_provider_with_an_error_is_asked_at_every_look_and_never_too_many_at_once() -> None:
+def test_a_provider_with_an_error_is_polled_every_time_and_never_too_many_at_once() -> None:
     failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
     assert len(ContactLog(0.0).plan_polls(failed, SETTINGS, 1.0, polls_max=5).polls) == 5
     nowhere = replace(failed[0], publisher=Peer("q", ()))
@@ -47,7 +47,7 @@ def test_a_provider_with_an_error_is_asked_at_every_look_and_never_too_many_at_o
     )
 
 
-def test_providers_with_errors_never_keep_a_silent_one_from_being_asked() -> None:
+def test_providers_with_errors_do_not_prevent_polling_a_silent_one() -> None:
     contacts = ContactLog(0.0)
     failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
     everybody = [*failed, PROVIDER]
@@ -76,7 +76,7 @@ def test_a_publisher_that_announces_itself_is_not_polled_before_its_announcement
     assert contacts.plan_polls([failed], SETTINGS, 1.0, polls_max=5).polls == ["publisher"]
 
 
-def test_the_last_heads_are_remembered_until_they_fail() -> None:
+def test_the_last_heads_are_kept_until_they_fail() -> None:
     recent = RecentHeads()
     heads = [cids.of(str(number).encode()) for number in range(RECENT_MAX + 1)]
     assert all(recent.is_new(head) for head in heads)
@@ -100,7 +100,7 @@ def test_a_paused_publisher_gets_a_trial_after_its_pause() -> None:
     assert not pauses.is_paused("p", 100.0)
 
 
-def test_a_status_shows_what_runs_and_what_ran() -> None:
+def test_a_status_shows_the_running_and_the_last_sync() -> None:
     statuses = PublisherStatuses()
     status = statuses.of("p")
     for number in range(HISTORY_MAX + 3):

@@ -112,7 +112,7 @@ async def test_unfreezing_is_refused_while_the_disk_is_full() -> None:
     assert not (await opened(store, chain, settings=thawing)).status().is_frozen
 
 
-async def test_removals_seen_while_frozen_hold_after_unfreezing() -> None:
+async def test_removals_received_while_frozen_hold_after_unfreezing() -> None:
     chain, store = Chain(), MemoryIndexStore()
     chain.add(b"1", hashes("1", 4))
     indexer = await opened(store, chain)

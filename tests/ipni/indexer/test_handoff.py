@@ -44,7 +44,7 @@ class Pool:
             await indexer.close()
 
 
-async def test_an_indexer_in_a_pool_hears_only_those_assigned_to_it() -> None:
+async def test_an_indexer_in_a_pool_accepts_only_its_assigned_publishers() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 2))
     pool = Pool(chain)
@@ -67,7 +67,7 @@ async def test_an_indexer_in_a_pool_hears_only_those_assigned_to_it() -> None:
 
 
 @pytest.mark.parametrize("fills_after", range(2, 18, 3))
-async def test_all_is_found_on_one_or_the_other_and_nothing_is_taken_in_twice(fills_after: int) -> None:
+async def test_all_entries_are_found_on_one_indexer_or_the_other_and_ingested_once(fills_after: int) -> None:
     """IPN-1, with several providers on one chain and extended providers of a binary context."""
     chain = Chain()
     other = key_of("other").peer_id
@@ -98,7 +98,7 @@ async def test_all_is_found_on_one_or_the_other_and_nothing_is_taken_in_twice(fi
     await pool.close()
 
 
-async def test_a_second_handoff_begins_where_the_first_successor_froze() -> None:
+async def test_a_second_handoff_starts_where_the_first_successor_froze() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 3))
     pool = Pool(chain)
@@ -119,7 +119,7 @@ async def test_a_second_handoff_begins_where_the_first_successor_froze() -> None
     await pool.close()
 
 
-async def test_a_frozen_indexer_takes_nobody() -> None:
+async def test_a_frozen_indexer_accepts_no_publisher() -> None:
     chain = Chain()
     pool = Pool(chain)
     frozen = await pool.start("frozen")
@@ -142,7 +142,7 @@ async def test_nothing_to_hand_off_assigns_nothing() -> None:
     await pool.close()
 
 
-async def test_policy_holds_for_what_is_taken_over() -> None:
+async def test_policy_applies_to_publishers_handed_over() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 3), provider=key_of("other").peer_id)
     pool = Pool(chain)

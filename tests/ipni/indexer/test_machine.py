@@ -157,7 +157,7 @@ async def in_trouble(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(adverts, min_size=1, max_size=8), st.lists(lives, max_size=4))
-def test_trouble_on_the_way_changes_nothing_in_the_end(
+def test_faults_during_ingest_do_not_change_the_result(
     ads: list[Added | Removed | Changed | Extended], troubles: list[Life]
 ) -> None:
     expected = asyncio.run(in_peace(ads))

@@ -70,7 +70,7 @@ class Stage:
         await self._indexer.close()
 
 
-async def test_a_silent_publisher_is_polled_and_its_news_are_taken() -> None:
+async def test_a_silent_publisher_is_polled_and_its_new_head_ingested() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 1))
     stage = Stage(chain)
@@ -82,7 +82,7 @@ async def test_a_silent_publisher_is_polled_and_its_news_are_taken() -> None:
         assert all(await has(indexer, hashes("2", 1)))
 
 
-async def test_an_interrupted_chain_goes_on_when_its_publisher_has_announced_itself_again() -> None:
+async def test_an_interrupted_chain_continues_when_its_publisher_announces_again() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 1))
     chain.fails_on.add(chain.add(b"2", hashes("2", 1)))
@@ -99,7 +99,7 @@ async def test_an_interrupted_chain_goes_on_when_its_publisher_has_announced_its
         assert all(await has(indexer, hashes("2", 1)))
 
 
-async def test_a_provider_falls_out_of_sight_comes_back_and_is_at_last_removed() -> None:
+async def test_a_provider_is_hidden_returns_and_is_removed_at_last() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 1))
     stage = Stage(chain)
@@ -152,7 +152,7 @@ async def test_a_disk_that_fills_freezes_the_indexer_without_any_ingest() -> Non
         assert stage.metrics.value(telemetry.IS_FROZEN) == 1
 
 
-async def test_removed_entries_are_swept_and_contexts_of_nobody_are_dropped() -> None:
+async def test_removed_entries_are_swept_and_orphaned_contexts_are_dropped() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 5))
     chain.add(b"2", hashes("2", 5))

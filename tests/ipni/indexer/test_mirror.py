@@ -54,7 +54,7 @@ async def test_a_file_of_the_mirror_holds_the_advertisement_and_then_its_chunks(
     assert all(chain.blocks[cid] == block for cid, block in blocks)
 
 
-async def test_what_was_not_stored_whole_is_not_kept(tmp_path: Path) -> None:
+async def test_incomplete_files_are_not_stored(tmp_path: Path) -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 40))
     indexer = await opened(chain, DirectoryMirror(write=tmp_path), SetUsage(fills_after=5))
@@ -64,7 +64,7 @@ async def test_what_was_not_stored_whole_is_not_kept(tmp_path: Path) -> None:
     assert files(tmp_path) == []
 
 
-async def test_a_damaged_or_short_file_costs_only_asking_the_publisher(tmp_path: Path) -> None:
+async def test_a_damaged_or_short_file_is_fetched_from_the_publisher(tmp_path: Path) -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 40))
     chain.add(b"2", hashes("2", 40))

@@ -7,7 +7,7 @@ from argosy.ipni.indexer.policy import policy_of
 from argosy.ipni.settings import IndexerSettings
 
 
-def test_by_default_everybody_may_publish_for_everybody() -> None:
+def test_by_default_any_publisher_may_publish_for_any_provider() -> None:
     policy_of(IndexerSettings()).check("publisher", "provider")
     assert policy_of(IndexerSettings()).may_publish("publisher", "provider")
 
@@ -38,7 +38,7 @@ def test_rules_for_a_provider_outrank_the_rule_for_all() -> None:
     assert not policy.may_publish("c", "r"), "what is barred is barred"
 
 
-def test_what_an_operator_decided_outlives_a_reload() -> None:
+def test_operator_decisions_survive_a_reload() -> None:
     policy = policy_of(IndexerSettings())
     policy.block("x")
     policy.change(IndexerSettings(allow=False))

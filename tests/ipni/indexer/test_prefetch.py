@@ -24,7 +24,7 @@ async def steps_of(chain: Chain, progress: EntriesProgress, blocks_max: int = 10
     return [step async for step in EntriesPrefetcher(blocks_max=blocks_max).read(source, progress)]
 
 
-async def test_every_step_says_where_to_go_on() -> None:
+async def test_every_step_contains_its_resume_position() -> None:
     chain = Chain()
     first = chain.chunks(hashes("a", 10))
     steps = await steps_of(chain, progress_of(chain, first))
@@ -46,7 +46,7 @@ async def test_it_reads_ahead_of_a_slow_reader_but_only_so_far() -> None:
     assert len(asyncio.all_tasks()) == 1, "nothing goes on when nobody reads"
 
 
-async def test_what_is_missing_is_told_after_what_was_there() -> None:
+async def test_a_missing_block_is_reported_after_the_present_ones() -> None:
     chain = Chain()
     first = chain.chunks(hashes("a", 8))
     del chain.blocks[chain.chunks(hashes("a", 8)[4:])]
@@ -56,7 +56,7 @@ async def test_what_is_missing_is_told_after_what_was_there() -> None:
         await anext(reading)
 
 
-async def test_a_tree_whose_branches_meet_again_and_again_comes_to_an_end() -> None:
+async def test_a_tree_with_shared_branches_terminates() -> None:
     """Six blocks, and 32 ** 5 ways through them."""
     chain = Chain()
     items: list[Node] = [[[key, True]] for key in hashes("leaf", 3)]

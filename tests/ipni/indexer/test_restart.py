@@ -81,7 +81,7 @@ async def test_an_interrupted_reading_does_not_fetch_advertisements_again() -> N
     await indexer.close()
 
 
-async def test_a_restarted_indexer_goes_on_without_being_told() -> None:
+async def test_a_restarted_indexer_continues_without_an_announcement() -> None:
     chain = long_chain()
     store = MemoryIndexStore()
     chain.is_down = True
@@ -98,14 +98,14 @@ async def test_a_restarted_indexer_goes_on_without_being_told() -> None:
     assert (await opened(store, chain)).provider(chain.id).last_ad is not None
 
 
-async def test_an_indexer_keeps_who_it_is() -> None:
+async def test_an_indexer_keeps_its_identity() -> None:
     store = MemoryIndexStore()
     first = (await opened(store, Chain())).status().id
     assert first == (await opened(store, Chain())).status().id
     assert first.startswith("12D3KooW")
 
 
-async def test_blocks_of_a_chain_that_was_given_up_are_dropped() -> None:
+async def test_blocks_of_an_abandoned_chain_are_dropped() -> None:
     """A publisher may begin anew: what was read of its old chain must not stay for ever."""
     store, old, new = MemoryIndexStore(), Chain(), Chain()
     old.add(b"old", hashes("old", 1))
@@ -124,7 +124,7 @@ async def test_blocks_of_a_chain_that_was_given_up_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 7])
-async def test_a_hamt_interrupted_goes_on_where_it_was(count: int) -> None:
+async def test_an_interrupted_hamt_continues_where_it_stopped(count: int) -> None:
     chain = Chain()
     root = chain.hamt(hashes("h", 9000))
     chain.add(b"tree", entries=root)

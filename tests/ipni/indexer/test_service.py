@@ -37,7 +37,7 @@ async def opened(
     )
 
 
-async def test_what_is_announced_is_found() -> None:
+async def test_announced_content_is_found() -> None:
     chain = Chain()
     ad = chain.add(b"context", hashes("a", 10))
     indexer = await opened(chain)
@@ -79,7 +79,7 @@ async def test_only_what_is_new_is_read_the_second_time() -> None:
     await indexer.close()
 
 
-async def test_a_removal_takes_away_only_that_providers_context() -> None:
+async def test_a_removal_affects_only_that_providers_context() -> None:
     chain = Chain()
     other = key_of("other").peer_id
     chain.add(b"same", hashes("mine", 4))
@@ -92,7 +92,7 @@ async def test_a_removal_takes_away_only_that_providers_context() -> None:
     await indexer.close()
 
 
-async def test_entries_that_a_later_removal_takes_away_are_not_fetched() -> None:
+async def test_entries_removed_later_in_the_chain_are_not_fetched() -> None:
     chain = Chain()
     chain.add(b"gone", hashes("gone", 4))
     chain.remove(b"gone")
@@ -104,7 +104,7 @@ async def test_entries_that_a_later_removal_takes_away_are_not_fetched() -> None
     await indexer.close()
 
 
-async def test_a_repeated_announcement_makes_no_traffic() -> None:
+async def test_a_repeated_announcement_causes_no_requests() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 2))
     indexer = await opened(chain)
@@ -127,7 +127,7 @@ async def test_after_a_failed_sync_the_same_head_can_be_announced_again() -> Non
     await indexer.close()
 
 
-async def test_a_passing_error_stops_the_chain_and_a_later_sync_goes_on_at_the_same_block() -> None:
+async def test_a_transient_error_stops_the_chain_and_a_later_sync_continues_at_the_same_block() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 12))
     chain.add(b"2", hashes("2", 4))
@@ -147,7 +147,7 @@ async def test_a_passing_error_stops_the_chain_and_a_later_sync_goes_on_at_the_s
     await indexer.close()
 
 
-async def test_entries_that_are_gone_do_not_hold_the_chain() -> None:
+async def test_missing_entries_do_not_stop_the_chain() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 4))
     del chain.blocks[chain.chunks(hashes("1", 4))]
@@ -193,7 +193,7 @@ async def test_endless_entries_end_with_a_clear_status() -> None:
     await indexer.close()
 
 
-async def test_a_chain_longer_than_a_segment_is_read_whole() -> None:
+async def test_a_chain_longer_than_a_segment_is_read_completely() -> None:
     chain = Chain()
     for number in range(25):
         chain.add(str(number).encode(), hashes(str(number), 1))
@@ -213,7 +213,7 @@ async def test_a_forged_advertisement_ends_the_sync_with_a_clear_status() -> Non
     await indexer.close()
 
 
-async def test_a_blocked_publisher_is_refused_and_an_allowed_one_heard() -> None:
+async def test_a_blocked_publisher_is_rejected_and_an_allowed_one_accepted() -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 1))
     indexer = await opened(chain)
@@ -262,7 +262,7 @@ async def test_a_removed_provider_is_back_when_its_chain_is_announced_again(is_r
     await indexer.close()
 
 
-async def test_an_old_head_that_is_announced_late_moves_nothing_back() -> None:
+async def test_an_old_head_announced_late_moves_nothing_back() -> None:
     chain = Chain()
     old = chain.add(b"1", hashes("1", 3))
     chain.add(b"2", hashes("2", 3))
@@ -319,7 +319,7 @@ async def test_extended_providers_replace_one_another() -> None:
     await indexer.close()
 
 
-async def test_what_the_protocol_forbids_in_extended_providers_does_not_hold_the_chain() -> None:
+async def test_invalid_extended_providers_do_not_stop_the_chain() -> None:
     chain = Chain()
     one = key_of("one")
     chain.add(b"c", hashes("c", 1))
@@ -361,7 +361,7 @@ async def test_resync_applies_what_was_applied() -> None:
     await indexer.close()
 
 
-async def test_a_sync_by_hand_asks_the_publisher_for_its_head() -> None:
+async def test_a_manual_sync_fetches_the_head_of_the_publisher() -> None:
     chain = Chain()
     indexer = await opened(chain)
     with pytest.raises(Invalid, match="no address"):
@@ -376,7 +376,7 @@ async def test_a_sync_by_hand_asks_the_publisher_for_its_head() -> None:
     await indexer.close()
 
 
-async def test_the_first_sync_may_be_told_not_to_go_far_back() -> None:
+async def test_the_depth_of_the_first_sync_may_be_limited() -> None:
     chain = Chain()
     for number in range(5):
         chain.add(str(number).encode(), [multihash_of(str(number).encode())])

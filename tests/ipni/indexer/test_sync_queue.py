@@ -33,7 +33,7 @@ async def provider_locks(count: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-async def test_while_a_publisher_is_followed_only_its_newest_wish_waits() -> None:
+async def test_while_a_publisher_is_synced_only_its_newest_request_waits() -> None:
     runs = Runs()
     queue = SyncQueue(runs, waiting_max=10)
     for head in HEADS:
@@ -48,7 +48,7 @@ async def test_while_a_publisher_is_followed_only_its_newest_wish_waits() -> Non
     assert not queue.is_busy("p")
 
 
-async def test_what_an_operator_asked_for_is_not_displaced() -> None:
+async def test_a_sync_requested_by_an_operator_is_not_displaced() -> None:
     runs = Runs()
     queue = SyncQueue(runs, waiting_max=10)
     queue.submit(SyncRequest(Peer("p"), HEADS[0]))
@@ -78,7 +78,7 @@ async def test_publishers_do_not_wait_for_one_another_until_there_are_too_many()
     await queue.close()
 
 
-async def test_turns_are_one_at_a_time_by_name_and_leave_nothing_behind() -> None:
+async def test_locks_are_exclusive_by_name_and_are_released() -> None:
     held, request = KeyedLock[str](), []
 
     async def take(name: str, number: int) -> None:
@@ -92,7 +92,7 @@ async def test_turns_are_one_at_a_time_by_name_and_leave_nothing_behind() -> Non
     assert held._locks == {}
 
 
-async def test_a_freeze_waits_for_those_inside_and_keeps_others_out() -> None:
+async def test_a_freeze_waits_for_running_syncs_and_blocks_new_ones() -> None:
     request: list[str] = []
 
     async def frozen() -> None:

@@ -67,7 +67,7 @@ async def read(source: PublisherSource, advert: Advertisement) -> set[str]:
 @pytest.mark.timeout(INSTALLING_S)
 @pytest.mark.parametrize("key_kind", ["Ed25519", "RSA", "secp256k1"])
 @pytest.mark.parametrize(("codec", "is_json"), [("dag-json", False), ("dag-cbor", True)])
-async def test_what_javascript_publishes_and_announces_is_found(
+async def test_content_published_and_announced_from_javascript_is_found(
     tmp_path: Path, key_kind: str, codec: str, is_json: bool
 ) -> None:
     async with (

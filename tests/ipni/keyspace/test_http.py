@@ -16,7 +16,7 @@ from tests.ipni.keyspace.stage import TOKEN, fleet
 from tests.ipni.publish.serving import serving
 
 
-async def test_every_call_goes_through(tmp_path: Path) -> None:
+async def test_every_call_round_trips(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         await made.found("a", 1)
         node = made.connections.node(await made.url("a"))
@@ -36,7 +36,7 @@ async def test_every_call_goes_through(tmp_path: Path) -> None:
         assert (await node.status(1)).version == 1
 
 
-async def test_errors_come_back_as_what_they_were(tmp_path: Path) -> None:
+async def test_errors_keep_their_type(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         await made.found("ab", 1)
         node = made.connections.node(await made.url("a"))
@@ -57,7 +57,7 @@ async def test_errors_come_back_as_what_they_were(tmp_path: Path) -> None:
             await node.export(1, [4096], b"", limit=1)
 
 
-async def test_only_who_shows_the_token_is_heard(tmp_path: Path) -> None:
+async def test_requests_without_the_token_are_rejected(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         await made.found("a", 1)
         stranger = NodeConnections(token="another", call_s=5)
@@ -92,7 +92,7 @@ async def test_a_node_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
             await node.find(1, [])
 
 
-async def test_what_takes_longer_than_its_caller_waits_is_not_done_afterwards(tmp_path: Path) -> None:
+async def test_a_request_whose_caller_timed_out_is_not_executed_afterwards(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         await made.found("a", 1)
         service = made.nodes["a"].service
@@ -105,7 +105,7 @@ async def test_what_takes_longer_than_its_caller_waits_is_not_done_afterwards(tm
             assert await service.find(1, many("file", 1)) == [()]
 
 
-def test_values_are_told_once_and_only_known_places_are_read() -> None:
+def test_values_are_sent_once_and_unknown_indexes_are_rejected() -> None:
     found = [(value(), value(ALICE, b"2")), (), (value(),)]
     rows, lists = wire.intern_values(found)
     assert (len(rows), lists) == (2, [[0, 1], [], [0]])

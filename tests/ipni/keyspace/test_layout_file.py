@@ -32,6 +32,6 @@ def test_a_layout_may_be_toml() -> None:
         '{"version": 1, "nodes": {}}',
     ],
 )
-def test_what_is_no_layout_is_refused(text: str) -> None:
+def test_an_invalid_layout_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         parse_layout(text)

@@ -165,7 +165,7 @@ async def test_a_node_that_was_killed_is_replaced_from_the_other_replicas(tmp_pa
         await load.check(sorted(load.live))
 
 
-async def test_a_move_goes_on_where_it_was_when_a_node_is_stopped(tmp_path: Path) -> None:
+async def test_a_move_continues_where_it_was_after_a_node_stop(tmp_path: Path) -> None:
     async with fleet(tmp_path, "rocks") as made:
         load = await started(made, "ab", 1)
         await made.change("abc")
@@ -187,7 +187,7 @@ async def test_a_move_goes_on_where_it_was_when_a_node_is_stopped(tmp_path: Path
         await load.check(sorted(load.live))
 
 
-async def test_a_layout_that_is_settled_too_early_deletes_nothing(tmp_path: Path) -> None:
+async def test_a_layout_settled_too_early_deletes_nothing(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         load = await started(made, "ab", 1)
         before = await made.entries()

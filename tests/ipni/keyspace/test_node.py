@@ -60,7 +60,7 @@ async def gathered(source: QueryNodeService, node: QueryNodeService, *, limit: i
             slots, cursor = slots[page.finished :], page.cursor
 
 
-async def test_a_node_answers_for_its_own_slots_and_no_others() -> None:
+async def test_a_node_answers_only_for_its_own_slots() -> None:
     node, _ = await opened("a", FIRST)
     mine, others = of(FIRST, "a"), of(FIRST, "b")
     await node.put(1, value(), mine, is_durable=False)
@@ -90,7 +90,7 @@ async def test_an_older_layout_is_a_conflict_for_every_request() -> None:
     assert await node.find(2, hashes) == [()]
 
 
-async def test_a_newer_layout_makes_a_node_read_its_own_again() -> None:
+async def test_a_newer_layout_causes_a_node_to_reload_its_own() -> None:
     node, told = await opened("a", FIRST)
     with pytest.raises(Unavailable, match="has layout 1 and not yet 2"):
         await node.find(2, of(FIRST, "a", 1))
@@ -98,7 +98,7 @@ async def test_a_newer_layout_makes_a_node_read_its_own_again() -> None:
     assert await node.find(2, of(FIRST, "a", 1)) == [()]
 
 
-async def test_a_node_that_cannot_follow_stays_where_it_is_and_says_so() -> None:
+async def test_a_node_that_cannot_apply_a_layout_keeps_its_own_and_reports_it() -> None:
     node, told = await opened("c", JOINING)
     told.newest = SETTLED
     with pytest.raises(Unavailable, match=r"cannot follow layout 3: .* not been fetched yet"):
@@ -135,7 +135,7 @@ async def test_a_new_layout_waits_for_requests_that_are_under_way() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 1000])
-async def test_who_joins_gathers_its_slots_from_those_who_have_them(limit: int) -> None:
+async def test_a_joining_node_pulls_its_slots_from_their_owners(limit: int) -> None:
     a, _ = await opened("a", FIRST)
     b, _ = await opened("b", FIRST)
     mine = of(JOINING, "c", 20)
@@ -161,14 +161,14 @@ async def joining() -> tuple[QueryNodeService, list[int], bytes]:
 
 
 @pytest.mark.parametrize("context", [b"context", None])
-async def test_what_was_removed_during_a_move_does_not_come_back_with_a_late_page(context: bytes | None) -> None:
+async def test_entries_removed_during_a_move_do_not_come_back_with_a_late_page(context: bytes | None) -> None:
     node, slots, multihash = await joining()
     await node.remove(2, ALICE, context, is_durable=True)
     await node.store_page(2, slots, SlotExport([value()], [(multihash, 0)], len(slots), b""))
     assert await node.find(2, [multihash]) == [()]
 
 
-async def test_what_was_put_again_after_its_removal_is_not_mixed_with_the_old() -> None:
+async def test_entries_put_again_after_their_removal_are_not_mixed_with_the_old() -> None:
     node, slots, old = await joining()
     new = of(JOINING, "c", 2)[1]
     await node.remove(2, ALICE, b"context", is_durable=False)
@@ -184,7 +184,7 @@ async def test_a_late_page_does_not_bring_back_old_metadata() -> None:
     assert await node.find(2, [multihash]) == [(value(metadata=b"new"),)]
 
 
-async def test_a_slot_is_read_only_once_it_is_whole() -> None:
+async def test_a_slot_is_read_only_once_it_is_complete() -> None:
     node, slots, multihash = await joining()
     await node.put(2, value(), [multihash], is_durable=False)
     with pytest.raises(NotOwner):
@@ -197,7 +197,7 @@ async def test_a_slot_is_read_only_once_it_is_whole() -> None:
     assert await node.find(2, [multihash]) == [(value(),)]
 
 
-async def test_a_restarted_node_goes_on_with_the_slots_it_has_not_got(tmp_path: Path) -> None:
+async def test_a_restarted_node_continues_with_its_missing_slots(tmp_path: Path) -> None:
     store = await RocksStore.open(tmp_path / "c")
     node, _ = await opened("c", JOINING, store)
     slots = sorted(JOINING.now.slots_of("c"))
@@ -214,7 +214,7 @@ async def test_a_restarted_node_goes_on_with_the_slots_it_has_not_got(tmp_path: 
     await again.close()
 
 
-async def test_clearing_deletes_what_belongs_to_others_and_only_when_settled() -> None:
+async def test_clearing_deletes_slots_of_others_and_only_when_settled() -> None:
     store = RangedMemoryStore()
     node, told = await opened("a", FIRST, store)
     hashes = of(FIRST, "a", 30)
@@ -237,7 +237,7 @@ async def test_clearing_deletes_what_belongs_to_others_and_only_when_settled() -
     assert [key async for key, _ in store.scan(b"keyspace/removed/")] == []
 
 
-async def test_a_move_that_is_given_up_leaves_all_as_it_was() -> None:
+async def test_an_abandoned_move_changes_nothing() -> None:
     node, told = await opened("a", FIRST)
     hashes = of(FIRST, "a", 30)
     await node.put(1, value(), hashes, is_durable=False)
@@ -252,7 +252,7 @@ async def test_a_move_that_is_given_up_leaves_all_as_it_was() -> None:
         await opened("c", KeyspaceLayout(4, side("abc", 1), side("ab", 1)), joiner)
 
 
-async def test_a_node_tells_what_it_knows_besides() -> None:
+async def test_a_node_reports_additional_state() -> None:
     store = RangedMemoryStore(is_double_hashed=True)
     node, _ = await opened("a", FIRST, store)
     hashes = of(FIRST, "a", 3)

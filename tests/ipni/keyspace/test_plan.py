@@ -37,7 +37,7 @@ def moving(
 
 @few
 @given(old=members, new=members, replicas=replicas)
-def test_after_all_moves_every_owner_has_its_slots_and_no_move_is_for_nothing(
+def test_after_all_moves_every_owner_has_its_slots_and_no_move_is_superfluous(
     old: set[str], new: set[str], replicas: int
 ) -> None:
     layout = moving(old, new, replicas)
@@ -68,7 +68,7 @@ def test_when_a_node_leaves_only_its_slots_move(new: set[str], leaving: str, rep
 
 @few
 @given(old=members, lost=st.sampled_from(NAMES), replicas=replicas)
-def test_nothing_is_asked_of_the_lost(old: set[str], lost: str, replicas: int) -> None:
+def test_lost_nodes_get_no_requests(old: set[str], lost: str, replicas: int) -> None:
     old, new = old | {lost}, (old - {lost}) | {"x"}
     layout = moving(old, new, replicas, frozenset({lost}))
     assert lost not in layout.urls
@@ -124,13 +124,13 @@ def test_versions_follow_one_another() -> None:
         (lambda: NodeSet({"a": "http://a", "b": "http://a"}), "same URL"),
     ],
 )
-def test_what_makes_no_sense_is_refused(wrong: object, words: str) -> None:
+def test_inconsistent_arguments_are_rejected(wrong: object, words: str) -> None:
     assert callable(wrong)
     with pytest.raises(Invalid, match=words):
         wrong()
 
 
-def test_a_pull_asks_each_source_for_its_share_and_after_failures_the_others() -> None:
+def test_a_pull_requests_each_sources_share_and_after_failures_the_others() -> None:
     left = [
         SlotMove(1, "d", ("a", "b")),
         SlotMove(2, "d", ("b", "a")),

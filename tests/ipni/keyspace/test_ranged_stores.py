@@ -39,7 +39,7 @@ async def told(store: RangedStore, start: bytes, end: bytes, limit: int) -> list
 
 
 @pytest.mark.parametrize("limit", [1, 7, 1000])
-async def test_all_pages_together_tell_every_entry_once(store: RangedStore, limit: int) -> None:
+async def test_the_pages_contain_every_entry_once(store: RangedStore, limit: int) -> None:
     await store.put(value(ALICE), ALL)
     await store.put(value(BOB), ALL[:10])
     found = await told(store, b"", b"", limit)
@@ -47,7 +47,7 @@ async def test_all_pages_together_tell_every_entry_once(store: RangedStore, limi
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
 
 
-async def test_a_slot_tells_its_own_and_no_others(store: RangedStore) -> None:
+async def test_a_slot_lists_only_its_own_entries(store: RangedStore) -> None:
     await store.put(value(), ALL)
     for multihash in ALL:
         slot = slot_of(multihash)
@@ -55,7 +55,7 @@ async def test_a_slot_tells_its_own_and_no_others(store: RangedStore) -> None:
         assert sorted(own) == sorted(each for each in ALL if slot_of(each) == slot)
 
 
-async def test_what_was_removed_is_not_told(store: RangedStore) -> None:
+async def test_removed_entries_are_not_listed(store: RangedStore) -> None:
     await store.put(value(ALICE), ALL)
     await store.put(value(BOB, metadata=b"of bob"), ALL[:3])
     await store.remove_context(ALICE, b"context")
@@ -63,7 +63,7 @@ async def test_what_was_removed_is_not_told(store: RangedStore) -> None:
     assert sorted(found) == sorted((each, value(BOB, metadata=b"of bob")) for each in ALL[:3])
 
 
-async def test_what_is_dropped_is_gone_and_the_rest_is_not(store: RangedStore) -> None:
+async def test_dropping_a_slot_affects_no_other(store: RangedStore) -> None:
     for each in (value(ALICE), value(BOB)):
         await store.put(each, ALL)
     doomed = {slot_of(each) for each in ALL[::2]}
@@ -81,7 +81,7 @@ async def test_what_is_dropped_is_gone_and_the_rest_is_not(store: RangedStore) -
     assert sorted(await store.multihashes(ALICE, b"context", start=b"", limit=1000)) == sorted(kept)
 
 
-async def test_what_was_dropped_may_be_put_and_removed_again(store: RangedStore) -> None:
+async def test_dropped_entries_may_be_put_and_removed_again(store: RangedStore) -> None:
     await store.put(value(), ALL)
     assert await store.drop(b"", b"", limit=1000) == len(ALL)
     await store.put(value(), ALL[:5])

@@ -37,7 +37,7 @@ async def test_a_layout_is_followed_as_its_file_changes_and_never_backwards(tmp_
     assert await membership.reload() == second
 
 
-async def test_a_file_that_has_become_wrong_changes_nothing_and_is_told(tmp_path: Path) -> None:
+async def test_an_invalid_file_changes_nothing_and_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "layout.json"
     write_layout(path, FIRST)
     membership = FileMembership(path)
@@ -66,7 +66,7 @@ def test_a_file_that_is_missing_wrong_or_too_large_stops_the_start(tmp_path: Pat
     assert read_layout(path).now.nodes == {"a": "http://a"}
 
 
-async def test_a_node_keeps_its_part_in_its_folder(tmp_path: Path) -> None:
+async def test_a_node_stores_its_state_in_its_folder(tmp_path: Path) -> None:
     path = tmp_path / "layout.json"
     write_layout(path, KeyspaceLayout(1, side("a", 1)))
     settings = KeyspaceSettings(layout_file=str(path), node="a", token="t", dir=str(tmp_path / "a"))
@@ -86,7 +86,7 @@ async def test_a_node_does_not_start_with_an_empty_folder_where_it_should_have_d
             await KeyspaceNode.open(replace(made.settings("a"), dir=str(tmp_path / "another")), clock=CLOCK)
 
 
-async def test_what_the_settings_leave_out_is_told() -> None:
+async def test_missing_settings_are_reported() -> None:
     nothing = KeyspaceSettings()
     with pytest.raises(Invalid, match=r"keyspace\.node"):
         await KeyspaceNode.open(nothing, clock=CLOCK)

@@ -20,7 +20,7 @@ async def held(made: Fleet, name: str) -> set[bytes]:
     return {multihash for multihash, _ in page.entries}
 
 
-async def test_each_entry_lies_with_its_owners_and_nowhere_else(tmp_path: Path) -> None:
+async def test_each_entry_is_stored_at_its_owners_only(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         await made.found("abc", 2)
         store = await made.store()
@@ -128,7 +128,7 @@ async def test_a_writer_with_an_old_layout_reads_it_again(tmp_path: Path) -> Non
         assert await store.find(ALL) == [(value(),)] * len(ALL)
 
 
-async def test_a_writer_whose_file_stays_old_is_told_so(tmp_path: Path) -> None:
+async def test_a_writer_with_an_outdated_file_gets_an_error(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         await made.found("ab", 1)
         old = made.path.read_text()
@@ -141,7 +141,7 @@ async def test_a_writer_whose_file_stays_old_is_told_so(tmp_path: Path) -> None:
             await store.find(ALL)
 
 
-async def test_what_is_no_multihash_changes_nothing(tmp_path: Path) -> None:
+async def test_an_invalid_multihash_changes_nothing(tmp_path: Path) -> None:
     async with fleet(tmp_path) as made:
         await made.found("ab", 1)
         store = await made.store()

@@ -13,7 +13,7 @@ def test_a_multihash_lies_between_the_bounds_of_its_slot(multihash: bytes) -> No
     assert not end or layout.place(multihash) < end
 
 
-def test_the_slots_lie_side_by_side_and_are_all_there_is() -> None:
+def test_the_slots_are_adjacent_and_complete() -> None:
     assert bounds(0)[0] == b"\0\0"
     assert all(bounds(slot)[1] == bounds(slot + 1)[0] for slot in range(SLOTS - 1))
     assert bounds(SLOTS - 1)[1] == b""
@@ -26,7 +26,7 @@ def test_multihashes_are_split_without_loss() -> None:
     assert all(slot_of(each) == slot for slot, part in split.items() for each in part)
 
 
-def test_what_is_no_multihash_has_no_slot() -> None:
+def test_an_invalid_multihash_has_no_slot() -> None:
     with pytest.raises(Invalid):
         slot_of(b"\x12\x20short")
 

@@ -12,13 +12,13 @@ JOINING = moving("ab", "abc")
 SETTLED = KeyspaceLayout(3, side("abc"))
 
 
-def test_the_founders_begin_with_all_their_slots() -> None:
+def test_the_founders_start_with_all_their_slots() -> None:
     state = adopt(None, FIRST, "a")
     assert state == NodeState(1, side("ab").slots_of("a"))
     assert readable_slots(state, FIRST, "a") == state.held
 
 
-def test_who_joins_begins_with_none_and_settles_with_all() -> None:
+def test_a_joining_node_starts_with_no_slots_and_settles_with_all() -> None:
     state = adopt(None, JOINING, "c")
     assert state.held == frozenset()
     assert missing_slots(state, JOINING, "c") == SETTLED.now.slots_of("c")
@@ -26,7 +26,7 @@ def test_who_joins_begins_with_none_and_settles_with_all() -> None:
     assert adopt(done, SETTLED, "c").version == 3
 
 
-def test_who_stays_answers_for_its_own_slots_only_once_the_layout_is_settled() -> None:
+def test_a_remaining_node_answers_only_for_its_own_slots_once_the_layout_is_settled() -> None:
     moved = adopt(adopt(None, FIRST, "a"), JOINING, "a")
     assert readable_slots(moved, JOINING, "a") == FIRST.now.slots_of("a")
     after = adopt(moved, SETTLED, "a")
@@ -34,7 +34,7 @@ def test_who_stays_answers_for_its_own_slots_only_once_the_layout_is_settled() -
     assert not after.is_cleared
 
 
-def test_who_leaves_has_nothing_more_to_say() -> None:
+def test_a_leaving_node_answers_for_no_slot() -> None:
     layout = moving("abc", "ab")
     state = adopt(NodeState(1, side("abc").slots_of("c")), layout, "c")
     assert readable_slots(state, layout, "c") == side("abc").slots_of("c")
@@ -68,14 +68,14 @@ def test_a_layout_that_has_changed_without_a_new_version_is_refused() -> None:
         (NodeState(1, frozenset()), moving("ab", "b", lost=frozenset("a")), "a", "listed as lost"),
     ],
 )
-def test_a_node_does_not_follow_what_it_cannot_keep(
+def test_a_node_does_not_apply_a_layout_it_cannot_complete(
     state: NodeState | None, layout: KeyspaceLayout, name: str, words: str
 ) -> None:
     with pytest.raises(Invalid, match=words):
         adopt(state, layout, name)
 
 
-def test_slots_that_all_have_lost_begin_empty() -> None:
+def test_slots_without_a_surviving_owner_start_empty() -> None:
     layout = moving("ab", "bc", 1, frozenset("a"))
     lost = side("ab", 1).slots_of("a")
     assert orphans(layout) == lost

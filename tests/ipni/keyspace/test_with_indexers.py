@@ -69,7 +69,7 @@ async def test_two_indexers_share_the_query_layer_and_each_finds_its_own(tmp_pat
         assert (await one.stats()).entries >= 35
 
 
-async def test_an_indexer_waits_for_an_owner_that_is_away_and_loses_nothing(tmp_path: Path) -> None:
+async def test_an_indexer_waits_for_an_unavailable_owner_and_loses_nothing(tmp_path: Path) -> None:
     chain = Chain()
     chain.add(b"1", hashes("1", 20))
     rows = Kept()

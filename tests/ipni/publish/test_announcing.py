@@ -73,7 +73,7 @@ async def publisher() -> Publisher:
 
 
 @pytest.mark.parametrize(("is_json", "kind"), [(False, "application/octet-stream"), (True, "application/json")])
-async def test_an_announcement_says_the_head_and_where_to_read_it(
+async def test_an_announcement_contains_the_head_and_its_addresses(
     publisher: Publisher, is_json: bool, kind: str
 ) -> None:
     ear = Ear()
@@ -84,7 +84,7 @@ async def test_an_announcement_says_the_head_and_where_to_read_it(
     assert (heard.head, heard.publisher.id, heard.publisher.addresses) == (publisher.head, KEY.peer_id, (ADDRESS,))
 
 
-async def test_an_indexer_in_trouble_is_told_again_a_few_times(publisher: Publisher) -> None:
+async def test_an_announcement_to_a_failing_indexer_is_retried_a_few_times(publisher: Publisher) -> None:
     ear = Ear(statuses=[503, 500])
     async with listening(ear) as url, announcing(url) as announcer:
         herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())
@@ -105,7 +105,7 @@ async def test_a_refusal_is_an_answer(publisher: Publisher, status: int, kind: t
     assert len(ear.heard) == 1
 
 
-async def test_one_that_cannot_be_reached_keeps_nobody_else_from_hearing(publisher: Publisher) -> None:
+async def test_an_unreachable_indexer_does_not_delay_the_others(publisher: Publisher) -> None:
     ear = Ear()
     async with listening(ear) as url, announcing("http://127.0.0.1:1", url) as announcer:
         away, told = await HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock()).announce()
@@ -166,7 +166,7 @@ def test_the_url_of_an_indexer_is_enough(given: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["a:3001", "ftp://a", "http://", ""])
-def test_what_is_no_url_is_refused_at_once(given: str) -> None:
+def test_an_invalid_url_is_rejected_at_once(given: str) -> None:
     with pytest.raises(Invalid, match="is not the URL of an indexer"):
         AnnounceClient([given], clock=SystemClock(), random=seeded_random(1))
 
@@ -177,7 +177,7 @@ async def test_an_announcement_without_an_address_is_refused(publisher: Publishe
             HeadAnnouncer(publisher, announcer, [], clock=SystemClock())
 
 
-async def test_what_was_announced_is_not_announced_again_at_once(publisher: Publisher) -> None:
+async def test_a_head_is_not_announced_twice_in_a_row(publisher: Publisher) -> None:
     """An indexer that may not read the publisher would refuse, and log it, twice."""
     ear = Ear()
     first = publisher.head
@@ -193,7 +193,7 @@ async def test_what_was_announced_is_not_announced_again_at_once(publisher: Publ
     assert [each.head for each in ear.heard] == [first, second]
 
 
-async def test_what_an_indexer_did_not_take_is_announced_again(publisher: Publisher) -> None:
+async def test_a_head_an_indexer_rejected_is_announced_again(publisher: Publisher) -> None:
     ear = Ear(statuses=[403])
     async with listening(ear) as url, announcing(url) as announcer:
         herald = HeadAnnouncer(publisher, announcer, [ADDRESS], clock=SystemClock())

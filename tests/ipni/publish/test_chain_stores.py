@@ -55,7 +55,7 @@ async def test_an_advertisement_may_change_no_offer(store: ChainStore) -> None:
     assert (await store.head(), await store.list_contexts(PROVIDER)) == (name("addresses"), [])
 
 
-async def test_offers_are_found_by_how_their_contexts_begin(store: ChainStore) -> None:
+async def test_offers_are_found_by_context_prefix(store: ChainStore) -> None:
     contexts = [b"\xff\xfe", b"repo@2", b"repo@1", b"repo2@1", b"\x00", b"%@", b""]
     await store.append([link(f"ad {context!r}", context) for context in contexts])
     assert [published.context for published in await store.list_contexts(PROVIDER)] == sorted(contexts)

@@ -8,7 +8,7 @@ from argosy.ipni.model import METADATA_BYTES_MAX
 
 
 @pytest.mark.parametrize("label", [Label("github.com/a/b", "0123abcd"), Label("späte Fähre"), Label("")])
-def test_a_label_comes_back_from_among_other_protocols(label: Label) -> None:
+def test_a_label_is_decoded_among_other_protocols(label: Label) -> None:
     told = metadata.join(encode_label(label), metadata.http(), metadata.bitswap())
     assert decode_label(told) == label
     assert [name for name, _ in metadata.protocols(told)] == [
@@ -30,5 +30,5 @@ LABEL = b"\x85\xec\xe9\x01"
 
 
 @pytest.mark.parametrize("other", [b"", b"\xff", metadata.http(), LABEL + b"\x01\xa0", LABEL + b"\x02\xff\xff", LABEL])
-def test_what_is_no_label_is_none(other: bytes) -> None:
+def test_metadata_without_a_label_decodes_as_none(other: bytes) -> None:
     assert decode_label(other) is None

@@ -56,14 +56,14 @@ async def test_a_folder_becomes_one_context_with_all_its_files(folder: Path, pub
     assert str(folder.parent).encode() not in published.context
 
 
-async def test_what_has_not_changed_is_not_published_again(folder: Path, publisher: Publisher) -> None:
+async def test_unchanged_files_are_not_published_again(folder: Path, publisher: Publisher) -> None:
     await publish_paths([folder], publisher)
     head = publisher.head
     (again,) = await publish_paths([folder], publisher)
     assert (again.ad, publisher.head) == (None, head)
 
 
-async def test_what_has_changed_takes_the_place_of_what_was_there(folder: Path, publisher: Publisher) -> None:
+async def test_changed_files_replace_the_earlier_advertisement(folder: Path, publisher: Publisher) -> None:
     (before,) = await publish_paths([folder], publisher)
     (folder / "a.txt").write_bytes(b"another")
     (after,) = await publish_paths([folder], publisher)
@@ -81,7 +81,7 @@ async def test_a_folder_that_became_empty_is_withdrawn(folder: Path, publisher: 
     assert await publisher.list_contexts() == []
 
 
-async def test_paths_are_withdrawn_even_when_they_are_gone(folder: Path, publisher: Publisher) -> None:
+async def test_paths_are_withdrawn_even_when_they_no_longer_exist(folder: Path, publisher: Publisher) -> None:
     await publish_paths([folder / "a.txt", folder / "inner"], publisher)
     (folder / "a.txt").unlink()
     published = await publisher.list_contexts(context_prefix(name_of(folder / "a.txt")))
@@ -101,7 +101,7 @@ async def test_files_that_are_only_named_claim_no_way_to_be_had(folder: Path, pu
     assert (published.context, published.ad) == (published.context, published.ad)
 
 
-async def test_a_new_way_to_have_them_is_told_although_no_file_has_changed(folder: Path, publisher: Publisher) -> None:
+async def test_new_metadata_is_published_for_unchanged_files(folder: Path, publisher: Publisher) -> None:
     await publish_paths([folder], publisher, metadata=label_metadata)
     (again,) = await publish_paths([folder], publisher)
     assert again.ad == publisher.head
@@ -110,7 +110,7 @@ async def test_a_new_way_to_have_them_is_told_although_no_file_has_changed(folde
         assert await found(source) == {again.context: {multihash(b"alpha"), multihash(b"beta" * 50_000)}}
 
 
-async def test_links_lead_nowhere_outside_and_odd_files_are_told(
+async def test_links_outside_the_folder_are_not_followed_and_special_files_are_reported(
     folder: Path, tmp_path: Path, publisher: Publisher
 ) -> None:
     (tmp_path / "secret").write_bytes(b"secret")
@@ -129,7 +129,7 @@ async def test_links_lead_nowhere_outside_and_odd_files_are_told(
     assert published.files == 3
 
 
-async def test_what_cannot_be_read_is_told_and_the_rest_is_published(
+async def test_unreadable_files_are_reported_and_the_rest_is_published(
     folder: Path, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Root may read everything, so the refusal is the system call's."""
@@ -157,7 +157,7 @@ def test_folders_of_one_name_have_different_names_for_publishing(tmp_path: Path)
     assert name_of(tmp_path / "a" / "x").startswith("x-")
 
 
-def test_a_key_is_made_once_and_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_key_is_created_once_and_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "publisher.key"
     made = open_key(path)
     assert open_key(path).peer_id == made.peer_id

@@ -38,7 +38,7 @@ async def publisher() -> Publisher:
 
 @pytest.mark.parametrize("codec", [DAG_JSON, DAG_CBOR])
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-async def test_what_is_published_can_be_read_and_checked(tmp_path: Path, kind: str, codec: int) -> None:
+async def test_published_entries_can_be_read_and_verified(tmp_path: Path, kind: str, codec: int) -> None:
     async with chain_of(kind, tmp_path) as store:
         publisher = await Publisher.open(KEY, store, addresses=ADDRESSES, codec=codec, chunk_multihashes=3)
         words = hashes(*range(8))
@@ -81,7 +81,7 @@ async def test_a_removal_a_metadata_update_and_new_addresses_are_advertised_in_o
     ] == [(b"b", HTTP, 1)]
 
 
-async def test_what_is_superseded_is_removed_after_its_successor_is_there(publisher: Publisher) -> None:
+async def test_a_superseded_context_is_removed_after_its_successor_is_published(publisher: Publisher) -> None:
     old, new = context_of("repo", "c0ffee"), context_of("repo", "decade")
     await publisher.publish(old, HTTP, hashes("same", "old"))
     before = publisher.head
@@ -125,7 +125,7 @@ async def test_extended_providers_sign_for_themselves_and_the_publisher_is_named
     ("context", "metadata", "said"),
     [(b"c" * 65, BITSWAP, "a context of 65 bytes"), (b"c", b"m" * 1025, "metadata of 1025"), (b"c", b"", "metadata")],
 )
-async def test_what_the_wire_forbids_is_refused_before_anything_is_kept(
+async def test_values_the_protocol_forbids_are_rejected_before_anything_is_stored(
     publisher: Publisher, context: bytes, metadata: bytes, said: str
 ) -> None:
     with pytest.raises(Invalid, match=said):
@@ -140,7 +140,7 @@ async def test_only_what_is_published_can_be_removed_or_updated(publisher: Publi
         await publisher.update_metadata(b"no", HTTP)
 
 
-async def test_the_chain_goes_on_after_a_restart(tmp_path: Path) -> None:
+async def test_the_chain_continues_after_a_restart(tmp_path: Path) -> None:
     async with chain_of("sqlite", tmp_path) as store:
         publisher = await Publisher.open(KEY, store)
         first = await publisher.publish(b"a", BITSWAP, hashes("x"))
@@ -213,7 +213,7 @@ async def test_a_context_with_very_many_chunks_becomes_several_advertisements(
     assert (published.multihashes, published.ad) == (14, publisher.head)
 
 
-async def test_multihashes_may_come_as_they_are_made(publisher: Publisher) -> None:
+async def test_multihashes_may_come_from_a_generator(publisher: Publisher) -> None:
     async def made() -> AsyncIterator[bytes]:
         for word in hashes(*range(4)):
             await asyncio.sleep(0)
@@ -224,14 +224,14 @@ async def test_multihashes_may_come_as_they_are_made(publisher: Publisher) -> No
         assert await found(source) == {b"a": set(hashes(*range(4)))}
 
 
-async def test_changes_asked_for_at_once_are_made_one_after_another(publisher: Publisher) -> None:
+async def test_concurrent_changes_are_serialised(publisher: Publisher) -> None:
     names = [f"c{number}".encode() for number in range(10)]
     await asyncio.gather(*(publisher.publish(name, BITSWAP, hashes(name.decode())) for name in names))
     async with reading(publisher) as source:
         assert [ad.context for ad in await chain(source)] == names
 
 
-async def test_a_change_that_has_begun_is_finished_although_nobody_waits_for_it() -> None:
+async def test_a_started_change_finishes_although_its_caller_was_cancelled() -> None:
     class SlowChain(MemoryChain):
         began, may_end = asyncio.Event(), asyncio.Event()
 
@@ -275,7 +275,7 @@ async def test_half_a_million_multihashes_need_little_memory_and_no_space_when_r
     assert grown_kib < 64 * 1024  # 31 chunks; all multihashes as objects would be 34 MiB
 
 
-def test_contexts_fit_the_wire_and_keep_names_apart() -> None:
+def test_contexts_fit_the_protocol_limit_and_are_distinct() -> None:
     assert context_of("repo", "c0ffee") == b"repo@c0ffee"
     long = "host.example/group/" + "very-" * 30 + "long"
     names = ["repo", "repo2", long, long + "x", "a@b", "a_b"]

@@ -28,7 +28,7 @@ async def published(path: Path, context: bytes, word: str) -> None:
         await (await Publisher.open(KEY, store)).publish(context, BITSWAP, hashes(word))
 
 
-async def test_what_another_publishes_is_served_at_once(tmp_path: Path) -> None:
+async def test_chains_published_by_another_process_are_served_at_once(tmp_path: Path) -> None:
     await published(tmp_path, b"a", "x")
     store = await SqliteChain.read(tmp_path / "chain.db")
     try:
@@ -49,7 +49,7 @@ async def test_what_another_publishes_is_served_at_once(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_who_waits_for_news_hears_of_what_another_publishes(tmp_path: Path) -> None:
+async def test_a_waiting_reader_is_notified_of_what_another_process_publishes(tmp_path: Path) -> None:
     await published(tmp_path, b"a", "x")
     store = await SqliteChain.read(tmp_path / "chain.db")
     try:

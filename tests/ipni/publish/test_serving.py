@@ -29,7 +29,7 @@ async def test_the_head_is_signed_and_never_cached() -> None:
 
 
 @pytest.mark.parametrize(("codec", "kind"), [(DAG_JSON, "application/json"), (DAG_CBOR, "application/cbor")])
-async def test_a_block_may_be_cached_for_ever_and_is_known_by_its_tag(codec: int, kind: str) -> None:
+async def test_a_block_is_cacheable_without_limit_and_has_an_etag(codec: int, kind: str) -> None:
     publisher = await Publisher.open(KEY, MemoryChain(), codec=codec)
     cid = await publisher.publish(b"a", BITSWAP, hashes("x"))
     async with serving(publisher_app(publisher)) as url, aiohttp.ClientSession(url) as client:
@@ -65,7 +65,7 @@ async def test_large_blocks_are_packed_for_those_who_take_it() -> None:
     ("path", "status", "said"),
     [(f"{BASE}/bafkreehdwdcefgh4dqkjv67uzcmw7oje", 404, "has no block"), (f"{BASE}/nonsense", 400, "is not a CID")],
 )
-async def test_what_is_not_there_is_said_in_words(path: str, status: int, said: str) -> None:
+async def test_a_missing_block_is_an_error_in_plain_text(path: str, status: int, said: str) -> None:
     publisher = await Publisher.open(KEY, MemoryChain())
     async with (
         serving(publisher_app(publisher)) as url,

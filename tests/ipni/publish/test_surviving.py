@@ -42,7 +42,7 @@ def killed(path: Path) -> tuple[int, str]:
     return int(number), head
 
 
-async def test_a_killed_publisher_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_a_killed_publisher_continues_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "chain.db"
     number, head = killed(path)
     store = await SqliteChain.open(path)

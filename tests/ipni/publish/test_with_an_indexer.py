@@ -34,7 +34,7 @@ class EmptyDisk:
 
 
 @pytest.mark.parametrize("codec", [DAG_JSON, DAG_CBOR])
-async def test_a_folder_is_found_by_its_content_and_what_it_lost_is_not(tmp_path: Path, codec: int) -> None:
+async def test_a_folder_is_found_by_its_content_and_deleted_files_are_not(tmp_path: Path, codec: int) -> None:
     folder = tmp_path / "tree"
     folder.mkdir()
     (folder / "a").write_bytes(b"stays")

@@ -58,7 +58,7 @@ async def test_a_publisher_without_advertisements_has_no_head(liar: Liar, source
     assert await opened(sources, liar).head() is None
 
 
-async def test_a_head_that_somebody_else_has_signed_is_refused(liar: Liar, sources: HttpSources) -> None:
+async def test_a_head_signed_by_another_peer_is_rejected(liar: Liar, sources: HttpSources) -> None:
     stranger = PrivateKey.generate(random_bytes=b"s" * 32)
     liar.answers[HEAD] = [reply(sign_head(BLOCK, stranger))]
     with pytest.raises(Invalid, match=f"is signed by {stranger.peer_id}"):
@@ -73,7 +73,7 @@ async def test_a_head_whose_signature_is_of_another_head_is_refused(liar: Liar, 
 
 
 @pytest.mark.parametrize(("is_entries", "hint"), [(True, "entrychunk"), (False, "advertisement")])
-async def test_a_block_is_asked_for_with_a_hint_of_its_kind(
+async def test_a_block_request_contains_a_hint_of_its_type(
     liar: Liar, sources: HttpSources, is_entries: bool, hint: str
 ) -> None:
     liar.answers[PATH] = [reply(BODY, content_type="text/html")]
@@ -91,7 +91,7 @@ async def test_blocks_of_other_hash_functions_are_checked_too(liar: Liar, source
         await source.block(block, is_entries=True)
 
 
-async def test_a_block_with_another_hash_is_refused_and_not_asked_for_again(liar: Liar, sources: HttpSources) -> None:
+async def test_a_block_with_another_hash_is_rejected_and_not_requested_again(liar: Liar, sources: HttpSources) -> None:
     liar.answers[PATH] = [reply(b'{"Entries":[0]}')]
     with pytest.raises(Invalid, match="served other bytes"):
         await opened(sources, liar).block(BLOCK, is_entries=True)
@@ -106,7 +106,7 @@ async def test_a_packed_block_is_unpacked(liar: Liar, sources: HttpSources) -> N
 
 
 @pytest.mark.parametrize("status", [404, 403])
-async def test_the_older_form_of_paths_is_tried_and_remembered(liar: Liar, sources: HttpSources, status: int) -> None:
+async def test_the_older_form_of_paths_is_tried_and_cached(liar: Liar, sources: HttpSources, status: int) -> None:
     liar.answers[PATH] = [reply(status=status)]
     liar.answers[f"/{BLOCK}"] = [reply(BODY)]
     source = opened(sources, liar)
@@ -114,7 +114,7 @@ async def test_the_older_form_of_paths_is_tried_and_remembered(liar: Liar, sourc
     assert liar.paths() == [PATH, f"/{BLOCK}", f"/{BLOCK}"]
 
 
-async def test_what_a_publisher_does_not_have_is_not_found(liar: Liar, sources: HttpSources) -> None:
+async def test_a_block_a_publisher_does_not_have_is_not_found(liar: Liar, sources: HttpSources) -> None:
     source = opened(sources, liar)
     with pytest.raises(NotFound, match="the publisher does not have it"):
         await source.block(BLOCK, is_entries=True)
@@ -122,7 +122,7 @@ async def test_what_a_publisher_does_not_have_is_not_found(liar: Liar, sources: 
 
 
 @pytest.mark.parametrize("status", [500, 503, 429, 418])
-async def test_a_publisher_in_trouble_is_unavailable_with_its_status(
+async def test_a_failing_publisher_is_unavailable_with_its_status(
     liar: Liar, sources: HttpSources, status: int
 ) -> None:
     liar.answers[PATH] = [reply(b"x" * 1000, status)]
@@ -155,9 +155,7 @@ async def test_a_truncated_body_is_unavailable_not_a_wrong_block(liar: Liar, sou
         await opened(sources, liar).block(BLOCK, is_entries=True)
 
 
-async def test_the_next_address_is_tried_and_the_one_that_answers_is_asked_first(
-    liar: Liar, sources: HttpSources
-) -> None:
+async def test_the_next_address_is_tried_and_the_answering_one_is_preferred(liar: Liar, sources: HttpSources) -> None:
     async with lying() as good:
         good.answers[PATH] = [reply(BODY)]
         liar.answers[PATH] = [reply(status=502)]
@@ -202,7 +200,7 @@ async def test_a_gzip_bomb_is_unpacked_no_further_than_the_bound(liar: Liar, sou
 
 
 @pytest.mark.parametrize(("packing", "said"), [("br", "only gzip was requested"), ("gzip", "and is not")])
-async def test_a_packing_that_was_not_asked_for_is_refused(
+async def test_an_unrequested_content_encoding_is_rejected(
     liar: Liar, sources: HttpSources, packing: str, said: str
 ) -> None:
     liar.answers[PATH] = [reply(b"garbage", content_encoding=packing)]
@@ -312,7 +310,7 @@ async def test_a_path_in_the_address_comes_before_everything(liar: Liar, sources
     assert await sources.open(Peer(KEY.peer_id, (address,))).block(found, is_entries=True) == BODY
 
 
-async def test_a_name_that_nobody_knows_is_unavailable(sources: HttpSources) -> None:
+async def test_an_unknown_host_name_is_unavailable(sources: HttpSources) -> None:
     source = sources.open(Peer(KEY.peer_id, ("/dns4/publisher.invalid/tcp/80/http",)))
     with pytest.raises(Unavailable, match=r"publisher\.invalid"):
         await source.head()

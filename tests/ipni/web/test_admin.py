@@ -40,14 +40,14 @@ ROUTES = [
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_nobody_passes_without_the_token(asking: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_requests_without_the_token_are_rejected(asking: httpx.AsyncClient, method: str, path: str) -> None:
     for headers in ({}, {"authorization": "Bearer wrong"}):
         answer = await asking.request(method, path, headers=headers)
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
-async def test_a_wrong_verb_is_told_the_right_one(operator: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_a_wrong_method_gets_the_allowed_one(operator: httpx.AsyncClient, method: str, path: str) -> None:
     answer = await operator.request("PATCH", path)
     assert (answer.status_code, answer.headers["allow"]) == (405, f"{method}, OPTIONS")
 
@@ -173,7 +173,7 @@ async def test_a_frozen_indexer_refuses_in_words(operator: httpx.AsyncClient, in
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b'{"FrozenID":3}', b'{"FrozenID":"nobody","FrozenURL":"http://x"}', b" " * 100_000]
 )
-async def test_a_handoff_that_does_not_say_from_whom_is_refused(operator: httpx.AsyncClient, body: bytes) -> None:
+async def test_a_handoff_without_a_source_is_rejected(operator: httpx.AsyncClient, body: bytes) -> None:
     assert (await operator.post(f"/ingest/handoff/{A}", content=body)).status_code == 400
 
 
@@ -199,7 +199,9 @@ async def test_without_an_assigner_nothing_is_assigned(operator: httpx.AsyncClie
         assert (answer.status_code, answer.text) == (503, "not configured to work with assigner service\n")
 
 
-async def test_telemetry_is_told_once_under_readable_names(operator: httpx.AsyncClient, indexer: IndexerDouble) -> None:
+async def test_telemetry_is_returned_once_under_readable_names(
+    operator: httpx.AsyncClient, indexer: IndexerDouble
+) -> None:
     assert (await operator.get("/telemetry/providers")).status_code == 204
     indexer.counted = {A: (10, 0.5, 1), B: (20, 1.5, 2)}
     one = await operator.get(f"/telemetry/providers/{A}")

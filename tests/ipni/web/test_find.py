@@ -56,7 +56,7 @@ async def test_many_lines_all_arrive(asking: httpx.AsyncClient, indexer: Indexer
 
 
 @pytest.mark.parametrize("headers", [{}, LINES])
-async def test_an_answer_has_an_end_and_says_when_it_is_not_all(
+async def test_an_answer_is_bounded_and_reports_truncation(
     asking: httpx.AsyncClient, indexer: IndexerDouble, headers: dict[str, str]
 ) -> None:
     indexer.results[CONTENT] = (result(),) * (RESULTS_MAX + 1)
@@ -67,7 +67,7 @@ async def test_an_answer_has_an_end_and_says_when_it_is_not_all(
 
 @pytest.mark.parametrize("path", [f"/multihash/{base58(NOWHERE)}", f"/cid/{cid.Cid(cid.RAW, NOWHERE)}"])
 @pytest.mark.parametrize("headers", [{}, LINES])
-async def test_what_nobody_has_is_not_found_and_forgotten_soon(
+async def test_unknown_content_is_not_found_and_cached_briefly(
     asking: httpx.AsyncClient, path: str, headers: dict[str, str]
 ) -> None:
     answer = await asking.get(path, headers=headers)
@@ -82,14 +82,14 @@ async def test_a_name_that_cannot_be_read_is_refused_as_text(asking: httpx.Async
     assert answer.headers["content-type"].startswith("text/plain")
 
 
-async def test_an_answer_that_the_caller_does_not_take_is_not_given(asking: httpx.AsyncClient) -> None:
+async def test_an_unacceptable_media_type_is_rejected(asking: httpx.AsyncClient) -> None:
     answer = await asking.get(f"/cid/{CID}", headers={"accept": "text/html"})
     assert answer.status_code == 406
     assert (await asking.get(f"/cid/{CID}", headers={"accept": "gibberish"})).status_code == 400
 
 
 @pytest.mark.parametrize("path", [*WAYS, "/providers", f"/providers/{A}", "/stats", "/health", "/"])
-async def test_browsers_of_other_pages_may_ask(asking: httpx.AsyncClient, path: str) -> None:
+async def test_browsers_of_other_origins_are_allowed(asking: httpx.AsyncClient, path: str) -> None:
     assert (await asking.get(path)).headers["access-control-allow-origin"] == "*"
     asked = await asking.options(path)
     assert (asked.status_code, asked.headers["allow"]) == (200, "GET, OPTIONS")
@@ -104,13 +104,13 @@ async def test_other_verbs_are_not_allowed(asking: httpx.AsyncClient, path: str,
     assert answer.headers["content-type"].startswith("text/plain")
 
 
-async def test_hits_may_be_kept_for_a_while_and_by_what_was_accepted(asking: httpx.AsyncClient) -> None:
+async def test_hits_are_cacheable_and_vary_by_accept(asking: httpx.AsyncClient) -> None:
     answer = await asking.get(f"/cid/{CID}")
     assert answer.headers["cache-control"].startswith("public, max-age=60")
     assert answer.headers["vary"] == "accept"
 
 
-async def test_a_store_that_is_away_is_told_as_text(
+async def test_an_unavailable_store_is_reported_as_text(
     asking: httpx.AsyncClient, indexer: IndexerDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def away(_: object) -> list[object]:
@@ -122,7 +122,7 @@ async def test_a_store_that_is_away_is_told_as_text(
     assert answer.headers["cache-control"] == "no-store"
 
 
-async def test_many_are_found_at_once(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
+async def test_many_multihashes_are_found_at_once(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     more = multihash.of(b"more")
     indexer.results[more] = (result(C),)
     body = {"Multihashes": [b64encode(each).decode() for each in (CONTENT, NOWHERE, more, CONTENT)]}
@@ -143,7 +143,7 @@ async def test_many_are_found_at_once(asking: httpx.AsyncClient, indexer: Indexe
         b" " * (BATCH_BYTES_MAX + 1),
     ],
 )
-async def test_a_batch_that_is_wrong_or_too_large_is_refused(asking: httpx.AsyncClient, body: bytes) -> None:
+async def test_an_invalid_or_too_large_batch_is_rejected(asking: httpx.AsyncClient, body: bytes) -> None:
     assert (await asking.post("/multihash", content=body)).status_code == 400
 
 
@@ -153,13 +153,13 @@ async def test_a_browser_may_send_a_batch_from_another_page(asking: httpx.AsyncC
     assert asked.headers["access-control-allow-headers"] == "content-type"
 
 
-async def test_a_batch_is_not_given_as_lines(asking: httpx.AsyncClient) -> None:
+async def test_a_batch_is_not_streamed_as_ndjson(asking: httpx.AsyncClient) -> None:
     answer = await asking.post("/multihash", json={"Multihashes": []}, headers=LINES)
     assert answer.status_code == 406
     assert (await asking.get("/multihash")).status_code == 405
 
 
-async def test_providers_are_listed_and_shown(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
+async def test_providers_are_listed_and_returned(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     listed = await asking.get("/providers")
     assert [each["AddrInfo"]["ID"] for each in listed.json()] == [A, B]
     assert (await asking.get(f"/providers/{A}")).json()["AddrInfo"]["ID"] == A
@@ -169,12 +169,12 @@ async def test_providers_are_listed_and_shown(asking: httpx.AsyncClient, indexer
     assert (await asking.get("/providers")).json() == []
 
 
-async def test_a_long_list_of_providers_is_whole(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
+async def test_a_long_list_of_providers_is_complete(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     indexer.known = {f"peer-{number}": Provider(f"peer-{number}") for number in range(2 * PROVIDERS_PER_TURN + 1)}
     assert decode_providers((await asking.get("/providers")).content) == list(indexer.known.values())
 
 
-async def test_stats_tell_entries_and_an_estimate(asking: httpx.AsyncClient) -> None:
+async def test_stats_contain_entries_and_an_estimate(asking: httpx.AsyncClient) -> None:
     assert (await asking.get("/stats")).json() == {"EntriesEstimate": 100, "EntriesCount": 12}
 
 
@@ -184,7 +184,7 @@ async def test_an_empty_index_is_still_processing(asking: httpx.AsyncClient, ind
     assert (answer.status_code, answer.text) == (418, "processing")
 
 
-async def test_health_is_a_text_that_no_cache_keeps(asking: httpx.AsyncClient) -> None:
+async def test_health_is_an_uncacheable_text(asking: httpx.AsyncClient) -> None:
     answer = await asking.get("/health")
     assert answer.text.startswith("ready ")
     assert answer.headers["cache-control"] == "no-cache"
@@ -197,7 +197,7 @@ async def test_any_other_path_is_not_found(asking: httpx.AsyncClient, path: str)
 
 
 @pytest.mark.parametrize("path", ["/", "/index.html"])
-async def test_the_page_says_what_this_node_is(asking: httpx.AsyncClient, path: str) -> None:
+async def test_the_page_describes_this_node(asking: httpx.AsyncClient, path: str) -> None:
     answer = await asking.get(path)
     assert answer.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
@@ -214,7 +214,7 @@ async def test_a_browser_at_an_address_that_does_not_exist_gets_a_page(asking: h
     assert "<script" not in answer.text
 
 
-async def test_the_page_answers_and_escapes_what_it_is_given(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
+async def test_the_page_answers_and_escapes_its_input(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     indexer.results[CONTENT] = (result(A, b"<script>alert(1)</script>", b"", "/dns4/<b>/tcp/1"),)
     shown = (await asking.get("/", params={"q": NAME})).text
     assert "1 result<" in shown
@@ -227,7 +227,7 @@ async def test_the_page_answers_and_escapes_what_it_is_given(asking: httpx.Async
     assert "No providers found" in (await asking.get("/", params={"q": base58(NOWHERE)})).text
 
 
-async def test_a_lookup_by_second_hash_tells_only_what_the_asker_can_decrypt(asking: httpx.AsyncClient) -> None:
+async def test_a_lookup_by_second_hash_returns_only_encrypted_values(asking: httpx.AsyncClient) -> None:
     second = privacy.second_hash(CONTENT)
     ways = [
         f"/encrypted/multihash/{base58(second)}",
@@ -257,7 +257,7 @@ async def test_metadata_is_had_by_the_hash_of_its_value_key(asking: httpx.AsyncC
     assert (await asking.get("/metadata/short")).status_code == 400
 
 
-async def test_samples_are_asked_of_a_context(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
+async def test_samples_are_requested_by_context(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     context = b64encode(b"ctx-1").decode()
     path = f"/ipni/v0/sample/{A}/{context}"
     answer = await asking.get(path, params={"beacon": "0a0b", "max": "10", "federation_epoch": "0"})
@@ -270,7 +270,7 @@ async def test_samples_are_asked_of_a_context(asking: httpx.AsyncClient, indexer
 @pytest.mark.parametrize(
     "query", ["max=0", "max=11", "max=x", "beacon=xyz", "beacon=" + "00" * 33, "federation_epoch=1"]
 )
-async def test_a_sample_asked_wrongly_is_refused(asking: httpx.AsyncClient, query: str) -> None:
+async def test_an_invalid_sample_request_is_rejected(asking: httpx.AsyncClient, query: str) -> None:
     assert (await asking.get(f"/ipni/v0/sample/{A}/Y3R4?{query}")).status_code == 400
     assert (await asking.get(f"/ipni/v0/sample/{A}/{'A' * 100}")).status_code == 400
     assert (await asking.get(f"/ipni/v0/sample/{A}/?!")).status_code in (400, 404)
@@ -279,7 +279,7 @@ async def test_a_sample_asked_wrongly_is_refused(asking: httpx.AsyncClient, quer
 ROUTING = f"/routing/v1/providers/{CID}"
 
 
-async def test_delegated_routing_tells_records(asking: httpx.AsyncClient) -> None:
+async def test_delegated_routing_returns_records(asking: httpx.AsyncClient) -> None:
     answer = await asking.get(ROUTING)
     assert answer.headers["content-type"] == "application/json"
     assert [(each["Schema"], each["ID"], each["Protocols"]) for each in answer.json()["Providers"]] == [
@@ -308,7 +308,7 @@ async def test_a_document_has_a_hundred_records_and_a_stream_has_them_all(
     assert len((await asking.get(ROUTING, headers=LINES)).text.splitlines()) == 250
 
 
-async def test_what_the_filters_leave_is_a_list_also_when_it_is_empty(asking: httpx.AsyncClient) -> None:
+async def test_filtered_records_are_a_list_even_when_empty(asking: httpx.AsyncClient) -> None:
     filters = {"filter-addrs": "https", "filter-protocols": "transport-ipfs-gateway-http"}
     left = await asking.get(ROUTING, params=filters)
     assert [each["ID"] for each in left.json()["Providers"]] == [B]
@@ -317,14 +317,14 @@ async def test_what_the_filters_leave_is_a_list_also_when_it_is_empty(asking: ht
     assert (await asking.get(f"{ROUTING}?filter-addrs=tcp&filter-addrs=udp")).status_code == 400
 
 
-async def test_content_that_nobody_has_is_not_found_by_routing(asking: httpx.AsyncClient) -> None:
+async def test_unknown_content_is_not_found_by_routing(asking: httpx.AsyncClient) -> None:
     answer = await asking.get(f"/routing/v1/providers/{cid.Cid(cid.RAW, NOWHERE)}")
     assert (answer.status_code, answer.json()) == (404, {"Providers": []})
     assert answer.headers["cache-control"] == "public, max-age=15"
     assert (await asking.get("/routing/v1/providers/nonsense")).status_code == 400
 
 
-async def test_records_are_not_taken(asking: httpx.AsyncClient) -> None:
+async def test_records_are_not_accepted(asking: httpx.AsyncClient) -> None:
     assert (await asking.put("/routing/v1/providers", json={})).status_code == 501
     assert (await asking.post("/routing/v1/providers", json={})).status_code == 405
     assert (await asking.delete(ROUTING)).status_code == 405

@@ -127,7 +127,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("request_bytes", PLAIN.values(), ids=PLAIN)
-async def test_a_plain_find_gets_the_answer_of_asgi_without_it(ways: Ways, request_bytes: bytes) -> None:
+async def test_a_plain_find_gets_the_same_answer_as_by_asgi(ways: Ways, request_bytes: bytes) -> None:
     told = await ways.told(request_bytes, END)
     assert told.count(b"HTTP/1.1 ") == 2
     assert ways.by_asgi == []
@@ -135,26 +135,26 @@ async def test_a_plain_find_gets_the_answer_of_asgi_without_it(ways: Ways, reque
 
 
 @pytest.mark.parametrize("request_bytes", NORMAL.values(), ids=NORMAL)
-async def test_what_is_not_plain_goes_the_normal_way(ways: Ways, request_bytes: bytes) -> None:
+async def test_other_requests_are_handled_by_asgi(ways: Ways, request_bytes: bytes) -> None:
     assert (await ways.told(request_bytes, END)).startswith(b"HTTP/1.1 ")
     assert len(ways.by_asgi) == 1
     assert ways.by_asgi == [each for each in ways.asgi.by_asgi if each != "GET /health"]
 
 
 @pytest.mark.parametrize("request_bytes", CLOSING.values(), ids=CLOSING)
-async def test_who_asks_once_is_answered_and_left(ways: Ways, request_bytes: bytes) -> None:
+async def test_a_request_without_keep_alive_is_answered_and_closed(ways: Ways, request_bytes: bytes) -> None:
     assert b'"MultihashResults"' in await ways.told(request_bytes)
     assert ways.by_asgi == [f"GET {HIT}"]
 
 
 @pytest.mark.parametrize("request_bytes", BROKEN.values(), ids=BROKEN)
-async def test_what_cannot_be_read_is_refused_alike(ways: Ways, request_bytes: bytes) -> None:
+async def test_an_invalid_find_is_rejected_as_by_asgi(ways: Ways, request_bytes: bytes) -> None:
     assert (await ways.told(request_bytes)).startswith(b"HTTP/1.1 400 ")
     assert (await ways.told(ask(), request_bytes, in_turn=True)).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize("request_bytes", BROKEN.values(), ids=BROKEN)
-async def test_a_find_is_answered_whatever_comes_in_the_same_packet_behind_it(ways: Ways, request_bytes: bytes) -> None:
+async def test_a_find_is_answered_with_anything_pipelined_after_it(ways: Ways, request_bytes: bytes) -> None:
     """By ASGI it would not be: the server refuses the second before it has begun with the first."""
     told = await ways.connection.told([ask() + request_bytes])
     assert [int(each[:3]) for each in told.split(b"HTTP/1.1 ")[1:]] == [200, 400]
@@ -176,7 +176,7 @@ async def test_a_request_may_come_in_any_pieces(ways: Ways) -> None:
     assert ways.by_asgi == []
 
 
-async def test_of_finds_that_come_at_once_the_first_is_answered_at_once_and_all_in_order(ways: Ways) -> None:
+async def test_pipelined_finds_are_answered_in_order_and_the_first_at_once(ways: Ways) -> None:
     asked = [HIT, MISS, "/cid/0", CID, MISS]
     told = await ways.told(b"".join(map(ask, asked)) + END)
     answers = [int(each[:3]) for each in told.split(b"HTTP/1.1 ")[1:]]
@@ -184,19 +184,19 @@ async def test_of_finds_that_come_at_once_the_first_is_answered_at_once_and_all_
     assert ways.by_asgi == [f"GET {path}" for path in asked[1:]], "others have their turn in between"
 
 
-async def test_a_find_behind_a_long_answer_waits_for_it(ways: Ways, indexer: IndexerDouble) -> None:
+async def test_a_find_pipelined_after_a_long_answer_waits_for_it(ways: Ways, indexer: IndexerDouble) -> None:
     indexer.known = {f"peer-{number}": Provider(f"peer-{number}") for number in range(1000)}
     told = await ways.told(ask("/providers"), ask(HIT), ask(MISS), END)
     assert told.index(b"peer-999") < told.index(b'"MultihashResults"') < told.index(b"no results")
 
 
-async def test_an_answer_that_is_not_all_says_so(ways: Ways, indexer: IndexerDouble) -> None:
+async def test_a_truncated_answer_reports_it(ways: Ways, indexer: IndexerDouble) -> None:
     indexer.results[CONTENT] = (result(),) * (RESULTS_MAX + 1)
     assert b"\r\nx-argosy-truncated: %d\r\n" % (RESULTS_MAX + 1) in await ways.told(ask(), END)
     assert ways.by_asgi == []
 
 
-async def test_a_find_that_waits_goes_the_normal_way_and_counts_once(
+async def test_a_find_that_waits_is_handled_by_asgi_and_counts_once(
     ways: Ways, indexer: IndexerDouble, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def slow(multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
@@ -212,7 +212,7 @@ async def test_a_find_that_waits_goes_the_normal_way_and_counts_once(
 @pytest.mark.parametrize(
     ("error", "ends", "status"), [(Unavailable("the store is away"), [END], 503), (RuntimeError("a bug"), [], 500)]
 )
-async def test_a_find_that_fails_is_told_alike(
+async def test_a_failing_find_is_reported_as_by_asgi(
     ways: Ways,
     indexer: IndexerDouble,
     monkeypatch: pytest.MonkeyPatch,
@@ -227,7 +227,7 @@ async def test_a_find_that_fails_is_told_alike(
     assert (await ways.told(ask(), *ends)).startswith(b"HTTP/1.1 %d " % status)
 
 
-async def test_a_connection_that_asks_no_more_is_closed(ways: Ways) -> None:
+async def test_an_idle_connection_is_closed(ways: Ways) -> None:
     async with served(ways.connection.app, in_connection=True, keep_alive_s=0) as hasty:
         assert b'"MultihashResults"' in await hasty.told([ask()])
     assert hasty.by_asgi == []

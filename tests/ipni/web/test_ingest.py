@@ -19,7 +19,7 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.mark.parametrize("path", ["/announce", "/ingest/announce"])
-async def test_an_announcement_is_taken_as_cbor_and_as_json(
+async def test_an_announcement_is_accepted_as_cbor_and_as_json(
     asking: httpx.AsyncClient, indexer: IndexerDouble, path: str
 ) -> None:
     cbor = await asking.put(
@@ -33,7 +33,7 @@ async def test_an_announcement_is_taken_as_cbor_and_as_json(
     assert indexer.announced == [TOLD] * 3
 
 
-async def test_who_is_blocked_may_not_announce(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
+async def test_a_blocked_publisher_may_not_announce(asking: httpx.AsyncClient, indexer: IndexerDouble) -> None:
     indexer.block(A)
     answer = await asking.put("/announce", content=encode_announcement(TOLD))
     assert (answer.status_code, answer.text) == (403, "announce requests not allowed from peer\n")
@@ -77,7 +77,7 @@ async def test_an_announcement_is_put(asking: httpx.AsyncClient) -> None:
         assert (answer.status_code, answer.headers["allow"]) == (405, "PUT, OPTIONS")
 
 
-async def test_a_provider_tells_new_addresses_by_a_record_it_signed(
+async def test_a_provider_registers_new_addresses_by_a_signed_record(
     asking: httpx.AsyncClient, indexer: IndexerDouble
 ) -> None:
     record = PeerRecord(Peer(A, (PLACE,)), 1767322985_000000000)
@@ -101,7 +101,7 @@ async def test_the_status_of_syncs_is_shown_by_publisher(asking: httpx.AsyncClie
     assert (await asking.get("/sync/status/nobody")).status_code == 400
 
 
-async def test_one_may_ask_whether_an_advertisement_is_indexed(
+async def test_the_index_state_of_an_advertisement_is_returned(
     asking: httpx.AsyncClient, indexer: IndexerDouble
 ) -> None:
     assert (await asking.get(f"/sync/status/ad/{AD}")).json() == {"Ad": str(AD), "Indexed": False}

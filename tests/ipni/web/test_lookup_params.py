@@ -28,12 +28,12 @@ from tests.ipni.web.making import CONTENT
         (b"*/*,application/x-ndjson", ResponseFormat.LINES),
     ],
 )
-def test_lines_are_given_wherever_they_are_listed_and_json_otherwise(accept: bytes, form: ResponseFormat) -> None:
+def test_ndjson_is_returned_if_accepted_and_json_otherwise(accept: bytes, form: ResponseFormat) -> None:
     assert form_of(accept) is form
 
 
 @pytest.mark.parametrize("accept", [b"text/html", b"text/*", b"application/xml, image/png"])
-def test_what_we_cannot_give_is_not_acceptable(accept: bytes) -> None:
+def test_an_unsupported_media_type_is_not_acceptable(accept: bytes) -> None:
     with pytest.raises(NotAcceptable) as caught:
         form_of(accept)
     assert caught.value.status == 406
@@ -59,7 +59,7 @@ def test_hexadecimal_that_also_reads_as_base58_is_not_mistaken() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "zz!", "12", "1220ab", "é", "9" * 600])
-def test_what_is_no_multihash_is_invalid(text: str) -> None:
+def test_an_invalid_multihash_is_rejected(text: str) -> None:
     with pytest.raises(Invalid):
         multihash_of_text(text)
 

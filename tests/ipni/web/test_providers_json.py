@@ -43,7 +43,7 @@ def test_providers_are_read_as_they_were_written_contexts_of_any_bytes_included(
     assert providers_json.decode_providers(providers_json.encode_providers(known)) == known
 
 
-def test_a_provider_of_whom_little_is_known_shows_its_links_as_null_and_nothing_else() -> None:
+def test_an_unsynced_provider_has_null_links_and_no_other_nulls() -> None:
     assert json.loads(providers_json.encode_provider(Provider(A))) == {
         "AddrInfo": {"ID": A, "Addrs": []},
         "LastAdvertisement": None,
@@ -51,7 +51,7 @@ def test_a_provider_of_whom_little_is_known_shows_its_links_as_null_and_nothing_
     }
 
 
-def test_a_provider_is_shown_under_the_keys_of_the_wire() -> None:
+def test_a_provider_is_written_with_the_protocol_keys() -> None:
     provider = Provider(
         A,
         (HTTP,),
@@ -122,6 +122,6 @@ def test_the_original_is_read_which_has_no_twin_and_any_case_of_keys() -> None:
         '{"AddrInfo":{"ID":"x"},"ExtendedProviders":{"Providers":[],"Metadatas":["?"]}}',
     ],
 )
-def test_what_is_no_provider_is_invalid(told: str) -> None:
+def test_an_invalid_provider_is_rejected(told: str) -> None:
     with pytest.raises(Invalid):
         providers_json.decode_provider(told.encode())

@@ -64,7 +64,7 @@ def test_encrypted_keys_are_read_as_they_were_written(keys: list[bytes]) -> None
     assert [results.decode_encrypted_line(results.encode_encrypted_line(key)) for key in keys] == keys
 
 
-def test_what_go_leaves_null_is_read_as_empty() -> None:
+def test_nulls_written_by_go_are_read_as_empty() -> None:
     line = json.dumps({"ContextID": None, "Metadata": None, "Provider": {"ID": B, "Addrs": None}}).encode()
     assert results.decode_line(line) == ProviderResult(b"", b"", Peer(B))
     assert results.decode_json(b'{"MultihashResults":null}') == []
@@ -72,7 +72,7 @@ def test_what_go_leaves_null_is_read_as_empty() -> None:
     assert results.decode_json(nobody) == [(b"\x12 ", ())]
 
 
-def test_records_that_name_nobody_are_dropped_and_the_others_stay() -> None:
+def test_records_without_a_provider_are_dropped_and_the_others_stay() -> None:
     good = results.encode_result(result()).decode()
     document = f'{{"MultihashResults":[{{"Multihash":"EiA=","ProviderResults":[{{"Provider":null}},{good}]}}]}}'
     assert results.decode_json(document.encode()) == [(b"\x12 ", (result(),))]
@@ -81,12 +81,12 @@ def test_records_that_name_nobody_are_dropped_and_the_others_stay() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[", b"[]", b"\xff", b'{"MultihashResults":3}', b"[" * 100_000])
-def test_what_is_no_document_is_invalid(data: bytes) -> None:
+def test_an_invalid_document_is_rejected(data: bytes) -> None:
     with pytest.raises(Invalid, match="not the JSON of a find"):
         results.decode_json(data)
 
 
-def test_a_provider_whose_addresses_changed_is_told_anew() -> None:
+def test_changed_provider_addresses_are_encoded_again() -> None:
     first, second = result(A, b"c", b"m", "/ip4/192.0.2.1/tcp/1"), result(A, b"c", b"m", "/ip4/192.0.2.2/tcp/1")
     assert results.encode_line(first) != results.encode_line(second)
     assert results.encode_line(first) == results.encode_line(result(A, b"c", b"m", "/ip4/192.0.2.1/tcp/1"))

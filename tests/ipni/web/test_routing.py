@@ -41,7 +41,7 @@ def test_the_third_protocol_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"nothing we know"])
-def test_metadata_that_says_nothing_makes_a_record_without_protocols(data: bytes) -> None:
+def test_metadata_without_protocols_gives_a_record_without_protocols(data: bytes) -> None:
     [record] = records([result(A, b"c", data, TCP)])
     assert json.loads(encode_record(record)) == {"Schema": "peer", "ID": A, "Addrs": [TCP]}
 
@@ -79,7 +79,7 @@ def test_addresses_are_filtered_by_protocols_and_refusals_come_first(wanted: str
     assert filtered is not None or not left, "a record whose addresses all vanish is dropped"
 
 
-def test_a_record_without_addresses_stays_only_when_unknown_ones_are_wanted() -> None:
+def test_a_record_without_addresses_stays_only_when_unknown_is_requested() -> None:
     record = RoutingRecord(A, ())
     assert Filters.parse(addresses="tcp").apply(record) is None
     assert Filters.parse(addresses="!tcp").apply(record) is None
@@ -87,7 +87,7 @@ def test_a_record_without_addresses_stays_only_when_unknown_ones_are_wanted() ->
     assert Filters.parse().apply(record) == record
 
 
-def test_an_address_we_cannot_read_is_wanted_by_no_name_and_refused_by_none() -> None:
+def test_an_unreadable_address_matches_no_filter() -> None:
     record = RoutingRecord(A, ("/carrier-pigeon/coop",))
     assert Filters.parse(addresses="tcp").apply(record) is None
     assert Filters.parse(addresses="!tcp").apply(record) == record

@@ -104,7 +104,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         yield made
 
 
-async def test_what_is_announced_is_found_in_every_way_and_what_is_removed_is_not(stage: Stage) -> None:
+async def test_announced_content_is_found_by_every_lookup_and_removed_content_is_not(stage: Stage) -> None:
     async with publishing() as (publisher, peer):
         ad = await publisher.publish(CONTEXT, metadata.bitswap(), CONTENT)
         await stage.client.announce(Announcement(ad, peer))
@@ -158,7 +158,7 @@ async def test_the_client_of_an_indexer_and_its_surfaces_understand_each_other(s
     assert (await stage.client.status()).is_frozen
 
 
-async def test_a_publisher_is_handed_over_by_what_the_frozen_indexer_tells(tmp_path: Path) -> None:
+async def test_a_publisher_is_handed_over_from_the_state_of_the_frozen_indexer(tmp_path: Path) -> None:
     async with (
         staged(tmp_path / "old", use_assigner=True) as old,
         staged(tmp_path / "new", use_assigner=True) as new,

@@ -21,7 +21,7 @@ def test_a_line_can_be_read_by_people() -> None:
     st.builds(TokenBucket, NUMBERS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, st.sampled_from(Status))
     | st.builds(LeakyBucket, NUMBERS, st.floats(allow_nan=False), NUMBERS, NUMBERS)
 )
-def test_what_is_written_is_read_back_unchanged(bucket: Bucket) -> None:
+def test_rows_round_trip_unchanged(bucket: Bucket) -> None:
     again = decode_bucket(encode_bucket(bucket))
     assert again == bucket
     assert type(again) is type(bucket)

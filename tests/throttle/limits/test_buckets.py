@@ -53,11 +53,11 @@ def test_the_recording_has_every_case() -> None:
         assert any(a[6] != 0 for a, _ in asked)
 
 
-def test_a_new_token_bucket_keeps_what_it_needs() -> None:
+def test_a_new_token_bucket_stores_its_limits() -> None:
     assert decided(None, request(3)).bucket == TokenBucket(10, 1000, 7, NOON_MS, NOON_MS + 1000, UNDER)
 
 
-def test_a_new_leaky_bucket_keeps_what_it_needs() -> None:
+def test_a_new_leaky_bucket_stores_its_limits() -> None:
     assert decided(None, leaky(3, burst=20)).bucket == LeakyBucket(20, 17.0, NOON_MS, NOON_MS + 1000)
 
 
@@ -67,14 +67,14 @@ def test_a_bucket_is_never_changed_in_place() -> None:
     assert bucket.remaining == 5
 
 
-def test_a_fraction_that_leaked_stays_when_nothing_is_taken_and_goes_when_all_is() -> None:
+def test_a_leaked_fraction_stays_on_a_query_and_is_dropped_when_all_is_consumed() -> None:
     bucket = LeakyBucket(10, 2.5, NOON_MS, NOON_MS + 1000)
     assert decided(bucket, leaky(3)).bucket == bucket
     taken = decided(bucket, leaky(2)).bucket
     assert taken == LeakyBucket(10, 0.0, NOON_MS, NOON_MS + 1000)
 
 
-def test_asking_an_empty_leaky_bucket_takes_its_fraction() -> None:
+def test_querying_an_empty_leaky_bucket_drops_its_fraction() -> None:
     """Odd, and as upstream: no hits and no whole room are the same number, so the rest is taken."""
     bucket = LeakyBucket(10, 0.75, NOON_MS, NOON_MS + 1000)
     assert decided(bucket, leaky(0)).bucket == LeakyBucket(10, 0.0, NOON_MS, NOON_MS + 1000)

@@ -92,7 +92,7 @@ async def test_a_node_of_a_cluster_is_no_server_for_all(nodes: list[Valkey], clo
     await limiter.close()
 
 
-async def test_a_cluster_that_is_away_is_unavailable_and_its_login_is_not_told(clock: HandClock) -> None:
+async def test_an_unreachable_cluster_is_unavailable_and_its_login_is_not_printed(clock: HandClock) -> None:
     limiter = RedisLimiter(f"redis+cluster://user:hidden@127.0.0.1:{free_port()}", clock=clock)
     with pytest.raises(Unavailable, match="check that it is running") as told:
         await limiter.check([request(1)])
@@ -113,9 +113,7 @@ async def test_the_nodes_of_a_cluster_may_have_ipv6_addresses() -> None:
         RedisLimiter("redis+cluster://user:hidden@[::1]:1,[::2:2", clock=HandClock())
 
 
-async def test_a_bucket_whose_slot_is_being_moved_is_found_on_the_node_that_takes_it_over(
-    nodes: list[Valkey], clock: HandClock
-) -> None:
+async def test_a_bucket_in_a_migrating_slot_is_found_on_the_target_node(nodes: list[Valkey], clock: HandClock) -> None:
     """ASK: the key is not on the old node any more, and the new one serves it only to a client that says ASKING."""
     limiter = redis_limiter(cluster_url(nodes), clock, namespace="asked")
     assert await answers(limiter, ["stays"]) == [9]

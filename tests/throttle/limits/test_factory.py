@@ -58,14 +58,14 @@ async def test_any_other_url_is_an_error(url: str, told: str) -> None:
         await open_limiter(url, clock=SystemClock())
 
 
-def test_the_door_loads_no_extra() -> None:
+def test_the_package_import_loads_no_extra() -> None:
     wanted = ["redis", "grpc", "google.protobuf", "starlette", "uvicorn", "sqlite3", "prometheus_client"]
     code = f"import sys, argosy.throttle.limits; print(*[m for m in {wanted!r} if m in sys.modules])"
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.split() == []
 
 
-def test_a_missing_extra_is_told_with_its_remedy() -> None:
+def test_a_missing_extra_is_reported_with_its_remedy() -> None:
     code = """
 import asyncio, sys
 sys.modules["grpc"] = None

@@ -58,7 +58,7 @@ def ms(*when: int, zone: tzinfo = UTC) -> int:
         (YEAR, (2024, 1, 1), (2025, 1, 1)),
     ],
 )
-def test_an_interval_begins_and_ends_with_the_calendar(
+def test_an_interval_starts_and_ends_with_the_calendar(
     kind: int, begin: tuple[int, ...], after: tuple[int, ...]
 ) -> None:
     length = ms(*after) - ms(*begin)
@@ -97,7 +97,7 @@ def test_the_hour_that_comes_twice_is_two_hours() -> None:
 
 
 @pytest.mark.parametrize("kind", [WEEK, 6, -1, 60_000])
-def test_what_is_no_interval_has_none_and_says_so(kind: int) -> None:
+def test_an_invalid_interval_is_reported(kind: int) -> None:
     assert calendar_interval(kind, 0, UTC) is None
     assert (
         "weeks are not supported" in calendar_error(kind)
@@ -111,7 +111,7 @@ def test_what_is_no_interval_has_none_and_says_so(kind: int) -> None:
     now=st.integers(ms(1971, 1, 1), ms(2200, 1, 1)),
     zone=st.sampled_from([UTC, INDIA, timezone(-timedelta(hours=11)), Summer()]),
 )
-def test_every_moment_is_in_its_interval_and_the_next_begins_where_it_ends(kind: int, now: int, zone: tzinfo) -> None:
+def test_every_moment_is_in_its_interval_and_intervals_are_adjacent(kind: int, now: int, zone: tzinfo) -> None:
     found = calendar_interval(kind, now, zone)
     assert found is not None
     assert found.begin_ms <= now <= found.end_ms

@@ -80,7 +80,7 @@ async def test_the_bytes_of_an_answer_are_those_of_gubernators_field_numbers(ser
     assert answer == b"\x0a" + bytes([len(inner)]) + inner
 
 
-def test_a_status_that_no_gubernator_gives_is_told() -> None:
+def test_an_unknown_status_is_reported() -> None:
     with pytest.raises(Unavailable, match="unknown status 7"):
         from_answers(pb.GetRateLimitsResp(responses=[pb.RateLimitResp(status=7)]))
 
@@ -91,7 +91,7 @@ async def test_fields_of_a_newer_client_are_passed_over(server: LimitsServer) ->
     assert answered.responses[0].remaining == 9
 
 
-async def test_the_health_of_a_limiter_is_told(server: LimitsServer, limiter: Fickle, client: GrpcLimiter) -> None:
+async def test_the_health_of_a_limiter_is_reported(server: LimitsServer, limiter: Fickle, client: GrpcLimiter) -> None:
     health = pb.HealthCheckResp.FromString(await call(server, "HealthCheck", b""))
     assert (health.status, health.message, health.peer_count) == ("healthy", "", 1)
     assert health.advertise_address == "here:1051"
@@ -123,7 +123,7 @@ async def test_the_longest_batch_fits(client: GrpcLimiter) -> None:
         (Conflict("who would have thought"), grpc.StatusCode.INTERNAL, Unavailable),
     ],
 )
-async def test_a_failure_is_told_by_its_code(
+async def test_a_failure_is_reported_by_its_code(
     server: LimitsServer, client: GrpcLimiter, limiter: Fickle, error: Exception, code: Any, kind: type[Exception]
 ) -> None:
     limiter.error = error
@@ -162,7 +162,7 @@ async def test_a_server_of_another_kind_is_unavailable() -> None:
     await other.stop(None)
 
 
-async def test_nobody_at_the_address_is_unavailable() -> None:
+async def test_an_address_without_a_listener_is_unavailable() -> None:
     client = GrpcLimiter(f"{HOST}:{free_port()}", call_timeout_s=PATIENCE_S)
     with pytest.raises(Unavailable, match=r"returned unavailable: .*; the hits may or may not have been counted"):
         await client.check([request(1)])
@@ -189,12 +189,12 @@ async def test_closing_ends_a_call_under_way(clock: HandClock) -> None:
     await server.stop()
 
 
-async def test_a_taken_port_is_told(server: LimitsServer, clock: HandClock) -> None:
+async def test_a_port_in_use_is_reported(server: LimitsServer, clock: HandClock) -> None:
     with pytest.raises(Unavailable, match="check that the port is free"):
         await LimitsServer.start(MemoryLimiter(clock=clock), f"{HOST}:{server.port}")
 
 
 @pytest.mark.parametrize("address", ["", "grpc://host:1051"])
-async def test_an_address_that_is_none_is_refused(address: str) -> None:
+async def test_an_invalid_address_is_rejected(address: str) -> None:
     with pytest.raises(Invalid, match="expected host:port"):
         GrpcLimiter(address)

@@ -121,7 +121,7 @@ async def test_a_body_that_is_too_large_is_refused_and_the_longest_batch_is_not(
     assert len(reply.body["responses"]) == 1000
 
 
-async def test_the_health_of_a_limiter_is_told(url: str) -> None:
+async def test_the_health_of_a_limiter_is_reported(url: str) -> None:
     reply = await ask(url, "GET", "/v1/HealthCheck")
     assert reply.status == 200
     assert reply.body == {
@@ -135,7 +135,7 @@ async def test_the_health_of_a_limiter_is_told(url: str) -> None:
     assert (await ask(url, "GET", "/v1/LiveCheck")).body == {}
 
 
-async def test_a_store_that_is_away_is_told_without_its_password(clock: HandClock) -> None:
+async def test_an_unavailable_store_is_reported_without_its_password(clock: HandClock) -> None:
     async with served_http(Broken(clock=clock)) as url:
         failed = await ask(url, "POST", "/v1/GetRateLimits", wire.write_requests([request(1)]))
         health = await ask(url, "GET", "/v1/HealthCheck")

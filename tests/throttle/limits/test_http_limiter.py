@@ -82,7 +82,7 @@ async def test_a_connection_is_used_again() -> None:
 
 
 @pytest.mark.parametrize("headers", [(), ("connection: close",)], ids=["unsaid", "said"])
-async def test_a_server_that_hangs_up_after_each_answer_is_called_anew(headers: tuple[str, ...]) -> None:
+async def test_a_server_that_closes_after_each_answer_is_reconnected(headers: tuple[str, ...]) -> None:
     gone = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -125,7 +125,7 @@ async def test_an_answer_in_chunks_is_read() -> None:
         (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{", Unavailable, "the response ends 98 bytes too early"),
     ],
 )
-async def test_what_is_wrong_with_an_answer_is_told(answer: bytes, kind: type[Exception], told: str) -> None:
+async def test_an_invalid_answer_is_reported(answer: bytes, kind: type[Exception], told: str) -> None:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await heard(reader)
         writer.write(answer)
@@ -137,7 +137,7 @@ async def test_what_is_wrong_with_an_answer_is_told(answer: bytes, kind: type[Ex
         await client.close()
 
 
-async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "REPLY_BYTES_MAX", 1000)
     async with talking(saying(reply(b" " * 1001))) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
@@ -146,7 +146,7 @@ async def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch
         await client.close()
 
 
-async def test_a_server_that_says_nothing_is_given_up_in_time() -> None:
+async def test_a_silent_server_times_out() -> None:
     hung_up = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
@@ -199,7 +199,7 @@ async def test_a_cancelled_call_is_cancelled() -> None:
         await client.close()
 
 
-async def test_nobody_at_the_address_is_unavailable() -> None:
+async def test_an_address_without_a_listener_is_unavailable() -> None:
     client = HttpLimiter(f"http://{HOST}:{free_port()}", call_timeout_s=PATIENCE_S)
     with pytest.raises(Unavailable, match="check that it is running"):
         await client.check([request(1)])

@@ -28,7 +28,7 @@ def test_numbers_on_the_wire_are_those_of_gubernator() -> None:
     }
 
 
-def test_a_request_within_all_bounds_has_nothing_wrong() -> None:
+def test_a_request_within_all_bounds_is_valid() -> None:
     longest = RateLimitRequest("n", "k" * (KEY_LENGTH_MAX - 2), NUMBER_MAX, -NUMBER_MAX, NUMBER_MAX, 1, 255, NUMBER_MAX)
     assert request_error(longest) == ""
     assert request_error(request(0, 0, 0)) == ""

@@ -126,7 +126,7 @@ def twins(limits_valkey: Valkey) -> Iterator[Twins]:
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS)
-def test_any_sequence_is_answered_and_kept_as_in_memory(
+def test_any_sequence_is_answered_and_stored_as_in_memory(
     twins: Twins, steps: list[tuple[int, RateLimitRequest]]
 ) -> None:
     assert twins.differences(steps) == []
@@ -163,12 +163,12 @@ async def test_a_bucket_leaves_the_server_by_itself_a_minute_after_its_end(
     assert all(ms <= most for ms, most in zip(left, (65_000, 69_000, 60_000), strict=True))
 
 
-async def test_a_reset_leaves_nothing_behind(limiter: RedisLimiter, admin: Redis, namespace: str) -> None:
+async def test_a_reset_deletes_the_bucket(limiter: RedisLimiter, admin: Redis, namespace: str) -> None:
     await limiter.check([request(1), request(1, behavior=Behavior.RESET_REMAINING)])
     assert await admin.keys(f"{namespace}:*") == []
 
 
-async def test_a_server_that_forgot_the_script_is_told_again(limiter: RedisLimiter, admin: Redis) -> None:
+async def test_a_script_the_server_lost_is_loaded_again(limiter: RedisLimiter, admin: Redis) -> None:
     await limiter.check([request(1)])
     await admin.script_flush()
     answers = await limiter.check([request(1), request(1, key="other"), request(1)])
@@ -189,7 +189,7 @@ async def test_several_processes_count_together(limits_valkey: Valkey, namespace
     assert sum(passed) == 333
 
 
-async def test_what_was_answered_is_measured(limiter: RedisLimiter) -> None:
+async def test_answers_are_measured(limiter: RedisLimiter) -> None:
     await limiter.check([request(1), request(11), request(1, key="")])
     assert limiter._metrics is not None
     assert {name: limiter._metrics.value(CHECKS, outcome=name) for name in ("under", "over", "error")} == {
@@ -199,14 +199,14 @@ async def test_what_was_answered_is_measured(limiter: RedisLimiter) -> None:
     }
 
 
-async def test_a_batch_of_wrong_requests_alone_asks_the_server_nothing() -> None:
+async def test_a_batch_of_invalid_requests_sends_nothing_to_the_server() -> None:
     limiter = RedisLimiter(f"redis://127.0.0.1:{free_port()}/0", clock=SystemClock())
     (answer,) = await limiter.check([request(1, key="")])
     await limiter.close()
     assert answer.error == "field 'unique_key' cannot be empty"
 
 
-async def test_a_server_that_is_away_is_unavailable_and_the_password_is_not_told() -> None:
+async def test_an_unreachable_server_is_unavailable_and_the_password_is_not_printed() -> None:
     port = free_port()
     limiter = RedisLimiter(f"redis://someone:hidden@127.0.0.1:{port}/0", clock=SystemClock())
     with pytest.raises(Unavailable, match=f"redis at redis://127.0.0.1:{port}/0 unreachable") as raised:
@@ -217,7 +217,7 @@ async def test_a_server_that_is_away_is_unavailable_and_the_password_is_not_told
     assert "hidden" not in str(raised.value)
 
 
-async def test_a_server_that_stands_still_is_unavailable_in_time_and_then_answers_rightly() -> None:
+async def test_a_hung_server_is_unavailable_in_time_and_answers_correctly_afterwards() -> None:
     """The answer to a call that was given up must not be taken for that of the next."""
     with Valkey() as server:
         limiter = RedisLimiter(server.url, clock=SystemClock(), call_timeout_s=0.3)
@@ -235,7 +235,7 @@ async def test_a_server_that_stands_still_is_unavailable_in_time_and_then_answer
         assert answer.remaining in (99, 49)
 
 
-async def test_a_given_up_call_does_not_leave_its_answer_on_the_connection(limits_valkey: Valkey) -> None:
+async def test_a_timed_out_call_does_not_leave_its_answer_on_the_connection(limits_valkey: Valkey) -> None:
     limiter = redis_limiter(limits_valkey.url, HandClock())
     for turn in range(30):
         call = asyncio.create_task(limiter.check([request(1, limit=1000, key="slow")] * 50))
@@ -248,7 +248,7 @@ async def test_a_given_up_call_does_not_leave_its_answer_on_the_connection(limit
     await limiter.close()
 
 
-async def test_a_full_server_is_told_and_counts_nothing() -> None:
+async def test_a_full_server_is_reported_and_counts_nothing() -> None:
     with Valkey(options=("--maxmemory", "1mb", "--maxmemory-policy", "noeviction")) as server:
         limiter = RedisLimiter(server.url, clock=SystemClock(), call_timeout_s=PATIENCE_S)
         with pytest.raises(Unavailable, match="is out of memory, nothing was written; raise its maxmemory"):
@@ -256,7 +256,7 @@ async def test_a_full_server_is_told_and_counts_nothing() -> None:
         await limiter.close()
 
 
-async def test_a_replica_is_told_from_a_primary() -> None:
+async def test_a_replica_is_distinguished_from_a_primary() -> None:
     with Valkey(options=("--replicaof", f"127.0.0.1 {free_port()}", "--replica-serve-stale-data", "yes")) as server:
         limiter = RedisLimiter(server.url, clock=SystemClock(), call_timeout_s=PATIENCE_S)
         with pytest.raises(Unavailable, match="is a replica, nothing was written; set the URL to the primary"):

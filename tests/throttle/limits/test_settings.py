@@ -43,7 +43,7 @@ async def test_a_store_that_there_is_not_is_refused(clock: HandClock) -> None:
         (LimitSettings(zone="../etc/passwd"), "unknown time zone"),
     ],
 )
-def test_what_cannot_be_is_told(settings: LimitSettings, fault: str) -> None:
+def test_impossible_settings_are_reported(settings: LimitSettings, fault: str) -> None:
     (told,) = settings.check()
     assert fault in told
 

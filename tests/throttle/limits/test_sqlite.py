@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "limits.db"
 
 
-async def test_a_restart_forgets_nothing(path: Path, clock: HandClock) -> None:
+async def test_a_restart_loses_nothing(path: Path, clock: HandClock) -> None:
     limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.check([request(3), leaky(4, key="leaky"), request(10, key="full"), request(1, key="full")])
     clock.ms += 150
@@ -54,7 +54,7 @@ async def test_a_restart_forgets_nothing(path: Path, clock: HandClock) -> None:
     assert figures(answers[0])[3] == NOON_MS + 1000
 
 
-async def test_a_reset_bucket_stays_forgotten_after_a_restart(path: Path, clock: HandClock) -> None:
+async def test_a_reset_bucket_stays_deleted_after_a_restart(path: Path, clock: HandClock) -> None:
     limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.check([request(3), request(1, behavior=8)])
     await limiter.close()
@@ -64,7 +64,7 @@ async def test_a_reset_bucket_stays_forgotten_after_a_restart(path: Path, clock:
     assert answer.remaining == 9
 
 
-async def test_buckets_that_ended_meanwhile_are_not_taken_over(path: Path, clock: HandClock) -> None:
+async def test_buckets_that_expired_meanwhile_are_not_loaded(path: Path, clock: HandClock) -> None:
     limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.check([request(3, key="old"), request(3, duration=5000)])
     await limiter.close()
@@ -90,7 +90,7 @@ async def test_the_buckets_used_last_survive_a_smaller_bound(path: Path, clock: 
     assert [answer.remaining for answer in answers] == [9, 8]
 
 
-def test_a_killed_process_loses_nothing_that_it_answered(path: Path) -> None:
+def test_a_killed_process_loses_no_answered_request(path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", COUNTING, str(path)], stdout=subprocess.PIPE) as counting:
         assert counting.stdout is not None
         told = [int(counting.stdout.readline()) for _ in range(50)]
@@ -128,7 +128,7 @@ async def test_a_second_process_is_refused_the_file(path: Path, clock: HandClock
     await again.close()
 
 
-async def test_what_cannot_be_written_is_told_and_written_later(
+async def test_a_failed_write_is_reported_and_retried(
     path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -160,7 +160,7 @@ async def test_a_real_full_disk_is_unavailable(path: Path, clock: HandClock) -> 
     await limiter.close()
 
 
-async def test_a_cancelled_caller_does_not_undo_what_others_wait_for(path: Path, clock: HandClock) -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_write_of_others(path: Path, clock: HandClock) -> None:
     limiter = await SqliteLimiter.open(path, clock=clock)
     calls = [asyncio.create_task(limiter.check([request(1, key=str(number))])) for number in range(3)]
     await asyncio.sleep(0)
@@ -173,7 +173,7 @@ async def test_a_cancelled_caller_does_not_undo_what_others_wait_for(path: Path,
     file.close()
 
 
-async def test_closing_twice_is_harmless_and_a_closed_limiter_says_so(path: Path, clock: HandClock) -> None:
+async def test_closing_twice_is_harmless_and_a_closed_limiter_raises(path: Path, clock: HandClock) -> None:
     limiter = await SqliteLimiter.open(path, clock=clock)
     await limiter.close()
     await limiter.close()
@@ -217,6 +217,6 @@ async def test_a_damaged_row_is_refused(path: Path, clock: HandClock) -> None:
     await (await SqliteLimiter.open(path, clock=clock)).close()
 
 
-async def test_a_folder_that_is_not_there_is_told(tmp_path: Path, clock: HandClock) -> None:
+async def test_a_missing_folder_is_reported(tmp_path: Path, clock: HandClock) -> None:
     with pytest.raises(Unavailable, match="check that its directory exists"):
         await SqliteLimiter.open(tmp_path / "nowhere" / "limits.db", clock=clock)

@@ -12,7 +12,7 @@ def hit(table: BucketTable, *keys: str, now_ms: int = NOON_MS) -> list[int]:
     return [answer.remaining for answer in table.answer([request(1, key=key) for key in keys], now_ms)]
 
 
-def test_the_bucket_longest_unused_goes_first() -> None:
+def test_the_least_recently_used_bucket_is_evicted_first() -> None:
     table = BucketTable(keys_max=3)
     hit(table, "a", "b", "c", "a", "d")
     assert len(table) == 3
@@ -20,7 +20,7 @@ def test_the_bucket_longest_unused_goes_first() -> None:
     assert hit(table, "b") == [9]
 
 
-def test_asking_counts_as_using() -> None:
+def test_a_query_counts_as_use() -> None:
     table = BucketTable(keys_max=2)
     hit(table, "a", "b")
     table.answer([request(0, key="a")], NOON_MS)
@@ -38,13 +38,13 @@ def test_only_live_buckets_count_as_evicted() -> None:
     assert len(table) == 2
 
 
-def test_a_table_that_nobody_saves_notes_nothing() -> None:
+def test_a_table_without_persistence_records_no_changes() -> None:
     table = BucketTable(keys_max=2)
     hit(table, "a", "b", "c")
     assert table.take_changes() == {}
 
 
-def test_changes_are_taken_once_and_can_be_given_back() -> None:
+def test_changes_are_collected_once_and_can_be_returned() -> None:
     table = BucketTable(is_saved=True)
     hit(table, "a", "b")
     changes = table.take_changes()
@@ -57,7 +57,7 @@ def test_changes_are_taken_once_and_can_be_given_back() -> None:
     assert again["n_a"] == TokenBucket(10, 1000, 8, NOON_MS, NOON_MS + 1000)
 
 
-def test_what_did_not_change_is_not_saved() -> None:
+def test_unchanged_buckets_are_not_saved() -> None:
     table = BucketTable(is_saved=True)
     hit(table, "a")
     table.take_changes()
@@ -65,7 +65,7 @@ def test_what_did_not_change_is_not_saved() -> None:
     assert table.take_changes() == {}
 
 
-def test_buckets_that_go_are_noted_as_gone() -> None:
+def test_evicted_buckets_are_recorded_as_deleted() -> None:
     table = BucketTable(keys_max=1, is_saved=True)
     hit(table, "a", "b")
     assert table.take_changes() == {"n_a": None, "n_b": TokenBucket(10, 1000, 9, NOON_MS, NOON_MS + 1000)}
@@ -73,7 +73,7 @@ def test_buckets_that_go_are_noted_as_gone() -> None:
     assert table.take_changes() == {"n_b": None}
 
 
-def test_only_the_living_are_taken_over_and_the_newest_if_there_are_too_many() -> None:
+def test_only_live_buckets_are_loaded_and_the_newest_if_there_are_too_many() -> None:
     def bucket(expire_at: int) -> TokenBucket:
         return TokenBucket(10, 1000, 4, NOON_MS - 500, expire_at)
 

@@ -41,7 +41,7 @@ def test_a_request_is_read_in_camel_case_and_with_numbers() -> None:
     )
 
 
-def test_what_is_missing_null_or_unknown_is_as_if_not_there() -> None:
+def test_missing_null_and_unknown_fields_are_ignored() -> None:
     assert read_one(hits=None, metadata=None, surprise={"deep": [1]}) == RateLimitRequest("", "")
 
 
@@ -53,7 +53,7 @@ def test_behaviour_is_a_name_or_any_set_of_flags(given: Any, flags: int) -> None
     assert read_one(behavior=given).behavior == flags
 
 
-def test_an_algorithm_nobody_knows_is_read_and_refused_later() -> None:
+def test_an_unknown_algorithm_is_parsed_and_rejected_later() -> None:
     assert read_one(algorithm=7).algorithm == 7
     assert read_one(algorithm="TOKEN_BUCKET").algorithm == Algorithm.TOKEN_BUCKET
 
@@ -84,7 +84,7 @@ def test_64_bits_are_read_exactly(number: Any) -> None:
         ({"unique_key": "a", "uniqueKey": "b"}, "unique_key is given twice"),
     ],
 )
-def test_what_cannot_be_read_is_told(row: dict[str, Any], complaint: str) -> None:
+def test_an_unreadable_body_is_reported(row: dict[str, Any], complaint: str) -> None:
     with pytest.raises(Invalid) as raised:
         read_one(**row)
     assert complaint in str(raised.value)
@@ -103,7 +103,7 @@ def test_what_cannot_be_read_is_told(row: dict[str, Any], complaint: str) -> Non
         (b"\xff", "is not valid JSON"),
     ],
 )
-def test_a_body_that_is_no_batch_is_told(body: bytes, complaint: str) -> None:
+def test_a_body_that_is_no_batch_is_reported(body: bytes, complaint: str) -> None:
     with pytest.raises(Invalid) as raised:
         wire.read_requests(body)
     assert complaint in str(raised.value)
@@ -175,5 +175,5 @@ def test_answers_are_read_back_as_written(responses: list[RateLimitResponse]) ->
     ("body", "text"),
     [(wire.write_error(3, "why"), "why"), (b"<html>", "<html>"), (b'{"message": 5}', '{"message": 5}'), (b"[]", "[]")],
 )
-def test_the_text_of_an_error_is_found_or_its_beginning_shown(body: bytes, text: str) -> None:
+def test_the_text_of_an_error_is_extracted_or_truncated(body: bytes, text: str) -> None:
     assert wire.read_error(body) == text

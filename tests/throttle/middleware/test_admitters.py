@@ -18,13 +18,13 @@ LEAKY = Quota(10, 60.0, algorithm=Algorithm.LEAKY_BUCKET, burst=20)
 OVER = RateLimitResponse(Status.OVER_LIMIT, 10, 0, NOON_MS + 30_500)
 
 
-def test_a_limiter_is_asked_for_whole_hits() -> None:
+def test_a_limiter_gets_integer_hits() -> None:
     request = replace(TEN, name="q").request(AdmissionRequest(b"\xff", 1.2))
     assert (request.name, request.unique_key, request.hits, request.limit) == ("q", "\xff", 2, 10)
     assert (request.duration, request.algorithm, request.burst) == (60_000, 0, 0)
 
 
-def test_who_passes_is_told_what_is_left() -> None:
+def test_an_admitted_client_gets_the_remaining_quota() -> None:
     verdict = TEN.evaluate(ASKED, RateLimitResponse(Status.UNDER_LIMIT, 10, 7, NOON_MS + 30_500), NOON_MS)
     assert verdict.retry_after_s is None
     assert verdict.headers == {
@@ -33,7 +33,7 @@ def test_who_passes_is_told_what_is_left() -> None:
     }
 
 
-def test_who_is_turned_away_is_told_when_the_window_ends() -> None:
+def test_a_rejected_client_gets_the_end_of_the_window() -> None:
     assert TEN.evaluate(ASKED, OVER, NOON_MS).retry_after_s == 30.5
 
 
@@ -45,7 +45,7 @@ def test_a_leaky_bucket_has_room_again_before_it_is_empty() -> None:
 
 
 @pytest.mark.parametrize(("skew_ms", "wait_s"), [(10**9, 1.0), (-(10**9), 60.0)])
-def test_another_machines_clock_makes_no_wait_absurd(skew_ms: int, wait_s: float) -> None:
+def test_clock_skew_of_another_machine_does_not_distort_the_wait(skew_ms: int, wait_s: float) -> None:
     assert TEN.evaluate(ASKED, OVER, NOON_MS + skew_ms).retry_after_s == wait_s
 
 
@@ -69,7 +69,7 @@ def test_an_answer_that_is_an_error_is_no_answer() -> None:
         {"name": "x" * 65},
     ],
 )
-def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+def test_inconsistent_arguments_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         replace(TEN, **wrong)
 

@@ -38,7 +38,7 @@ def throttle() -> FairThrottle:
     return throttle_of()
 
 
-async def test_a_request_passes_untouched_as_long_as_nothing_fails(throttle: FairThrottle) -> None:
+async def test_a_request_passes_unchanged_while_nothing_fails(throttle: FairThrottle) -> None:
     played = await play(FairAdmission(answering(200), throttle))
     assert played.sent == [STARTED, ENDED]
 
@@ -56,7 +56,7 @@ async def test_a_blamed_client_is_refused_in_our_error_form(throttle: FairThrott
     assert "ratelimit-policy" not in played.headers, "a fair throttle has no quota to promise"
 
 
-async def test_an_application_may_give_the_refusal_its_own_format(throttle: FairThrottle) -> None:
+async def test_an_application_may_format_the_rejection(throttle: FairThrottle) -> None:
     def respond(error: ArgosyError, scope: Message) -> Response:
         return PlainTextResponse(f"{scope['path']}: {error}", error.status)
 
@@ -101,7 +101,7 @@ async def test_refused_requests_are_not_reported(throttle: FairThrottle) -> None
     assert blamed(throttle, CLIENT) == 1.0
 
 
-async def test_clients_are_told_apart_by_the_extractor(throttle: FairThrottle) -> None:
+async def test_clients_are_distinguished_by_the_extractor(throttle: FairThrottle) -> None:
     app = FairAdmission(answering(200), throttle, client_of=by_header("x-client"))
     blame(throttle, "header:x-client:noisy")
     assert (await play(app, scope_of(headers={"x-client": "noisy"}))).status == 429
@@ -146,7 +146,7 @@ async def test_cost_weighs_the_decision_and_the_report(throttle: FairThrottle) -
     assert set(statuses) == {429}, "0.8 to the power of 1000 is no chance at all"
 
 
-async def test_exempt_paths_pass_whoever_asks(throttle: FairThrottle) -> None:
+async def test_exempt_paths_pass_for_every_client(throttle: FairThrottle) -> None:
     blame(throttle, CLIENT)
     app = FairAdmission(answering(503), throttle, exempt=["/health"])
     assert (await play(app, scope_of("/health"))).status == 503
@@ -154,7 +154,7 @@ async def test_exempt_paths_pass_whoever_asks(throttle: FairThrottle) -> None:
     assert throttle.stats().failures == 25
 
 
-async def test_shadow_mode_lets_pass_and_says_so() -> None:
+async def test_shadow_mode_admits_and_reports_it() -> None:
     throttle = throttle_of(is_shadow=True)
     blame(throttle, CLIENT)
     played = await play(FairAdmission(answering(200), throttle))
@@ -241,7 +241,7 @@ async def accepting(scope: Any, receive: Any, send: Any) -> None:
 CONNECT, HUNG_UP = {"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1000}
 
 
-async def test_websockets_pass_by_unless_asked_for(throttle: FairThrottle) -> None:
+async def test_websockets_are_not_throttled_unless_enabled(throttle: FairThrottle) -> None:
     blame(throttle, CLIENT)
     played = await play(FairAdmission(accepting, throttle), scope_of(kind="websocket"), CONNECT, HUNG_UP)
     assert played.sent == [{"type": "websocket.accept"}]

@@ -55,7 +55,7 @@ def test_a_header_given_twice_counts_as_both() -> None:
     assert by_header("x-client")(twice) == "header:x-client:a,b"
 
 
-def test_an_api_key_is_known_by_its_digest_alone() -> None:
+def test_an_api_key_is_identified_by_its_digest_only() -> None:
     client = found(by_api_key(), authorization="Bearer hunter2")
     assert client.startswith("key:")
     assert "hunter2" not in client
@@ -74,7 +74,7 @@ def test_a_key_of_any_length_may_be_the_secret() -> None:
     assert found(by_api_key(secret=b"x" * 500), authorization="a") != found(by_api_key(), authorization="a")
 
 
-def test_without_proxies_a_forwarded_header_is_not_believed() -> None:
+def test_without_proxies_a_forwarded_header_is_ignored() -> None:
     assert found(by_address(), x_forwarded_for="203.0.113.9") == "address:192.0.2.1"
 
 
@@ -95,7 +95,7 @@ def test_without_proxies_a_forwarded_header_is_not_believed() -> None:
         (1, "1" * 70, "192.0.2.1"),
     ],
 )
-def test_only_the_entries_of_our_own_proxies_are_believed(proxies: int, forwarded: str, client: str) -> None:
+def test_only_entries_of_trusted_proxies_are_used(proxies: int, forwarded: str, client: str) -> None:
     assert found(by_address(proxies), x_forwarded_for=forwarded) == f"address:{client}"
 
 
@@ -105,13 +105,13 @@ def test_an_ipv6_client_is_its_network() -> None:
     assert found(by_address(ipv6_prefix=128), address="2001:db8::1") == "address:2001:db8::1/128"
 
 
-def test_behind_a_unix_socket_there_is_an_address_only_if_a_proxy_says_so() -> None:
+def test_on_a_unix_socket_the_address_comes_from_a_proxy_only() -> None:
     assert found(by_address(), address=None) is None
     assert found(by_address(1), address=None, x_forwarded_for="203.0.113.9") == "address:203.0.113.9"
 
 
 @given(st.text(st.characters(codec="latin-1", exclude_characters=",\r\n"), max_size=200))
-def test_whatever_a_client_writes_before_the_proxy_changes_nothing(written: str) -> None:
+def test_entries_a_client_adds_before_the_proxy_change_nothing(written: str) -> None:
     assert found(by_address(1), x_forwarded_for=f"{written},203.0.113.9") == "address:203.0.113.9"
 
 
@@ -123,14 +123,14 @@ def test_a_path_names_the_tenant() -> None:
     assert found(by_path(), "/") is None
 
 
-def test_the_first_that_can_tell_decides() -> None:
+def test_the_first_extractor_with_an_id_decides() -> None:
     either = first_of(by_header("x-client"), by_address())
     assert found(either, x_client="acme") == "header:x-client:acme"
     assert found(either) == "address:192.0.2.1"
     assert found(first_of(by_header("x-client"))) is None
 
 
-def test_together_they_tell_only_if_all_can() -> None:
+def test_combined_extractors_need_every_id() -> None:
     both = all_of(by_header("a"), by_header("b"))
     assert found(both, a="1") is None
     assert found(both, a="1", b="2") is not None
@@ -157,7 +157,7 @@ def test_an_id_has_a_bounded_length() -> None:
     assert long != other
 
 
-def test_a_log_shows_nothing_that_leads_back_to_the_client() -> None:
+def test_a_log_contains_nothing_that_identifies_the_client() -> None:
     assert log_digest("192.0.2.1", KEY) == log_digest(b"192.0.2.1", KEY)
     assert log_digest("192.0.2.1", KEY) != log_digest("192.0.2.1", b"another process")
     assert "192" not in log_digest("192.0.2.1", b"k")
@@ -179,12 +179,12 @@ def test_a_log_shows_nothing_that_leads_back_to_the_client() -> None:
         lambda: all_of(),
     ],
 )
-def test_what_makes_no_sense_is_refused(make: Any) -> None:
+def test_inconsistent_arguments_are_rejected(make: Any) -> None:
     with pytest.raises(Invalid):
         make()
 
 
-def test_headers_that_wsgi_keeps_apart_are_found_too() -> None:
+def test_headers_that_wsgi_stores_separately_are_found() -> None:
     call = WsgiRequest(
         {"CONTENT_TYPE": "text/plain", "REQUEST_METHOD": "POST", "SCRIPT_NAME": "/app", "PATH_INFO": "/x"}
     )

@@ -52,7 +52,7 @@ def server() -> Iterator[Valkey]:
         yield started
 
 
-async def test_each_client_has_its_own_quota_and_is_told_what_is_left(limiter: Unwell, clock: HandClock) -> None:
+async def test_each_client_has_its_own_quota_and_gets_the_remaining_count(limiter: Unwell, clock: HandClock) -> None:
     app = LimitAdmission(answering(200), limiter, TWO, client_of=by_header("x-client"), clock=clock)
     scope = scope_of(headers={"x-client": "a"})
     first, second, third = [await play(app, scope) for _ in range(3)]
@@ -84,13 +84,13 @@ async def test_shadow_mode_counts_and_lets_pass(limiter: Unwell, clock: HandCloc
     assert seen == [(200, None), (200, None), (200, "shadow")]
 
 
-async def test_websockets_are_counted_if_asked_for(limiter: Unwell, clock: HandClock) -> None:
+async def test_websockets_are_counted_if_enabled(limiter: Unwell, clock: HandClock) -> None:
     app = LimitAdmission(answering(200), limiter, TWO, admits_websockets=True, clock=clock)
     played = [await play(app, scope_of(kind="websocket"), {"type": "websocket.connect"}) for _ in range(3)]
     assert [each.sent[0]["type"] for each in played][1:] == ["http.response.start", "websocket.close"]
 
 
-async def test_while_the_limiter_is_away_everybody_passes(
+async def test_while_the_limiter_is_unavailable_all_requests_pass(
     limiter: Unwell, clock: HandClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     limiter.why = Unavailable("gone")
@@ -112,7 +112,7 @@ async def test_requests_under_way_when_the_limiter_fails_are_one_line_in_the_log
     assert caplog.text.count("limiter unreachable") == 1
 
 
-async def test_a_limiter_that_is_back_is_asked_again(limiter: Unwell, clock: HandClock) -> None:
+async def test_a_recovered_limiter_is_used_again(limiter: Unwell, clock: HandClock) -> None:
     app = LimitAdmission(answering(200), limiter, TWO, clock=clock)
     limiter.why = Unavailable("gone")
     await play(app)
@@ -121,7 +121,7 @@ async def test_a_limiter_that_is_back_is_asked_again(limiter: Unwell, clock: Han
     assert [(await play(app)).status for _ in range(3)] == [200, 200, 429]
 
 
-async def test_a_door_may_be_shut_meanwhile(limiter: Unwell, clock: HandClock) -> None:
+async def test_requests_may_be_rejected_during_an_outage(limiter: Unwell, clock: HandClock) -> None:
     limiter.why = Unavailable("gone")
     app = LimitAdmission(answering(200), limiter, TWO, admits_when_unreachable=False, clock=clock)
     played = [await play(app) for _ in range(2)]
@@ -130,7 +130,7 @@ async def test_a_door_may_be_shut_meanwhile(limiter: Unwell, clock: HandClock) -
     assert "retry-after" in played[0].headers
 
 
-async def test_nobody_waits_longer_than_the_bound(limiter: Unwell, clock: HandClock) -> None:
+async def test_no_request_waits_longer_than_the_bound(limiter: Unwell, clock: HandClock) -> None:
     limiter.is_hanging = True
     app = LimitAdmission(answering(200), limiter, TWO, wait_s_max=0.01, clock=clock)
     assert (await play(app)).status == 200

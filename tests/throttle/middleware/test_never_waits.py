@@ -38,7 +38,7 @@ def steps(app: Any) -> int:
         count += 1
 
 
-def test_admission_lets_go_of_the_event_loop_at_no_time() -> None:
+def test_admission_never_yields_to_the_event_loop() -> None:
     throttle = throttle_of()
     throttle.share()
     assert steps(FairAdmission(answering(200), throttle)) == 0

@@ -39,11 +39,11 @@ def tracker(*messages: dict[str, Any], outcomes: OutcomeRules | None = None) -> 
         (503, Outcome.FAILURE),
     ],
 )
-def test_only_a_shortage_is_a_failure_and_errors_say_nothing(status: int, outcome: Outcome | None) -> None:
+def test_only_overload_is_a_failure_and_errors_are_neutral(status: int, outcome: Outcome | None) -> None:
     assert tracker(STARTED | {"status": status}, ENDED).outcome() is outcome
 
 
-def test_an_application_names_its_own_statuses_and_exceptions() -> None:
+def test_an_application_configures_its_own_statuses_and_exceptions() -> None:
     own = OutcomeRules(failure_statuses=frozenset({507}), failure_exceptions=(TimeoutError, KeyError))
     assert own.of_status(507) is Outcome.FAILURE
     assert own.of_status(503) is None
@@ -51,14 +51,14 @@ def test_an_application_names_its_own_statuses_and_exceptions() -> None:
     assert own.of_exception(MemoryError()) is None
 
 
-def test_an_exception_is_a_failure_only_if_it_means_a_shortage() -> None:
+def test_an_exception_is_a_failure_only_if_it_means_overload() -> None:
     assert tracker().outcome(MemoryError()) is Outcome.FAILURE
     assert tracker(STARTED, PART).outcome(MemoryError()) is Outcome.FAILURE
     assert tracker().outcome(ValueError()) is None
     assert tracker().outcome(asyncio.CancelledError()) is None
 
 
-def test_what_goes_wrong_after_the_answer_does_not_change_it() -> None:
+def test_an_error_after_the_answer_does_not_change_the_outcome() -> None:
     assert tracker(STARTED, ENDED).outcome(MemoryError()) is Outcome.SUCCESS
 
 
@@ -70,19 +70,19 @@ def test_an_answer_is_over_with_its_last_part() -> None:
     assert not tracker(STARTED, {"type": "http.response.debug"}).is_over
 
 
-def test_no_answer_says_nothing() -> None:
+def test_a_missing_answer_is_neutral() -> None:
     assert tracker().outcome() is None
     assert tracker(STARTED).outcome() is None
 
 
-def test_a_success_that_nobody_waited_for_is_none() -> None:
+def test_a_success_after_the_client_left_is_not_counted() -> None:
     assert tracker(STARTED, GONE).outcome() is None
     assert tracker(STARTED, PART, GONE, ENDED).outcome() is None
     assert tracker(STARTED, GONE).outcome(MemoryError()) is None
     assert tracker(STARTED, ENDED, GONE).outcome() is Outcome.SUCCESS, "the usual end of a connection"
 
 
-def test_who_hangs_up_on_a_shortage_is_blamed_all_the_same() -> None:
+def test_a_failure_counts_although_the_client_disconnected() -> None:
     assert tracker(STARTED | {"status": 503}, GONE).outcome() is Outcome.FAILURE
     assert tracker(GONE, STARTED | {"status": 503}, ENDED).outcome() is Outcome.FAILURE
 
@@ -94,7 +94,7 @@ def test_a_websocket_that_was_accepted_and_closed_is_a_success() -> None:
     assert tracker(accepted).outcome(MemoryError()) is Outcome.FAILURE
 
 
-def test_a_websocket_that_is_told_to_come_back_later_is_a_failure() -> None:
+def test_a_websocket_closed_with_try_again_later_is_a_failure() -> None:
     later = {"type": "websocket.close", "code": TRY_AGAIN_LATER}
     assert tracker(later).outcome() is Outcome.FAILURE
     assert tracker({"type": "websocket.accept"}, later).outcome() is Outcome.FAILURE
@@ -102,7 +102,7 @@ def test_a_websocket_that_is_told_to_come_back_later_is_a_failure() -> None:
     assert tracker(denied, {"type": "websocket.http.response.body"}).outcome() is Outcome.FAILURE
 
 
-def test_a_websocket_that_is_refused_for_another_reason_says_nothing() -> None:
+def test_a_websocket_rejected_for_another_reason_is_neutral() -> None:
     assert tracker({"type": "websocket.close", "code": 1008}).outcome() is None
 
 
@@ -115,6 +115,6 @@ def test_a_websocket_that_is_refused_for_another_reason_says_nothing() -> None:
         {"failure_exceptions": ("MemoryError",)},
     ],
 )
-def test_what_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+def test_inconsistent_arguments_are_rejected(wrong: dict[str, Any]) -> None:
     with pytest.raises(Invalid):
         OutcomeRules(**wrong)

@@ -24,11 +24,11 @@ def classify(rules: RequestRules, path: str = "/") -> AdmissionRequest | None:
     return rules.classify(AsgiRequest(scope_of(path)))
 
 
-def test_clients_are_told_apart_by_address_unless_said_otherwise() -> None:
+def test_clients_are_distinguished_by_address_by_default() -> None:
     assert classify(RequestRules(None, None, ())) == AdmissionRequest("address:192.0.2.1", 1.0)
 
 
-def test_clients_that_cannot_be_told_apart_are_one() -> None:
+def test_indistinguishable_clients_share_one_id() -> None:
     assert classify(RequestRules(lambda _: None, None, ())) == AdmissionRequest(ANONYMOUS, 1.0)
 
 
@@ -39,7 +39,7 @@ def test_a_long_id_of_anybodys_own_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("path", ["/health", "/health/", "/health/live", "/static/a/b.css"])
-def test_an_exempt_path_and_all_beneath_it_pass_unasked(path: str) -> None:
+def test_an_exempt_path_and_all_below_it_pass_without_a_check(path: str) -> None:
     assert classify(RequestRules(None, None, ["/health", "/static/"]), path) is None
 
 
@@ -55,7 +55,7 @@ def test_a_request_may_cost_more_than_one_or_nothing() -> None:
 
 
 @pytest.mark.parametrize("cost", [-1.0, float("nan")])
-def test_a_cost_that_is_none_is_an_error(cost: float) -> None:
+def test_an_invalid_cost_is_an_error(cost: float) -> None:
     with pytest.raises(Invalid, match="cost_of"):
         classify(RequestRules(None, lambda _: cost, ()))
 
@@ -67,7 +67,7 @@ def test_exempt_paths_are_a_list_of_paths(exempt: list[str]) -> None:
 
 
 @pytest.mark.parametrize("maker", [by_address, by_api_key, by_header, by_path, first_of, all_of])
-def test_an_extractor_that_was_not_made_is_refused_before_the_first_request(maker: Any) -> None:
+def test_an_extractor_factory_in_place_of_an_extractor_is_rejected_at_once(maker: Any) -> None:
     with pytest.raises(Invalid, match=rf"call it: client_of={maker.__name__}\("):
         RequestRules(maker, None, ())
 
@@ -80,7 +80,7 @@ def test_a_name_is_no_extractor() -> None:
         RequestRules(anything, None, ())
 
 
-def test_an_id_that_is_a_number_is_told() -> None:
+def test_a_numeric_id_is_reported() -> None:
     number: Any = 7
     with pytest.raises(Invalid, match="a client id is text or bytes, not 7; fix the function client_of"):
         classify(RequestRules(lambda _: number, None, ()))

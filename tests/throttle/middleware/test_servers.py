@@ -74,7 +74,7 @@ def wsgi_app(resource: Resource, throttle: FairThrottle | None) -> Served:
 
 
 @pytest.mark.parametrize("serve", [starlette_app, plain_asgi_app, wsgi_app])
-def test_a_noisy_client_is_held_back_and_the_others_are_served(
+def test_a_noisy_client_is_throttled_and_the_others_are_served(
     serve: Callable[[Resource, FairThrottle | None], Served],
 ) -> None:
     with serve(Resource(HandClock(), per_s=8), None) as browser:
@@ -115,7 +115,7 @@ def test_both_doors_together_with_three_lines_each() -> None:
     assert throttle.stats().failures == 0, "a quota that is used up is no shortage"
 
 
-def test_a_refusal_over_the_wire_says_when_to_come_back() -> None:
+def test_a_rejection_over_http_has_retry_after() -> None:
     throttle = throttle_of()
     blame(throttle, "header:x-client:noisy")
     for served in (plain_asgi_app(Resource(HandClock(), 0), throttle), wsgi_app(Resource(HandClock(), 0), throttle)):
@@ -164,7 +164,7 @@ def streaming_wsgi(gone: threading.Event) -> Any:
     [(asgi_server, FairAdmission, streaming_asgi), (wsgi_server, WsgiFairAdmission, streaming_wsgi)],
     ids=["asgi", "wsgi"],
 )
-def test_who_hangs_up_in_the_middle_is_not_reported(serve: Any, door: Any, streaming: Any) -> None:
+def test_a_request_whose_client_disconnects_is_not_reported(serve: Any, door: Any, streaming: Any) -> None:
     client, gone = "address:127.0.0.1", threading.Event()
     throttle = throttle_of()
     throttle.report(client, Outcome.FAILURE)

@@ -64,7 +64,7 @@ def fair(app: Any, throttle: FairThrottle, **more: Any) -> WsgiFairAdmission:
     return WsgiFairAdmission(validator(app), throttle, **more)
 
 
-def test_a_request_passes_untouched_as_long_as_nothing_fails(throttle: FairThrottle) -> None:
+def test_a_request_passes_unchanged_while_nothing_fails(throttle: FairThrottle) -> None:
     assert play(fair(answering("200 OK"), throttle)) == (200, dict(PLAIN), b"ok")
 
 
@@ -104,7 +104,7 @@ def test_an_exception_is_reported_by_its_class_and_rises(throttle: FairThrottle)
     assert blamed(throttle, CLIENT) == pytest.approx(0.04)
 
 
-def test_an_answer_made_bit_by_bit_is_reported_at_its_end(throttle: FairThrottle) -> None:
+def test_a_streamed_answer_is_reported_at_its_end(throttle: FairThrottle) -> None:
     throttle.report(CLIENT, Outcome.FAILURE)
     standing = []
 
@@ -174,7 +174,7 @@ def test_an_application_may_change_its_mind_before_it_has_sent_anything(throttle
     assert blamed(throttle, CLIENT) == pytest.approx(0.04)
 
 
-def test_shadow_mode_lets_pass_and_says_so() -> None:
+def test_shadow_mode_admits_and_reports_it() -> None:
     throttle = throttle_of(is_shadow=True)
     blame(throttle, CLIENT)
     status, fields, _ = play(fair(answering("200 OK"), throttle))
@@ -197,7 +197,7 @@ def test_each_client_has_a_quota() -> None:
 
 
 @pytest.mark.parametrize(("admits", "status"), [(True, 200), (False, 503)])
-def test_without_its_limiter_a_door_stands_open_or_shut(admits: bool, status: int) -> None:
+def test_without_its_limiter_requests_pass_or_are_rejected_as_configured(admits: bool, status: int) -> None:
     class Away:
         calls = 0
 
@@ -211,7 +211,7 @@ def test_without_its_limiter_a_door_stands_open_or_shut(admits: bool, status: in
     assert away.calls == 1
 
 
-def test_a_limiter_in_redis_can_be_asked_without_an_event_loop() -> None:
+def test_a_limiter_in_redis_can_be_used_without_an_event_loop() -> None:
     async def open_(url: str) -> RateLimiter:
         return await open_limiter(url, clock=SystemClock(), namespace=secrets.token_hex(4))
 
@@ -220,7 +220,7 @@ def test_a_limiter_in_redis_can_be_asked_without_an_event_loop() -> None:
         assert [play(app)[0] for _ in range(3)] == [200, 200, 429]
 
 
-def test_a_limiter_that_does_not_answer_is_away() -> None:
+def test_a_limiter_that_does_not_answer_is_unavailable() -> None:
     class Hanging(MemoryLimiter):
         async def check(self, requests: Any) -> Any:
             await asyncio.get_running_loop().create_future()
@@ -232,7 +232,7 @@ def test_a_limiter_that_does_not_answer_is_away() -> None:
         limiter.check_now([RateLimitRequest("n", "k", 1, 1, 1000)])
 
 
-def test_a_limiter_that_cannot_be_opened_says_why_and_leaves_no_thread() -> None:
+def test_a_limiter_that_cannot_be_opened_reports_why_and_leaves_no_thread() -> None:
     async def open_() -> RateLimiter:
         return await open_limiter("nosuch://", clock=SystemClock())
 
@@ -240,7 +240,7 @@ def test_a_limiter_that_cannot_be_opened_says_why_and_leaves_no_thread() -> None
         BlockingLimiter(open_)
 
 
-def test_a_closed_limiter_is_away() -> None:
+def test_a_closed_limiter_is_unavailable() -> None:
     async def open_() -> RateLimiter:
         return MemoryLimiter(clock=HandClock())
 
