@@ -26,6 +26,7 @@ OVERLAP_BYTES = 128
 
 def freeze(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Returns the array C-contiguous and read-only, as kernel signatures require; copies only if it must."""
+    # Kernels are compiled for contiguous arrays, which numba indexes without strides.
     array = np.ascontiguousarray(array)
     array.setflags(write=False)
     return array

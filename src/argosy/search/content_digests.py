@@ -16,6 +16,7 @@ from argosy.search.index.index import Index, Segment
 
 DIGEST_BYTES = 32
 
+# The position of the reason, as a segment's table stores it.
 _INDEXED = tuple(SkipReason).index(SkipReason.NONE)
 
 
@@ -50,6 +51,7 @@ class IndexDigests:
             for part, each in zip(self.index.parts, self.digests, strict=True)
         ]
         whole = np.concatenate([np.empty((0, DIGEST_BYTES), np.uint8), *kept])
+        # As opaque 32-byte items, because np.unique of rows would sort a structured array, which is much slower.
         each_once = np.unique(whole.view(f"V{DIGEST_BYTES}"))
         return each_once.view(np.uint8).reshape(-1, DIGEST_BYTES)
 
@@ -58,6 +60,8 @@ class IndexDigests:
         kept."""
         wanted = np.frombuffer(digest, np.uint64)
         for part, each in zip(self.index.parts, self.digests, strict=True):
+            # The first 8 bytes of a SHA-256 decide for all but a negligible number of documents; only those are
+            # compared whole.
             is_same = each.rows.view(np.uint64)[:, 0] == wanted[0]
             for document in np.flatnonzero(is_same & _is_live(each.segment, part.branches != 0)).tolist():
                 if each.rows[document].tobytes() == digest:
@@ -74,6 +78,7 @@ def hash_contents(
     index: Index, previous: IndexDigests | None = None, is_stopped: Callable[[], bool] = lambda: False
 ) -> IndexDigests:
     """Hashes what `previous` does not share; raises HashingStopped soon after `is_stopped` returns true."""
+    # By identity: a segment is immutable, and an incremental build shares the object itself.
     known = {id(each.segment): each for each in previous.digests} if previous else {}
     return IndexDigests(
         index, [known.get(id(part.segment)) or _digests_of(part.segment, is_stopped) for part in index.parts]
@@ -83,6 +88,7 @@ def hash_contents(
 def _digests_of(segment: Segment, is_stopped: Callable[[], bool]) -> SegmentDigests:
     rows = np.zeros((segment.content.documents, DIGEST_BYTES), np.uint8)
     for document in np.flatnonzero(segment.table.skips == _INDEXED).tolist():
+        # Between documents, because hashlib cannot be interrupted; the largest document takes a fraction of a second.
         if is_stopped():
             raise HashingStopped
         # Without a copy; hashlib releases the interpreter lock for more than 2 KiB.

@@ -16,6 +16,7 @@ class EntryKind(Enum):
     SUBMODULE = "submodule"  # a reference to another repository
 
 
+# The text is shown to users as the reason, so it completes "not indexed: ".
 class SkipReason(Enum):
     """Why only the name of a file is indexed. Append only: indexes store the position."""
 
@@ -29,6 +30,7 @@ class SkipReason(Enum):
     SUBMODULE = "a submodule"
 
 
+# Flags, because a file can be several, such as a test in vendored code.
 class Category(IntFlag):
     """The kind of a file, for ranking."""
 

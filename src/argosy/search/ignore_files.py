@@ -11,12 +11,15 @@ from collections.abc import Sequence
 from argosy.base.errors import Invalid
 from argosy.search.globs import GLOBS_MAX, AnyOf, to_regex
 
+# The second is Sourcegraph's, which zoekt reads too, so that a repository prepared for those needs no change.
 IGNORE_FILES = (b".argosyignore", b".sourcegraph/ignore")
 IGNORE_BYTES_MAX = 1 << 20  # of an ignore file; the rest is not read
+# The set is zoekt's. The dot is in it, so that a line such as `README.md` is one file and not a prefix.
 _GLOB_CHARACTERS = frozenset(b".][*?")
 
 
 def _lines(text: bytes) -> list[bytes]:
+    # Editors on Windows write a byte order mark and CRLF.
     lines = text[:IGNORE_BYTES_MAX].removeprefix(b"\xef\xbb\xbf").split(b"\n")
     return [line.removesuffix(b"\r") for line in lines]
 
@@ -29,6 +32,7 @@ class IgnoreFile:
     def __init__(self, *texts: bytes) -> None:
         patterns = [pattern for text in texts for line in _lines(text) if (pattern := _of_line(line)) is not None]
         self.is_empty = not patterns
+        # Truncated, where `AnyOf` would raise: the authors of a repository must not be able to fail its build.
         self._matches = AnyOf(patterns[:GLOBS_MAX])
 
     def __call__(self, path: bytes) -> bool:
@@ -79,6 +83,8 @@ class GitIgnore:
         self._outer = outer
         rules = [rule for line in _lines(text) if (rule := _git_rule(line)) is not None]
         self._rules: Sequence[_Rule] = rules[:GLOBS_MAX]
+        # All rules as one pattern first: nearly every path matches none, and the rules are tried one by one only
+        # otherwise.
         self._any = AnyOf(rule.pattern for rule in self._rules)
 
     def inside(self, folder: bytes, text: bytes) -> "GitIgnore":
@@ -87,6 +93,7 @@ class GitIgnore:
 
     def is_ignored(self, path: bytes, *, is_folder: bool = False) -> bool:
         """Whether this path is ignored, given that its directory is not."""
+        # The deepest file with a matching rule decides, as in git; those above it are consulted only if it has none.
         level: GitIgnore | None = self
         while level is not None:
             is_ignored = level._last_rule(path, is_folder)
@@ -98,6 +105,7 @@ class GitIgnore:
     def _last_rule(self, path: bytes, is_folder: bool) -> bool | None:
         if not self._rules or not path.startswith(self._folder):
             return None
+        # Rules are relative to the directory of their file.
         rest = path[len(self._folder) :]
         if not self._any(rest):
             return None
@@ -120,6 +128,7 @@ def _git_rule(line: bytes) -> _Rule | None:
     # A slash anywhere but at the end anchors the rule at its directory; without one it matches at any depth.
     is_anchored = b"/" in line
     parts = line.removeprefix(b"/").split(b"/")
+    # In git, `**` has its meaning only as a whole component; elsewhere it is a star.
     plain = b"/".join(part if part == b"**" else _one_star(part) for part in parts)
     if not is_anchored:
         plain = b"**/" + plain

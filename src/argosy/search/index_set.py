@@ -23,6 +23,8 @@ from argosy.search.query.tree import And, Query, Substring
 
 _T = TypeVar("_T")
 
+# Handing work to the pool costs more than it saves on a short scan: a query under 1 ms takes several times as long with
+# two threads as with one.
 ALONE_BYTES = 8 << 20  # less text is scanned faster by one thread: about 1 ms
 # Passing a search to a thread and back costs about as much as a short search, so it starts on the event loop. Between
 # tasks it moves to a thread after BRIEF_S of CPU time. A single task that takes longer than HELD_UP_S_MAX would delay
@@ -50,6 +52,8 @@ class IndexSet:
         self._clock = clock or SystemClock()
         self._threads = threads or os.cpu_count() or 1
         self._cpu_s = cpu_s
+        # Threads, not processes: kernels and RE2 release the interpreter lock, and all searches share the arrays of one
+        # process.
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="search")
         for index in indexes:
             self.put(index)
@@ -75,6 +79,8 @@ class IndexSet:
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
         """Searches the repositories in `only` that are in the set at the time of the call; None searches all."""
         indexes, requested_at = self._tables.only(only), self._clock.now()
+        # The tables are taken once, before the first await: a change of the set during the search must not mix two
+        # states.
         here = self._search_inline(indexes, query, options)
         if isinstance(here, SearchResult):
             return here
@@ -104,6 +110,8 @@ class IndexSet:
         requested_at: float | None = None,
     ) -> SearchResult:
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
+        # The wait for a thread is reported apart from the duration, so that an overloaded node is not mistaken for a
+        # slow query.
         began = budget.now()
         wait_s = 0.0 if requested_at is None else began - requested_at
         return self._collect(indexes, Search(query, options, budget)).result(began, budget, wait_s)
@@ -124,14 +132,19 @@ class IndexSet:
         rest = _PartialSearch(self, Collector(options), budget, stop)
         search = Search(query, options, budget)
         rest.tasks = search.tasks(indexes, rest.collector)
+        # Too much text for the event loop; the postings are read already, so a thread continues with the tasks.
         if sum(task.cost_bytes for task in rest.tasks) > ALONE_BYTES:
             return rest
+        # Tasks are in search order, best first. Reversed, `pop` takes the first one in constant time.
         rest.tasks.reverse()
         while rest.tasks and self._cpu_s() < began_s + BRIEF_S:
             rest.collector.merge(rest.tasks.pop().run())
+        # Creating the result converts the matches of the files shown, so it is started only while time is left.
         result = None
         if not rest.tasks and self._cpu_s() < began_s + BRIEF_S:
             result = rest.collector.result(rest.began, budget)
+        # A task was aborted in the middle, so what it found is incomplete and cannot be continued: a thread starts from
+        # scratch.
         if budget.limit_hit is LimitHit.CANCELLED:
             return None
         rest.tasks.reverse()
@@ -140,9 +153,11 @@ class IndexSet:
     def _matching(
         self, indexes: KernelTables, query: Query, is_cancelled: Callable[[], bool]
     ) -> tuple[Repository, ...]:
+        # One match is enough to list a repository.
         options = Options(form=Form.COUNT, index_match_limit=1)
         budget = Budget(self._clock.now, options.wall_time_s, is_cancelled)
         found = self._collect(indexes, Search(query, options, budget)).found
+        # A list of repositories has no place to say that it is incomplete, so a truncated one is an error (GW-1).
         if budget.limit_hit is LimitHit.WALL_TIME:
             raise Unavailable(f"listing timed out after {options.wall_time_s:g} s: narrow the query")
         repositories = [indexes.indexes[number].repository for number in found]
@@ -166,11 +181,13 @@ class IndexSet:
         cancelled = threading.Event()
         try:
             return await asyncio.to_thread(work, cancelled.is_set)
+        # A thread cannot be interrupted, so the search polls this event through its budget.
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
     def close(self) -> None:
+        # Searches that are running hold the tables they need; they finish on their own.
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -203,6 +220,8 @@ class _PartialSearch:
 
 def _best_first(indexes: Iterable[Index]) -> tuple[Index, ...]:
     """Highest rank first, so that a limit drops the least relevant repositories."""
+    # The name makes the order, and with it the result of a search that hits a limit, independent of when an index was
+    # added.
     return tuple(sorted(indexes, key=lambda index: (-index.repository.rank, index.repository.name)))
 
 
@@ -225,6 +244,7 @@ def _is_worth_sharing(tasks: list[Task]) -> bool:
     total = 0
     for task in tasks:
         total += task.cost_bytes
+        # A single task cannot be divided.
         if total > ALONE_BYTES:
             return len(tasks) > 1
     return False

@@ -16,6 +16,7 @@ import msgspec
 
 from argosy.base.errors import Unavailable
 
+# zoekt has the same limit.
 BRANCHES_MAX = 64  # one bit each in the branch mask of a document
 
 
@@ -37,6 +38,7 @@ class Repository(msgspec.Struct, frozen=True):
     file_url_template: str = ""
     commit_url_template: str = ""
     line_fragment_template: str = ""
+    # msgspec copies an empty mutable default for each struct.
     flags: Mapping[str, bool] = {}  # archived, fork, public
     metadata: Mapping[str, str] = {}
     aliases: tuple[str, ...] = ()
@@ -55,6 +57,7 @@ class Form(Enum):
 class Options(msgspec.Struct, frozen=True):
     """The limits of a search and the form of its result. Zero means no limit."""
 
+    # The limits of matches and of time are zoekt's defaults, so that clients of its API get results of the same size.
     files_max: int = 50  # files shown
     matches_max: int = 0  # matches shown, over all files
     file_matches_max: int = 0  # matches shown of one file
@@ -214,6 +217,7 @@ class SearchResult(msgspec.Struct, frozen=True, gc=False):
         return not self.limits_hit and not self.missing
 
 
+# Created once, because a decoder compiles its type.
 _decoder = msgspec.msgpack.Decoder(tuple[Chunk, ...])
 _line_decoder = msgspec.msgpack.Decoder(tuple[Line, ...])
 

@@ -34,6 +34,7 @@ from argosy.search import kernels
 JOBS_MAX = 4  # concurrent workers: one per core, up to this number
 BACKGROUND_NICE = 15  # niceness of a background worker
 STOP_S = 5.0  # a worker that takes longer to stop is killed
+# A lock of the operating system, so that a compiler that is killed leaves nothing locked.
 LOCK = "compile.lock"  # in the cache directory; one byte per kernel is locked
 TICK_S = 1.0  # the display is refreshed meanwhile, because a kernel takes seconds
 BAR_CHARACTERS = 30  # at most; fewer on a narrow terminal
@@ -41,6 +42,7 @@ BAR_CHARACTERS_MIN = 8
 COLUMNS = 80  # if the terminal does not report its width
 PLAIN_LINES = 4  # without a terminal: one line per quarter
 MODULE = "argosy.search.precompiler"
+# The exit status of a shell for a process ended by SIGINT: 128 + 2.
 INTERRUPTED = 130
 
 Progress = Callable[[int, int], None]  # kernels compiled, kernels to compile
@@ -102,6 +104,7 @@ def compile_essential(progress: Callable[[int, int], None] | None = None) -> Non
     with Compilation(everything=False) as compilation:
         try:
             compilation.wait(progress)
+        # The caller then compiles in this process: slower, with the same result.
         except CompilationFailed as error:
             log.warning("kernel workers failed, compiling in this process", reason=str(error))
 
@@ -121,6 +124,7 @@ class Compilation:
         # Workers inherit the blocked SIGINT: they would print a traceback at Ctrl-C until they ignore it.
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
+            # Processes, because numba holds its global compiler lock, and the interpreter's, while it compiles.
             self._workers = [
                 subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
                 for _ in range(jobs)
@@ -136,7 +140,10 @@ class Compilation:
         Calls `progress` at each kernel and every `TICK_S`, once the total is known.
         """
         for worker in self._workers:
+            # A thread for each pipe: a blocking read of one worker would delay the lines of the others.
             threading.Thread(target=self._read, args=(worker,), daemon=True).start()
+        # Workers report kernels that others compiled, too, so names are counted once. The first worker to start sees
+        # the most kernels missing, so the greatest total is the true one.
         total, done, open_outputs = 0, set[str](), len(self._workers)
         while open_outputs:
             try:
@@ -152,6 +159,7 @@ class Compilation:
             if progress is not None and total:
                 progress(min(len(done), total), total)
         codes = [worker.wait() for worker in self._workers]
+        # A worker that `stop` has terminated reports a failure which is none.
         if any(codes) and not self._is_stopped:
             raise CompilationFailed("the search kernels could not be compiled: see above")
 
@@ -161,6 +169,7 @@ class Compilation:
         for worker in self._workers:
             with suppress(OSError):
                 worker.terminate()
+        # All are signalled before the first is waited for, so that stopping takes as long as the slowest, not the sum.
         for worker in self._workers:
             try:
                 worker.wait(STOP_S)
@@ -174,6 +183,7 @@ class Compilation:
     def __exit__(self, *_: object) -> None:
         self.stop()
         for worker in self._workers:
+            # A worker ends when its stdin closes, so pipes are closed explicitly, not by the garbage collector.
             for pipe in (worker.stdin, worker.stdout):
                 if pipe is not None:
                     pipe.close()
@@ -191,6 +201,7 @@ class Background:
     """Compiles and then loads the kernels that are not essential, so that no later query waits for them."""
 
     def __init__(self) -> None:
+        # One niced process: the node serves meanwhile, and a query that needs a missing kernel compiles it itself.
         self._compilation = Compilation(everything=True, jobs=1, background=True)
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="argosy-kernels", daemon=True)
@@ -204,6 +215,7 @@ class Background:
                 compilation.wait()
             except CompilationFailed:  # the error is on stderr; a query that needs the kernel compiles it
                 return
+        # Loading waits for the global compiler lock, so it is done one by one, and a stop takes effect in between.
         for dispatcher in compiler.not_loaded():
             if self._is_stopping.is_set():
                 return
@@ -245,6 +257,7 @@ def _lock(dispatcher: Any, waits: bool) -> Iterator[bool]:
     folder = dispatcher._cache.folder
     if folder not in _locks:
         _locks[folder] = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT, 0o644)
+    # A byte chosen by hash needs no agreed numbering; two kernels with one byte only wait for each other.
     file, place = _locks[folder], zlib.crc32(dispatcher.py_func.__name__.encode())
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB), 1, place)
@@ -259,6 +272,7 @@ def _lock(dispatcher: Any, waits: bool) -> Iterator[bool]:
 
 def _work(everything: bool, is_background: bool) -> None:
     """The main function of a worker."""
+    # First of all, because the parent can end during the imports.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent, which stops its workers
     if is_background:
@@ -268,8 +282,10 @@ def _work(everything: bool, is_background: bool) -> None:
 
     import_all()
     others = {compiler.name_of(each) for each in compiler.not_loaded()} - {*ESSENTIAL}
+    # In this order, because `missing` keeps it and the essential kernels are needed first.
     names = [*ESSENTIAL, *sorted(others)]
     missing = compiler.missing(names if everything else ESSENTIAL)
+    # A worker's memory is of no use to its parent, so a kernel that cannot be written to disk is not compiled here.
     missing = [each for each in missing if each._cache.folder is not None]
     _print_line(f"missing {len(missing)}")
     compile_missing(missing, lambda name: _print_line(f"done {name}"))
@@ -283,6 +299,7 @@ def _print_line(line: str) -> None:
 def _end_with_parent() -> None:
     while os.read(0, 1):  # not sys.stdin, whose lock the interpreter needs at exit
         pass
+    # `sys.exit` would end only this thread.
     os._exit(1)
 
 

@@ -55,6 +55,7 @@ class SearchSettings:
     announce_urls: tuple[str, ...] = setting((), doc="indexers and assigners to announce to, as http://host:port")
     announce_s: float = setting(3600.0, min=1.0, doc="interval of repeated announcements")
 
+    # With equal marks, eviction would start again with every index that is added.
     def check(self) -> Iterable[str]:
         if self.low_watermark >= self.high_watermark:
             yield f"low_watermark ({self.low_watermark}) must be below high_watermark ({self.high_watermark})"

@@ -24,6 +24,8 @@ class Policy:
     size_bytes_max: int = SIZE_BYTES_MAX
     trigrams_max: int = TRIGRAMS_MAX
     large_files: tuple[str, ...] = ()
+    # Compiled once; not compared, because it follows from `large_files`. The text of a policy is part of an index's
+    # recipe.
     _is_large_file: GlobList = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -55,6 +57,7 @@ def reason_before_reading(entry: Entry, policy: Policy) -> SkipReason:
         return _BY_KIND[entry.kind]
     if entry.size_bytes <= policy.size_bytes_max:
         return SkipReason.NONE
+    # An exemption does not lift the hard limit: a larger file would not fit a segment.
     is_exempt = entry.size_bytes <= DOCUMENT_BYTES_MAX and policy.is_exempt(entry.path)
     return SkipReason.NONE if is_exempt else SkipReason.TOO_LARGE
 

@@ -75,6 +75,7 @@ def _documents(
 ) -> Generator[tuple[_Task, Document], None, None]:
     """The document of each task, read or copied."""
     wanted = [task.entry for task in tasks if task.place is None and task.reason is SkipReason.NONE]
+    # One call for all files, in the order of the tasks: sources read through one long-lived process or one traversal.
     contents = source.read(wanted)
     try:
         for task in tasks:
@@ -82,6 +83,7 @@ def _documents(
             if task.place is not None:
                 content = content_of(task.place.segment, task.place.document)
             elif task.reason is SkipReason.NONE:
+                # The order of `wanted` is that of the tasks, so each task takes exactly its own content.
                 content = next(contents, None)
             assert content is not None, "a source yields a content for every entry"
             yield task, _document(task.entry, content, policy, with_symbols=with_symbols)
@@ -109,6 +111,7 @@ def _document(entry: Entry, content: Content, policy: Policy, *, with_symbols: b
 
 def _apply_skip_policy(entry: Entry, content: bytes, policy: Policy) -> Content:
     """The content, or the reason to skip it. A file on disk can have grown since it was listed."""
+    # The limits apply to what was read, not to what was listed.
     entry = entry if entry.size_bytes == len(content) else replace(entry, size_bytes=len(content))
     reason = reason_to_skip(entry, content, policy)
     if reason is not SkipReason.NONE:
@@ -121,12 +124,14 @@ def _apply_skip_policy(entry: Entry, content: bytes, policy: Policy) -> Content:
 
 def _parts(documents: Iterator[tuple[_Task, Document]], total_bytes: int, progress: Progress | None) -> Iterator[Part]:
     """Distributes the documents over as few segments as possible, of about equal size."""
+    # Equal shares rather than full segments and a small rest: threads share the segments of a search.
     shares = total_bytes // SEGMENT_TEXT_BYTES + 1
     share_bytes = total_bytes // shares + 1
     builder = SegmentBuilder(expected_bytes=share_bytes)
     branches: list[int] = []
     done_bytes = reported_bytes = 0
     for task, document in documents:
+        # A full segment is finished early even so: `total_bytes` is only the expected size.
         has_share = shares > 1 and builder.text_bytes >= share_bytes  # the last segment takes the rest
         if branches and (has_share or not builder.fits(document.path, len(document.content))):
             yield part_with_checksum(builder.finish(), freeze(np.array(branches, np.uint64)))

@@ -79,18 +79,21 @@ class _Old:
         known = {key: place for number, each in enumerate(self.segments) for key, place in _keys(each, number)}
         self.homes = [known.get((entry.path, entry.blob_id.rstrip(b"\0"), entry.kind)) for entry in entries]
         for entry, home in zip(entries, self.homes, strict=True):
+            # A document that no entry refers to keeps the mask 0, which marks it as deleted.
             if home:
                 self.branches[home[0]][home[1]] = entry.branches
 
     def first_rebuilt(self, new_bytes: int) -> int:
         """The first segment that is not reused, nor are those after it. `new_bytes` is the weight of the new
         entries."""
+        # In bytes of text, not of weight: the limit is about memory that is held and scanned for nothing.
         lengths = [np.diff(segment.content.starts.astype(np.int64)) for segment in self.segments]
         live = [int(each[mask != 0].sum()) for each, mask in zip(lengths, self.branches, strict=True)]
         total = sum(int(each.sum()) for each in lengths)
         if total - sum(live) > DELETED_SHARE_MAX * total:
             return 0
         first, rebuilt_bytes = len(self.segments), new_bytes
+        # Without anything new, `rebuilt_bytes` is 0 and all segments are reused as they are.
         while first and rebuilt_bytes:
             documents = int(np.count_nonzero(self.branches[first - 1]))
             last_bytes = live[first - 1] + documents * DOCUMENT_WEIGHT_BYTES

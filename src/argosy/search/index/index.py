@@ -86,6 +86,7 @@ class DocTable:
     blob_ids: U8  # (documents, width): content ids
 
 
+# Rare in source code, so the common path checks one byte per segment and is spared all of this.
 class Trait:
     """Bits of DocTable.traits: why a document needs a slower search path."""
 
@@ -105,13 +106,14 @@ class Segment:
     symbols: Symbols
     table: DocTable
     languages: tuple[str, ...]
-    checksums: tuple[int, ...] = ()  # of the arrays, computed at build time; `checksums.verify` compares
+    checksums: tuple[int, ...] = ()  # of the arrays, computed at build time; `sections.verify` compares
     traits: int = field(init=False)  # the union of all documents' traits, checked first in every search
     odd_folds: tuple[int, ...] = field(init=False)  # the UTF-8 documents with ODD_FOLD, of which there are few
 
     def __post_init__(self) -> None:
         traits = self.table.traits
         is_odd = traits & (Trait.ODD_FOLD | Trait.INVALID_UTF8) == Trait.ODD_FOLD
+        # Derived, so neither sent nor covered by a checksum of its own; a frozen dataclass is set through `object`.
         object.__setattr__(self, "traits", int(np.bitwise_or.reduce(traits, initial=0)))
         object.__setattr__(self, "odd_folds", tuple(np.flatnonzero(is_odd).tolist()))
 
@@ -122,6 +124,7 @@ class Segment:
 
 def bitmap_length(blocks: int) -> int:
     """The length of a bitmap over `blocks` blocks in 16-bit words, a multiple of 64 bits."""
+    # A multiple of 64 bits, so that a reader can view it as 64-bit words.
     return (blocks + 63) // 64 * 4
 
 

@@ -42,6 +42,7 @@ class KernelTables:
         # Rows reused by identity: a part is immutable, and computing its row searches its symbols once.
         self._row_by_part: dict[Part, PartRow] = {}
         if before is not None:
+            # Only parts still in use are carried over; the rest would keep the arrays of dropped indexes alive.
             known = before._row_by_part
             self._row_by_part = {part: known[part] for part in self.parts if part in known}
 
@@ -105,10 +106,13 @@ class KernelTables:
     @cached_property
     def score_rows(self) -> I64:
         """For `score_parts`. Tie breakers depend on the index, because a part can be in several."""
+        # Copied, unlike the other tables: these columns are written below.
         table = np.array([row.score for row in self._rows], np.int64).reshape(len(self.parts), spans.COLUMNS)
         for place, index in enumerate(self.indexes):
             sizes = [part.segment.content.documents for part in index.parts]
             own = table[self.firsts[place] : self.firsts[place + 1]]
+            # Documents are numbered through all parts of an index, because ties are broken by their order in the
+            # repository.
             own[:, spans.FIRST_DOCUMENT] = np.cumsum([0, *sizes])[:-1]
             own[:, spans.DOCUMENTS] = sum(sizes)
             own[:, spans.RANK] = index.repository.rank
@@ -169,6 +173,7 @@ def _row(part: Part) -> PartRow:
             spans.NAMES_BYTES: len(segment.names.data),
             spans.SYMBOLS: len(symbols.starts),
             spans.SYMBOL_BYTES_MAX: int(symbols.lengths.max(initial=0)),
+            # Placeholders; `score_rows` sets them for each index that contains the part.
             spans.FIRST_DOCUMENT: 0,
             spans.DOCUMENTS: 0,
             spans.RANK: 0,
@@ -178,11 +183,13 @@ def _row(part: Part) -> PartRow:
 
 
 def _address(array: npt.NDArray[Any]) -> int:
+    # Not `array.ctypes.data`, which creates ctypes objects at every access.
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 def _row_of(columns: dict[int, int]) -> I64:
+    # A column that is missing raises KeyError, so a table cannot be shifted against its kernel.
     return np.array([columns[column] for column in range(len(columns))], np.int64)
 
 

@@ -72,6 +72,7 @@ def outline(index: Index, path: str, branch: str = HEAD) -> list[DocumentSymbol]
     start, end = _bounds(segment, document)
     symbols, data = segment.symbols, segment.content.data
     first, last = np.searchsorted(symbols.starts, [start, end]).tolist()
+    # Counted for this document only. A table of all line starts would take an eighth of the text in memory.
     newlines = np.flatnonzero(data[start:end] == ord("\n")) + start
     lines = np.searchsorted(newlines, symbols.starts[first:last]) + 1
     return [
@@ -80,6 +81,7 @@ def outline(index: Index, path: str, branch: str = HEAD) -> list[DocumentSymbol]
             kind=KINDS[kind],
             line=line,
             offset=at - start,
+            # Parents are numbered within the segment, and an outline starts at 0.
             parent=parent - first if parent >= 0 else -1,
         )
         for at, length, kind, line, parent in zip(
@@ -122,6 +124,7 @@ def find_document(index: Index, path: str, branch: str = HEAD) -> tuple[Part, in
 def branch_number(index: Index, branch: str) -> int:
     """The position of a branch among those of the repository."""
     names = [each.name for each in index.repository.branches]
+    # Names first, because a repository can have a branch that is called HEAD.
     if branch in names:
         return names.index(branch)
     if branch == HEAD:
@@ -131,6 +134,8 @@ def branch_number(index: Index, branch: str) -> int:
 
 def _with_path(segment: Segment, path: bytes) -> Iterator[int]:
     """The documents with exactly this path. Every name is followed by a NUL and contains none."""
+    # With a NUL on both sides only whole paths match. The NUL in front also shifts all positions by one, so the
+    # position of a match is that of the path in the names.
     names, wanted = b"\0" + segment.names.data.tobytes(), b"\0" + path + b"\0"
     at = names.find(wanted)
     while at >= 0:
@@ -140,6 +145,7 @@ def _with_path(segment: Segment, path: bytes) -> Iterator[int]:
 
 def _bounds(segment: Segment, document: int) -> tuple[int, int]:
     starts = segment.content.starts
+    # Without the NUL that follows each document.
     return int(starts[document]), int(starts[document + 1]) - 1
 
 

@@ -74,6 +74,7 @@ class Damage:
 
 
 def checksum(array: Array) -> int:
+    # It detects damage and need not resist an attacker: `wire.load` validates what it receives.
     return xxhash.xxh3_64_intdigest(array.data)
 
 
@@ -119,6 +120,7 @@ def section_bytes(index: Index) -> dict[str, int]:
     seen: set[int] = set()
     for part in index.parts:
         for name, array in [*sections(part.segment), (BRANCHES, part.branches)]:
+            # One array can be two sections: for names, `starts` and `block_starts` are the same.
             if id(array) not in seen:
                 seen.add(id(array))
                 table[name] += _array_bytes(array)
@@ -143,6 +145,7 @@ def _objects(thing: Any, seen: set[int]) -> Iterator[object]:
         return
     seen.add(id(thing))
     yield thing
+    # Every type that an index consists of, and no others: an index holds no foreign objects.
     if is_dataclass(thing):
         inner = [getattr(thing, field.name) for field in fields(thing)]
     elif isinstance(thing, msgspec.Struct):

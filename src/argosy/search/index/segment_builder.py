@@ -59,7 +59,9 @@ def postings_of(text: Text, names: Text) -> Postings:
     is_bitmap = counts >= length
     sizes = np.where(is_bitmap, length, counts).astype(np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes)))
+    # The top bit of a cursor is the bitmap flag, so positions must stay below it.
     assert starts[-1] < BITMAP
+    # One cursor for each possible key, present or not: the kernel then indexes it by key, without a lookup.
     cursors = starts[:-1].astype(np.uint32)
     cursors[is_bitmap] |= np.uint32(BITMAP)
     blocks = np.zeros(starts[-1], np.uint16)
@@ -159,7 +161,9 @@ class SegmentBuilder:
         content = document.content
         start = self.text_bytes
         end = start + len(content)
+        # With room for the NUL.
         if end + 1 > len(self._data):
+            # By half, so that the cost of copying stays linear; the estimate can be short, because files grow.
             self._data.resize(max(end + 1, len(self._data) * 3 // 2), refcheck=False)
         self._data[start:end] = np.frombuffer(content, np.uint8)
         self._data[end] = 0
@@ -195,6 +199,7 @@ class SegmentBuilder:
 
     def _table(self, content: Text, names: Text) -> DocTable:
         rows = np.array(self._rows, np.uint16).reshape(-1, 3)
+        # One width for all, so that the column is one array: SHA-1 and SHA-256 ids have different lengths.
         width = max(map(len, self._blob_ids), default=0)
         ids = b"".join(blob_id.ljust(width, b"\0") for blob_id in self._blob_ids)
         return DocTable(
@@ -252,6 +257,7 @@ class SymbolBuilder:
 
 def blocks_at_most(content_bytes: int) -> int:
     """An upper bound of the number of blocks of one document."""
+    # See `text_blocks.py`: a short block is always followed by a long one.
     return content_bytes // BLOCK_BYTES + 1
 
 
@@ -289,6 +295,7 @@ def traits_of(text: Text, names: Text) -> U8:
     """The traits (Trait) of each document."""
     traits = np.zeros(text.documents, np.uint8)
     mark_traits(names.data, names.starts, traits)
+    # In a name, either trait has the same consequence.
     traits[:] = np.where(traits, Trait.ODD_NAME, 0)
     broken = np.flatnonzero(names.data == ord("\n"))
     traits[np.searchsorted(names.starts, broken, "right") - 1] |= Trait.ODD_NAME

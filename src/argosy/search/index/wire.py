@@ -75,6 +75,7 @@ def dump(index: Index) -> Iterator[bytes]:
         for _, array in [*sections(part.segment), (BRANCHES, part.branches)]:
             raw = array.reshape(-1).view(np.uint8)
             for start in range(0, len(raw), CHUNK_BYTES):
+                # Copied by chunk, so that a transfer needs a megabyte of its own, whatever the size of the index.
                 yield raw[start : start + CHUNK_BYTES].tobytes()
 
 
@@ -98,6 +99,8 @@ def _part_header(part: Part) -> _Part:
 
 def _header(stream: "_Stream") -> _Header:
     magic, version, length, expected = _PREFIX.unpack(bytes(stream.read(_PREFIX.size)))
+    # Format and length are checked before the header is read, because they decide how to read it and how much to
+    # allocate.
     if magic != _MAGIC:
         raise Invalid(f"not an index: it starts with {magic!r}")
     if version != FORMAT:
@@ -109,6 +112,8 @@ def _header(stream: "_Stream") -> _Header:
         raise Invalid("the index's header is damaged: request it again")
     try:
         return msgspec.convert(_decode_names(msgspec.msgpack.decode(encoded.tobytes())), _Header)
+    # A checksum proves no more than that the bytes are those sent; a foreign sender can nest lists deeper than the
+    # stack.
     except (msgspec.MsgspecError, RecursionError) as error:
         raise Invalid(f"invalid index header ({error}): build the index here") from None
 
@@ -122,6 +127,7 @@ def _part(stream: "_Stream", number: int, header: _Part) -> Part:
     branches = _section(stream, f"{BRANCHES} of part {number}", _BRANCHES_TYPE, header.branches, 1)
     sums = tuple(section.checksum for section in header.sections)
     segment = Segment(**segment_fields(arrays), languages=header.languages, checksums=sums)
+    # Checksums cannot tell this: a sender with a bug computes them over inconsistent arrays.
     for fault in faults(segment):
         raise Invalid(f"part {number} of the index does not fit together ({fault}): build the index here")
     if len(branches) != segment.names.documents:
@@ -130,6 +136,7 @@ def _part(stream: "_Stream", number: int, header: _Part) -> Part:
 
 
 def _section(stream: "_Stream", name: str, kind: np.dtype[Any], section: _Section, dimensions: int) -> Array:
+    # In Python integers, which a foreign shape cannot overflow.
     size = prod(section.shape) * kind.itemsize
     if len(section.shape) != dimensions or min(section.shape) < 0 or size > SECTION_BYTES_MAX:
         raise Invalid(f"{name} has the shape {section.shape}, which no index has")
@@ -251,6 +258,7 @@ def _posting_faults(postings: Postings, blocks: int) -> Iterator[str]:
     sizes = offsets[1:] - offsets[:-1]
     if (sizes > length).any():
         yield "postings: a posting longer than a bitmap"
+    # A posting as long as a bitmap is one; its words are not block numbers.
     is_list = np.repeat(sizes < length, sizes)
     if (postings.blocks[is_list] >= blocks).any():
         yield "postings: a block number out of range"

@@ -29,6 +29,7 @@ from argosy.base import logs
 log = logs.get("search.kernels")
 
 IN_MEMORY = "search kernels compiled in memory only: no cache directory is writable; set NUMBA_CACHE_DIR"
+# A process can read while another writes, or find what an interrupted one left, so truncated files are expected.
 UNREADABLE = (OSError, EOFError, pickle.UnpicklingError)
 
 
@@ -38,8 +39,11 @@ class Locator(InTreeCacheLocator):
 
     def __init__(self, function: Any, file: str) -> None:
         super().__init__(function, file)
+        # Beside the source comes first: `make setup` and the image write there, and it ends with the environment it
+        # belongs to.
         kinds = [InTreeCacheLocator, UserWideCacheLocator]
         if numba.config.CACHE_DIR:
+            # The variable is an explicit request, so it wins.
             kinds.insert(0, UserProvidedCacheLocator)
         found = (_folder(kind, function, file) for kind in kinds)
         self.folders: tuple[str, ...] = tuple(folder for folder in found if folder is not None)
@@ -60,11 +64,13 @@ def _folder(kind: Any, function: Any, file: str) -> str | None:
 
 
 @cache
+# Cached, because each of the dozens of kernels asks for the same few directories.
 def _is_writable(folder: str) -> bool:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError:
         return False
+    # A directory that exists passes `makedirs` even if nothing can be written to it.
     return os.access(folder, os.W_OK | os.X_OK)
 
 
@@ -98,6 +104,7 @@ class _Files:
         for folder, file in self._files.items():
             try:
                 yield read(file)
+            # An unreadable cache counts as empty: the kernel is compiled, and no query fails for it.
             except UNREADABLE as error:
                 log.debug("cached kernel not readable", folder=folder, error=str(error))
 
@@ -111,6 +118,7 @@ class KernelCache(FunctionCache):
         super().__init__(function)
         # Set here because numba would choose another one if NUMBA_CACHE_LOCATOR_CLASSES is set, for all of the process.
         self._impl._locator = self._locator = Locator(function, inspect.getfile(function))
+        # numba compares stamps on every read and ignores what was compiled from other sources.
         stamps = self._locator.get_source_stamp(), stamp
         self._cache_file = _Files(self._locator, self._impl.filename_base, stamps)
 

@@ -21,7 +21,8 @@ BLOCKS, ALL_DOCUMENTS, BITMAP_WORDS, TRAITS, ODD_FOLDS_COUNT = range(8, COLUMNS)
 ROW, FIRST_BLOCK, PAST_BLOCK, DOCUMENTS, BYTES = range(5)
 UNDECIDED = -1  # instead of the end of its blocks: bytes alone do not decide for this part
 
-# Copies of constants in `segment.py` and `classes.py`: a kernel's cache does not notice a change in another file.
+# Copies of constants in `index/index.py` and `kernels/trigrams.py`: a kernel's cache does not notice a change in
+# another file.
 _ODD_NAME = 8
 _CLASS_BITS = 6
 _CAPACITY_BLOCKS = 4096  # initial capacity of the result
@@ -33,6 +34,7 @@ _LEAP_RATIO = 16
 
 
 @helper
+# Bits are summed in parallel, without a branch or a table.
 def _ones(word: int) -> int:
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -54,6 +56,7 @@ def _rank(key: int, present: U64, ranks: U32) -> int:
 def _filter_by_bitmap(out: U32, count: int, blocks: U16, start: int) -> int:
     kept = 0
     for i in range(count):
+        # Written first and counted afterwards: without a branch, which the CPU could not predict.
         block = out[i]
         out[kept] = block
         kept += np.int64((blocks[_U(start + (block >> 4))] >> np.uint16(block & 15)) & np.uint16(1))
@@ -67,6 +70,7 @@ def _filter_by_galloping(out: U32, count: int, blocks: U16, start: int, length: 
     end = start + length
     for i in range(count):
         block = out[i]
+        # Double the step until the block is passed, then bisect the last step.
         step = 1
         probe = low
         while probe < end and blocks[_U(probe)] < block:
@@ -103,6 +107,7 @@ def _filter_by_merging(out: U32, count: int, blocks: U16, start: int, length: in
 
 @helper
 def _intersect_bitmaps(starts: I64, blocks: U16, words: int, out: U32) -> int:
+    # Word by word over all bitmaps first, because LLVM vectorizes this loop; bits are only listed in the second.
     both = np.empty(words, np.uint16)
     for w in range(words):
         both[w] = blocks[_U(starts[0] + w)]
@@ -274,17 +279,20 @@ def select_in_parts(
     for r in range(first, past):
         row = table[r]
         care_here = row[TRAITS] & care
+        # A name that is odd can match whatever the postings say, so they are not even read.
         if care_here & _ODD_NAME or (care_here and _meets_odd_folds(row, keys, odd_classes)):
             found[count, ROW], found[count, FIRST_BLOCK], found[count, PAST_BLOCK] = r, used, UNDECIDED
             found[count, DOCUMENTS] = found[count, BYTES] = 0
             count, undecided = count + 1, undecided + 1
             continue
         present, ranks = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097)
+        # The array views are one item long where only their address matters: nothing checks bounds.
         size = _find_postings(keys, present, ranks, words_at(row[OFFSETS], 1), starts, lengths)
         if size < 0:
             continue
         entries += size
         if used + row[BLOCKS] > out.size:  # the intersection writes its shortest posting first, unfiltered
+            # At least twice the size, so that the cost of copying stays linear.
             larger = np.empty(2 * out.size + row[BLOCKS], np.uint32)
             larger[:used] = out[:used]
             out = larger
@@ -337,6 +345,7 @@ def _documents_with_all(row: I64, keys: I64, blocks: U32, documents: U32, count:
     kept, at, last = 0, 0, np.int64(-1)
     for i in range(found):
         document = np.int64(block_docs[_U(blocks[_U(i)])])
+        # The blocks of a document are adjacent in ascending order.
         if document == last:
             continue
         last = document
@@ -364,6 +373,8 @@ def parts_with_all(
     count, lookups, entries = 0, 0, np.int64(0)
     for r in range(first, past):
         row = table[r]
+        # Scratch of the largest part so far, because allocating for each of hundreds of parts would cost more than the
+        # lookup.
         if blocks.size < row[BLOCKS] <= _FILTERED_BLOCKS_MAX:
             blocks, documents = np.empty(row[BLOCKS], np.uint32), np.empty(row[BLOCKS], np.uint32)
         present, ranks, offsets = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097), words_at(row[OFFSETS], 1)
@@ -382,6 +393,7 @@ def parts_with_all(
                 kept = np.int64(0)
             if kept == 0:
                 break
+        # Filtered out: its lookups are counted here, because no task will count them.
         if kept == 0:
             lookups += own_lookups
             entries += own_entries

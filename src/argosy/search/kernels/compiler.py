@@ -70,6 +70,7 @@ def use_portable() -> None:
     if numba.config.CPU_NAME is not None:
         return
     architecture = llvm.get_process_triple().partition("-")[0]
+    # Without a target the config stays unset, and numba compiles for the host.
     if target := select_target(architecture, llvm.get_host_cpu_features()):
         numba.config.CPU_NAME, numba.config.CPU_FEATURES = target.name, ""
 
@@ -85,6 +86,8 @@ _signatures: dict[Any, Any] = {}
 
 def kernel(signature: Any) -> Callable[[_F], _F]:
     """Declares a compiled function with exactly this signature."""
+    # No GIL, so that threads search in parallel; no bounds checks, which would cost a branch per byte; the numpy error
+    # model, because numba would otherwise test every division for zero.
     compiled: Callable[[_F], Any] = numba.njit(nogil=True, boundscheck=False, error_model="numpy")
 
     def declare(function: _F) -> _F:
@@ -152,7 +155,10 @@ def _load_at_call(dispatcher: Any, *_: Any) -> Any:
 
 
 def _load(dispatcher: Any) -> None:
+    # The lock of numba itself: another thread may compile through numba's own entry points. It is reentrant, so a
+    # kernel can be loaded while its caller is compiled.
     with global_compiler_lock:
+        # Another thread has loaded it while this one waited.
         if dispatcher not in _signatures:
             return
         signature, context = _signatures[dispatcher], dispatcher.targetctx
@@ -164,5 +170,7 @@ def _load(dispatcher: Any) -> None:
             dispatcher.compile(signature)
         else:
             dispatcher.add_overload(found)
+        # From here on other argument types are an error instead of a second compilation during a search.
         dispatcher.disable_compile()
+        # Last, so that a failed compilation is tried again at the next call.
         del _signatures[dispatcher]

@@ -31,6 +31,8 @@ def crc64(data: U8, start: int, end: int, tables: U64) -> int:
     """The checksum of data[start:end]."""
     rest = ~np.uint64(0)
     at = start
+    # Eight tables, one lookup for each byte of a word: the lookups do not depend on each other, unlike those of the
+    # bytewise loop below.
     while at + 8 <= end:
         word = np.uint64(0)
         for k in range(8):

@@ -68,6 +68,7 @@ _RANGE_BYTES_MAX = _RANGE_START.size + _RANGE_END.size + 2 * _PLACE_BYTES_MAX
 def _run(rows: I64, first: int, last: int) -> tuple[int, int]:
     """The chunk that begins with a match: the index after its last match, and the end of its lines."""
     past, bottom = first + 1, rows[first, BOTTOM]
+    # Merged even if they only touch, or overlapping context lines would be shown twice.
     while past < last and rows[past, TOP] <= bottom:
         bottom = max(bottom, rows[past, BOTTOM])
         past += 1
@@ -89,6 +90,7 @@ def _size_max(batch: MatchBatch, table: SymbolTable, kind_bytes_max: int, first:
     data, rows = batch.data, batch.rows
     size_max = NUMBER_BYTES_MAX
     for i in range(first, last):
+        # A long line is clipped, and a match inside a character has no column: `match/chunk_matches.py` handles both.
         if rows[i, IS_LONG] or is_inside_character(data, np.int64(batch.starts[i])):
             return 0
         if is_inside_character(data, np.int64(batch.ends[i])):
@@ -132,6 +134,7 @@ def _column(data: U8, line_start: int, position: int, counted: I64) -> int:
 def _put_range(out: U8, at: int, batch: MatchBatch, base: int, i: int, counted: I64) -> int:
     row, start, end = batch.rows[i], np.int64(batch.starts[i]), np.int64(batch.ends[i])
     column, last_column = row[COLUMN], row[LAST_COLUMN]
+    # 0 means that the text before the match is long or not ASCII, so characters are counted here.
     if column == 0:
         column = _column(batch.data, row[LINE_START], start, counted)
         last_column = _column(batch.data, row[LAST_START], end, counted)
@@ -201,6 +204,7 @@ def encode_chunks(batch: MatchBatch, table: SymbolTable) -> tuple[U8, I64]:
     for i in range(documents.size):
         if not batch.traits[_U(documents[i])] & np.uint8(INVALID_UTF8):
             rooms[i] = _size_max(batch, table, kind_bytes_max, batch.firsts[i], batch.firsts[i + 1])
+    # One allocation for all documents; what is not used stays untouched memory.
     out, edges = np.empty(rooms.sum(), np.uint8), np.zeros(documents.size + 1, np.int64)
     counted = np.empty(3, np.int64)
     at = 0
@@ -208,6 +212,7 @@ def encode_chunks(batch: MatchBatch, table: SymbolTable) -> tuple[U8, I64]:
         if rooms[i]:
             first, last = batch.firsts[i], batch.firsts[i + 1]
             base = np.int64(batch.document_starts[_U(documents[i])])
+            # Positions ascend only within a document.
             counted[0] = -1
             at = put_list(out, at, _chunks(batch.rows, first, last))
             while first < last:

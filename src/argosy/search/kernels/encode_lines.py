@@ -103,6 +103,7 @@ def _size_max(batch: MatchBatch, table: SymbolTable, kind_bytes_max: int, first:
     size_max = NUMBER_BYTES_MAX
     for i in range(first, last):
         more = symbol_bytes_max(data, np.int64(batch.symbols[i]), table, kind_bytes_max)
+        # A match over several lines becomes several fragments, which `match/file_matches.py` splits.
         if more == 0 or rows[i, LAST_LINE] > rows[i, LINE]:
             return 0
         size_max += more + _FRAGMENT_BYTES_MAX

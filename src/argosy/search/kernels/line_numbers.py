@@ -81,6 +81,7 @@ def _above(data: U8, start: int, document: int, lines: int, bytes_max: int) -> i
         if start == document:
             break
         above = _line_start(data, start - 1, document)
+        # A minified line as context would hide the match.
         if _is_long(data, above, start, bytes_max):
             break
         start = above

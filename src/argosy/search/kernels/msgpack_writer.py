@@ -19,6 +19,7 @@ LINE, LINE_START, LAST_LINE, LAST_START, END, TOP, BOTTOM, IS_LONG, COLUMN, LAST
 INVALID_UTF8 = 1
 
 NIL = 0xC0
+# Numbers here are positions and lengths, which have 32 bits, after a type byte.
 NUMBER_BYTES_MAX = 5  # of a number or a length, at most
 
 
@@ -59,6 +60,7 @@ SYMBOL_TABLE = numba.types.NamedTuple((WORDS, SHORTS, BYTES, INTS, BYTES, _FIRST
 
 def msgpack_bytes(*pieces: bytes | str) -> U8:
     """Concatenates msgpack: bytes as they are, names as short strings."""
+    # Names shorter than 32 bytes have a length of five bits in the type byte; all field names are.
     joined = b"".join(each if isinstance(each, bytes) else bytes([0xA0 | len(each)]) + each.encode() for each in pieces)
     return np.frombuffer(joined, np.uint8)
 
@@ -148,6 +150,7 @@ def _put_tail(out: U8, at: int, value: int, width: int) -> int:
 @helper
 def put_sized(out: U8, at: int, value: int, byte: int, short: int, word: int) -> int:
     """Writes a number after the type byte of the smallest width that fits; a type byte of 0 does not exist."""
+    # msgpack has no 8-bit length for lists.
     if byte and value < 1 << 8:
         out[_U(at)] = np.uint8(byte)
         return _put_tail(out, at + 1, value, 1)
@@ -160,6 +163,7 @@ def put_sized(out: U8, at: int, value: int, byte: int, short: int, word: int) ->
 
 @helper
 def put_number(out: U8, at: int, value: int) -> int:
+    # A positive number below 128 is its own type byte.
     if value < 1 << 7:
         out[_U(at)] = np.uint8(value)
         return at + 1

@@ -42,6 +42,7 @@ _AHEAD_BYTES = 1024  # prefetch distance, in ranges that can be long
 def _agreeing(data: U8, at: int, pattern: U8, folds: U8, rare: I64, mask: int) -> int:
     """The positions of the mask at which all rare bytes agree; the first two are checked already."""
     k = 2
+    # Usually one more comparison clears the mask, so the remaining bytes of the pattern are seldom read.
     while mask != _NONE and k < rare.size:
         place = rare[_U(k)]
         mask &= equal(data, _U(at + place), pattern[_U(place)], folds[_U(place)])
@@ -55,6 +56,7 @@ def _next(data: U8, at: int, end: int, pattern: U8, folds: U8, rare: I64, ahead:
 
     Prefetches `ahead` bytes in advance. Returns a position past the end if none agree.
     """
+    # A pattern of one byte compares it twice, which is cheaper than a second loop.
     i, j = rare[0], rare[min(1, rare.size - 1)]
     byte_i, fold_i, byte_j, fold_j = pattern[_U(i)], folds[_U(i)], pattern[_U(j)], folds[_U(j)]
     while at < end:
@@ -113,6 +115,7 @@ def _scan_range(
             at, mask = _next(data, at, min(end, near), pattern, folds, rare, ahead)
             while mask != _NONE:
                 here = at - WINDOW + lowest(mask)
+                # Clears the lowest bit.
                 mask &= mask - np.uint64(1)
                 if here < free or here >= end:  # inside the previous match, or past the range: the window is wider
                     continue
@@ -226,6 +229,8 @@ def scan_parts(
                 )
                 b += 1
             is_name = found == before
+            # Only the first block of a document is indexed by its name, so a candidate that is another block says
+            # nothing about it.
             if is_name and with_names and (first == 0 or block_docs[_U(first - 1)] != document):
                 start, end = np.int64(name_starts[_U(document)]), np.int64(name_starts[_U(document) + _U(1)]) - 1
                 if with_positions and places.size - found < (end - start) // pattern.size + 1:
@@ -307,6 +312,7 @@ def tally_byte(data: U8, starts: U32, ends: U32, byte: int, fold: int, documents
     for r in range(starts.size):
         at = np.int64(starts[r])
         end = np.int64(ends[r])
+        # Ranges and documents ascend, so both are passed over once.
         while np.int64(documents[_U(document + 1)]) <= at:
             document += 1
         count = 0
@@ -339,6 +345,7 @@ def ranges_of(block_starts: U32, block_docs: U32, blocks: U32) -> tuple[U32, U32
         start = block_starts[_U(block)]
         end = block_starts[_U(block + 1)]
         if block + 1 == block_docs.size or block_docs[_U(block + 1)] != block_docs[_U(block)]:
+            # A literal has no NUL, and a regular expression must not see it.
             end -= np.uint32(1)
         if count and ends[count - 1] == start:
             ends[count - 1] = end

@@ -54,6 +54,7 @@ def shares(blocks: U32, block_starts: U32, block_docs: U32, bytes_max: int, docu
             block = np.int64(blocks[end])
             own += np.int64(block_starts[_U(block + 1)]) - np.int64(block_starts[_U(block)])
             end += 1
+        # Never inside a document: its matches are counted and scored together.
         if documents and (size + own > bytes_max or documents == documents_max):
             rows[count, 0], rows[count, 1], rows[count, 2] = at, documents, size
             count += 1

@@ -33,6 +33,7 @@ def equal(_: Any, data: Any, at: Any, byte: Any, fold: Any) -> tuple[Any, Callab
             return builder.shuffle_vector(one, one, first)
 
         start = builder.gep(context.make_array(signature.args[0])(context, builder, values[0]).data, [values[1]])
+        # Unaligned, because positions are arbitrary.
         text = builder.load(builder.bitcast(start, vector.as_pointer()), align=1)
         folded = builder.or_(text, in_every_place(values[3]))
         return builder.bitcast(builder.icmp_unsigned("==", folded, in_every_place(values[2])), ir.IntType(WINDOW))
@@ -45,6 +46,7 @@ def lowest(_: Any, word: Any) -> tuple[Any, Callable[..., Any]]:
     """The position of the lowest set bit of a word that is not 0."""
 
     def build(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        # The flag declares 0 as undefined, so that LLVM emits the bare instruction.
         return builder.cttz(values[0], ir.Constant(ir.IntType(1), 1))
 
     return numba.int64(numba.uint64), build

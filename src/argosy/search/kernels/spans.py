@@ -79,6 +79,7 @@ def without_overlaps(starts: U32, ends: U32) -> Flags:
 
 
 @helper
+# The classes of zoekt, whose edges users know: lower case, upper case, digit, quotes and stops, blank, other.
 def _class_of(byte: int) -> int:
     if 97 <= byte <= 122:
         return 1
@@ -179,6 +180,7 @@ def best_points(
             if at < symbol_starts.size and np.int64(symbol_starts[_U(at)]) < end:
                 points = _symbol_points(symbol_starts, symbol_lengths, symbol_points, at, start, end)
                 most = max(most, points + _edge_points(data, start, end))
+        # No match is in a symbol, so edges decide; 500 is the most they can give, and ends the search.
         if most == 0:
             for i in range(firsts[document], firsts[document + 1]):
                 most = max(most, _edge_points(data, np.int64(starts[i]), np.int64(ends[i])))
@@ -193,6 +195,7 @@ def _name_points(data: U8, first: int, last: int, start: int, end: int) -> int:
     """The points of a span in the file name data[first:last]."""
     total = _edge_points(data, start, end)
     base = last
+    # 47 is the slash.
     while base > first and data[_U(base - 1)] != 47:
         base -= 1
     if start >= base:
@@ -246,6 +249,8 @@ def _best_in_document(
         at = _past_symbols(symbol_starts, at, start)
         symbol = at
         if at > own:
+            # Only the last symbol before the match can reach into it. `longest` spares reading its length in most
+            # cases.
             before = np.int64(symbol_starts[_U(at - 1)])
             if before + longest > start and before + np.int64(symbol_lengths[_U(at - 1)]) > start:
                 symbol = at - 1
@@ -302,6 +307,7 @@ def score_parts(table: I64, files: I64, places: U32, size: int, worth: F64) -> F
             data, own = bytes_at(row[DATA], row[DATA_BYTES]), words_at(row[FIRST_SYMBOLS], 1)[_U(document)]
             most = _best_in_document(data, places, first, past, size, symbols, row[SYMBOL_BYTES_MAX], np.int64(own))
         points = np.float64(most) * worth[bytes_at(row[CATEGORIES], 1)[_U(document)]]
+        # One for the first document and less for later ones: earlier documents win ties.
         order = 1 - np.float64(row[FIRST_DOCUMENT] + document) / np.float64(row[DOCUMENTS])
         scores[f] = np.trunc(points) * POINT + np.float64(row[RANK] * RANK_POINT) + order * ORDER_POINT
     return scores
@@ -312,6 +318,7 @@ def terms_of(data: U8, starts: U32, ends: U32) -> U64:
     """A hash (FNV-1a) of the text of each span, ignoring ASCII case."""
     out = np.empty(starts.size, np.uint64)
     for i in range(starts.size):
+        # A collision would merge two terms of one file, which changes a score slightly and loses no match.
         term = np.uint64(0xCBF29CE484222325)
         for j in range(np.int64(starts[i]), np.int64(ends[i])):
             byte = data[_U(j)]

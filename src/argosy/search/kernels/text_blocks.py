@@ -135,6 +135,8 @@ def mark_traits(data: U8, starts: U32, traits: U8) -> None:
             if at + _STRIDE <= end and _is_ascii(data, at):
                 at += _STRIDE
                 continue
+            # After a byte beyond ASCII come more of them: the next stride is read byte by byte before ASCII is tried
+            # again.
             stop = min(at + _STRIDE, end)
             while at < stop:
                 if data[np.uintp(at)] < 128:
@@ -142,6 +144,7 @@ def mark_traits(data: U8, starts: U32, traits: U8) -> None:
                     continue
                 length = _sequence_length(data, at)
                 if length == 0:
+                    # Invalid text is matched byte by byte, where nothing folds to ASCII, so ODD_FOLD no longer matters.
                     found = _INVALID
                     at = stop = end
                     break

@@ -23,6 +23,7 @@ CLASS_BITS = 6
 KEYS = 1 << 3 * CLASS_BITS  # number of trigrams
 LINE_END = 0  # the class of a line end, and of the position before the first byte
 
+# As many as fit: with the three shared classes they make 64, which are six bits.
 _ALONE = b"\n \tabcdefghijklmnopqrstuvwxyz0123456789_,.()=-;:/*\\{}#>'[<]&\""  # in the order of their classes
 _SHARED = b"|+`!%$@?~^"  # too rare for classes of their own; they share the last three
 _LINE_ENDS = b"\0\r\n"
@@ -64,6 +65,7 @@ def _keys_of(text: U8, classes: U8) -> npt.NDArray[np.int64]:
         for j in range(i, i + 3):
             key = key << 6 | np.int64(classes[np.uintp(text[np.uintp(j)])])
         at = count
+        # Insertion into a sorted list, because a literal has few keys and numba's own sort is slow to load.
         while at > 0 and keys[np.uintp(at - 1)] > key:
             at -= 1
         if at > 0 and keys[np.uintp(at - 1)] == key:
@@ -91,6 +93,7 @@ def distinct_keys(content: U8, classes: U8) -> int:
     """The number of distinct trigram keys in the content: text has few, compressed or encoded data many."""
     if content.size < 3:
         return 0
+    # A bitmap of 32 KiB, which stays in the L1 cache; a set would be many times slower.
     seen: U64 = np.zeros(_WORDS, np.uint64)
     key = np.uint32(classes[content[0]]) << np.uint32(6) | np.uint32(classes[content[1]])
     for at in range(2, content.size):
@@ -117,6 +120,7 @@ def _enter(
     key = np.uint32(classes[data[np.uintp(start)]])
     if start > 0:
         key |= np.uint32(classes[data[np.uintp(start - 1)]]) << np.uint32(6)
+    # A stamp per key instead of a set per block: nothing has to be cleared between blocks.
     for at in range(start + 1, last):
         key = (key << np.uint32(6) | np.uint32(classes[data[np.uintp(at)]])) & np.uint32(0x3FFFF)
         if stamps[key] != stamp:
@@ -152,10 +156,13 @@ def collect_keys(
     while block < blocks:
         start, end = int(block_starts[block]), int(block_starts[block + 1])
         last_byte = data[np.uintp(end - 1)]
+        # A whole line needs only its newline and one byte beyond; a cut line needs what a literal across the cut would
+        # be looked up by.
         last = min(end + (1 if last_byte == 10 or last_byte == 0 else overlap), size)
         document = int(block_docs[block])
         is_first = block == 0 or int(block_docs[block - 1]) != document
         name_start, name_end = int(name_starts[document]), int(name_starts[document + 1])
+        # Checked by the worst case, a new key at every byte, so that the loop needs no check.
         if filled + last - start + (name_end - name_start if is_first else 0) > capacity:
             break
         stamp = np.uint16(block + 1)  # never 0, which means that no block has the key yet; nothing need be reset

@@ -52,6 +52,8 @@ def matcher_for(atom: TextAtom) -> AtomMatcher:
             else RegexMatcher(expression)
         )
     data = atom.text.encode("utf-8", "surrogateescape")
+    # A literal is scanned within blocks, which a match with a newline can span; and beyond ASCII, one letter can have
+    # several forms in bytes.
     if "\n" in atom.text or not (atom.is_case_sensitive or data.isascii()):
         return RegexMatcher(Expression.of_text(atom.text, is_case_sensitive=atom.is_case_sensitive))
     return LiteralMatcher(data, is_folded=not atom.is_case_sensitive)
@@ -107,11 +109,13 @@ def _required_trigrams(query: Query, atoms: Atoms) -> Iterator[RequiredTrigrams]
         case And(children):
             for child in children:
                 yield from _required_trigrams(child, atoms)
+        # `Or` and `Not` are missing on purpose: a match need not contain any single one of their literals.
         case Type(_, child) | Boost(child, _):
             yield from _required_trigrams(child, atoms)
         case Symbol(name):
             yield from _of_atom(name, atoms)
         case Substring() | Regexp():
+            # An odd name is matched whatever the trigrams say, so such a document can match without them.
             free = 0 if query.scope is Scope.CONTENT else Trait.ODD_NAME
             for held in _of_atom(query, atoms):
                 yield replace(held, free_traits=held.free_traits | free)

@@ -55,6 +55,7 @@ def excerpts(matches: Sequence[LocatedMatch]) -> Iterator[Excerpt]:
     inside: list[LocatedMatch] = []
     for match in matches:
         top, bottom, is_own_long = match.top, match.bottom, match.is_long
+        # A long line is not merged with a neighbour that only touches it: clipping it would clip the neighbour.
         if inside and (top < end or (top == end and not (is_long or is_own_long))):
             inside.append(match)
             end = max(end, bottom)
@@ -70,6 +71,7 @@ def excerpts(matches: Sequence[LocatedMatch]) -> Iterator[Excerpt]:
 def window(text: memoryview | bytes, start: int, end: int, focus: int, bytes_max: int) -> tuple[int, int]:
     """A range of at most `bytes_max` bytes of text[start:end], whole characters, with the focus in its second
     quarter."""
+    # What follows a match usually explains more than what precedes it.
     start = max(start, focus - bytes_max // 4)
     while start < focus and _is_inside_character(text, start):
         start += 1
@@ -141,6 +143,7 @@ def _chunk(view: DocumentView, excerpt: Excerpt, columns: Columns, options: Opti
     line, line_start, column = best.line, best.line_start, 1
     if is_long:
         start, end = window(text, start, end, best.start, options.line_bytes_max)
+    # `start` is above by the context lines, or within the line if it was clipped.
     if start < line_start:
         line -= text[start:line_start].tobytes().count(_NEWLINE)
     elif start > line_start:
@@ -163,6 +166,7 @@ def _chunk(view: DocumentView, excerpt: Excerpt, columns: Columns, options: Opti
 
 def _range(view: DocumentView, match: LocatedMatch, columns: Columns) -> Range:
     base = view.start
+    # Computed by the kernel, for short ASCII lines.
     if match.column:
         return Range(
             Location(match.start - base, match.line, match.column),

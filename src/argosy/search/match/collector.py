@@ -53,6 +53,7 @@ class Collector:
             matches=self.matches,
             files_considered=self.files_considered,
             files_loaded=self.files_loaded,
+            # An estimate reads no file, which is no reason to call them skipped.
             files_skipped=self.files_considered - self.files_loaded if not self._options.estimate_only else 0,
             content_bytes=self.content_bytes,
             indexes_searched=len(self.searched) + self.indexes_filtered,
@@ -75,6 +76,8 @@ class Collector:
             limits_hit.add(LimitHit.MATCHES_SHOWN)
         files: list[FileMatch] = []
         matches = file_matches(chosen, self._options)
+        # One at a time, because converting a file with a hundred thousand matches takes long enough to check for
+        # cancellation.
         while len(files) < len(chosen):
             if budget.is_cancelled():  # not `is_spent`: after a timeout the files found are still shown
                 limits_hit.add(LimitHit.CANCELLED)

@@ -76,6 +76,7 @@ class SegmentSearch:
         mask = self._possible(self._query)
         if mask is None:
             return NOTHING
+        # Postings are shared between versions of an index and still list deleted documents.
         mask = mask & (self._branches != 0)
         if isinstance(self._query, And):  # the other children are evaluated on the candidates of all
             for site in itertools.chain(*self._sites.values()):
@@ -256,6 +257,7 @@ class SegmentSearch:
         for child in children:
             found = self._exact(child, mask)
             union |= found.mask
+            # A child can have spans in documents that it rejects, such as an `And` of which only one part matches.
             spans.extend(each.within(found.mask) for each in found.spans)
         return QueryMatches(union, tuple(spans))
 
@@ -275,6 +277,7 @@ class SegmentSearch:
             found = site.find(wanted, self._budget)
             union |= found.mask(len(mask))
             spans.append(found)
+        # A pattern such as `x*` has no span in a document without `x` and still matches it.
         if matcher is not None and matcher.can_be_empty:
             for site in self._sites_of(node):
                 union |= site.admits(mask & ~union, self._budget)
@@ -324,6 +327,7 @@ def cut(costs: I64) -> Iterator[tuple[int, int, int]]:
     at, spent = 0, 0
     while at < len(totals):
         end = int(np.searchsorted(totals, spent + BATCH_BYTES, "right"))
+        # At least one document, even if it alone exceeds the batch.
         end = min(max(end, at + 1), at + BATCH_DOCUMENTS)
         total = int(totals[end - 1])
         yield at, end, total - spent

@@ -65,6 +65,7 @@ class Expression:
         """The matches that are not empty, as rows (start, end) in order, until the budget is spent."""
         found: list[I64] = []
         at, step, is_more = 0, STEP_MIN, True
+        # The first step is always made: the caller has just checked the budget.
         while is_more and not (found and budget.is_spent()):
             began = budget.now()
             spans = self._pattern.find_all(
@@ -87,6 +88,7 @@ class Expression:
 
 def quote(text: str) -> str:
     """Escapes the text as a pattern that matches exactly it."""
+    # By number, so that no character can have a meaning in the pattern.
     return "".join(char if char.isalnum() or ord(char) > 127 else f"\\x{ord(char):02x}" for char in text)
 
 

@@ -117,6 +117,7 @@ def _views(group: Sequence[tuple[Hit, int]], options: Options) -> list[_View]:
         else:
             segments.setdefault((id(hit.index), hit.part), []).append(number)
     for numbers in segments.values():
+        # Kernels walk the documents of a segment in ascending order; results keep the order of the hits.
         numbers.sort(key=lambda number: group[number][0].document)
         for number, view in zip(numbers, _of_contents([group[n] for n in numbers], options), strict=True):
             views[number] = view
@@ -144,6 +145,8 @@ def _of_contents(group: Sequence[tuple[Hit, int]], options: Options) -> Iterator
         return
     encoded_matches, edges = _encode(segment, batch, options)
     for (hit, count), place, (low, high) in zip(group, places, pairwise(edges), strict=True):
+        # An empty encoding means that the kernel left the document out. Boosts are unknown to kernels, which score
+        # plainly.
         if low == high or hit.boosts is not None:
             yield _with_care(hit, _matches(batch, *place), count, options)
         elif options.form is Form.LINES:
@@ -277,4 +280,5 @@ def symbol_info(segment: Segment, symbol: int) -> SymbolInfo:
 def _symbol(segment: Segment, symbol: int) -> tuple[str, str]:
     start = int(segment.symbols.starts[symbol])
     name = segment.content.data[start : start + int(segment.symbols.lengths[symbol])].tobytes()
+    # Replaced, not kept as surrogates: a truncated name can end inside a character.
     return name.decode("utf-8", "replace"), KINDS[segment.symbols.kinds[symbol]]

@@ -28,6 +28,7 @@ class Budget:
 
     def is_cancelled(self) -> bool:
         """Whether the caller has cancelled. At a mere timeout, the matches found so far are still returned."""
+        # Cancellation overrides a timeout: the matches are not wanted any more.
         if self.limit_hit is not LimitHit.CANCELLED and self._is_cancelled():
             self.limit_hit = LimitHit.CANCELLED
         return self.limit_hit is LimitHit.CANCELLED

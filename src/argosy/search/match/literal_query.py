@@ -56,6 +56,7 @@ class LiteralQuery:
         if not isinstance(query, Substring) or query.scope is Scope.FILE_NAME:
             return None
         matcher = atoms.matcher(query)
+        # One or two bytes have no trigram, so the postings cannot select blocks.
         if not isinstance(matcher, LiteralMatcher) or len(matcher.needle.keys) == 0:
             return None
         return cls(matcher, with_names=query.scope is Scope.ANY)
@@ -91,6 +92,7 @@ class LiteralMatches:
         self._tables = tables
         self._size_bytes = size_bytes  # of every match
         self._places = places
+        # Computed with the first hit shown; a search that only counts never needs it.
         self._ends: U32 | None = None
         self._files = files  # row, document, first match, whether matches are in the name
         self._firsts = [*sums[:, FIRST_FILE].tolist(), len(files) - 1]  # first file of each piece

@@ -141,6 +141,7 @@ class LiteralMatcher:
         if not segment.traits & self.odd_traits:
             return Candidates(blocks, NOTHING)
         odd = self.odd_documents(segment)
+        # Documents matched as a whole are not matched by block as well, or their matches would count twice.
         plain = blocks[~np.isin(segment.content.block_docs[blocks], odd)] if len(odd) else blocks
         return Candidates(plain, odd)
 
@@ -220,8 +221,10 @@ class AlternationMatcher:
 
     @property
     def required_trigrams(self) -> Sequence[RequiredTrigrams]:
+        # Of several literals none is required.
         if len(self._needles) > 1 or len(self._needles[0].keys) == 0:
             return []
+        # Where letters fold oddly, the literal need not occur in its ASCII form.
         free = 0 if self._expression.is_case_sensitive else Trait.ODD_FOLD
         return [RequiredTrigrams(self._needles[0].keys, free_traits=free)]
 

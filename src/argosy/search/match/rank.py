@@ -145,6 +145,7 @@ def _add(
 ) -> None:
     terms = terms_of(data, freeze(marks.starts), freeze(marks.ends))
     owners = marks.owners()
+    # Sorted by document and term, each group is one term frequency.
     order = np.lexsort((terms, owners))
     terms, owners = terms[order], owners[order]
     firsts = np.flatnonzero(np.r_[True, (terms[1:] != terms[:-1]) | (owners[1:] != owners[:-1])])

@@ -80,6 +80,8 @@ class RegexMatcher:
         ]
 
     def candidates(self, segment: Segment) -> RegexCandidates:
+        # A match within one line lies in one block, so all required texts must be in that block: the most selective
+        # case.
         if self._expression.line_span == 0 and self._goes_by_lines:
             careful = self._careful(segment)
             if len(careful) <= CAREFUL_MAX:
@@ -118,6 +120,7 @@ class RegexMatcher:
         if len(careful) == 0:
             return RegexCandidates(np.flatnonzero(mask).astype(np.uint32), NOTHING, rarest)
         for span in spans:
+            # These documents are matched as a whole, so their blocks must not be searched again.
             mask[span] = False
         forced = self._forced_traits & segment.table.traits[careful] > 0
         documents = careful[forced | ~np.array(lacking, np.bool_)]
@@ -172,6 +175,7 @@ class RegexMatcher:
 
     def _needs_care(self, traits: U8, *, has_required: bool) -> Mask:
         """The documents that cannot be searched by block."""
+        # Without required text there is nothing to read lines around, and a match can span any of them.
         if not self._goes_by_lines or (self._expression.line_span and not has_required):
             return np.ones(len(traits), np.bool_)
         return traits & self._care > 0
@@ -202,6 +206,7 @@ class RegexMatcher:
             found.append(self._find_by_lines(text.data, starts, ends, required, budget))
             at += step
             took_s = budget.now() - began
+            # The cost of RE2 per block varies by orders of magnitude with the pattern and the text.
             if took_s < FAST_S:
                 step = min(2 * step, STEP_BLOCKS_MAX)
             elif took_s > SLOW_S:

@@ -35,6 +35,8 @@ class RunNeedle:
                 table[byte] |= 1 << place
         self._table: U64 = freeze(np.array(table, np.uint64))
         self._rare: I64 = freeze(np.array(sorted(singles(run), key=lambda place: frequency(run[place])), np.int64))
+        # Of a letter in both cases the greater byte is the lower case, which the scan compares after setting the case
+        # bit.
         self._pattern: U8 = freeze(np.array([max(allowed) for allowed in run], np.uint8))
         self._folds: U8 = freeze(np.array([_CASE if _is_letter(allowed) else 0 for allowed in run], np.uint8))
 
@@ -67,6 +69,7 @@ def information(run: tuple[frozenset[int], ...]) -> float:
 
 def best_run(runs: tuple[tuple[frozenset[int], ...], ...]) -> tuple[frozenset[int], ...] | None:
     """The most selective usable run that does not contain a newline."""
+    # RE2 reads lines around the run, so the run itself must lie on one.
     usable = [run[:RUN_BYTES_MAX] for run in runs if not any(ord("\n") in allowed for allowed in run)]
     usable = [run for run in usable if len(run) > 1 and singles(run)]
     return max(usable, key=information, default=None)
@@ -165,6 +168,7 @@ def _needles(clause: tuple[Literal, ...]) -> tuple[Needle, ...] | None:
     if len(clause) > CLAUSE_LITERALS_MAX:
         return None
     lines = {(max(literal.text.split(b"\n"), key=len), literal.is_folded) for literal in clause}
+    # A single byte is in nearly every block.
     if any(len(line) < 2 or b"\0" in line for line, _ in lines):
         return None
     return tuple(Needle(line, is_folded=is_folded) for line, is_folded in sorted(lines))

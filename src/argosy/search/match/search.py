@@ -62,6 +62,7 @@ class Search:
         self._query = query
         self._atoms = Atoms(query)
         self._bounds = SearchLimits(options, budget)
+        # Most queries reduce alike for every repository; then all indexes are searched with one kernel call.
         self._common = _reduce(query, _ANY_REPOSITORY, bool) if _is_about_files(query) else None
         self._reads_to_reduce = _has_type_repo(query)  # `type:repo` can be reduced only by reading text
         self._seen = 0  # number of indexes so far: each has a number in this search
@@ -89,6 +90,7 @@ class Search:
                 collector.skipped.add(number)
                 continue
             query = self._reduce_for(index)
+            # The limit was hit while reading, so the reduction is not to be trusted.
             if self._reads_to_reduce and self.is_over(collector):
                 collector.skipped.add(number)
             elif query == FALSE:

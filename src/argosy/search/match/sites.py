@@ -85,6 +85,7 @@ class NameSite:
     def possible(self) -> Mask | None:
         if not self._segment.traits & Trait.ODD_NAME and self._candidates.is_empty:
             return None
+        # Odd names are always candidates: trigrams are of bytes, and their letters can have other bytes.
         mask: Mask = self._segment.table.traits & Trait.ODD_NAME > 0
         mark_first_documents(freeze(self._candidates.blocks), self._segment.content.block_docs, mask)
         mask[self._candidates.documents] = True
@@ -102,6 +103,7 @@ class NameSite:
         if self._seen is not None and not (mask & ~self._seen[0]).any():
             return self._seen[1].within(mask)
         found = self._find(mask, budget)
+        # An incomplete result must not serve later batches.
         if budget.limit_hit is None:
             self._seen = mask, found
         return found
@@ -170,6 +172,7 @@ class SymbolSite(ContentSite):
         starts, ends = bounds(content, np.flatnonzero(mask & is_whole).astype(np.uint32))
         starts = np.concatenate([content.block_starts[blocks], starts])
         ends = np.concatenate([content.block_starts[blocks.astype(np.int64) + 1], ends])
+        # Blocks and whole documents are two ascending lists; the kernels that follow need one.
         order = np.argsort(starts, kind="stable")
         firsts = np.searchsorted(self._segment.symbols.starts, starts[order])
         lasts = np.searchsorted(self._segment.symbols.starts, ends[order])

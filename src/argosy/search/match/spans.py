@@ -32,6 +32,7 @@ class Spans:
     def within(self, mask: Mask) -> "Spans":
         """The spans in documents of the mask."""
         keep = mask[self.documents]
+        # The common case, without copies.
         if keep.all():
             return self
         return Spans(self.starts[keep], self.ends[keep], self.documents[keep], self.is_name, self.boost)
@@ -105,6 +106,7 @@ class Hits:
     def matches(self) -> int:
         if self.known_matches is not None:
             return self.known_matches
+        # A document without spans counts as one match.
         alone = len(self.documents) - len(self.content.documents) - len(self.names.documents)
         return len(self.content.starts) + len(self.names.starts) + alone
 

@@ -58,6 +58,7 @@ class LiteralTask:
             collector.searched.update(numbers)
             return collector
         total, limits = self._bounds.total, [self._bounds.of_index(number) for number in numbers]
+        # A piece is skipped only if every part in it has met its limit.
         if total.is_met or all(limit.is_met for limit in limits) or budget.is_spent():
             collector.skipped.update(numbers)
             collector.limits_hit.update([limit.limit_hit for limit in (total, *limits) if limit.is_met])

@@ -64,6 +64,7 @@ class TopK:
             self._entries = list(best)
 
     def merge(self, other: "TopK") -> None:
+        # Copied, because this list is extended in place.
         if not self._entries:
             self._entries = list(other._entries)
         elif other._entries:
