@@ -137,6 +137,7 @@ class ContentPublisher:
 
     def find(self, digest: bytes) -> DigestMatch | None:
         """A file of a loaded index, by the sha2-256 of its content. Slow: call it in a thread."""
+        # A copy: this runs in a thread, while the event loop adds and removes entries.
         for holding in list(self._holdings.values()):
             if (found := holding.find(digest)) is not None:
                 return found
@@ -178,6 +179,7 @@ class ContentPublisher:
                 await change()
         except HashingStopped:
             return True  # superseded by a newer report
+        # Any exception: a node serves searches without its advertisements, so nothing here may end the process.
         except Exception as error:
             self._failures += 1
             self._metrics.inc(ADS, outcome="failed")
@@ -201,6 +203,7 @@ class ContentPublisher:
         holding, multihashes = await asyncio.to_thread(
             _hash_files, index, self._holdings.get(name), lambda: self._is_over or name in self._queue
         )
+        # A newer report arrived while the files were hashed; publishing this one would advertise an old commit.
         if name in self._queue:
             raise HashingStopped
         self._holdings[name] = holding
@@ -209,6 +212,7 @@ class ContentPublisher:
         before = {published.context for published in await self._publisher.list_contexts(context_prefix(name))}
         if multihashes and context not in before:
             encoded = metadata.join(metadata.http(), encode_label(label))
+            # One change of the chain for both: between two of them the repository would not be findable.
             await self._publisher.publish(context, encoded, multihashes, supersedes=sorted(before))
             self._metrics.inc(ADS, outcome="published")
             log.info("repository advertised", repository=name, commit=label.version, files=len(multihashes))

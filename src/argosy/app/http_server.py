@@ -114,6 +114,7 @@ async def _serve_restoring_signals(server: uvicorn.Server, listener: socket.sock
     try:
         while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
             await asyncio.sleep(START_POLL_S)
+        # After its start, because uvicorn offers no way to keep the handlers of the process.
         for number, handler in ours.items():
             if handler is not None:  # None: not installed from Python, so it cannot be restored
                 signal.signal(number, handler)
@@ -204,6 +205,7 @@ def http_protocol(routes: Iterable[BaseRoute]) -> Any:
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             self._transport = cast(asyncio.Transport, transport)
+            # uvicorn closes all connections in this set when it stops, also those that have sent nothing yet.
             self._connections.add(self)
 
         def data_received(self, data: bytes) -> None:

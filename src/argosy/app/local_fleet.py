@@ -184,12 +184,14 @@ class LocalFleet:
         """Stops all nodes at once, so that none waits for a successor."""
         running = [child.process for child in self.children if child.process is not None]
         # All at once: they would otherwise hand their units to nodes that are about to stop as well.
+        # One deadline for all: they stop at the same time.
         for process in running:
             process.send_signal(signal.SIGTERM)
         until = self._clock.now() + LEAVE_S
         for process in running:
             try:
                 process.wait(max(0.0, until - self._clock.now()))
+            # A node that ignores SIGTERM holds nothing durable: its leases are in a store that ends, too.
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

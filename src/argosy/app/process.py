@@ -178,6 +178,7 @@ async def _run(
     cancel_on_signal(reporter)
     listener = listeners.get("node.port") or listen(loaded.get(NodeSettings))
     async with AsyncExitStack() as closing:
+        # First, so that it is closed last, after everything that may still use it.
         closing.callback(listener.close)
         this = with_defaults(loaded.get(NodeSettings), listener)
         store = await connect_store(loaded.get(OwnershipSettings))
@@ -293,6 +294,7 @@ def _report_up(process: Process) -> None:
 def _tune_garbage_collection() -> None:
     """Called once when the process is set up: what exists now lives as long as the process, so collections skip it."""
     gc.collect()
+    # Frozen objects are not visited by later collections; collected before, so that no garbage is kept forever.
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX, *OLD_GENERATIONS)
 
@@ -354,6 +356,7 @@ async def run_until_signal(
         loop.add_signal_handler(number, on_signal)
     on_up()
     try:
+        # The first that ends decides: a background task ends only by failing.
         done, _ = await asyncio.wait([running, *others], return_when=asyncio.FIRST_COMPLETED)
         for ended in done:
             if ended is not running:

@@ -65,6 +65,7 @@ async def publish_and_serve(
 ) -> None:
     """With `once`, returns after the announcements; otherwise serves until it is cancelled."""
     folder = _folder(loaded)
+    # An announcement names an address to read from, and with `--once` this process serves none.
     if options.once and options.address is None:
         raise Invalid("--once requires --address, where another `argosy ipni publish` serves the chain")
     async with AsyncExitStack() as closing:
@@ -74,6 +75,7 @@ async def publish_and_serve(
         chain_at = _multiaddr(options.address or ("" if listener is None else f"http://{listener_address(listener)}"))
         content_at = [_multiaddr(each) for each in options.content_addresses]
         key = await asyncio.to_thread(open_key, folder / "key")
+        # Before the chain is served: the announced head must include these changes.
         changes = await _change_chain(key, folder / CHAIN, content_at or [chain_at], options, show, on_published)
         store = await SqliteChain.read(folder / CHAIN)
         closing.push_async_callback(store.close)

@@ -81,11 +81,13 @@ class WorkingSetReadiness:
         except Unavailable as why:
             missing: Sequence[Missing] = getattr(why, "missing", ())
             return missing or [Missing(name, MissingReason.FAILED, str(why)) for name in self._specs()]
+        # An error without a list of repositories concerns all of them.
         except ArgosyError as why:
             return [Missing(name, MissingReason.FAILED, str(why)) for name in self._specs()]
 
     def _is_pending(self, missing: Sequence[Missing]) -> bool:
         """Whether one of them may still become served."""
+        # Computed again in each poll: a failed repository may have been indexed by another node since.
         self.failed = {each.repository: why for each in missing if (why := self._failure(each.repository)) is not None}
         left = [each for each in missing if each.repository not in self.failed]
         names = frozenset(each.repository for each in left)

@@ -36,6 +36,7 @@ async def add_to_catalog(registry: RegistryStore, addresses: Sequence[Address], 
         row = by_url.get(address.url)
         if row is not None and name not in (None, row.repo_id):
             raise Conflict(f"{address.url} is already in the catalog as {row.repo_id!r}; omit --name")
+    # By URL: the same address under another name is already there.
     new = [address for address in addresses if address.url not in by_url]
     names = _names(new, name, {row.repo_id for row in by_url.values()})
     return await _apply(registry, [], list(zip(names, new, strict=True)))
@@ -57,6 +58,7 @@ async def set_catalog(
     names = _names(new, name, {row.repo_id for row in [*retained, *again]})
     # They were added with `argosy repo add`, so dropping them without a way back would lose work.
     if not resume and others:
+        # With the earlier ones: a second start without `--resume` must not lose what the first has set aside.
         _write_aside(folder / SET_ASIDE, _with_unique_names([*others, *aside], set()))
     removed = [*renamed, *(() if resume else others)]
     change = await _apply(registry, removed, list(zip(names, new, strict=True)), again)
@@ -158,4 +160,5 @@ def _write_aside(path: Path, rows: Sequence[RepositoryRow]) -> None:
     entries = [_SetAsideEntry(row.repo_id, row.url, row.branches, row.is_pinned, row.replicas) for row in rows]
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(msgspec.json.encode(entries))
+    # Renamed into place, so that a crash leaves the old list or the new one.
     os.replace(temporary, path)

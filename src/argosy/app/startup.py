@@ -170,6 +170,7 @@ async def watch_startup(display: Display, is_ready: Callable[[], bool], status: 
             display.show_progress(progress)
             if is_ready() and (not progress.pending or stall.is_over(progress, time.monotonic())):
                 break
+        # Polled, because the state contains reports of nodes, which are only available on request.
         await asyncio.sleep(POLL_S)
     display.show_ready(progress)
     stalled = {each.name: "no node has enough free memory" for each in progress.pending}
@@ -193,6 +194,7 @@ def _warn(display: Display, problems: dict[str, str], reported: dict[str, str]) 
     """Reports each problem once, and again if it recurs."""
     for name, reason in problems.items():
         if reported.get(name) != reason:
+            # A problem that is no longer reported is forgotten, so that it is shown again when it recurs.
             display.warn(f"{name}: {reason}")
     return problems
 

@@ -92,12 +92,14 @@ def run_up(
 
 def _open(loaded: Loaded, addresses: Sequence[Address], options: UpOptions, closing: ExitStack) -> "_Up":
     """Opens the port and the state directory."""
+    # As an exception, so that a start that is terminated is undone like one that fails.
     previous = signal.signal(signal.SIGTERM, _exit)  # until the process handles signals itself
     closing.callback(signal.signal, signal.SIGTERM, previous)
     data, given_by = user_data_dir(loaded), loaded.sources.get(("node", "port"))
     node = loaded.get(NodeSettings)
     if options.port is not None:
         node, given_by = replace(node, port=options.port), "--port"
+    # The port before the directory: a port in use should be the first error, and nothing has been created then.
     port = open_port(node, given_by=given_by, running=list_running(data))
     closing.callback(port.listener.close)
     listeners = {"node.port": port.listener}

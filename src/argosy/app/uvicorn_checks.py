@@ -38,6 +38,7 @@ async def can_upgrade() -> bool:
     try:
         async with asyncio.timeout(CHECK_S_MAX):
             await _check_upgrades()
+    # Any exception: a new version of uvicorn may fail in any way, and the fallback needs none of its private names.
     except Exception as error:
         log.warning("uvicorn private api changed, serving searches over http", reason=describe(error))
         return False
@@ -72,6 +73,7 @@ async def converse(http: Any, app: ASGIApp, requests: Sequence[bytes]) -> list[b
     # The private constructor of the protocols is called exactly as `uvicorn.Server` does.
     config.load()
     state, loop = ServerState(), asyncio.get_running_loop()
+    # `uvicorn.Server` sets these headers while it runs; without it the two responses would not be comparable.
     state.default_headers = [(b"server", b"uvicorn")]
     ours, theirs = socket.socketpair()
 
@@ -94,6 +96,7 @@ async def converse(http: Any, app: ASGIApp, requests: Sequence[bytes]) -> list[b
                 writer.write(request)
                 answers.append(await _read_answer(reader))
             writer.write(requests[-1])
+            # To the end of the stream: the last request closes the connection, and the protocol must do so.
             answers.append(await reader.read())
             return answers
         finally:

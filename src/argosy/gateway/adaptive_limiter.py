@@ -15,7 +15,9 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-LEAST = 4  # the limit never goes below this, whatever queries take
+# The limit never goes below this, whatever queries take. On two cores 4 was the best fixed limit; with 2 the median was
+# 575 ms (decision 0031).
+LEAST = 4
 WINDOW = 40  # queries per adjustment; the mean of fewer is too noisy
 TOLERANCE = 1.5  # latency up to this multiple of the baseline counts as not slower
 SLOWDOWN = 0.6  # the limit shrinks at most by this factor per window
@@ -50,12 +52,19 @@ class AdaptiveLimiter:
     def _adjust(self, mean_s: float) -> None:
         if self._baseline_s is None:
             self._baseline_s = mean_s
+        # Only at the minimum are queries few enough for latency to show the nodes' own speed. Learned above it,
+        # queueing would raise the baseline, and the baseline the limit.
         elif self._limit <= self._least:
             self._baseline_s += LEARNING * (mean_s - self._baseline_s)
+        # A window that is faster than the baseline proves it too high, at any limit.
         self._baseline_s = min(self._baseline_s, mean_s)
         if mean_s > TOLERANCE * self._baseline_s:
+            # In proportion to the excess, but bounded: one window with a few expensive queries must not cost most of
+            # the limit.
             self._limit *= max(SLOWDOWN, TOLERANCE * self._baseline_s / mean_s)
         elif self._was_full:  # below the limit, latency does not show whether more would be slower
+            # The square root is the step of Netflix's concurrency-limits: small limits grow quickly, large ones
+            # carefully.
             self._limit += sqrt(self._limit) / 2
         self._limit = max(self._least, min(self._limit, self._most))
 
@@ -88,6 +97,7 @@ class QueryQueue(Generic[T]):
 
     def end(self, took_s: float) -> list[T]:
         """Record a finished query; returns the waiting queries to start now."""
+        # Before this query is subtracted: it is one of those that filled the limit.
         is_full = bool(self._waiting) or self.under_way >= self._pace.limit
         self.under_way -= 1
         self._pace.on_end(took_s, is_full=is_full)

@@ -45,6 +45,7 @@ def admission(
     ]
 
 
+# A search cut by its time limit is a 200, so the status alone would hide from the throttle that capacity is short.
 def record_result(scope: Scope, answer: SearchResult) -> None:
     """Report a failure to the throttle if the nodes could not finish in time; the request itself has succeeded."""
     if LimitHit.WALL_TIME in answer.limits_hit or _has_timed_out(answer.missing):

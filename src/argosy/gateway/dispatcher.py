@@ -22,6 +22,7 @@ from argosy.search.model import Missing, MissingReason
 T = TypeVar("T")
 
 WALL_S_MIN = 0.01  # shortest time limit sent to a node, however late the request is
+# Queries take milliseconds to a second, so slots are free again soon.
 BUSY_RETRY_S = 1.0
 
 Call = Callable[[Node, tuple[str, ...], float], Awaitable[T]]  # node, repositories, time limit in seconds
@@ -87,6 +88,7 @@ class Dispatcher:
 
     async def _enter(self) -> "_QuerySlot":
         """Wait for a slot, at most `queue_wait_s`; raises Overloaded above `queries_max`."""
+        # Queued queries count: each holds a connection and memory, so the queue needs a bound, too.
         if self._in_flight >= self._settings.queries_max:
             raise Overloaded(
                 f"gateway overloaded: {self._in_flight} queries in progress (gateway.queries_max); retry",
@@ -98,6 +100,7 @@ class Dispatcher:
             if not self._queue.may_begin():
                 await self._wait()
         except BaseException:
+            # On cancellation too: a client that disconnects while queued must not count as in progress forever.
             self._leave()
             raise
         return _QuerySlot(self._queue, self._clock, self._settings.queue_wait_s)

@@ -16,6 +16,7 @@ _STATES = {
     LeaseState.DRAINING: RepoState.DRAINING,
     LeaseState.WARMING: RepoState.WARMING,
 }
+# A repository is searchable as soon as one of its holders serves, so its best lease decides its state.
 _BEST_FIRST = (RepoState.READY, RepoState.DRAINING, RepoState.WARMING)
 
 
@@ -60,6 +61,7 @@ def _by_name(leases: Iterable[Lease]) -> dict[str, list[Lease]]:
     for lease in leases:
         found.setdefault(lease.unit.name, []).append(lease)
     for held in found.values():
+        # Successors have negative slot numbers, and do not serve yet.
         held.sort(key=lambda lease: (lease.unit.replica < 0, lease.unit.replica))
     return found
 

@@ -46,6 +46,7 @@ class Breaker:
     def admits(self, now: float) -> bool:
         if self.state is BreakerState.OPEN:
             return now >= self.retry_at
+        # Half open: until the probe's outcome is known, nothing else is sent.
         return self.state is BreakerState.CLOSED
 
     def on_start(self, now: float) -> None:
@@ -58,6 +59,7 @@ class Breaker:
 
     def on_failure(self, now: float) -> None:
         self._failures += 1
+        # A failure while open belongs to a request sent before it opened, and must not lengthen the backoff.
         if self.state is BreakerState.HALF_OPEN or (
             self.state is BreakerState.CLOSED and self._failures >= self._failures_max
         ):
@@ -82,6 +84,7 @@ LATE_SHARE = 0.95
 NEWEST_WEIGHT = 0.3  # of the latest sample in the moving average
 HALF_LIFE_S = 10.0  # of the average while no samples arrive
 STALLED_REQUESTS_MIN = 8  # with fewer in flight, a silent node may be busy with one expensive query
+# A full bucket at the start, so that the first slow node after a start is hedged.
 HEDGE_BURST_MAX = 10.0  # tokens in the bucket: hedges that may be sent in a burst
 
 
@@ -240,10 +243,10 @@ class LoadBalancer:
 
     def retain_only(self, addresses: Collection[str]) -> list[str]:
         """Drop other nodes without requests in flight; returns the dropped addresses."""
-        gone = [each for each, stats in self._stats_by_node.items() if each not in addresses and not stats.in_flight]
-        for address in gone:
+        removed = [each for each, stats in self._stats_by_node.items() if each not in addresses and not stats.in_flight]
+        for address in removed:
             del self._stats_by_node[address]
-        return gone
+        return removed
 
     def _finish(self, address: str) -> NodeStats:
         stats = self._stats(address)

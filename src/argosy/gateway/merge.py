@@ -44,6 +44,7 @@ def merge_results(
     return SearchResult(
         files=files,
         stats=stats,
+        # Sorted, so that the result does not depend on the order in which nodes respond.
         limits_hit=tuple(sorted(limits_hit, key=lambda each: each.value)),
         missing=tuple(sorted(missing, key=lambda each: each.repository)),
         repositories={name: known for name, known in repositories.items() if name in shown},
@@ -79,6 +80,7 @@ def sum_stats(parts: Sequence[Stats], *, excluded: int = 0) -> Stats:
     )
 
 
+# Durations are no sums: nodes work at the same time.
 _SUMS = tuple(name for name in Stats.__struct_fields__ if name not in ("duration_s", "wait_s"))
 _summands = attrgetter(*_SUMS)
 
@@ -99,7 +101,7 @@ def _apply_match_limits(
         if options.file_matches_max and any(file.match_count > options.file_matches_max for file in files):
             limits_hit.add(LimitHit.MATCHES_SHOWN)
         return tuple(map(decode_matches, files))
-    kept: list[FileMatch] = []
+    trimmed: list[FileMatch] = []
     left = options.matches_max
     for file in files:
         if left <= 0:
@@ -108,14 +110,14 @@ def _apply_match_limits(
         shown = decode_matches(file)
         if of_file > left:
             shown = trim_file(shown, left, of=of_file, context_lines=options.context_lines)
-        kept.append(shown)
+        trimmed.append(shown)
         if min(of_file, left) < file.match_count:
             limits_hit.add(LimitHit.MATCHES_SHOWN)
         left -= of_file
     # A node that reached the limit sent no further files; the count of matching files tells whether there are more.
-    if len(kept) < min(found, options.files_max or found):
+    if len(trimmed) < min(found, options.files_max or found):
         limits_hit.add(LimitHit.MATCHES_SHOWN)
-    return tuple(kept)
+    return tuple(trimmed)
 
 
 # -- trimming a file to fewer matches ----------------------------------------------------------------------------------
@@ -133,13 +135,13 @@ def trim_file(file: FileMatch, matches: int, *, of: int, context_lines: int) -> 
 
 
 def _trim_chunks(chunks: tuple[Chunk, ...], left: int, context_lines: int) -> tuple[Chunk, ...]:
-    kept = []
+    trimmed = []
     for chunk in chunks:
         if left <= 0:
             break
-        kept.append(chunk if len(chunk.ranges) <= left else _trim_chunk(chunk, left, context_lines))
+        trimmed.append(chunk if len(chunk.ranges) <= left else _trim_chunk(chunk, left, context_lines))
         left -= len(chunk.ranges)
-    return tuple(kept)
+    return tuple(trimmed)
 
 
 def _trim_chunk(chunk: Chunk, matches: int, context_lines: int) -> Chunk:
@@ -175,18 +177,18 @@ def _last_line(found: Range) -> int:
 def _trim_lines(lines: tuple[Line, ...], left: int, *, has_pieces: bool) -> tuple[Line, ...]:
     """Trim lines to `left` matches. A match over several lines has a fragment in each and counts once. Two matches
     that meet at a line end look the same as one, and count once if other matches span lines."""
-    kept: list[Line] = []
+    trimmed: list[Line] = []
     continues = False
     for line in lines:
-        allowed = left + (has_pieces and continues and _is_next(kept[-1], line))
+        allowed = left + (has_pieces and continues and _is_next(trimmed[-1], line))
         if allowed <= 0:
             break
         fragments = line.fragments[:allowed]
-        kept.append(line if len(fragments) == len(line.fragments) else structs.replace(line, fragments=fragments))
+        trimmed.append(line if len(fragments) == len(line.fragments) else structs.replace(line, fragments=fragments))
         left = allowed - len(fragments)
         last = line.fragments[-1]
         continues = last.offset + last.length >= line.end - 1 and len(fragments) == len(line.fragments)
-    return tuple(kept)
+    return tuple(trimmed)
 
 
 def _is_next(above: Line, line: Line) -> bool:

@@ -59,6 +59,7 @@ class RepoNameIndex:
     def names_of(self, numbers: int) -> list[str]:
         if numbers == self.everything:  # most queries have no condition on names
             return list(self.names)
+        # One conversion in C; testing bit by bit would shift the whole integer for every name.
         bits = reversed(f"{numbers:0{len(self.names)}b}")
         return [name for name, bit in zip(self.names, bits, strict=False) if bit == "1"]
 
@@ -187,6 +188,8 @@ class RouteTable:
         matching = selected & ~excluded
         targets = self._selections.get(matching)
         if targets is None:
+            # Cleared as a whole, like the patterns above. Different selections are few: most queries name no
+            # repository.
             if len(self._selections) >= SELECTIONS_MAX:
                 self._selections.clear()
             targets = self._selections[matching] = self._select(self._names.names_of(matching))
@@ -216,6 +219,8 @@ class Router:
 
     def routes(self) -> RouteTable:
         version = self.version()
+        # Built by the next query and not by the change: leases change in bursts, and each build visits the whole
+        # catalog.
         if self._routes is None or self._routes.version != version:
             self._routes = RouteTable(version, self._view.leases.values(), self._catalog.specs)
             self._on_change()

@@ -25,6 +25,7 @@ HOLDERS_TRIED_MAX = 3  # per repository: after three failures a fourth holder ra
 RECHECK_S = 0.25  # pause before another try to hedge, if there was no other holder or no hedge token
 OVERDUE_S = 1.0  # after this silence a node is assumed broken, and hedging it needs no token
 HANDOFF_WAIT_S = 1.0  # the watch reports a changed lease within milliseconds; no query waits longer
+# The watch is milliseconds behind the store, so a query that meets a handoff waits hardly longer than that.
 HANDOFF_RECHECK_S = 0.01
 
 
@@ -130,6 +131,7 @@ class ScatterMachine:
             case ResponseReceived(id, missing) if id in self._live:
                 request = self._end(id)
                 lacking = {each.repository: each for each in missing}
+                # Accepted before the rest is retried, so that what it covers is no longer open then.
                 effects += self._take(request, lacking.keys(), now)
                 effects += self._retry(request, lacking, now)
             case RequestFailed(id, why, detail) if id in self._live:
@@ -139,6 +141,7 @@ class ScatterMachine:
                 effects += self._begin(now)
                 effects += self._hedge(now)
                 effects += self._recheck_holders(now)
+        # After the event: a response that arrives with the deadline is still accepted.
         if now >= self._deadline:
             effects += self._stop()
         return effects

@@ -121,6 +121,8 @@ class ScatterRunner(Generic[T]):
     def missing(self) -> list[Missing]:
         """Repositories without an answer; raises Unserved if there is no answer at all."""
         found = [*self._unroutable, *self.machine.missing.values()]
+        # Without any answer there is nothing to show: an error with a retry time, instead of an empty result (decision
+        # 0022).
         if found and not self.machine.taken:
             raise Unserved(sorted(found, key=lambda each: each.repository))
         return found
@@ -208,6 +210,7 @@ class ScatterRunner(Generic[T]):
         self._record(request.address, "refused")
         if isinstance(error, NotOwner):
             return RequestFailed(id, MissingReason.UNOWNED, str(error))
+        # A node that throttles works; another holder may have capacity.
         if isinstance(error, Throttled):
             return RequestFailed(id, MissingReason.FAILED, _error_text(request.address, error))
         raise error  # an invalid query, or a bug: it would fail on every other node as well

@@ -50,7 +50,8 @@ from argosy.search.query.tree import Query
 
 T = TypeVar("T")
 
-ATTEMPTS_MAX = 3  # of one search, while repositories are removed from the catalog
+# Attempts of one search while searched repositories are removed from the catalog; one removal costs one more attempt.
+ATTEMPTS_MAX = 3
 
 
 class _Search(NamedTuple):
@@ -69,6 +70,7 @@ class _Search(NamedTuple):
         return self.encoded, self.options, self.only
 
     def send(self, node: Node, names: tuple[str, ...], left_s: float) -> Awaitable[SearchResult]:
+        # Matches stay encoded until the merge has decided which files are shown (decision 0033).
         options = structs.replace(self.options, wall_time_s=left_s, pre_encoded=True)
         return node.search(SearchRequest(self.encoded, names, options))
 
@@ -96,6 +98,7 @@ class Gateway:
         self._clock = clock or SystemClock()
         self._tracer = tracer
         self._telemetry = GatewayTelemetry(metrics or Metrics())
+        # Through a lambda, because balancer and router need each other.
         self._balancer = LoadBalancer(
             settings, random or system_random(), lambda name: self._router.routes().holders.get(name, ())
         )
@@ -127,6 +130,7 @@ class Gateway:
             search = self._begin_search(query, options, only)
             answer = self._lookup_cached(search)
             if answer is None:
+                # With the version: a search that began before a change must not answer one that begins after it.
                 key = (search.key, search.routes.version)
                 self._telemetry.record_source("shared" if key in self._searches else "nodes")
                 answer = await self._searches.run(key, lambda: self._scatter_gather(search))
@@ -150,6 +154,8 @@ class Gateway:
                     while await runner.step():
                         if not runner.machine.is_over:
                             for part, names in runner.fresh(sent):
+                                # What a node lacks is requested from others; only the whole result knows what is
+                                # missing in the end.
                                 yield structs.replace(select_repositories(part, names), missing=())
                     answer = self._merge(search, runner, targets.excluded)
             tracker.on_result(answer)
@@ -192,6 +198,7 @@ class Gateway:
         async with self._dispatcher.scatter(targets, call, lambda _: ()) as runner:
             await runner.wait_done()
             runner.missing()
+            # One repository, so exactly one response was accepted.
             [answer] = runner.answers()
             return answer
 
@@ -273,6 +280,7 @@ class Gateway:
         """The desired number of nodes, as this gateway sees it."""
         self._check_ready()
         now = self._clock.now()
+        # Only when the catalog has changed: creating the units visits every row.
         if self._specs_version != self._catalog.version:
             self._specs_version = self._catalog.version
             specs = self._catalog.specs.values()
@@ -302,6 +310,7 @@ class Gateway:
                 return await self._nodes.at(address).status()
         except TimeoutError:
             return f"timed out after {self.settings.status_timeout_s:g} s"
+        # Shown beside the node: one broken node must not hide the others.
         except (ArgosyError, OSError) as why:
             return str(why)
 

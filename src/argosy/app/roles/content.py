@@ -28,6 +28,7 @@ async def content(process: Process) -> None:
         app = content_app(content_gateway)
     listener = bind_listener(settings.host, settings.port, settings="content.host or content.port")
     process.closing.callback(listener.close)
+    # Before other roles start, so that clients that connect meanwhile wait instead of being refused.
     listener.listen()
     process.tasks.append(serve_app(app, listener))
     log.info("content gateway up", url=f"http://{listener_address(listener)}")

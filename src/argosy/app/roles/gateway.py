@@ -86,6 +86,7 @@ async def gateway(process: Process) -> None:
     loaded, this = process.loaded, process.this
     catalog = await with_catalog(process)
     watcher = FleetWatcher(process.store)
+    # The task of a watcher fails the process if it fails: without leases every route would be stale.
     process.tasks.append(watcher.run())
     remote = RemoteNodes(fleet_token=this.fleet_token, tracer=process.tracer)
     process.closing.push_async_callback(remote.close)

@@ -48,6 +48,8 @@ async def indexer(process: Process) -> None:
         mirror=mirror_of(settings),
         reread=lambda: load_settings(process.loaded.path).get(IndexerSettings),
         metrics=process.metrics,
+        # A publisher that starts with this process is polled only after its announcement: its port may be another than
+        # before (0037).
         announcing=await asyncio.to_thread(_local_publishers, process.loaded.get(SearchSettings)),
     )
     process.closing.push_async_callback(service.close)
@@ -141,6 +143,7 @@ async def _check_finds() -> None:
 
     finds = FindFastPath(cast(MeasuredFinds, _EmptyIndex()), rest)
     fast, asgi = _RequestCounter(finds), _RequestCounter(finds)
+    # Both count their requests, because equal responses could also come from a protocol that passes everything to ASGI.
     got = await converse(partial(FindConnection, finds), fast, _FINDS)
     expected = await converse("auto", asgi, _FINDS)
     compare(got, expected)

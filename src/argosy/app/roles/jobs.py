@@ -37,6 +37,7 @@ async def jobs(process: Process) -> None:
     sys.setswitchinterval(SWITCH_S)
     settings, stored = process.loaded.get(JobsSettings), process.loaded.get(ShardStoreSettings)
     shared = process.loaded.get(OwnershipSettings)
+    # An ownership store in memory cannot see other processes, so a lock keeps a second one from the same data.
     if shared.store.startswith("memory:"):
         process.closing.enter_context(lock_dir(settings.url))
     ownership = await connect_store(settings.ownership(shared))

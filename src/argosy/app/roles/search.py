@@ -47,6 +47,7 @@ async def search(process: Process) -> None:
     process.closing.push_async_callback(others.close)
     search_node = SearchNode(
         catalog,
+        # Its mirrors are shared with other nodes of this machine (decision 0024).
         RemoteFetcher(loaded.get(FetchSettings)),
         indexes,
         node_id=this.id or "",
@@ -78,6 +79,7 @@ async def search(process: Process) -> None:
         search_node,
         node_id=this.id or "",
         address=process.node_address,
+        # Any slot, also a replica's: replicas serve requests (decision 0017).
         may_answer=node.holds_any,
         holder_of=lambda name: _holder(node, name),
         is_draining=lambda: any(lease.state is LeaseState.DRAINING for lease in node.own_leases()),

@@ -55,6 +55,7 @@ def find(multihashes: Sequence[bytes], form: ResponseFormat, headers: Mapping[st
     """A single multihash goes in the path, several in a batch. Indexers do not need the codec of a CID."""
     if len(multihashes) == 1:
         return BackendRequest(f"/multihash/{base58(multihashes[0])}", form, headers=headers)
+    # A batch is always JSON: lines do not name their multihash.
     body = msgspec.json.encode({"Multihashes": [b64encode(each).decode() for each in multihashes]})
     return BackendRequest("/multihash", ResponseFormat.JSON, body, headers)
 
@@ -95,6 +96,7 @@ class Lines:
     def feed(self, data: bytes) -> list[bytes]:
         """The lines that are complete now."""
         *whole, self._tail = (self._tail + data).split(b"\n")
+        # The rest of an overlong line, which may arrive in many parts, is dropped up to its newline.
         if whole and self._is_dropping:
             whole, self._is_dropping = whole[1:], False
         if len(self._tail) > self._bytes_max:
@@ -119,6 +121,7 @@ T = TypeVar("T")
 ANSWER_BYTES_MAX = 32 << 20  # RESULTS_MAX records with their addresses have about 6 MB
 PROVIDERS_BYTES_MAX = 64 << 20  # thousands of providers with their extended providers
 SMALL_BYTES_MAX = 1 << 20
+# Set by a content gateway, which may itself be one of the indexers: then its answer is incomplete, and so is ours.
 INCOMPLETE_HEADER = "x-argosy-incomplete"
 
 ByMultihash = dict[bytes, list[ProviderResult]]
@@ -245,4 +248,5 @@ def _form(reply: "Http1Response") -> ResponseFormat:
 
 def _total(reply: "Http1Response") -> int:
     text = reply.headers.get(TRUNCATED_HEADER, "")
+    # Bounded, because int() raises ValueError for thousands of digits, and the text comes from the network.
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0

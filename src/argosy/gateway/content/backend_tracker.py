@@ -28,6 +28,8 @@ class BackendTracker:
         """Why to skip this indexer now; None if a request may be sent."""
         stats = self._stats(name)
         breaker = stats.breaker
+        # When most finds are misses, a silent indexer would otherwise be waited for until three deadlines have passed,
+        # 15 s (decision 0028).
         if breaker.state is BreakerState.CLOSED and stats.is_stalled(self._settings.stall_s, now):
             breaker.trip(now)
         if not breaker.admits(now):
@@ -44,6 +46,8 @@ class BackendTracker:
     def on_response(self, name: str, took_s: float, now: float) -> None:
         """A response or its first byte arrived; `on_end` reports the outcome."""
         stats = self._stats(name)
+        # The head of a stream proves long before its end that the indexer works, so the breaker closes here and not in
+        # `on_end`.
         stats.on_response(took_s, now)
         stats.breaker.on_success()
 
@@ -64,10 +68,11 @@ class BackendTracker:
 
     def retain_only(self, names: Collection[str]) -> list[str]:
         """Drop other indexers without requests in flight; returns the dropped names."""
-        gone = [name for name, stats in self._stats_by_name.items() if name not in names and not stats.in_flight]
-        for name in gone:
+        # A request in flight reports its end, and needs the entry then.
+        removed = [name for name, stats in self._stats_by_name.items() if name not in names and not stats.in_flight]
+        for name in removed:
             del self._stats_by_name[name]
-        return gone
+        return removed
 
     def _finish(self, name: str) -> NodeStats:
         stats = self._stats(name)

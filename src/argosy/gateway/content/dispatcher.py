@@ -25,6 +25,7 @@ from argosy.gateway.settings import ContentSettings
 
 T = TypeVar("T")
 
+# Finds take milliseconds, so a full gateway has free slots again within a second.
 BUSY_RETRY_S = 1.0
 ERROR_BYTES_MAX = 64 * 1024  # read of an error response, so that its connection can be reused
 
@@ -51,6 +52,7 @@ class ContentDispatcher:
         self._tracker = BackendTracker(settings, random)
         self._late: set[asyncio.Task[Any]] = set()
         self._in_flight = 0
+        # The current pool, to recognise requests that outlive their indexer's membership.
         self._names: set[str] = set()
 
     async def gather(
@@ -73,6 +75,7 @@ class ContentDispatcher:
                 runner.start(backend.name, self._query(backend, request, read, within_s=within_s))
             try:
                 await runner.wait(runner.machine.is_over)
+            # On cancellation too: requests of a client that has disconnected must not go on.
             except BaseException:
                 await runner.cancel()
                 raise
@@ -166,6 +169,7 @@ class ContentDispatcher:
                         self._record_latency(backend.name, started)
                         on_head(reply)
                     parsed = await read(reply)
+        # Before OSError, of which TimeoutError is a subclass: a deadline counts as slow, not as unreachable.
         except TimeoutError:
             return BackendOutcome.TIMED_OUT, None
         except (Invalid, ResponseTooLong):

@@ -101,6 +101,7 @@ class RoutedFindFastPath:
             await reply(send, status, {**_TEXT, "allow": _ALLOWED}, body)
             return
         try:
+            # Several accept headers mean the same as one list (RFC 9110).
             accepted = [value for header, value in scope["headers"] if header == b"accept"]
             form = form_of(accepted[0] if len(accepted) == 1 else b",".join(accepted))
             multihash = parse(name)
@@ -152,6 +153,7 @@ async def send_stream(
     except ArgosyError as error:
         if not is_started:
             await send_error(send, error)
+        # The status has been sent, so only the missing terminator can show that the answer is not whole.
         else:
             gateway.telemetry.record_cut_off(error)
         return
@@ -186,11 +188,13 @@ async def send_error(send: "Send", error: ArgosyError) -> None:
     if isinstance(error, InconclusiveFind):
         headers |= headers_of(error.missing)
     if isinstance(error, Unavailable):
+        # The header has whole seconds, and 0 would invite an immediate retry.
         headers["retry-after"] = f"{max(1.0, getattr(error, 'retry_after_s', RETRY_AFTER_S)):.0f}"
     await reply(send, error.status, headers, redact(str(error)).encode() + b"\n")
 
 
 async def reply(send: "Send", status: int, headers: Headers, body: bytes) -> None:
+    # A 204 must not have a content-length (RFC 9110).
     head = dict(headers) if status == 204 else {**headers, "content-length": str(len(body))}
     await send({"type": "http.response.start", "status": status, "headers": _raw(head)})
     await send({"type": "http.response.body", "body": body})
@@ -201,4 +205,5 @@ def _encode_lines(found: Sequence[ProviderResult]) -> bytes:
 
 
 def _raw(headers: Headers) -> list[tuple[bytes, bytes]]:
+    # Names of indexers come from configured URLs and may contain characters that no header can carry.
     return [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers.items()]

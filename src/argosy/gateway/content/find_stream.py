@@ -19,6 +19,7 @@ from argosy.ipni.web.find_fast_path import RESULTS_MAX, TRUNCATED_HEADER
 RECORDS_MAX = 2 * RESULTS_MAX  # per stream: the records remembered to remove duplicates
 CACHEABLE_MAX = 1000  # records of a stream that is cached; larger ones would displace many small answers
 
+# MALFORMED is not among them: the good lines of such a response are passed on, and the answer is only not cached.
 _BROKEN = (BackendOutcome.FAILED, BackendOutcome.TIMED_OUT, BackendOutcome.ERROR)
 
 
@@ -55,6 +56,7 @@ class FindStream:
         """Wait until an answer can start; returns whether anything was found."""
         machine = self._runner.machine
         await self._runner.wait(machine.is_ready)
+        # Of two reasons for one indexer its own wins: it has answered, although incompletely.
         named = {each.backend: each for each in (*machine.missing(self._clock.now()), *self.missing)}
         self.missing = tuple(named.values())
         self.is_whole = not machine.has_found and not self.missing
@@ -65,6 +67,7 @@ class FindStream:
         is_over = False
         while not is_over:
             await runner.wait(lambda now: bool(runner.parts) or runner.machine.is_over(now))
+            # Before the yield: a part that arrives while the client reads is drained in the next turn.
             is_over = runner.machine.is_over(self._clock.now())
             if fresh := self._fresh(runner.drain_parts()):
                 yield fresh
@@ -122,4 +125,5 @@ class CachedStream:
 
 
 def _number(text: str) -> int:
+    # Bounded, because int() raises ValueError for thousands of digits.
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 16 else 0

@@ -48,6 +48,7 @@ class GatherMachine:
             return True
         if not self.has_found:
             return False
+        # A stream that has started is awaited up to the deadline: the headers count its indexer as complete.
         return self._is_one_enough or (not any(self._waiting.values()) and self._are_late(now))
 
     def is_ready(self, now: float) -> bool:

@@ -57,6 +57,7 @@ class GatherRunner(Generic[T]):
             if self._error is not None:
                 raise self._error
             self._waiter = self._loop.create_future()
+            # One timer for all indexers: between events, only the machine's deadline changes anything.
             timer = self._loop.call_later(max(self.machine.deadline() - now, WAIT_S_MIN), self._wake)
             try:
                 await self._waiter
@@ -95,8 +96,11 @@ class GatherRunner(Generic[T]):
         if task.cancelled():
             self._on_outcome(name, None, 0)
             return
+        # `ContentDispatcher._query` turns every failure into an outcome, so an exception is a bug. It is raised in the
+        # waiting caller.
         self._error = task.exception()
         if self._error is not None:
+            # None, as for a cancelled request: a bug of ours is no failure of the indexer.
             self._on_outcome(name, None, 0)
         else:
             outcome, reply = task.result()

@@ -13,7 +13,8 @@ from typing import Self, cast
 import httptools
 
 REUSE_S_MAX = 4.0  # less than the 5 s after which uvicorn closes idle connections
-IDLE_MAX = 64  # idle connections per host
+# Idle connections per host; a burst of more finds than that opens connections and closes them again.
+IDLE_MAX = 64
 HELD_BYTES_MAX = 256 * 1024  # of a response not yet consumed; above this, reading pauses
 HEAD_BYTES_MAX = 32 * 1024
 
@@ -155,6 +156,7 @@ class _Http1Connection(asyncio.Protocol):
 
     def close(self) -> None:
         if self._transport is not None:
+            # Not `close`, which would first send what is buffered, to a server whose response is no longer wanted.
             self._transport.abort()
 
     async def send(self, request: bytes) -> None:
@@ -174,6 +176,7 @@ class _Http1Connection(asyncio.Protocol):
             raise
 
     async def read_part(self) -> bytes:
+        # Parts that arrived before an error are returned first; `_wait` raises the error after them.
         while not self._parts and not self.is_complete:
             await self._wait()
         if not self._parts:

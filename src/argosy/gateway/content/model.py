@@ -13,7 +13,8 @@ from argosy.ipni.indexer_wire import normalize_url
 T = TypeVar("T")
 
 RETRY_AFTER_S = 2.0  # advice when indexers failed: their breakers open and close within seconds
-NAMED_MAX = 16  # indexers named in an error
+# Indexers named in an error, and in the header x-argosy-missing, whose size proxies limit.
+NAMED_MAX = 16
 
 
 class BackendOutcome(Enum):

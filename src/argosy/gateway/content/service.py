@@ -184,12 +184,14 @@ class ContentGateway:
         request = backend_protocol.find(multihashes, ResponseFormat.JSON, self._tracer.inject())
         read = partial(backend_protocol.read_found, requested=multihashes)
 
+        # Until every multihash of a batch is found, no indexer is late: a slow one may have what is still lacking.
         def is_found(replies: Iterable[ParsedReply[backend_protocol.ByMultihash]]) -> bool:
             known = {each for reply in replies for each, results in reply.value.items() if results}
             return known.issuperset(multihashes)
 
         replies, missing = await self._dispatcher.gather(self.plain, request, read, is_found=is_found)
         found: list[Found] = []
+        # The limit holds for the whole answer, not for each multihash.
         capacity, count = RESULTS_MAX, 0
         for multihash in multihashes:
             merged = merge.merge_results([part for each in replies if (part := each.value.get(multihash))])
@@ -218,6 +220,7 @@ class ContentGateway:
             answer = await gather()
             ttl_s = (self.settings.hit_s if hit_s is None else hit_s) if answer.found else self.settings.miss_s
             size_bytes = weigh(answer.found) if answer.found else 0
+            # Stored by the shared call, so once for all its callers, also if the first of them has left.
             store_answer(self._cache, key, answer, size_bytes=size_bytes, ttl_s=ttl_s, now=self._clock.now())
             return answer
 
@@ -274,6 +277,7 @@ def results_bytes(results: Sequence[ProviderResult]) -> int:
 
 
 def keys_bytes(keys: Sequence[bytes]) -> int:
+    # 64 bytes: a bytes object and its place in the list.
     return RECORD_BYTES + sum(map(len, keys)) + 64 * len(keys)
 
 

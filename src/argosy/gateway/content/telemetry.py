@@ -39,6 +39,7 @@ class ContentTelemetry:
         self.log = logs.get("gateway.content")
         self._metrics = metrics
         self._states: dict[str, BreakerState] = {}
+        # The series that exist, so that they can be removed with their indexer.
         self._outcomes: set[tuple[str, str]] = set()
 
     def record_find(self, surface: str, found: str, took_s: float, *, is_incomplete: bool) -> None:

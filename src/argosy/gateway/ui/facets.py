@@ -18,6 +18,7 @@ from argosy.search.query.tree import Language, Query, Repo, Type
 SHOWN_MAX = 12  # per facet, the largest first
 NO_LANGUAGE = "other"
 
+# Not `re.escape`, which also escapes hyphens and blanks: the query is shown to users.
 _SPECIAL = re.compile(r"[.^$*+?()\[\]{}|\\]")  # characters with a meaning in patterns
 
 

@@ -211,7 +211,11 @@ def highlight_query(query: str, path: str) -> tuple[Query, Options] | None:
         return None
     here = Regexp("^" + _SPECIAL.sub(r"\\\g<0>", path) + "$", is_case_sensitive=True, scope=Scope.FILE_NAME)
     options = Options(
-        files_max=VERSIONS_MAX, file_matches_max=HIGHLIGHTS_MAX, wall_time_s=WALL_TIME_S, line_bytes_max=0
+        # Lines are not clipped: the spans refer to the whole text of the file.
+        files_max=VERSIONS_MAX,
+        file_matches_max=HIGHLIGHTS_MAX,
+        wall_time_s=WALL_TIME_S,
+        line_bytes_max=0,
     )
     return conjunction([parsed, here]), options
 

@@ -188,6 +188,7 @@ def spans_of(content: bytes, ranges: Iterable[Range], *, start: int = 0) -> list
     spans: list[Span] = []
     at = characters = 0
     for first, last in sorted((each.start.offset - start, each.end.offset - start) for each in ranges):
+        # Ranges can overlap and can lie beyond a truncated text; spans must be ascending and disjoint.
         first, last = max(first, at), min(last, len(content))
         if first < last:
             begin = characters + len(text_of(content[at:first]))

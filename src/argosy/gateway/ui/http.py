@@ -220,6 +220,7 @@ class WebUi:
         )
 
     async def _tree(self, request: Request) -> Response:
+        # A path is split before it is unescaped (see `links`), so the raw one; `raw_path` is optional in ASGI.
         target = parse_target(request.scope.get("raw_path") or request.scope["path"].encode())
         params = parameters_of(request.scope["query_string"])
         branch = params.get("b", "")
@@ -253,6 +254,7 @@ class WebUi:
         around = [name for name in names if target.repository.startswith(f"{name}/")]
         if target.repository in names or not around:
             raise error
+        # The longest, because one repository's name can be the beginning of another's.
         name = max(around, key=len)
         return RedirectResponse(file_url(name, target.repository[len(name) + 1 :], branch=branch), 302, HEADERS)
 
@@ -363,6 +365,7 @@ async def _events(first: bytes, updates: AsyncGenerator[bytes]) -> AsyncGenerato
         async for text in updates:
             yield _event(text)
     finally:
+        # At once: otherwise the listener would count until the generator is collected.
         await updates.aclose()
 
 
@@ -376,4 +379,5 @@ def _number(params: dict[str, str], name: str, default: int, lowest: int, highes
         return default
     if not text.isascii() or not text.isdigit():
         raise Invalid(f"invalid {name}: {text[:40]!r}; use a number from {lowest} to {highest}")
+    # Cut before the conversion: nine digits exceed every maximum, and int() raises ValueError for thousands.
     return max(lowest, min(highest, int(text[:9])))

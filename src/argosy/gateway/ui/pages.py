@@ -41,9 +41,11 @@ class Pages:
         self._environment = Environment(
             loader=PackageLoader("argosy.gateway.ui"),
             autoescape=select_autoescape(default=True, default_for_string=True),
+            # A misspelt name fails, instead of rendering nothing.
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
+            # Templates are part of the package; checking for changes would cost a stat per page.
             auto_reload=False,
         )
         self._environment.filters |= {

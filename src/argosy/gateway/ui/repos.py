@@ -76,6 +76,7 @@ def table(
     if sort not in SORTS:
         raise Invalid(f"invalid sort key {sort!r}; use one of {', '.join(SORTS)}")
     named = [view for view in status.repositories if _has(view.name, words)]
+    # Before the filter by state, so that the page shows how many there are in the other states.
     states = Counter(view.state.value for view in named)
     chosen = [view for view in named if not state or view.state.value == state]
     # Sorts are stable: equal values stay in the order of their names, also when descending.

@@ -132,6 +132,8 @@ def _name(file: FileMatch) -> Markup:
     for chunk in file.chunks:
         if chunk.is_file_name and text_of(chunk.content) == file.path:
             spans = spans_of(chunk.content, chunk.ranges)
+            # A match of the whole name means that only filters selected the file (`repo:`, `lang:`), so nothing is
+            # highlighted.
             return highlight_line(file.path, [] if spans == [(0, len(file.path))] else spans)
     return highlight_line(file.path, [])
 

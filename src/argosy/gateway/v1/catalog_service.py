@@ -64,6 +64,7 @@ class CatalogService:
         """Notify the holders of the event's repository, if it is in the catalog."""
         try:
             names = names_in_event(msgspec.json.decode(body))
+        # The decoder recurses, so a small body of brackets can exhaust the stack.
         except RecursionError:
             raise Invalid("invalid event: JSON nested too deeply") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -117,6 +118,7 @@ def names_in_event(event: object) -> frozenset[str]:
 
 def name_of(url: str) -> str:
     """Host and path of a URL, or the path of a local one; empty if it is not a URL."""
+    # Local paths are allowed here because the name is only compared; nothing is read from it.
     try:
         address = address_of(url, allow_local=True)
     except ArgosyError:

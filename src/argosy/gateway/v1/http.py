@@ -162,6 +162,7 @@ class _ReadApi:
         # The representation is part of the tag: raw bytes and JSON of one file are different responses.
         tag = xxhash.xxh3_64_hexdigest(found.content + f"{found.version} {found.skipped} {params.raw}".encode())
         headers = {"etag": f'"{tag}"', "cache-control": "no-cache"}
+        # The header may list several tags.
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if not params.raw:
@@ -216,6 +217,7 @@ class _AdminApi:
 
     async def webhook(self, request: Request) -> Response:
         """Code hosts cannot send the admin token, so their events are verified by signature."""
+        # Before the body is read where possible: otherwise anyone could have 25 MiB read. A signature needs the body.
         if not self._webhook_secret:
             check_admin(request, self._admin_token)
         body = await read_body(request, bytes_max=EVENT_BYTES_MAX)

@@ -118,6 +118,7 @@ def _error_text(error: Exception, wanted: type[msgspec.Struct]) -> str:
     """The error message; for an invalid enum value with the valid ones."""
     text = str(error)
     for field in msgspec.structs.fields(wanted):
+        # The message of msgspec does not name the valid values.
         if "enum" in text and text.endswith(f"`$.{field.name}`"):
             kinds = [each for each in (field.type, *get_args(field.type)) if isinstance(each, EnumType)]
             values = [str(each.value) for kind in kinds for each in cast(type[Enum], kind)]

@@ -51,6 +51,7 @@ async def stream_events(
     except ArgosyError as error:
         if held is None:
             raise
+        # The part was complete before the failure, so it is still sent.
         if not is_held_sent:
             yield sent.part(held)
         yield v1.StreamFailure(v1.Problem(type(error).__name__, error.status, redact(str(error))))

@@ -39,6 +39,7 @@ from argosy.search.query.tree import TRUE, Query
 from argosy.throttle.fair_throttle import FairThrottle
 
 BODY_BYTES_MAX = 4 << 20  # fits a list of a hundred thousand repositories
+# The limit of zoekt's own pages.
 PAGE_WALL_TIME_S = 10.0
 TEAPOT = 418  # zoekt's pages return every error with this status
 VERSION = f"argosy {__version__}"

@@ -17,6 +17,7 @@ from argosy.search.fleet.model import ListResult, RepoListing
 from argosy.search.model import FileMatch, Line, Repository, SearchResult
 from argosy.search.query.tree import And, Boost, Not, Or, Query, Repo, ResultKind, Type
 
+# The default and the bounds of zoekt's pages.
 FILES = 50  # default number of files
 FILES_MAX = 10_000
 CONTEXT_LINES_MAX = 10

@@ -12,10 +12,12 @@ from msgspec import structs
 from argosy.base.errors import Invalid
 from argosy.search.model import Form, Options
 
-WALL_TIME_S = 20.0  # if the client names none
+# zoekt's default, if the client names none.
+WALL_TIME_S = 20.0
 WALL_TIME_S_MAX = 120.0
 CONTEXT_LINES_MAX = 100
-INDEX_MATCH_LIMIT = 100_000  # if the client sets none; a negative value means no limit
+# zoekt's default, if the client sets none; a negative value means no limit.
+INDEX_MATCH_LIMIT = 100_000
 LINE_BYTES_MAX = 1 << 16  # zoekt never clips; a result with dozens of longer lines would be many megabytes
 REPO_IDS_MAX = 100_000
 DEPTH_MAX = 32  # nesting of a request's JSON: ours has three levels, and lowering the keys is recursive
@@ -78,6 +80,7 @@ def _lower_keys(found: Any, depth: int = 0) -> Any:
     if isinstance(found, dict):
         if depth > DEPTH_MAX:
             raise RecursionError
+        # Null is the same as absent in Go, while msgspec would reject it where a number belongs.
         return {key.lower(): _lower_keys(value, depth + 1) for key, value in found.items() if value is not None}
     return found
 

@@ -95,15 +95,15 @@ def _file(file: model.FileMatch, *, with_symbols: bool) -> wire.ZoektFileMatch:
 
 
 def _chunk(chunk: model.Chunk, *, with_symbols: bool) -> wire.ZoektChunkMatch:
-    kept: list[int] | range = range(len(chunk.ranges))
+    shown: list[int] | range = range(len(chunk.ranges))
     if chunk.is_clipped:  # clients cut matches from the content by offset
         first, last = chunk.start.offset, chunk.start.offset + len(chunk.content)
-        kept = [i for i in kept if first <= chunk.ranges[i].start.offset and chunk.ranges[i].end.offset <= last]
-    symbols = [_symbol(chunk.symbols[i]) for i in kept] if with_symbols and chunk.symbols else None
+        shown = [i for i in shown if first <= chunk.ranges[i].start.offset and chunk.ranges[i].end.offset <= last]
+    symbols = [_symbol(chunk.symbols[i]) for i in shown] if with_symbols and chunk.symbols else None
     return wire.ZoektChunkMatch(
         debug_score=chunk.explanation,
         content=chunk.content,
-        ranges=[wire.ZoektRange(_location(chunk.ranges[i].start), _location(chunk.ranges[i].end)) for i in kept],
+        ranges=[wire.ZoektRange(_location(chunk.ranges[i].start), _location(chunk.ranges[i].end)) for i in shown],
         symbol_info=symbols,
         file_name=chunk.is_file_name,
         content_start=_location(chunk.start),
@@ -186,6 +186,7 @@ def total_stats(entries: Iterable[RepoListing]) -> wire.ZoektRepoStats:
         index_bytes=sum(each.memory_bytes for each in found),
         content_bytes=sum(each.content_bytes for each in found),
         new_lines_count=sum(each.lines for each in found),
+        # Lines are not counted by branch, so only repositories with one branch have a known count.
         default_branch_new_lines_count=sum(each.lines for each in found if _has_one_branch(each)),
         other_branches_new_lines_count=0,
     )

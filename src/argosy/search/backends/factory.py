@@ -72,6 +72,7 @@ def _mode(text: str) -> int:
 
 def _is_git_directory(path: str) -> bool:
     """A bare repository, or the .git of a working copy."""
+    # A working copy may contain files of these names.
     return all(exists(join(path, name)) for name in GIT_DIRECTORY) and not exists(join(path, _GIT))
 
 
@@ -128,5 +129,6 @@ def open_local(path: str, branches: Sequence[str]) -> FingerprintedSource:
 def _fingerprint(entries: Sequence[Entry]) -> str:
     digest = xxhash.xxh3_128()
     for entry in entries:
+        # The length separates path and id, because a path may contain any byte but NUL.
         digest.update(b"%d %s %s\0" % (len(entry.path), entry.path, entry.blob_id))
     return _FINGERPRINT + digest.hexdigest()

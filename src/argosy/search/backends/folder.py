@@ -27,6 +27,7 @@ from argosy.search.documents import Content, Entry
 from argosy.search.ignore_files import IGNORE_BYTES_MAX, IGNORE_FILES, GitIgnore, IgnoreFile
 from argosy.search.model import Branch, Repository
 
+# A mistake such as `argosy up /` should end in an error, and not in a node that lists a disk for hours.
 FILES_MAX = 2_000_000
 NEVER_ENTERED = frozenset({".hg", ".svn", ".bzr", ".jj", ".sl", ".pijul", "_darcs", "CVS"})
 GIT_DIRECTORY = frozenset({"HEAD", "objects", "refs"})  # the contents of a bare repository
@@ -53,6 +54,7 @@ class FolderSource:
         """Files and links; pipes, sockets and devices are omitted."""
         with open_root(self._path) as files:
             ignore_file = None if self._with_ignored else read_ignore_file(files)
+            # One time for the whole listing, taken before it: a file that changes meanwhile counts as recently changed.
             walk = _Walk(files, self._path, self._clock.wall(), ignore_file)
             return sorted(walk.entries(), key=lambda entry: entry.path)
 
@@ -118,6 +120,7 @@ class _Walk:
     seen: int = 0
 
     def entries(self) -> Iterator[Entry]:
+        # Depth first with a stack, because recursion would limit the depth of folders.
         folders = [(b"", GitIgnore())]
         while folders:
             path, ignore = folders.pop()

@@ -25,6 +25,7 @@ from argosy.search.documents import DOCUMENT_BYTES_MAX, Content, Entry, EntryKin
 
 SETTLED_S = 2.0  # the coarsest resolution of file times (FAT)
 READ_BYTES = 1 << 20  # at a time, of a file that is longer than its size said
+# Descriptors are scarce (often 1,024 a process), and a walk reads neighbouring files one after the other.
 FOLDERS_OPEN_MAX = 64
 
 _STATE = struct.Struct("<QQQqqd")
@@ -107,6 +108,7 @@ def content_id(state: os.stat_result, listed_s: float) -> bytes:
         state.st_size,
         state.st_mtime_ns,
         state.st_ctime_ns,
+        # The time of the listing instead of a constant, so that the next listing reads such a file again.
         0.0 if changed_s < listed_s - SETTLED_S else listed_s,
     )
     return xxhash.xxh3_128_digest(packed)
@@ -177,6 +179,7 @@ def _read_descriptor(descriptor: int) -> Content:
         return SkipReason.UNREADABLE
     if state.st_size > DOCUMENT_BYTES_MAX:
         return SkipReason.TOO_LARGE
+    # One byte more than the size, so that a file that has grown is noticed without another call.
     content = os.read(descriptor, state.st_size + 1)
     if len(content) == state.st_size:
         return content

@@ -77,12 +77,14 @@ class GitSource:
             size_of = dict(zip(files, sizes(store, files), strict=True))
         return [
             Entry(path, bytes.fromhex(blob.decode()), size_of.get(blob, 0), mask, kind)
+            # Sorted, because builds of the same commits must have the same order of documents.
             for (path, blob, kind), mask in sorted(masks.items(), key=lambda item: item[0][:2])
         ]
 
     def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
         """The contents, through one git process that ends when this iterator ends or is closed."""
         ids = [entry.blob_id.hex().encode() for entry in entries if skip_reason(entry) is None]
+        # Closed with this iterator: a reader that stops early must not leave a git process behind.
         with object_store(self._objects) as store, closing(contents(store, ids)) as found:
             for entry in entries:
                 yield skip_reason(entry) or next(found)

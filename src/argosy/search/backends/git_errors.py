@@ -20,10 +20,12 @@ TEXT_CHARS_MAX = 200  # of git's own text in a message
 def one_line(text: str, secrets: Iterable[str] = ()) -> str:
     """git's text on one line, bounded, without secrets and without characters that move a terminal's cursor."""
     for secret in secrets:
+        # Also in base64, the form in which HTTP sends a credential.
         for form in (secret, base64.b64encode(secret.encode()).decode()):
             text = text.replace(form, MASK) if form else text
     lines = (line.strip() for line in text.splitlines())
     joined = redact("; ".join(line for line in lines if line) or "no message")
+    # git's text contains what the origin sent, which could otherwise steer the terminal.
     joined = "".join(letter if letter.isprintable() else " " for letter in joined)
     return joined if len(joined) <= TEXT_CHARS_MAX else f"{joined[:TEXT_CHARS_MAX]}…"
 

@@ -20,6 +20,7 @@ from argosy.base.errors import ArgosyError
 from argosy.search.backends.git_program import Git
 from argosy.search.model import Repository
 
+# zoekt's ranks are 16 bits.
 RANK_MAX = 65_535
 PRIORITY_HALF = 5_000.0  # the priority that gives half the highest rank
 FLAGS = ("archived", "fork", "public")
@@ -74,6 +75,7 @@ def without_file_urls(repository: Repository) -> Repository:
 
 
 def _whole(text: str, most: int) -> int:
+    # At most 20 digits, because int() raises ValueError for thousands of them.
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 20 and int(text) <= most else 0
 
 

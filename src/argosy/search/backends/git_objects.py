@@ -51,6 +51,7 @@ def object_store(place: ObjectDir) -> Iterator[Git]:
     if place.hash_name not in _FORMATS:
         raise Unavailable(f"unsupported object format {place.hash_name!r} in {place.repository!r}; upgrade argosy")
     with TemporaryDirectory(prefix="argosy-git-") as gitdir:
+        # git accepts a directory as a repository only with these three.
         (Path(gitdir) / "refs").mkdir()
         (Path(gitdir) / "HEAD").write_text("ref: refs/heads/none\n")
         (Path(gitdir) / "config").write_text(_FORMATS[place.hash_name])
@@ -100,6 +101,7 @@ def contents(store: Git, names: Sequence[bytes]) -> Generator[Content, None, Non
                 break
             error = running.error()
         damaged += 1
+        # A negative code means that git was killed, which repeating would not change.
         if damaged > DAMAGED_MAX or not isinstance(error, Unavailable) or running.code() < 0:
             raise error
         done += 1

@@ -20,7 +20,8 @@ from typing import IO, Any
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.search.backends.git_errors import error_from_git
 
-SILENCE_S_MAX = 120.0  # without output for so long git hangs on a dead disk or mount
+# Without output for so long git hangs on a dead disk or mount: even a large tree is listed within seconds.
+SILENCE_S_MAX = 120.0
 OUTPUT_BYTES_MAX = 256 << 20  # of one command: a listing of two to three million files
 READ_BYTES = 1 << 20  # of the pipe at a time
 STDERR_BYTES_MAX = 4096  # that are read for an error message
@@ -87,9 +88,12 @@ class Git:
             try:
                 yield RunningGit(self, command[0], process, stderr)
             finally:
+                # Also after a normal end, where it does nothing: the reader may have failed or stopped early.
                 process.kill()
                 process.wait()
                 if feed:
+                    # After the process has ended: its side of the pipe is closed then, so the thread cannot block any
+                    # more.
                     feeder.join()
                 assert process.stdout is not None
                 process.stdout.close()
@@ -102,6 +106,7 @@ class Git:
                 stdin=subprocess.PIPE if is_fed else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
+                # Unbuffered: reads go through `_TimedPipe`, which must see what is in the pipe.
                 bufsize=0,
                 env=self.variables,
                 start_new_session=True,  # no terminal to prompt at; Ctrl-C reaches this process only, which ends git

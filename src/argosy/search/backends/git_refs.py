@@ -53,6 +53,7 @@ class _WantedRef:
 
 def branches_of(git: Git, refs: Sequence[str]) -> tuple[Branch, ...]:
     """The branches named by `refs`, in their order, each once. A repository without commits has none."""
+    # By name, so that `main` and `HEAD` on main are one branch.
     wanted = list({each.name: each for ref in refs for each in _expand(git, ref)}.values())
     if len(wanted) > BRANCHES_MAX:
         raise _too_many(len(wanted), repr(git.place))
@@ -186,10 +187,12 @@ def parse_ls_remote(output: bytes) -> OriginRefs:
     for line in output.decode(errors="surrogateescape").split("\n"):
         commit, _, ref = line.partition("\t")
         if ref == HEAD and commit.startswith("ref: "):
+            # An annotated tag is listed twice; the peeled line has the commit, the other one the tag object.
             head = commit.removeprefix("ref: ")
         elif ref.endswith(_PEELED) and _COMMIT.fullmatch(commit):
             commits[ref.removesuffix(_PEELED)] = commit
         elif _COMMIT.fullmatch(commit) and (ref == HEAD or _NAME.fullmatch(ref)):
+            # Not overwritten: the peeled line of a tag may have come before.
             commits.setdefault(ref, commit)
     is_branch = head.startswith(HEADS) and _NAME.fullmatch(head) is not None
     return OriginRefs(commits, head if is_branch else "")

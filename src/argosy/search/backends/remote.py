@@ -42,6 +42,7 @@ from argosy.search.model import Branch, Repository
 from argosy.search.settings import FetchSettings
 
 SHA256_CHARS = 64  # of a commit's id
+# A namespace of our own, so that no fetch touches `HEAD` or the branches of a bare repository.
 _REF_PREFIX = "refs/argosy/"
 # The commit of each ref; of an annotated tag, the commit it points to.
 _REF_FORMAT = "%(if)%(*objectname)%(then)%(*objectname)%(else)%(objectname)%(end) %(refname)"
@@ -140,16 +141,19 @@ class RemoteFetcher:
 
     @asynccontextmanager
     async def _fetch_mirror(self, address: Address, spec: RepoSpec, progress: Progress) -> AsyncIterator[Source]:
+        # Before the lock: an origin that does not answer must not block other nodes on the mirror.
         refs = await self._ls_remote(address, spec.branches)
         async with self._mirrors.open(address, wait_s=self._settings.timeout_s) as mirror:
             # A thread that changes the mirror must end before the lock is released: it cannot be stopped.
             await run_to_end(asyncio.to_thread(mirror.delete_leftovers))
             try:
                 source = await self._update_or_clone(address, spec, refs, mirror, progress)
+            # Also on cancellation: a killed git leaves temporary files that would count as the mirror's size.
             except BaseException:
                 await run_to_end(asyncio.to_thread(mirror.delete_leftovers))
                 raise
             mirror.release_write_lock()  # readers do not disturb the next fetch
+            # After the lock is released, because deleting a large mirror takes seconds.
             for path in await asyncio.to_thread(self._mirrors.trim):
                 log.info("mirror deleted", path=path)
             try:
@@ -178,6 +182,7 @@ class RemoteFetcher:
                 except (Unavailable, NotFound) as error:
                     why = str(error)
             log.warning("mirror unusable, cloning again", repository=spec.name, why=why)
+        # Before the clone, so that the disk need not hold both; and its place must be free for the rename.
         await run_to_end(asyncio.to_thread(mirror.discard))
         await self._clone(address, refs, mirror.new_path, mirror.lock_fds, progress)
         mirror.publish()
@@ -217,6 +222,8 @@ class RemoteFetcher:
         for ref in set(present) - {_mirror_ref(ref) for ref in refs}:
             await _run_locally(address, (git, "update-ref", "-d", ref))
         if mirror.needs_repack:
+            # Others may be reading objects from the packs that a repack deletes; without exclusive use it waits for the
+            # next fetch.
             with mirror.try_exclusive() as is_exclusive:
                 if is_exclusive:
                     limits = GitLimits(self._settings.timeout_s, lock_fds=mirror.lock_fds)
@@ -272,10 +279,12 @@ class RemoteFetcher:
         """Runs git on the route to an origin. Each problem that another route may solve is tried once."""
         is_redirected = self._routes.is_redirected(address)
         route = await self._routes.route(address)
+        # Each kind of problem once, so that an origin which always redirects or rejects cannot keep this running.
         met: set[FetchProblem] = set()
         while True:
             try:
                 if route.pinned and not self._supports_pinning:
+                    # Once per process, because the check starts git.
                     await require_pinning(route)
                     self._supports_pinning = True
                 return await run(route)

@@ -20,6 +20,7 @@ from argosy.base.clock import Clock, SystemClock
 from argosy.base.errors import Invalid, Unavailable
 from argosy.search.catalog.addresses import PORTS, Address
 
+# Short, because the command prints short-lived credentials; a rejected one is dropped at once.
 CACHED_S = 300.0
 CACHED_MAX = 1024  # hosts
 COMMAND_S_MAX = 20.0
@@ -72,6 +73,7 @@ class Credentials:
         except OSError as error:
             raise Invalid(f"cannot read fetch.credentials_file: {error.strerror}; fix or unset it") from error
         for line in text.splitlines():
+            # One invalid line must not disable the others.
             with suppress(ValueError):  # an invalid line, which must not be shown: it may contain a secret
                 split = urlsplit(line.strip())
                 origin = (split.scheme, split.hostname, split.port or PORTS.get(split.scheme))
@@ -79,6 +81,7 @@ class Credentials:
                     return Credential(unquote(split.username or ""), unquote(split.password))
         return None
 
+    # A lock per host and not one for all, so that one slow host does not delay the others.
     async def _from_command(self, host: str) -> Credential | None:
         lock = self._locks.setdefault(host, asyncio.Lock())
         try:
@@ -89,6 +92,7 @@ class Credentials:
                     self._cache.put(host, cached, expires_at=self._clock.now() + CACHED_S)
                 return cached.credential
         finally:
+            # Removed when no one waits, because hosts come from users and the table would grow.
             if not lock.locked():
                 self._locks.pop(host, None)
 
@@ -114,6 +118,7 @@ class Credentials:
         except TimeoutError:
             raise Unavailable(f"fetch.credentials_command timed out after {COMMAND_S_MAX:.0f} s for {host}") from None
         finally:
+            # The group, because the command may be a script that has started others.
             if process.returncode is None:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, 9)

@@ -97,9 +97,9 @@ def git_environment(route: OriginRoute) -> dict[str, str]:
     if route.pinned and address.is_web and ":" not in address.host:
         numbers = ",".join(f"[{number}]" if ":" in number else number for number in route.pinned)
         config.append(("http.curloptResolve", f"{address.host}:{address.port}:{numbers}"))
-    kept = {name: text for name, text in os.environ.items() if name in _KEPT or not name.startswith(_REMOVED)}
+    inherited = {name: text for name, text in os.environ.items() if name in _KEPT or not name.startswith(_REMOVED)}
     return {
-        **kept,
+        **inherited,
         **_SET,
         "GIT_ALLOW_PROTOCOL": address.scheme,
         "GIT_SSH_COMMAND": _ssh_command(route),
@@ -164,7 +164,9 @@ async def run_git(
             output, stderr = await _read_with_disk_limit(process, limits, progress)
             code = await process.wait()
     finally:
+        # Also after success: ssh or a helper may still run, and would keep the inherited locks.
         await run_to_end(_terminate(process))
+    # Once more at the end, because a fast fetch can grow between two checks.
     if limits.folder and await asyncio.to_thread(folder_bytes, limits.folder) > limits.folder_bytes_max:
         raise FolderTooLarge
     if code != 0:
@@ -186,6 +188,7 @@ async def _start(
             stderr=subprocess.PIPE,
             env=environment,
             start_new_session=True,
+            # So the locks stay if this process dies: git may still be writing into the mirror.
             pass_fds=lock_fds,
         )
     except FileNotFoundError as error:
@@ -228,6 +231,7 @@ async def _read(process: subprocess.Process, progress: Progress) -> tuple[bytes,
         if received := _RECEIVED.findall(chunk):
             progress(int(received[-1]) / 100)
         stderr.extend(chunk)
+        # Progress lines are rewritten constantly and would push the error out of the bounded tail.
         stderr[:] = _PROGRESS.sub(b"", stderr)[-STDERR_BYTES_MAX:]
 
     readers = [
@@ -249,6 +253,7 @@ async def _read_chunks(stream: asyncio.StreamReader, take: Callable[[bytes], Non
 async def _check_disk(limits: GitLimits) -> None:
     """Raises once the folder is too large; never returns otherwise."""
     if not limits.folder:
+        # Cancelled when git ends; without a folder there is nothing to check.
         await asyncio.Event().wait()
     while True:
         if await asyncio.to_thread(folder_bytes, limits.folder) > limits.folder_bytes_max:
@@ -260,6 +265,7 @@ async def run_to_end(work: Awaitable[_T]) -> _T:
     """Awaits work that must not be interrupted; a cancellation meanwhile is raised afterwards."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
+    # In a loop: each further cancellation interrupts the wait, but must not interrupt the work.
     while not task.done():
         try:
             await asyncio.wait((task,))

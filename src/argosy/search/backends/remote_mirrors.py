@@ -107,6 +107,7 @@ class Mirror:
             yield self._using.try_lock(fcntl.LOCK_EX)
         finally:
             # Only the holder of `writing` locks exclusively, so the shared lock is available at once.
+            # Back to shared, because the caller goes on reading.
             is_shared = self._using.try_lock(fcntl.LOCK_SH)
             assert is_shared
 
@@ -137,9 +138,11 @@ class Mirrors:
         base = join(self._dir, key)
         writing, using = self._locks(key)
         try:
+            # In this order everywhere, so that two processes cannot wait for each other.
             is_ours = await writing.lock(fcntl.LOCK_EX, self._clock, wait_s)
             if not is_ours or not await using.lock(fcntl.LOCK_SH, self._clock, wait_s):
                 raise Unavailable(f"{address.url} is being fetched by another process; retrying later")
+            # The time of use is set on the lock file, which outlives the mirror.
             os.utime(using.descriptor)
             yield Mirror(base + _MIRROR, base + _NEW, writing, using)
         finally:
@@ -150,6 +153,7 @@ class Mirrors:
     async def temporary_clone(self) -> AsyncIterator[tuple[str, int]]:
         """An empty folder, deleted when the context ends, and the descriptor whose lock marks it as in use."""
         self._ensure_dir()
+        # Not among the mirrors: `trim` must not see unfinished clones.
         parent = join(self._dir, _TEMPORARY)
         os.makedirs(parent, exist_ok=True)
         await asyncio.to_thread(self._delete_abandoned, parent)
@@ -164,7 +168,8 @@ class Mirrors:
 
     def trim(self) -> list[str]:
         """Deletes the least recently used mirrors until the rest fits; returns the deleted paths."""
-        gone = []
+        deleted = []
+        # Measured again, because other processes add and delete mirrors in the same directory.
         keys = [name.removesuffix(_MIRROR) for name in os.listdir(self._dir) if name.endswith(_MIRROR)]
         self._sizes = {key: self._size(key) for key in keys}
         sizes = {key: bytes_ for key, (_, bytes_) in self._sizes.items()}
@@ -174,8 +179,8 @@ class Mirrors:
                 break
             if self._delete_unused(key):
                 total -= sizes[key]
-                gone.append(join(self._dir, key + _MIRROR))
-        return gone
+                deleted.append(join(self._dir, key + _MIRROR))
+        return deleted
 
     def _ensure_dir(self) -> None:
         try:
@@ -218,6 +223,7 @@ class Mirrors:
     def _delete_unused(self, key: str) -> bool:
         writing, using = self._locks(key)
         try:
+            # Not the lock of the writer alone: a reader may be using a mirror that no one fetches into.
             is_free = writing.try_lock(fcntl.LOCK_EX) and using.try_lock(fcntl.LOCK_EX)
             if is_free:
                 shutil.rmtree(join(self._dir, key + _MIRROR), ignore_errors=True)

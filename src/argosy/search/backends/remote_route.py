@@ -23,6 +23,7 @@ from argosy.search.backends.remote_credentials import Credentials
 from argosy.search.backends.remote_git import OriginRoute
 from argosy.search.catalog.addresses import Address, address_of
 
+# git's own default is 20; code hosts need one or two (http to https, a renamed repository).
 REDIRECTS_MAX = 5
 REDIRECTS_CACHED_MAX = 10_000  # origins
 RESOLVE_S_MAX = 10.0
@@ -67,6 +68,7 @@ class OriginRoutes:
         self._resolver = resolver
         self._private = private
         self._timeout_s = timeout_s
+        # Bounded, because addresses come from users.
         self._targets: Cache[str, Address] = Cache(entries_max=REDIRECTS_CACHED_MAX)
 
     async def route(self, origin: Address) -> OriginRoute:
@@ -74,6 +76,7 @@ class OriginRoutes:
         target = self._targets.get(origin.url)
         if target is not None:
             return await self._route_to_target(origin, target)
+        # Not resolved where private addresses are allowed: there is nothing to check, and git resolves the host itself.
         host = None if self._allow_private else await self._resolve_host(origin)
         if host is not None and host.is_private:
             raise Forbidden(
@@ -106,6 +109,7 @@ class OriginRoutes:
 
     async def _route_to_target(self, origin: Address, target: Address) -> OriginRoute:
         """The route to the target of a redirect; its host is checked as it resolves now."""
+        # Resolved again for each use: a cached target may have moved to a private address since (DNS rebinding).
         host = await self._resolve_host(target)
         # A public origin never leads to a private address. A private one may, where private origins are allowed.
         if host.is_private and (not self._allow_private or not (await self._resolve_host(origin)).is_private):
@@ -130,11 +134,13 @@ class OriginRoutes:
         if route.secret:
             headers["authorization"] = "Basic " + b64encode(f"{route.user}:{route.secret}".encode()).decode()
         timeout = aiohttp.ClientTimeout(total=self._timeout_s)
+        # A connection of its own for each step, because each host has other pinned addresses.
         connector = aiohttp.TCPConnector(resolver=_PinnedResolver(route.pinned), force_close=True)
         try:
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
                 session.get(here.url + _REFS_PATH, headers=headers, allow_redirects=False) as response,
+                # A redirect is followed by the loop above, which checks every step.
             ):
                 is_redirect = response.status in _REDIRECT_STATUSES
                 location = response.headers.get("location", "") if is_redirect else ""
@@ -163,6 +169,7 @@ def _may_share_credential(origin: Address, target: Address) -> bool:
     """Whether both are the same host: at the same port, or at the default ports of http and https."""
     if origin.host != target.host:
         return False
+    # A redirect from http to https of one host is common and sends the credential more safely than before.
     return origin.port == target.port or (origin.port, target.port) == (80, 443)
 
 

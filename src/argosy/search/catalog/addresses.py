@@ -21,6 +21,7 @@ import xxhash
 from argosy.base.errors import Forbidden, Invalid
 from argosy.base.redact import redact
 
+# No real address is nearly as long, and regular expressions below run over the whole text.
 ADDRESS_CHARS_MAX = 2_000
 ERROR_CHARS_MAX = 100  # of an address in an error message
 PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418}
@@ -72,11 +73,13 @@ def address_of(text: str, *, allow_local: bool = False) -> Address:
         raise Invalid(f"address too long: {len(text)} characters, limit {ADDRESS_CHARS_MAX}")
     if not text.isprintable():
         raise _invalid(text, "contains a control character")
+    # Checked before everything else that could accept it: git takes such an address for an option.
     if text.startswith("-"):
         raise _invalid(text, "starts with a dash, like an option")
     if _HELPER.match(text):
         raise _invalid(text, "names a git remote helper")
     scheme = _SCHEME.match(text)
+    # Schemes first: `scheme://` also matches the scp form below.
     if scheme and scheme[1].lower() == "file":
         return _file(text, allow_local)
     if scheme:
@@ -173,6 +176,7 @@ def _url_path(text: str, path: str) -> str:
     parts = path.split("/")
     if not path or path == ".git":
         raise _invalid(text, "no path")
+    # A dot component could lead out of the directory in which the server keeps its repositories.
     if any(part in {".", "..", ""} for part in parts) or path.startswith("-"):
         raise _invalid(text, "empty, dotted or dashed path components")
     if " " in path or "\\" in path or _ESCAPED_CONTROL.search(path):
@@ -181,6 +185,7 @@ def _url_path(text: str, path: str) -> str:
 
 
 def _plain(path: str) -> str:
+    # Both forms are in use, and name one repository (decision 0021).
     return path.removesuffix("/.git").removesuffix(".git")
 
 

@@ -23,6 +23,7 @@ def read_list(text: str) -> list[RepoSpec]:
             specs.append(_spec(row))
         except Invalid as why:
             problems.append(f"{where}: {why}")
+    # All problems at once, so that a list is corrected in one round.
     problems += _duplicates(specs)
     if problems:
         shown = problems[:PROBLEMS_SHOWN_MAX]

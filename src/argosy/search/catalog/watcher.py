@@ -21,6 +21,7 @@ from argosy.registry.rows import RepositoryRow
 from argosy.registry.tables import REPOSITORIES
 from argosy.search.fleet.model import RepoSpec
 
+# A registry that restarts is back within seconds; processes of a fleet must not reconnect in step.
 WATCH_BACKOFF = Backoff(first_s=0.1, ceiling_s=5.0)
 
 log = logs.get("catalog")
@@ -51,6 +52,7 @@ class CatalogWatcher:
                 # The revision is read before the list: a change in between is delivered twice, but none is lost.
                 revision = await self._registry.revision()
                 self._replace(await self._registry.run(catalog.everything()))
+                # The connection works again, so the next failure starts with the short delay.
                 failures = 0
                 async for change in self._registry.watch(revision, rows_of=(REPOSITORIES,)):
                     self._apply(change)
@@ -85,6 +87,7 @@ class CatalogWatcher:
 
     def _apply(self, change: Change) -> None:
         if change.table != REPOSITORIES.name:
+            # The watch delivers changes of all tables in order; rows are only included for those of `rows_of`.
             return
         (name,) = change.key
         # A row deleted after this change is delivered as None; the change of its deletion follows.
@@ -100,6 +103,7 @@ class CatalogWatcher:
         self._notify()
 
     def _notify(self) -> None:
+        # Before the observers, which compare versions.
         self.version += 1
         for observer in self.observers:
             observer()

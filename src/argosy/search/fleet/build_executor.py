@@ -25,7 +25,8 @@ from argosy.search.index.wire import CHUNK_BYTES, load
 from argosy.search.settings import SearchSettings
 from argosy.search.skip_policy import Policy
 
-CHUNKS_MAX = 8  # of an index being received, waiting for the loading thread
+# Of an index being received, waiting for the loading thread: bounds the memory of a transfer whose sender is faster.
+CHUNKS_MAX = 8
 STALL_S = 30.0  # a sender that is silent for so long has failed
 
 T = TypeVar("T")
@@ -77,6 +78,7 @@ class BuildExecutor:
                 raise why from None  # the broken stream is the cause, the incomplete index only its consequence
             raise
         finally:
+            # The connection belongs to this transfer, whichever side has failed.
             filling.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await filling
@@ -103,6 +105,7 @@ class BuildExecutor:
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
+            # A thread cannot be interrupted: `on_cancel` asks the work to stop, and its slot is free only when it has.
             on_cancel()
             await asyncio.wait([future])
             if not future.cancelled():

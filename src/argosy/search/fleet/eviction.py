@@ -72,6 +72,7 @@ class MemoryBudget:
 
     def load(self, repo: HeldRepo, loaded: LoadedIndex, now: float) -> None:
         """Sets the index of a repository, in place of the one loaded before."""
+        # Not at a refresh, which would make an index young again.
         if repo.loaded is None:
             repo.ready_at = now
         self.unload(repo)
@@ -125,6 +126,7 @@ def _last_use(repo: HeldRepo, traffic: Traffic, now: float) -> float:
 
 def _cost(repo: HeldRepo, traffic: Traffic, now: float) -> float:
     """Orders the largest for its traffic first."""
+    # 1.0, so that an index without searches has a finite cost and is ordered by its size.
     return -repo.memory_bytes / (1.0 + traffic.weight(repo.name, now))
 
 

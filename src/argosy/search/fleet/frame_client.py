@@ -19,6 +19,7 @@ from argosy.search.fleet import protocol
 from argosy.search.fleet.protocol import Frame, Parser, encode_frame
 
 PEER_GONE_S = 10  # data unacknowledged by the peer's kernel for so long ends the connection
+# The first probe after 5 s, then one every 2 s: a dead host is detected after about as long as PEER_GONE_S.
 _KEEPALIVE = {"TCP_KEEPIDLE": 5, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": PEER_GONE_S * 1000}
 
 TIMER_SLACK_S = 0.001  # a timer may fire so much early: event loops count milliseconds
@@ -101,6 +102,7 @@ class FrameConnections:
                 await connection.upgrade(_host_header(address), self._headers)
         except TimeoutError:
             connection.close()
+            # Not TimeoutError, which would mean that the address was reached and the response is late.
             raise OSError(f"no connection within {self._connect_s:g} s") from None
         except BaseException:
             connection.close()
@@ -181,6 +183,7 @@ class FrameConnection(asyncio.Protocol):
     async def request(self, kind: int, body: bytes, trace: bytes, within_s: float) -> Frame:
         while self._writable is not None:
             async with asyncio.timeout(within_s):
+                # Shared by all requests that wait, so a cancelled one must not cancel it.
                 await asyncio.shield(self._writable)
         if not self.can_send():
             raise FrameConnectionClosed("the connection was closed")
@@ -232,6 +235,7 @@ class FrameConnection(asyncio.Protocol):
 
     def close(self) -> None:
         """Takes effect at once: no further request is sent on this connection."""
+        # First, so that no new request takes this connection.
         self._on_close(self)
         if self._timer is not None:
             self._timer.cancel()
@@ -260,6 +264,7 @@ class FrameConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._on_close(self)
+        # Requests that wait until they can be written see then that the connection is closed.
         self.resume_writing()
         self._fail(FrameConnectionClosed("the connection was closed before the response"))
 

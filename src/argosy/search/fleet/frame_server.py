@@ -27,7 +27,7 @@ from argosy.base.tracing import Tracer
 from argosy.search.fleet import protocol
 from argosy.search.fleet.protocol import Frame, Parser, decode_trace, encode_frame, encode_refusal
 
-STALL_S = 30.0  # an asker that takes no answer for so long is given up
+STALL_S = 30.0  # a client that reads no response for so long is disconnected
 
 Handler = Callable[[bytes], Coroutine[Any, Any, bytes]]
 
@@ -58,10 +58,10 @@ class FramesRoute(Route):
 
 
 async def _require_upgrade(_: Request) -> Response:
-    told = (
+    text = (
         f"this is for connections in frames: ask for an upgrade to {protocol.LANGUAGE}, of a server that hands it over"
     )
-    return error_response(Invalid(told))
+    return error_response(Invalid(text))
 
 
 class _ServerConnection(asyncio.Protocol):
@@ -76,7 +76,7 @@ class _ServerConnection(asyncio.Protocol):
         self._connections = connections
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._greeting = b""
+        self._head_bytes = b""
         self._parser: Parser | None = None
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._can_write = asyncio.Event()
@@ -136,11 +136,11 @@ class _ServerConnection(asyncio.Protocol):
         if self._is_shutting_down and not self._tasks:
             self._transport.close()
 
-    # -- questions ---------------------------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------------------------
 
     def _accept(self, data: bytes) -> None:
-        self._greeting += data
-        head = protocol.parse_head(self._greeting)
+        self._head_bytes += data
+        head = protocol.parse_head(self._head_bytes)
         if head is None:
             return
         try:
@@ -154,7 +154,7 @@ class _ServerConnection(asyncio.Protocol):
             self._transport.close()
             return
         self._transport.write(protocol.UPGRADED)
-        self._greeting, self._parser = b"", Parser(protocol.REQUEST_BYTES_MAX)
+        self._head_bytes, self._parser = b"", Parser(protocol.REQUEST_BYTES_MAX)
         self._receive(self._parser, head.rest)
 
     def _receive(self, parser: Parser, data: bytes) -> None:
@@ -190,9 +190,11 @@ class _ServerConnection(asyncio.Protocol):
                 kind = protocol.RESULT
         except ArgosyError as error:
             body = encode_refusal(error)
+        # The other requests of this connection go on, so a bug must not close it.
         except Exception as error:
             log.error("request failed", kind=frame.kind, exc_info=error)
             body = encode_refusal(ArgosyError("internal error; see this node's log"))
+        # Again after each wake: several responses may have waited, and the first of them can fill the buffer again.
         while not self._can_write.is_set():
             await self._can_write.wait()
         if not self._transport.is_closing():

@@ -190,6 +190,7 @@ async def _run_while_connected(work: Coroutine[Any, Any, _T], receive: Receive) 
         disconnect.cancel()
         if not task.done():
             task.cancel()
+            # Awaited, so that the gate counts it until it has really ended.
             await asyncio.wait((task,))
 
 

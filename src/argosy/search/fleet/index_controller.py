@@ -73,7 +73,9 @@ class IndexController:
         self._settings = settings
         self._random = random
         self._backoff = Backoff(
-            first_s=min(settings.retry_first_s, settings.retry_ceiling_s), ceiling_s=settings.retry_ceiling_s
+            # The ceiling in the settings may be below the first delay.
+            first_s=min(settings.retry_first_s, settings.retry_ceiling_s),
+            ceiling_s=settings.retry_ceiling_s,
         )
         self._repos: dict[str, HeldRepo] = {}
 
@@ -92,6 +94,8 @@ class IndexController:
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         effects = self._apply(event, now)
+        # Checks before the queue, because a due check may enqueue a job; eviction last, because it needs the jobs
+        # started.
         effects += self._start_due_checks(now)
         effects += self.queue.advance()
         return effects + self._evict(now)
@@ -220,6 +224,7 @@ class IndexController:
         assert job is not None
         if stats.memory_bytes > self.memory.budget_bytes:
             # Without this, one repository would evict all others and still not fit.
+            # The request for a full rebuild is not fulfilled, so it stays pending.
             repo.is_full_rebuild |= job.is_full_rebuild
             return [DiscardIndex(number), *self._fail(repo, self._too_large(stats.memory_bytes), now, stats)]
         is_built = job.stage is JobStage.BUILDING
@@ -232,6 +237,8 @@ class IndexController:
         repo.failures, repo.reason = 0, ""
         # In this order: ownership marks the lease ready on Admit, and requests may arrive from that moment.
         effects: list[Effect] = [LoadIndex(number, repo.name), *self._admit(repo)]
+        # The size of an index that was received or restored is in the catalog already, unless a failure has to be
+        # cleared.
         if is_built or had_failures or job.spec.footprint_bytes is None:
             effects.append(_record_indexed(repo.name, stats))
         is_large = stats.memory_bytes >= self._settings.snapshot_min_bytes
@@ -246,6 +253,7 @@ class IndexController:
             return []
         job, repo.job = repo.job, None
         assert job is not None
+        # As above: a failed job has not fulfilled the request for a full rebuild.
         repo.is_full_rebuild |= job.is_full_rebuild
         # A snapshot and another node's index are shortcuts: if they fail, the origin is still there (decision 0019).
         if job.stage not in (JobStage.RESTORING, JobStage.RECEIVING):
@@ -354,6 +362,7 @@ class IndexController:
         self.origin_checks.set(repo.name, now + wait_s)
 
     def _evict(self, now: float) -> list[Effect]:
+        # First builds only: a refreshed index replaces one whose memory is counted already.
         building = (each for each in self.queue.building() if each.loaded is None and each.spec is not None)
         coming_bytes = sum(each.spec.footprint_bytes or 0 for each in building if each.spec is not None)
         held_bytes = self.memory.held_bytes

@@ -103,6 +103,7 @@ class IndexProvisioner:
     async def check_origin(self, effect: CheckOrigin) -> list[Event]:
         try:
             return [OriginChecked(effect.number, await self._fetcher.heads(effect.spec))]
+        # Any exception: a check that ends without an event would keep its slot forever.
         except Exception as why:
             return [OriginCheckFailed(effect.number, self._record_failure(effect.spec, "check_origin", why))]
 
@@ -120,6 +121,7 @@ class IndexProvisioner:
         if task.cancelled():
             return [ProvisionStopped(number)]
         if (why := task.exception()) is not None:
+            # KeyboardInterrupt and the like end the process, and are no failure of the job.
             if not isinstance(why, Exception):
                 raise why
             return [ProvisionFailed(number, self._record_failure(effect.spec, running.step, why))]

@@ -232,6 +232,7 @@ class LocalNode:
         with self._requests.track(held):
             found = await self._indexes.repositories(query, only=held.keys()) if held else ()
             statuses = self._serving.statuses()
+            # In a thread: the first listing of an index counts all its newlines, which takes milliseconds.
             entries = await self._in_thread(
                 lambda: [self._counts.listing(held[each.name], statuses.get(each.name)) for each in found]
             )
@@ -255,6 +256,7 @@ class LocalNode:
         index = self._serving.index(name)
         with self._requests.track([name]):
             result = await self._in_thread(lambda: read(index))
+        # OWN-1: the lease may have been lost while the file was read.
         self._serving.check(name)
         self._host.record_searches([name])
         return result

@@ -34,6 +34,8 @@ class TimerHeap(Generic[K]):
         self._at[key] = at
         self._count += 1
         heapq.heappush(self._heap, (at, self._count, key))
+        # Replaced times stay in the heap. Rebuilt at twice the number of keys, it stays proportional to them at
+        # constant cost per change.
         if len(self._heap) > 2 * len(self._at) + 16:
             self._rebuild()
 
@@ -58,6 +60,7 @@ class TimerHeap(Generic[K]):
             heapq.heappop(self._heap)
 
     def _rebuild(self) -> None:
+        # Sorted, so that of several entries of one key with equal times the newest remains.
         latest = {key: entry for entry in sorted(self._heap) if self._at.get(key := entry[2]) == entry[0]}
         self._heap = list(latest.values())
         heapq.heapify(self._heap)

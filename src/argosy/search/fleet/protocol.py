@@ -54,7 +54,7 @@ def unpack(body: bytes, kind: type[_T]) -> _T:
     try:
         return _decoder(kind).decode(body)
     except msgspec.ValidationError:
-        pass  # text as an extension origin_checks wrong at first
+        pass  # text sent as an extension has the wrong type at first
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Invalid(f"invalid msgpack: {error}") from None
     try:
@@ -67,9 +67,9 @@ def pack_answer(answer: SearchResult, bytes_max: int = ANSWER_BYTES_MAX) -> byte
     """Encodes a result. One that is too large is cut after its first files, and says so (GW-1)."""
     body = pack(answer)
     while len(body) > bytes_max and answer.files:
-        kept = int(len(answer.files) * bytes_max / len(body) * _SPARE)
+        count = int(len(answer.files) * bytes_max / len(body) * _SPARE)
         limits_hit = sorted({*answer.limits_hit, LimitHit.FILES_SHOWN}, key=lambda each: each.value)
-        answer = msgspec.structs.replace(answer, files=answer.files[:kept], limits_hit=tuple(limits_hit))
+        answer = msgspec.structs.replace(answer, files=answer.files[:count], limits_hit=tuple(limits_hit))
         body = pack(answer)
     return body
 
@@ -167,6 +167,7 @@ class Parser:
     """Splits a byte stream into frames. Invalid if a frame exceeds the size limit."""
 
     def __init__(self, bytes_max: int) -> None:
+        # The length in a header includes the trace context.
         self._bytes_max = bytes_max + TRACE_BYTES_MAX
         self._buffer = bytearray()
         self._needed = 0  # buffer size below which no frame can be complete
@@ -202,6 +203,7 @@ class Parser:
 def encode_trace(headers: Mapping[str, str]) -> bytes:
     """Encodes trace context; one that is too long is dropped."""
     trace = msgspec.msgpack.encode(headers) if headers else b""
+    # A request without its trace is better than none.
     return trace if len(trace) <= TRACE_BYTES_MAX else b""
 
 

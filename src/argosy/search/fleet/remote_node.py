@@ -88,6 +88,8 @@ class RemoteNodes:
         """`address` is host:port, or a whole URL. The few addresses of a fleet are cached."""
         node = self._nodes.get(address)
         if node is None:
+            # Addresses of containers never come back. Cleared as a whole: a node object is cheap, its connections are
+            # elsewhere.
             if len(self._nodes) >= ADDRESSES_CACHED_MAX:
                 self._nodes.clear()
             node = self._nodes[address] = _RemoteNode(self, address)
@@ -221,6 +223,7 @@ class _RemoteNode:
             self._url(path),
             data=body or None,
             headers=self._nodes.tracer.inject(),
+            # Nodes never redirect, and the fleet token must not be sent to another host.
             allow_redirects=False,
         ) as response:
             await self._check_status(response)

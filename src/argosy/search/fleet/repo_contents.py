@@ -143,6 +143,7 @@ class IndexCounts:
 
 def _version(index: Index) -> _Version:
     """A value that differs between any two versions of a repository's index."""
+    # Not the identity of the object: the cache must not keep an index alive, and identities are reused.
     sums = tuple((part.segment.checksums, part.checksum) for part in index.parts)
     return index.repository.branches, index.recipe, sums
 
@@ -174,8 +175,8 @@ def _lines(part: Part) -> int:
     """All newlines less those of deleted documents, which are few: builds drop them."""
     content = part.segment.content
     deleted = np.flatnonzero(part.branches == 0).tolist()
-    lost = sum(_newlines(content.data[int(content.starts[each]) : int(content.starts[each + 1])]) for each in deleted)
-    return _newlines(content.data) - lost
+    dead = sum(_newlines(content.data[int(content.starts[each]) : int(content.starts[each + 1])]) for each in deleted)
+    return _newlines(content.data) - dead
 
 
 def _newlines(data: U8) -> int:

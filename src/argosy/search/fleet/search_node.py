@@ -173,6 +173,7 @@ class SearchNode:
             await run_until_first_ends(self._driver.run(), self._update_gauges())
         finally:
             self._catalog.observers.remove(self._on_catalog_change)
+            # Ownership waits for these calls, and would wait forever.
             self._fail_waiting()
 
     async def close(self) -> None:

@@ -77,6 +77,7 @@ class Snapshots:
         self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
+        # A hash, because names contain slashes and can be longer than a file name may be.
         return self._folder / f"{hash64(name):016x}{_SUFFIX}"
 
     def _trim(self) -> None:
@@ -100,6 +101,7 @@ def _write(file: BinaryIO, label: _Label, index: Index) -> None:
     for chunk in dump(index):
         file.write(chunk)
     file.flush()
+    # Before the rename: after a power failure the final name must not lead to incomplete contents.
     os.fsync(file.fileno())
 
 
