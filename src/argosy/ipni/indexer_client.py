@@ -38,13 +38,16 @@ from argosy.ipni.web.results import decode_json
 
 CALL_S = 10.0  # for calls that answer at once
 HANDOFF_S = 60.0  # the indexer first reads the providers of the frozen one
+# An indexer that is down may not answer at all, and a failed connection is certain not to have had an effect.
 CONNECT_S = 3.0
 KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
+# More than an assigner has requests and announcements under way to one indexer.
 CONNECTIONS_MAX = 32
 BODY_BYTES_MAX = 8 << 20
 LIST_BYTES_MAX = 256 << 20  # of providers: some 1 KiB each
 RETRY_AFTER_S = 2.0  # for a 429 without retry-after
 
+# Everything else, above all 5xx, is Unavailable: the caller tries again later.
 _KINDS: Mapping[int, type[ArgosyError]] = {
     400: Invalid,
     401: Unauthorized,
@@ -219,11 +222,13 @@ class IndexerClient:
         if base is None:
             raise Invalid(f"the {api} URL of the indexer is missing")
         headers = {"accept": "application/json"}
+        # Only there: find and ingest are public APIs.
         if self._token and api == "admin":
             headers["authorization"] = f"Bearer {self._token}"
         if json is not None:
             body = msgspec.json.encode(json)
             headers["content-type"] = "application/json"
+        # The path is quoted already; yarl would quote it again.
         url = URL(base.rstrip("/") + path, encoded=True).with_query(query)
         async with _deadline(call_s or self._call_s, url):
             session = self._open_session()
@@ -266,6 +271,7 @@ async def _read_bounded(answer: aiohttp.ClientResponse, bytes_max: int) -> bytes
     async for part in answer.content.iter_any():
         size += len(part)
         if size > bytes_max:
+            # The connection cannot be reused with the rest of the body unread.
             answer.close()
             raise Invalid(f"{answer.url} answered more than {bytes_max} bytes")
         parts.append(part)

@@ -57,6 +57,7 @@ def field(node: Mapping[str, Any], name: str, zero: T) -> T:
     value = node.get(name.lower())
     if value is None:
         return zero
+    # JSON has one kind of number: a Go float without a fraction is written as an integer.
     if isinstance(zero, float) and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
     if type(value) is not type(zero):
@@ -82,6 +83,7 @@ def items(node: Any) -> list[Any]:
 def status(data: bytes) -> IndexerStatus:
     decoded = fields(parse(data))
     found = IndexerStatus(field(decoded, "ID", ""), field(decoded, "Frozen", False), field(decoded, "Usage", 0.0))
+    # A URL of another service may answer 200 with JSON too; an assigner must not take it for an indexer.
     if not found.id:
         raise Invalid("the status has no ID; check that this is the admin URL of an indexer")
     return found
@@ -132,6 +134,7 @@ def refusal(data: bytes) -> str:
         text = field(fields(decoded.get("error")), "message", text)
     except (Invalid, msgspec.DecodeError):
         pass  # plain text
+    # In one line, because the text ends up in log lines and error messages.
     return " ".join(text.split())[:QUOTED_CHARS_MAX]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from argosy.ipni.formats.cid import Cid
 
+# Limits of the protocol; storetheindex rejects an advertisement that exceeds them.
 CONTEXT_BYTES_MAX = 64
 METADATA_BYTES_MAX = 1024
 

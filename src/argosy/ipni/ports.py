@@ -82,14 +82,14 @@ class EntryPage(NamedTuple):
 
 
 class RangedStore(IndexStore, Protocol):
-    """An IndexStore that can tell and forget what lies between two beginnings of digests; an empty end is the last."""
+    """An IndexStore that can list and drop a range of digests, given by prefixes; an empty `end` is the last one."""
 
     async def entries(self, start: bytes, end: bytes, *, limit: int) -> EntryPage:
-        """Looks at up to `limit` entries from `start` on, a beginning of a digest or the rest of another page."""
+        """Reads up to `limit` entries from `start` on: the prefix of a digest, or `rest` of another page."""
         ...
 
     async def drop(self, start: bytes, end: bytes, *, limit: int) -> int:
-        """Forgets up to so many entries; how many there were. Their contexts stay."""
+        """Deletes up to `limit` entries and returns how many. Their contexts stay."""
         ...
 
 

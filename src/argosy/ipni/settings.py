@@ -54,6 +54,8 @@ class IndexerSettings:
         doc="file with the disk usage in percent, for disks such as network volumes",
     )
 
+    # Concurrency, timeouts and intervals are storetheindex's defaults, so that operators who move here see the same
+    # behaviour.
     workers_max: int = setting(10, min=1, max=1000, doc="publishers whose advertisements are applied concurrently")
     scans_max: int = setting(32, min=1, max=1000, doc="publishers whose chains are read concurrently")
     waiting_max: int = setting(
@@ -79,6 +81,8 @@ class IndexerSettings:
         2 * HOUR_S, min=0, doc="how long a publisher is ignored after it advertised a provider without an address"
     )
 
+    # Announcements are hints. With these defaults a publisher that went silent is polled about 29 times before it is
+    # hidden.
     poll_after_s: float = setting(DAY_S, min=1.0, doc="a publisher without contact for this long is polled")
     poll_retry_s: float = setting(
         5 * HOUR_S, min=1.0, doc="interval of further polls while the publisher does not answer"
@@ -136,12 +140,14 @@ class SyncSettings:
     allow_private: bool = setting(
         False, doc="allow publishers at private, loopback or link-local addresses, which any client can announce"
     )
+    # 10 s is the request timeout of Go's sync client, so a publisher that serves those serves this one too.
     grace_s: float = setting(10.0, min=0.05, doc="time that a response may take whatever its rate")
     rate_bytes_s_min: int = setting(
         64 * KIB, min=1, doc="minimum average rate of a response that takes longer than grace_s"
     )
     head_bytes_max: int = setting(16 * KIB, min=KIB, doc="maximum size of a signed head")
     ad_bytes_max: int = setting(256 * KIB, min=KIB, doc="maximum size of an advertisement")
+    # The specification asks publishers to keep blocks below 4 MB.
     entries_bytes_max: int = setting(
         4 * MIB, min=KIB, doc="maximum size of a block of entries, compressed or decompressed"
     )

@@ -18,6 +18,7 @@ Kind = Literal["twice", "silent", "stuck", "full", "no room", "overloaded", "too
 NEARLY_FULL_PERCENT = 80.0  # as the indexers' own first warning, ten points below the default limit
 OVERLOAD_FACTOR = 2.0  # times the mean of the active indexers
 OVERLOAD_PUBLISHERS_MIN = 10  # a small pool is uneven by nature
+# Bounds the page and its JSON for a pool with many publishers.
 PUBLISHERS_SHOWN_MAX = 1_000
 
 
@@ -59,12 +60,15 @@ def _unreachable(pool_state: PoolState) -> Iterator[Advice]:
     for url in pool_state.urls():
         if why := pool_state.problem(url):
             is_new = pool_state.report(url) is None
+            # Without a report it may hold any publisher, so none that it may hold is assigned elsewhere (see
+            # `pool_state`).
             effect = "publishers that it may hold wait for it" if is_new else "its last report is still counted"
             yield Advice("silent", url, f"unreachable, and {effect}; fix it or remove it from the pool ({why})")
 
 
 def _stuck_handoffs(pool_state: PoolState, pool: Pool) -> Iterator[Advice]:
     for url, publishers in pool_state.pending_handoffs().items():
+        # Only publishers without a candidate: the others are handed off at the next poll without help.
         stuck = tuple(p for p in publishers if not candidates(p, pool, pool_state.policy))
         if stuck:
             text = f"frozen, and {len(stuck)} of its publishers have no successor; add an indexer"
@@ -93,6 +97,7 @@ def _find_imbalance(pool: Pool) -> Iterator[Advice]:
     active = _active(pool)
     if len(active) < 2:
         return
+    # Frozen indexers are left out: their publishers only wait to be handed off.
     mean = sum(len(state.assigned) for state in active) / len(active)
     for state in active:
         count = len(state.assigned)

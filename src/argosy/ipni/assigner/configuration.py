@@ -26,8 +26,10 @@ from argosy.ownership.assigner import PoolPolicy
 
 T = TypeVar("T")
 
+# Every poll queries all of them and every announcement sorts them.
 INDEXERS_MAX = 1_000
 FORWARDS_MAX = 100
+# Sections and keys of storetheindex that mean nothing here: accepted, so that its file works unchanged.
 _OTHER_SECTIONS = {"version", "identity", "bootstrap", "daemon", "logging", "peering"}
 _GOSSIP_KEYS = {"pubsubtopic", "resendpubsub"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
@@ -65,9 +67,11 @@ class Configuration:
             raise Invalid(f"there are {len(self.forward_urls)} forward URLs; the maximum is {FORWARDS_MAX}")
         owners: dict[str, PoolEntry] = {}
         for entry in self.entries:
+            # A set: one indexer may serve its three APIs at one URL.
             for url in {entry.admin_url, entry.find_url, entry.ingest_url}:
                 if owners.setdefault(url, entry) is not entry:
                     raise Invalid(f"{url} belongs to two indexers of the pool")
+        # Built once here, so that an invalid policy stops the start and not the first announcement.
         self.policy()
 
     def policy(self) -> PoolPolicy:
@@ -98,6 +102,7 @@ def parse(text: str, defaults: Configuration, *, is_toml: bool = False) -> Confi
 
 def seconds(value: object, key: str = "PollInterval") -> float:
     """Parses a duration such as `"5m0s"`, or a number of seconds."""
+    # bool is an int in Python: `true` as an interval is a mistake.
     if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
         return float(value)
     if value in ("0", ""):
@@ -125,6 +130,7 @@ def _check_known(table: Mapping[str, Any], known: set[str], where: str) -> None:
 
 
 def _expect(value: object, of: type[T], key: str) -> T:
+    # Exact types, for the same reason as in `seconds`: isinstance would take true for 1.
     if type(value) is not of:
         raise Invalid(f"{key} should be a {of.__name__}, not {value!r}")
     found: T = value

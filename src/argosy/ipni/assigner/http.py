@@ -138,6 +138,7 @@ def assigner_routes(service: AssignerService, *, admin_token: str | None, reload
         return json_response({"advice": advise(service.pool_state)})
 
     async def metrics(_: Request) -> Response:
+        # At the scrape as well as at polls, because announcements change the assignments in between.
         service.telemetry.set_gauges(service.pool_state, len(service.short))
         return Response(service.telemetry.metrics.exposition(), media_type=CONTENT_TYPE)
 

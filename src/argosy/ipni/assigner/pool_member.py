@@ -50,8 +50,10 @@ OpenDestination = Callable[[str], Destination]
 
 ANNOUNCES_WAITING_MAX = 10_000  # per destination, one per publisher
 ANNOUNCES_MISSED_MAX = 10_000  # per unreachable indexer; the oldest are dropped first
+# An indexer only queues announcements, so a few connections are enough for it.
 ANNOUNCES_AT_ONCE_MAX = 4
 REQUESTS_AT_ONCE_MAX = 16  # per indexer
+# Short: a longer outage is covered by `resend_missed`.
 BACKOFF = Backoff(first_s=0.2, ceiling_s=2.0, attempts_max=3)
 
 
@@ -88,6 +90,7 @@ class Outbox:
 
     def resend_missed(self) -> None:
         """Resends missed announcements after the destination has answered again: not every publisher repeats them."""
+        # Emptied first: those that fail again enter the new one.
         missed, self._missed = self._missed, OrderedDict()
         for publisher, announce in missed.items():
             if publisher not in self.queue:  # a newer one is queued
@@ -103,6 +106,7 @@ class Outbox:
             self._missed.pop(publisher, None)
             self._telemetry.record_delivery()
         except ArgosyError as why:
+            # Only failures that pass: an announcement that was refused would be refused again.
             if isinstance(why, Unavailable | Throttled):
                 self._remember_missed(publisher, announce)
             self._telemetry.record_delivery_failure(self._url, publisher, why)
@@ -129,8 +133,10 @@ class PoolMember:
     async def report(self) -> IndexerReport:
         """Reads the indexer's report and resends what it has missed; a frozen one has no preferred publishers."""
         status = await self._indexer.status()
+        # As soon as it answers, not at the end: reading the assignments may still fail.
         self.outbox.resend_missed()
         assigned = await self._indexer.assignments()
+        # It accepts no assignments, so its preferences have no effect.
         preferred = frozenset[str]() if status.is_frozen else await self._preferred_publishers()
         return IndexerReport(
             status.id,

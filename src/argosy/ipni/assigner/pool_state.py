@@ -67,6 +67,7 @@ class PoolState:
     def __init__(self, configuration: Configuration) -> None:
         self._records: dict[str, _IndexerRecord] = {}
         self._states: dict[str, IndexerState] = {}
+        # Cached: one announcement needs it several times, and rebuilding it touches every assignment of the pool.
         self._pool: Pool | None = None
         self._urls: dict[str, str] = {}
         # Handoffs that were accepted without effect, because the frozen indexer no longer has the publisher.
@@ -99,6 +100,7 @@ class PoolState:
         record = self._records.get(url)
         if record is None:
             return
+        # What changed after the report was requested may be missing in it, so it is kept until the next one.
         record.lost = {publisher: since for publisher, since in record.lost.items() if since > changes_before}
         record.recent = {publisher: since for publisher, since in record.recent.items() if since > changes_before}
         if record.report is not None and record.recent:
@@ -121,10 +123,13 @@ class PoolState:
 
     def on_accept(self, step: AssignmentStep) -> None:
         record = self._touch(step.target)
+        # Assignments go only to indexers with a report; without one the indexer has left the pool and come back
+        # meanwhile.
         if record is None or record.report is None:
             return
         record.under_way.discard(step.publisher)
         record.recent[step.publisher] = record.changes
+        # With its source, as the indexer's own report will say: a repeated plan then sees that the handoff is done.
         assigned = {**record.report.assigned, step.publisher: self._id_of(step.source)}
         record.report = replace(record.report, assigned=assigned)
 
@@ -136,6 +141,7 @@ class PoolState:
         """The outcome is unknown: the request counts as accepted until the next report."""
         if record := self._touch(step.target):
             record.under_way.discard(step.publisher)
+            # The number of this change, by which `on_report` tells whether a report is newer.
             record.lost[step.publisher] = record.changes
             record.is_silent = True
 
@@ -174,6 +180,7 @@ class PoolState:
         if not self.policy.allows(publisher):
             return False
         pool = self.pool()
+        # Requests under way and with unknown outcome count for placement, and not for this: they may still fail.
         certain = [url for url in holders(publisher, pool, self.policy) if self.holds(url, publisher)]
         return len(certain) < target_replication(publisher, self.policy, len(pool))
 
@@ -221,6 +228,7 @@ class PoolState:
         first: dict[str, str] = {}
         doubles: dict[str, str] = {}
         for url, record in self._records.items():
+            # By peer id: two URLs of one indexer would make it count as two replicas.
             if record.report is not None and first.setdefault(record.report.id, url) != url:
                 doubles[url] = first[record.report.id]
         return doubles

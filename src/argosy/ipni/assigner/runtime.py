@@ -16,6 +16,7 @@ from argosy.ipni.formats.peer import parse_peer
 from argosy.ipni.indexer_client import IndexerClient
 from argosy.ipni.settings import AssignerSettings
 
+# INDEXERS_MAX indexers with some hundred preset publishers each fit.
 POOL_FILE_BYTES_MAX = 16 << 20
 
 
@@ -37,6 +38,7 @@ class Assigner:
         try:
             await asyncio.gather(running, watching)
         finally:
+            # Both: gather does not cancel the other when one of them fails.
             running.cancel()
             watching.cancel()
             await asyncio.gather(running, watching, return_exceptions=True)

@@ -29,8 +29,10 @@ from argosy.ipni.formats.head import Announcement
 from argosy.ipni.indexer_client import OutcomeUnknown
 
 HEADS_REMEMBERED_MAX = 64  # as in storetheindex: repeats come close together
+# Each waits for requests to indexers most of the time; these are limited per indexer.
 PUBLISHERS_AT_ONCE_MAX = 256
 PUBLISHERS_WAITING_MAX = 10_000  # announced and not handled yet; beyond that announcements are rejected
+# A frozen indexer hands off all of its publishers at once, and every handoff reads its list of providers.
 HANDOFFS_AT_ONCE_MAX = 64
 HANDOFFS_WAITING_MAX = 100_000  # the rest is queued at the next poll
 SHORT_REMEMBERED_MAX = 10_000  # announcements that found too few indexers; the oldest are dropped first
@@ -86,6 +88,7 @@ class AssignerService:
     async def run(self) -> None:
         """Polls the pool at once, then periodically."""
         while True:
+            # Before the poll: a reload during it must lead to another one.
             self._poll_wanted.clear()
             await self.poll()
             await self._next_poll()
@@ -104,6 +107,7 @@ class AssignerService:
 
     async def close(self) -> None:
         """Stops all work; idempotent."""
+        # Queues first, because their work uses the connections that are closed last.
         await self._announce_queue.close()
         await self._handoff_queue.close()
         polls = list(self._polls.values())
@@ -151,6 +155,7 @@ class AssignerService:
         old_members, self._members = self._members, {}
         for entry in configuration.entries:
             url, old = entry.admin_url, old_entries.get(entry.admin_url)
+            # Presets are no part of the connection: changing them must not drop queued announcements.
             if old is not None and replace(old, presets=entry.presets) == entry:
                 self._members[url] = old_members.pop(url)
             else:
@@ -175,6 +180,7 @@ class AssignerService:
         if not self.pool_state.policy.allows(publisher):
             self.telemetry.record_announcement("forbidden", publisher)
             raise Forbidden(f"announcements of {publisher} are not accepted: see the assigner's policy")
+        # After the policy, so that an announcement that is refused does not displace others from the cache.
         if self._heads.get(announce.head):
             self.telemetry.record_announcement("repeated", publisher)
             return
@@ -207,6 +213,7 @@ class AssignerService:
     def _forward_to(self, announced: _Announced, urls: Iterable[str]) -> None:
         for url in urls:
             member = self._members.get(url)
+            # An indexer that has just been assigned is also in the audience; it receives the announcement once.
             if member is not None and url not in announced.sent_to:
                 announced.sent_to.add(url)
                 member.outbox.put(announced.announce)
@@ -214,6 +221,8 @@ class AssignerService:
     async def _assign_announced(self, publisher: str, announced: _Announced) -> None:
         async with self._publisher_locks.hold(publisher):
             await self._assign(publisher, announced)
+            # An indexer without a report may hold the publisher, which blocks it; its answer decides, so it is polled
+            # now.
             if self._waits_for_unanswered(publisher):
                 await self._poll_all(self.pool_state.uncertain_indexers())
                 await self._assign(publisher, announced)
@@ -272,6 +281,7 @@ class AssignerService:
         self.pool_state.on_request(step)
         try:
             await self._perform(step)
+        # Before ArgosyError, of which it is one: an unanswered request may have taken effect.
         except OutcomeUnknown as why:
             self.pool_state.on_unknown_outcome(step)
             self.telemetry.record_unknown_outcome(step, why)
@@ -314,10 +324,12 @@ class AssignerService:
 
     async def poll(self) -> None:
         """Polls every indexer, then queues pending handoffs and short publishers; `wait_idle` waits for those."""
+        # Raises if a worker has failed: a bug in a queue must end the process instead of stopping it silently.
         self._announce_queue.check()
         self._handoff_queue.check()
         await self._poll_all(self.pool_state.urls())
         pending = self.pool_state.pending_handoffs().values()
+        # Once each: a publisher with several replicas may be owed by several frozen indexers.
         for publisher in dict.fromkeys(publisher for publishers in pending for publisher in publishers):
             self._put_handoff(publisher)
         for publisher, announced in list(self._short.items()):
@@ -352,12 +364,14 @@ class AssignerService:
             task = asyncio.ensure_future(self._poll_now(url))
             self._polls[url] = task
             task.add_done_callback(lambda _: self._polls.pop(url, None))
+        # Shared by several callers: one that is cancelled must not end it for the others.
         await asyncio.shield(self._polls[url])
 
     async def _poll_now(self, url: str) -> None:
         member = self._members.get(url)
         if member is None:
             return
+        # The counter is read before the request, so that changes made while it runs survive the report.
         before, changes = self.pool_state.report(url), self.pool_state.change_count(url)
         try:
             report = await member.report()

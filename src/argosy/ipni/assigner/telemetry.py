@@ -101,8 +101,8 @@ class AssignerTelemetry:
         self.metrics.set(WAITING, waiting)
         for state in states:
             self.metrics.set(ASSIGNMENTS, len(state.assigned), indexer=state.id)
-        for gone in self._shown - {state.id for state in states}:
-            self.metrics.remove(ASSIGNMENTS, indexer=gone)
+        for removed in self._shown - {state.id for state in states}:
+            self.metrics.remove(ASSIGNMENTS, indexer=removed)
         self._shown = {state.id for state in states}
 
     def _count(self, step: AssignmentStep, outcome: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from argosy.ipni.indexer.freeze import UNREADABLE, Usage
 from argosy.ipni.settings import IndexerSettings
 
+# A percentage is short; more is another file that was named by mistake.
 FILE_CHARS_MAX = 64
 
 
@@ -23,6 +24,7 @@ class DiskUsage:
     def percent(self) -> float:
         try:
             by_device = {os.stat(each).st_dev: os.statvfs(each) for each in self._directories}
+        # Reported as -1 and not raised: an unreadable disk must not stop the ingest, and the metric shows it.
         except OSError:
             return UNREADABLE
         return max((_percent(stats) for stats in by_device.values()), default=0.0)

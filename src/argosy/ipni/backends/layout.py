@@ -41,8 +41,11 @@ LAYOUT = 1  # version of this layout; a store with another one is not opened
 PLACE_BYTES = 32
 BEGIN_BYTES = 6  # of a place in inverse lists instead of 32: of a billion entries few share a prefix
 SECOND_BYTES = 7  # of a second digest: candidates are hashed to be sure, so a collision costs time only
+# A trillion values, numbered once each: they cannot run out. In an entry's key the number is a varint, usually shorter.
 NUMBER_BYTES = 5
+# RocksDB's sequence numbers have 56 bits.
 SEQUENCE_BYTES = 7
+# Nearly all multihashes of publishers are sha2-256; only these take the table path below.
 USUAL = b"\x12\x20"  # multihash prefix of a whole sha2-256
 USUAL_BYTES = 34
 # Of any other digest in its place. The rest is filled with a hash, so that chosen digests cannot all have one place.
@@ -51,6 +54,7 @@ _DIGEST_BYTES = 24
 Begins = NDArray[np.uint64]
 Table = NDArray[np.uint8]
 
+# Read before anything else: another version's rows would be misread without any error.
 LAYOUT_KEY = b"layout"
 NEXT_KEY = b"next"  # the first unused number
 
@@ -115,9 +119,12 @@ def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[MultihashSlice]:
     """Splits a put into sorted slices: RocksDB writes sorted keys faster, and inverse rows are read without sorting."""
     if not hashes:
         return
+    # Either a numpy table for all or a list for all: a mixed put is rare, and two paths in one slice would cost both.
     table = _usual_table(hashes)
+    # Sorting by eight bytes is enough: within one prefix the order only affects speed.
     begins = _begins(hashes) if table is None else _table_begins(table)
     order = np.argsort(begins)
+    # Packed once and cut per slice: a numpy call costs more than the bytes of one slice.
     packed = _pack_begins(begins[order] >> np.uint64(64 - 8 * BEGIN_BYTES))
     for at in range(0, len(hashes), size_max):
         part = order[at : at + size_max]
@@ -129,6 +136,7 @@ def slices(hashes: Sequence[bytes], size_max: int) -> Iterator[MultihashSlice]:
 
 def _usual_table(hashes: Sequence[bytes]) -> Table | None:
     """One row each; None if one of them is not a sha2-256."""
+    # The lengths first, because most irregular puts differ there, and the table needs equal ones.
     if set(map(len, hashes)) != {USUAL_BYTES}:
         return None
     table = np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, USUAL_BYTES)
@@ -189,6 +197,7 @@ def value_row(entries: int, value: IndexValue) -> bytes:
 
 
 def read_value(row: bytes) -> ValueRow:
+    # Metadata comes last and without a length: it is the only field whose end is the end of the row.
     entries, at = varint.decode(row)
     provider, at = varint.decode_bytes(row, at)
     context, at = varint.decode_bytes(row, at)

@@ -129,6 +129,7 @@ class MemoryIndexStore:
 
     async def scan(self, prefix: bytes) -> AsyncIterator[tuple[bytes, bytes]]:
         self._check_open()
+        # Sorted into a list, which is the snapshot that the contract asks for.
         for each in sorted((key, row) for key, row in self._rows.items() if key.startswith(prefix)):
             self._check_open()
             yield each

@@ -44,10 +44,12 @@ class DirectoryMirror:
         self, ad: Cid, block: bytes, entries: Cid, source: PublisherSource
     ) -> AsyncIterator["MirroredSource"]:
         path = _place(self._read, ad) if self._read else None
+        # Files are opened and read in threads: a mirror may be on a network file system, and finds must not wait for
+        # it.
         reading = await asyncio.to_thread(_open_copy, path) if path else None
         written = _place(self._write, ad) if self._write else None
-        is_there = written is not None and await asyncio.to_thread(written.exists)
-        writing = _CarWriter(written, ad, block, entries) if written is not None and not is_there else None
+        is_copied = written is not None and await asyncio.to_thread(written.exists)
+        writing = _CarWriter(written, ad, block, entries) if written is not None and not is_copied else None
         mirrored = MirroredSource(source, reading, writing)
         try:
             yield mirrored
@@ -62,6 +64,7 @@ def _place(folder: Path, ad: Cid) -> Path:
 
 def _open_copy(path: Path) -> "_CarReader | None":
     try:
+        # Opened without a test for existence, because the file may disappear in between.
         return _CarReader(path.open("rb"))
     except FileNotFoundError:
         return None
@@ -126,6 +129,7 @@ class _CarReader:
                 self._ahead[found[0]] = found[1]
         except Invalid as error:
             log.warning("mirror file is damaged", error=str(error))
+            # Damage ends this copy: positions after it cannot be trusted, so the rest comes from the publisher.
             self._blocks = iter(())
         return self._ahead.pop(cid, None)
 
@@ -139,6 +143,7 @@ class _CarWriter:
     def __init__(self, path: Path, ad: Cid, block: bytes, entries: Cid) -> None:
         self.is_complete = False
         self._path = path
+        # In the same directory, because a rename is atomic only within one file system.
         self._partial = path.with_suffix(".part")
         self._ad = ad
         self._block = block
@@ -158,6 +163,7 @@ class _CarWriter:
         if self._file is None:
             return
         with self._file as file:
+            # Synced before the rename, or a crash of the machine could leave an empty file under the final name.
             file.flush()
             os.fsync(file.fileno())
         if self.is_complete:

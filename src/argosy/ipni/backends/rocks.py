@@ -31,6 +31,7 @@ PIECE = 512  # rows in a batch: about 1 ms
 TURNS = 3  # of the event loop between pieces: to read a request that has arrived, to answer it, to send the answer
 READS_PER_TURN = 256  # lookups before other tasks run
 DROPS_PER_PIECE = 512  # a few milliseconds
+# Short beside the seconds that compaction may take, so that the writer resumes soon after it has caught up.
 BEHIND_PAUSE_S = 0.005
 BEHIND_S_MAX = 600.0  # compaction that is behind for this long lacks disk or CPU
 
@@ -70,19 +71,21 @@ class RocksStore:
         is_durable: bool = False,
     ) -> None:
         check_value(value)
+        # Second hashes double the rows of a piece, so it has half the multihashes and takes the same time.
         pieces = layout.slices(multihashes, PIECE // 2 if self._is_double_hashed else PIECE)
         piece = next(pieces, layout.NOTHING)  # raises Invalid for a bad multihash before anything changes
         async with self._turn:
             with translate_errors(self._open().path):
                 held = self._values.find_context(value.provider, value.context)
                 number = self._number(held.number if held else None)
-                is_given = held is not None
+                is_allocated = held is not None
+                # One piece behind, so that the last one is known to be the last: the rows go with it.
                 for following in pieces:
                     await _yield_loop()
                     batch = self._database.batch()
-                    if not is_given:
+                    if not is_allocated:
                         self._values.allocate(batch, number)
-                        is_given = True
+                        is_allocated = True
                     self._add(batch, number, piece)
                     await self._write(batch)
                     piece = following
@@ -91,7 +94,7 @@ class RocksStore:
                 batch = self._database.batch()
                 self._add(batch, number, piece)
                 entries = len(multihashes) + (held.entries if held else 0)
-                self._values.name(batch, number, entries, value, is_new=held is None, is_given=is_given)
+                self._values.name(batch, number, entries, value, is_new=held is None, is_allocated=is_allocated)
                 self._add_rows(batch, rows)
                 await self._write(batch)
                 self._values.forget(number)
@@ -114,10 +117,12 @@ class RocksStore:
         async with self._turn:
             with translate_errors(self._open().path):
                 batch = self._database.batch()
+                # One row for any number of contexts: everything numbered below is removed, what is put later is not.
                 floor = self._values.next_number
                 batch.put(layout.floor_key(provider), layout.number_key(floor), self._database.handles["marks"])
                 self._add_rows(batch, rows)
                 await self._write(batch)
+                # After the write: finds must not hide the contexts while a failed write could still keep them.
                 self._values.floors[provider] = floor
 
     async def sweep(self, entries_max: int) -> int:
@@ -125,6 +130,7 @@ class RocksStore:
         while freed < entries_max:
             async with self._turn:
                 with translate_errors(self._open().path):
+                    # The lock is released between pieces, so that a put waits for one of them at most.
                     piece = self._sweep.piece(entries_max - freed)
                     if piece is None:
                         break
@@ -162,6 +168,7 @@ class RocksStore:
 
     async def _by_second(self, digest: bytes) -> bytes | None:
         with translate_errors(self._open().path):
+            # Seven bytes of the digest are stored, so there may be several candidates; each is hashed to be sure.
             begins = self._reads.begins_by_second(digest)
         for begin in begins:
             async for _, entry in self._beginning(begin, begin):
@@ -177,6 +184,7 @@ class RocksStore:
     async def multihashes(self, provider: str, context: bytes, *, start: bytes, limit: int) -> list[bytes]:
         with translate_errors(self._open().path):
             held = self._values.find_context(provider, context)
+            # Read at once and merged below: each row is sorted, but a context that was put in parts has several.
             rows = [row for _, row in self._reads.inverse(held.number)] if held else []
         found: list[bytes] = []
         at = int.from_bytes(start[: layout.BEGIN_BYTES].ljust(layout.BEGIN_BYTES, b"\0"), "big")
@@ -190,6 +198,7 @@ class RocksStore:
                         found.append(entry.multihash)
                     if len(found) == limit:
                         return found
+            # Prefixes may belong to entries that other contexts have, so a round can find fewer than it looked for.
             at = begins[-1] + 1
         return found
 
@@ -230,6 +239,7 @@ class RocksStore:
         families = self._open().families
         with translate_errors(self._database.path):
             return StoreStats(
+                # An estimate: counting would read the whole index.
                 entries=families["entries"].property_int_value("rocksdb.estimate-num-keys") or 0,
                 values=families["values"].property_int_value("rocksdb.estimate-num-keys") or 0,
                 disk_bytes=self._database.disk_bytes(),
@@ -250,6 +260,7 @@ class RocksStore:
                         found.append((multihash, value))
             if len(keys) < count:
                 return EntryPage(found, b"")
+            # The smallest key after the last one; keys have no common length, so it cannot be incremented.
             rest = keys[-1] + b"\0"
             seen += count
             await asyncio.sleep(0)
@@ -279,6 +290,7 @@ class RocksStore:
 
     def _keys(self, start: bytes, end: bytes, limit: int) -> list[bytes]:
         options = ReadOptions()
+        # A range spans many places, and the prefix bloom filter would hide all but the first.
         options.set_total_order_seek(True)
         found = self._database.families["entries"].iter(options)
         found.seek(start)
@@ -304,8 +316,10 @@ class RocksStore:
             if self._is_closed:
                 return
             self._is_closed = True
+            # RocksDB waits for its iterators when it closes; a scan of a slow caller would block the shutdown.
             for scan in self._scans:
                 scan.stop()
+            # Flushed although the log is complete: the next start need not replay it.
             await asyncio.to_thread(self._database.flush)
             await asyncio.to_thread(self._database.close)
 

@@ -24,6 +24,7 @@ from rocksdict import (
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.ipni.backends import layout
 
+# The binding has one exception for everything; these fragments of RocksDB's messages tell the cases apart.
 _LOCKED = ("/LOCK:", "lock hold by current process")
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _DAMAGED = ("Corruption", "CURRENT file does not end", "does not match any column", "Column families not opened")
@@ -71,8 +72,10 @@ _MEMTABLES_BEHIND = 3  # one less, so that the writer waits before RocksDB stops
 _L0_FILES = 8  # merged at a time; with four, compaction of a large store does a quarter more work
 _L0_FILES_BEHIND = 24
 _L0_FILES_MAX = 64  # not reached, because the writer waits at _L0_FILES_BEHIND
+# The log is replayed at the next start after a crash: this bounds how long that takes.
 _WAL_BYTES_MAX = 256 << 20
 _CACHE_BYTES = 128 << 20
+# About one false positive in a hundred lookups, for 2.5 bytes per entry in all (decision 27).
 _BLOOM_BITS = 10
 # A file with many tombstones is compacted, so that swept space is freed without a full compaction.
 _TOMBSTONE_WINDOW = 4096
@@ -98,6 +101,8 @@ class RocksDatabase:
             database = cls(path, Rdict(str(path), _database(), {name: _family(name) for name in FAMILIES}))
             try:
                 database._check_layout(is_new, is_double_hashed)
+            # Also when cancelled: an open database keeps its lock file, and the next attempt in this process would
+            # fail.
             except BaseException:
                 database.close()
                 raise
@@ -106,12 +111,14 @@ class RocksDatabase:
     def is_behind(self) -> bool:
         """Whether flushes or compaction are so far behind that writers should wait."""
         entries = self.families["entries"]
+        # Memtables that wait for a flush, then files that wait for compaction: either stalls the writer at its limit.
         waiting = entries.property_int_value("rocksdb.num-immutable-mem-table") or 0
         if waiting >= _MEMTABLES_BEHIND:
             return True
         return int(entries.property_value("rocksdb.num-files-at-level0") or 0) >= _L0_FILES_BEHIND
 
     def batch(self) -> WriteBatch:
+        # Raw bytes: the binding would prefix every key and value with its own type tag.
         return WriteBatch(raw_mode=True)
 
     def items(self, family: str, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
@@ -144,6 +151,7 @@ class RocksDatabase:
 
     def close(self) -> None:
         with translate_errors(self.path):
+            # Families before the database: it does not close while one of them is referenced.
             self.handles.clear()
             for family in self.families.values():
                 family.close()
@@ -180,6 +188,7 @@ def _is_new(path: Path) -> bool:
         return True
     if not path.is_dir():
         raise Invalid(f"{path} is not a directory; a store needs a directory of its own")
+    # An interrupted first start leaves the file without data; a database of another program has some.
     if (path / "CURRENT").exists():
         return not any(path.glob("*.sst")) and not any(each.stat().st_size for each in path.glob("*.log"))
     # RocksDB writes CURRENT last; without it the files are those of an interrupted first start.
@@ -204,6 +213,7 @@ def _database() -> Options:
     options.set_atomic_flush(True)  # of all families; otherwise an unflushed small one keeps the log of the large one
     options.set_max_total_wal_size(_WAL_BYTES_MAX)
     options.set_bytes_per_sync(1 << 20)  # steady writing, without bursts of dirty pages that delay reads
+    # RocksDB's own text logs are for analysis only and would fill the disk that the freeze watches.
     options.set_keep_log_file_num(4)
     options.set_max_log_file_size(4 << 20)
     return options
@@ -220,8 +230,10 @@ def _family(name: str) -> Options:
     options.set_level_zero_stop_writes_trigger(_L0_FILES_MAX)
     options.set_soft_pending_compaction_bytes_limit(0)  # `is_behind` holds the writer back instead
     options.set_hard_pending_compaction_bytes_limit(0)
+    # The files merged from level 0 make one level: the usual advice, which avoids an early second merge.
     options.set_max_bytes_for_level_base(_L0_FILES * _MEMTABLE_BYTES)
     options.set_target_file_size_base(_MEMTABLE_BYTES)
+    # The last level then holds most of the data, which bounds the space that removed entries take.
     options.set_level_compaction_dynamic_level_bytes(True)
     # Digests are incompressible, only the rest of a row shrinks: zstd would save three or four bytes more per entry,
     # for twice the CPU time of compaction.
@@ -232,6 +244,7 @@ def _family(name: str) -> Options:
     table.set_format_version(5)
     table.set_bloom_filter(_BLOOM_BITS, False)
     options.set_block_based_table_factory(table)
+    # A lookup is by place, which is a prefix of the key: without this the bloom filter could not be used for it.
     if name == "entries":
         options.set_prefix_extractor(SliceTransform.create_fixed_prefix(layout.PLACE_BYTES))
         options.set_memtable_prefix_bloom_ratio(0.05)

@@ -37,6 +37,7 @@ class ValueTable:
         self._values = database.families["values"]
         self._marks = database.families["marks"]
         self._cached: dict[int, layout.ValueRow] = {}
+        # In memory, because every find checks the floor of every value that it returns.
         self.floors: dict[str, int] = {key[1:].decode(): int.from_bytes(row, "big") for key, row in self.marks(b"f")}
         self.next_number = int.from_bytes(self._marks.get(layout.NEXT_KEY) or b"\1", "big")
 
@@ -73,11 +74,13 @@ class ValueTable:
             return None
         row = layout.read_value(found)
         if len(self._cached) >= CACHED_VALUES_MAX:
+            # The oldest entry goes, not the least used one: moving an entry at each hit would cost more than a lookup.
             del self._cached[next(iter(self._cached))]
         self._cached[number] = row
         return row
 
     def _is_below_floor(self, number: int, provider: str) -> bool:
+        # Usually no provider has been removed; the first operand spares the second lookup then.
         return bool(self.floors) and number < self.floors.get(provider, 0)
 
     # -- writes, into the caller's batch ------------------------------------------------------------------------------
@@ -85,11 +88,12 @@ class ValueTable:
     def allocate(self, batch: WriteBatch, number: int) -> None:
         """Allocates a new number, marked for the sweep until `name` is written: after a crash in between, its entries
         are freed."""
+        # In the batch of the first entries: a number whose entries are on disk must not be given to another context.
         batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), self._database.handles["marks"])
         batch.put(layout.sweep_key(number), b"", self._database.handles["marks"])
 
     def name(
-        self, batch: WriteBatch, number: int, entries: int, value: IndexValue, *, is_new: bool, is_given: bool
+        self, batch: WriteBatch, number: int, entries: int, value: IndexValue, *, is_new: bool, is_allocated: bool
     ) -> None:
         """Writes the value of a number; with `is_new` the number becomes the context's."""
         batch.put(layout.number_key(number), layout.value_row(entries, value), self._database.handles["values"])
@@ -98,7 +102,7 @@ class ValueTable:
             key_hash = layout.value_key_hash(value.provider, value.context)
             batch.put(layout.context_key(key_hash), layout.number_key(number), marks)
             batch.put(layout.provider_prefix(value.provider) + layout.number_key(number), key_hash, marks)
-            if is_given:
+            if is_allocated:
                 batch.delete(layout.sweep_key(number), marks)
             else:
                 batch.put(layout.NEXT_KEY, (number + 1).to_bytes(8, "big"), marks)
@@ -108,6 +112,7 @@ class ValueTable:
         batch.delete(layout.number_key(number), self._database.handles["values"])
         batch.delete(layout.provider_prefix(provider) + layout.number_key(number), self._database.handles["marks"])
         batch.put(layout.sweep_key(number), b"", self._database.handles["marks"])
+        # A context that was removed and put again has a newer number, which must stay reachable.
         if self._marks.get(layout.context_key(key_hash)) == layout.number_key(number):
             batch.delete(layout.context_key(key_hash), self._database.handles["marks"])
 
@@ -117,6 +122,7 @@ class ValueTable:
 
 
 VALUES_PER_MULTIHASH_MAX = 16_384  # the most popular CID known has 14,000 provider records
+# A few milliseconds of seeks at most, before other tasks run.
 PAGE_MAX = 1024
 
 
@@ -159,10 +165,12 @@ class RocksReader:
             if not key.startswith(place):
                 break
             number, each = layout.entry(key)
+            # Multihashes other than sha2-256 may share a place; the whole one is at the end of the key.
             if each == multihash:
                 numbers.append(number)
             found.next()
         found.status()
+        # In keys they are varints, whose byte order is not that of the numbers; the oldest context comes first.
         numbers.sort()
         return numbers
 

@@ -15,6 +15,7 @@ from argosy.ipni.backends import layout
 from argosy.ipni.backends.rocks_database import RocksDatabase
 from argosy.ipni.backends.rocks_reader import RocksReader, ValueTable
 
+# Each is up to four rows, so a piece takes about as long as one of entries.
 CONTEXTS_PER_PIECE_MAX = 256
 ENTRIES_PER_PIECE_MAX = 512  # a few milliseconds
 
@@ -48,7 +49,7 @@ class RocksSweeper:
         self._values = values
         self._reads = reads
         self._is_double_hashed = is_double_hashed
-        self._crowd = _SharedPrefix(0)
+        self._shared = _SharedPrefix(0)
         # Where the last piece ended: swept rows leave tombstones, and a seek from the start would pass all of them.
         self._sweep_from = 0
         self._owned_from: dict[str, int] = {}
@@ -65,6 +66,7 @@ class RocksSweeper:
 
     def _dead(self) -> int | None:
         """The next number whose entries are to be freed."""
+        # The second round finds numbers that were removed since and are smaller.
         for start in (self._sweep_from, 0):
             for key, _ in self._values.marks(b"d", layout.sweep_key(start), 1):
                 self._sweep_from = int.from_bytes(key[1:], "big")
@@ -85,6 +87,7 @@ class RocksSweeper:
             if number < floor:
                 self._values.remove(piece.batch, number, provider, key_hash)
                 piece.numbers.append(number)
+        # A full piece: there may be more, so the floor stays until a piece is not full.
         if len(piece.numbers) == CONTEXTS_PER_PIECE_MAX:
             self._owned_from[provider] = piece.numbers[-1]
         else:
@@ -93,8 +96,8 @@ class RocksSweeper:
         return piece
 
     def _entries(self, number: int, entries_max: int) -> SweepBatch:
-        if self._crowd.number != number:
-            self._crowd = _SharedPrefix(number)
+        if self._shared.number != number:
+            self._shared = _SharedPrefix(number)
         piece = SweepBatch(self._database.batch())
         first = next(self._reads.inverse(number), None)
         if first is None:
@@ -103,6 +106,7 @@ class RocksSweeper:
         key, row = first
         taken = 0
         for taken in range(0, min(len(row), entries_max * layout.BEGIN_BYTES), layout.BEGIN_BYTES):
+            # Stops at a prefix that needs another page: the row is cut there and the next piece continues.
             if not self._free(piece.batch, row[taken : taken + layout.BEGIN_BYTES]):
                 break
         else:
@@ -116,16 +120,18 @@ class RocksSweeper:
 
     def _free(self, batch: WriteBatch, begin: bytes) -> bool:
         """Deletes the number's entries with this prefix, one page at a time; returns whether that was the last page."""
-        crowd = self._crowd
-        if begin in crowd.done:
+        shared = self._shared
+        if begin in shared.done:
             return True
-        page = self._reads.page(begin, crowd.rest)
+        page = self._reads.page(begin, shared.rest)
         for key, entry in page.entries:
-            if entry.number == crowd.number:
+            if entry.number == shared.number:
                 batch.delete(key, self._database.handles["entries"])
-                if self._is_double_hashed and self._reads.numbers(entry.multihash) == [crowd.number]:
+                # The second hash belongs to the multihash, not to the number: it goes with the last context that has
+                # it.
+                if self._is_double_hashed and self._reads.numbers(entry.multihash) == [shared.number]:
                     batch.delete(layout.second_key(entry.multihash, begin), self._database.handles["seconds"])
-        if crowd.rest and not page.rest:
-            crowd.done.add(begin)
-        crowd.rest = page.rest
+        if shared.rest and not page.rest:
+            shared.done.add(begin)
+        shared.rest = page.rest
         return not page.rest

@@ -81,6 +81,7 @@ class ApplyResult:
 
 
 def kind_of(ad: Advertisement, *, is_superseded: bool = False) -> AdKind:
+    # Before metadata is looked at, because a removal may have none.
     if ad.is_removal:
         return AdKind.REMOVAL
     if is_superseded:
@@ -106,6 +107,7 @@ class Applier:
     async def apply(self, request: ApplyRequest) -> ApplyResult:
         ad = request.ad
         try:
+            # Malformed advertisements are passed, not retried: the chain is immutable, so they will never be better.
             kind = kind_of(ad, is_superseded=request.is_superseded)
         except Invalid as error:
             await self._finish(request, self._store.write, error=str(error))
@@ -133,6 +135,8 @@ class Applier:
         # After a restart the entries continue at the block where they stopped.
         progress = await self._sync_state.progress(request.publisher.id, request.cid)
         progress = progress or EntriesProgress(request.cid, request.ad.provider, (request.ad.entries,))
+        # Closed explicitly: leaving the loop at a freeze must stop the fetches ahead at once, not when the generator is
+        # collected.
         async with aclosing(_steps(self._entries.read(request.source, progress))) as steps:
             async for step in steps:
                 if isinstance(step, str):
@@ -154,6 +158,7 @@ class Applier:
         async with self._gate.admit() as is_open:
             if not is_open:
                 return False
+            # Computed inside the gate and for every batch: the record may have changed while the entries were fetched.
             provider = self._provider_after(request, is_frozen=False)
             if step.left:  # more batches follow: the cursor stays, and only the progress is recorded
                 rows: Change = {
@@ -194,6 +199,7 @@ class Applier:
     ) -> None:
         """Writes the last batch of an advertisement, which also moves the cursor."""
         provider = with_applied(provider, request.cid, self._wall(), error=error)
+        # IPN-3: cursor, mark and data are in one batch, and memory follows the disk.
         cursor, rows = self._completion(request, is_frozen=is_frozen)
         await store({**rows, **provider_row(provider)})
         self._sync_state.apply(cursor)
@@ -230,5 +236,6 @@ async def _steps(read: AsyncGenerator[EntryBatch]) -> AsyncGenerator[EntryBatch 
         async with aclosing(read):
             async for step in read:
                 yield step
+    # storetheindex issue 796: entries that a publisher no longer had blocked its whole chain.
     except (Invalid, NotFound) as error:
         yield str(error)

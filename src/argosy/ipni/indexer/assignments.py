@@ -77,6 +77,7 @@ def plan_handoff(
     theirs = [each for each in frozen if each.publisher is not None and each.publisher.id == publisher]
     if not theirs:
         return None
+    # They name the same publisher, so the first known addresses serve for all.
     addresses = next((each.publisher.addresses for each in theirs if each.publisher and each.publisher.addresses), ())
     stops = _stops(theirs)
     providers = tuple(_adopt(each, known(each.id), Peer(publisher, addresses)) for each in theirs)
@@ -103,6 +104,7 @@ def _stops(providers: Iterable[Provider]) -> list[Cid]:
 
 def _adopt(theirs: Provider, known: Provider | None, publisher: Peer) -> Provider:
     """The provider as the frozen indexer knows it, without its progress; one that is known here stays unchanged."""
+    # Its record here may be newer than that of an indexer that stopped storing.
     if known is not None:
         return known
     return Provider(theirs.id, theirs.addresses, publisher, extended=theirs.extended)

@@ -59,6 +59,7 @@ class Scan:
         self._check = check
         self._on_ad = on_ad
         self._publisher = cursor.publisher.id
+        # The scan goes backwards in time, so a removal is seen before the additions that it deletes.
         self._removed: set[tuple[str, bytes]] = set()
         self._unsaved: list[tuple[Cid, bytes]] = []
         self._saved_bytes = 0
@@ -71,13 +72,17 @@ class Scan:
         passed = 0
         try:
             while cid is not None and not self._is_end(cid):
+                # The mark counts as well as the cursor: after a handoff of providers that stopped at different
+                # advertisements, only marks end the scan.
                 is_done = await self._sync_state.ad_state(cid) is not None
                 self._is_past = self._is_past or is_done or cid == self._cursor.last
                 if is_done and not self._is_passing():
                     break
+                # After the end conditions: a chain of exactly the limit's length is complete, not cut.
                 if passed == self._limits.ads_max:
                     batch.is_cut = True
                     break
+                # Checked before its link is followed: an unsigned advertisement could lead the scan anywhere.
                 ad = await self._read(cid)
                 passed += 1
                 self._on_ad(cid)
@@ -104,6 +109,7 @@ class Scan:
         ad = adverts.decode(cid, block)
         self._check(ad)  # stored blocks too: the policy may have changed since
         self._saved_bytes += len(block)
+        # Bounded by bytes too: a publisher could fill the disk with advertisements before the first one is applied.
         if not is_pending and self._saved_bytes <= self._limits.pending_bytes_max:
             self._unsaved.append((cid, block))
             if len(self._unsaved) >= self._limits.segment_ads:
@@ -120,6 +126,7 @@ class Scan:
             )  # the scan runs backwards: the first ones are the newest
         if not is_done:
             batch.ads.append(cid)
+            # Older than what is applied: it must not move the cursor back.
             if self._is_past and not self._limits.is_resync:
                 batch.refills.add(cid)
             if not ad.is_removal and under in self._removed:

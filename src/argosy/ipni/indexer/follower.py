@@ -108,6 +108,8 @@ class Follower:
         return None if signed is None else signed.head
 
     def _depth(self, cursor: ChainCursor, depth: int) -> int:
+        # Only the first sync is limited by `first_depth`: later ones end at the cursor, and a limit would leave a hole
+        # (IPN-1).
         limit = depth or (self._settings.first_depth if cursor.last is None else 0)
         return min(limit, self._settings.ads_depth_max) if limit > 0 else self._settings.ads_depth_max
 
@@ -144,6 +146,7 @@ class Follower:
         lag: int,
     ) -> ApplyResult:
         block = await self._sync_state.pending(publisher.id, cid)
+        # Not stored: the scan had reached its byte limit, so what exceeded it is fetched a second time.
         if block is None:
             block = await source.block(cid, is_entries=False)
         ad = adverts.decode(cid, block)
@@ -163,6 +166,7 @@ class Follower:
             try:
                 return await self._apply_mirrored(request, block)
             except ArgosyError as error:
+                # Under the same lock, because it rewrites the provider's row.
                 await self._record_error(ad.provider, str(error))
                 raise
 
@@ -172,6 +176,7 @@ class Follower:
             return await self._applier.apply(request)
         async with self._mirror.through(request.cid, block, request.ad.entries, request.source) as mirrored:
             outcome = await self._applier.apply(replace(request, source=mirrored))
+            # An indexer that froze midway reports METADATA: its copy lacks blocks and is thrown away.
             if outcome.kind is AdKind.CONTENT and not outcome.error:
                 mirrored.complete()
             return outcome
@@ -188,6 +193,7 @@ class Follower:
         )
         if cursor != was:
             await self._sync_state.store_cursor(cursor)
+        # Last: until the cursor is stored, the blocks may be needed again.
         await self._sync_state.clear_pending(publisher.id)
 
     async def _record_error(self, provider: str, error: str) -> None:
@@ -206,6 +212,7 @@ class Follower:
             nonlocal began
             now = self._clock.now()
             self._rates.add(ad.provider, len(step.multihashes), now - began)
+            # From batch to batch, so the time includes fetching.
             began = now
             run = status.download.now or status.download.begin(self._clock.wall())
             run.add("BytesDownloaded", step.bytes_read)
@@ -237,6 +244,7 @@ class _Check:
 
     def __call__(self, ad: Advertisement) -> None:
         signer = adverts.signer(ad)
+        # Publisher and signer are checked separately: a chain may be served by one peer and signed by another.
         self._policy.check(self._publisher, ad.provider)
         if not self._policy.may_publish(signer, ad.provider):
             raise Forbidden(f"{signer} signed for provider {ad.provider} and is not allowed to publish for it")

@@ -21,10 +21,12 @@ from argosy.ipni.indexer.ingest_state import ChainCursor, Change, ProviderTable,
 from argosy.ipni.model import Provider
 from argosy.ipni.ports import IndexStore
 
+# As storetheindex reports it in its status, so that clients show the same.
 UNREADABLE = -1.0
 ALERT_POINTS = 10.0
 CRITICAL_POINTS = 2.0
 CHECK_S_MAX = 3600.0  # pause at 100 free points; proportionally less when fewer are left
+# The minimum is storetheindex's. It only spaces out the reports: the gate checks the usage before every write.
 CHECK_S_MIN = 30.0
 
 Level: TypeAlias = Literal["ok", "alert", "critical", "unreadable"]
@@ -76,6 +78,7 @@ class Freezer:
         return self.is_on and percent != UNREADABLE and percent >= self.limit_percent
 
     def handle(self, event: UsageRead | None, now: float) -> list[Freeze | ReportUsage]:
+        # Only a reading changes anything; the caller asks for one when the deadline has passed.
         if event is None:
             return []
         percent = event.percent
@@ -98,6 +101,7 @@ class Freezer:
     def pause_s(self, percent: float) -> float:
         """Pause until the next reading."""
         left = (self.limit_percent if self.is_on else 100.0) - max(percent, 0.0)
+        # Proportional, as in the reference: the fuller the disk, the less time an operator has.
         return max(CHECK_S_MIN, CHECK_S_MAX * left / 100.0)
 
 
@@ -116,6 +120,7 @@ class FreezeGate:
         self._is_closing = False
         self._empty = asyncio.Event()
         self._empty.set()
+        # Held during the whole freeze, so that a caller who arrives meanwhile waits for its outcome.
         self._closing = asyncio.Lock()
 
     async def is_open(self) -> bool:
@@ -143,12 +148,17 @@ class FreezeGate:
     async def freeze(self) -> None:
         """Freezes once; if the state cannot be written, the gate opens again."""
         async with self._closing:
+            # A second caller waited for the first one's freeze: there is nothing left to do.
             if self.is_frozen:
                 return
+            # New writers wait from here on; without this a steady stream of them could keep the gate from ever becoming
+            # empty.
             self._is_closing = True
             try:
                 await self._empty.wait()  # writes inside finish; new ones wait at `is_open`
                 await self._on_freeze()
+                # Only after the rows are on disk: if writing them fails, the indexer keeps running and tries again at
+                # the next write.
                 self.is_frozen = True
             finally:
                 self._is_closing = False
@@ -173,6 +183,7 @@ async def write_freeze(store: IndexStore, sync_state: SyncState, provider_table:
 def _with_stop(provider: Provider, sync_state: SyncState, at: float) -> Provider:
     publisher = provider.publisher
     stop = provider.last_ad if publisher is None else _stop(sync_state.cursor(publisher.id))
+    # A provider without a publisher has no chain; its own last advertisement is all that is known.
     return replace(provider, frozen_at=stop, frozen_at_time=provider.last_ad_at or at)
 
 
@@ -186,6 +197,7 @@ async def write_unfreeze(store: IndexStore, sync_state: SyncState, provider_tabl
     # The order matters: if the cursors moved back first, a crash would leave states that end the scan too early.
     await sync_state.drop_frozen_states()
     cursors = [
+        # What was read while frozen becomes wanted again, so that the syncs start without waiting for an announcement.
         replace(cursor, last=cursor.frozen_at, frozen_at=None, wanted=cursor.wanted or cursor.last)
         for cursor in sync_state.cursors()
     ]

@@ -118,6 +118,8 @@ class SyncState:
     async def set_wanted(self, publisher: Peer, head: Cid | None) -> ChainCursor:
         """Stores where to read and up to which head before anything is read, so that a restart continues the sync."""
         was = self.cursor(publisher.id)
+        # An announced head replaces the wanted one, a poll (no head) keeps it: the head that was asked for first must
+        # still be reached.
         cursor = replace(
             was,
             publisher=publisher if publisher.addresses else was.publisher,
@@ -141,6 +143,7 @@ class SyncState:
 
     async def progress(self, publisher: str, ad: Cid) -> EntriesProgress | None:
         data = await self._store.read(keys.progress(publisher))
+        # One row per publisher: progress in another advertisement is that of an earlier, abandoned one.
         found = None if data is None else unpack(data, EntriesProgress)
         return found if found is not None and found.ad == ad else None
 
@@ -158,6 +161,7 @@ class SyncState:
         rows: Change = {
             **cursor_row(cursor),
             keys.mark(ad): pack(AdState(state, provider, publisher)),
+            # The block has served its purpose; in the same batch, so that no crash leaves a block behind.
             keys.pending(publisher, ad): None,
         }
         if not is_frozen:
@@ -168,6 +172,7 @@ class SyncState:
         """Makes advertisements applicable again, newest first, so that a crash leaves the older ones applied."""
         for start in range(0, len(ads), BATCH_ROWS):
             await self._store.write({keys.MARKS + ad: None for ad in ads[start : start + BATCH_ROWS]})
+        # The cursor moves last: a crash before that leaves it where it was, and the resync has to be requested again.
         await self._store.write({**cursor_row(then), keys.progress(publisher): None})
         self.apply(then)
 
@@ -196,12 +201,12 @@ class SyncState:
 
     async def drop_frozen_states(self) -> None:
         """Makes the advertisements that were applied without entries applicable again."""
-        gone: list[bytes] = []
+        stale: list[bytes] = []
         async for key, data in self._store.scan(keys.MARKS):
             if unpack(data, AdState).state == APPLIED_FROZEN:
-                gone.append(key)
-        for start in range(0, len(gone), BATCH_ROWS):
-            await self._store.write(dict.fromkeys(gone[start : start + BATCH_ROWS]))
+                stale.append(key)
+        for start in range(0, len(stale), BATCH_ROWS):
+            await self._store.write(dict.fromkeys(stale[start : start + BATCH_ROWS]))
 
 
 def cursor_row(cursor: ChainCursor) -> Mapping[bytes, bytes | None]:
@@ -262,9 +267,12 @@ class ProviderTable:
 
         `last_ad` does not change: it moves only when the whole advertisement is stored.
         """
+        # Frozen before address: while frozen, a new provider is postponed and not an offence that pauses its publisher.
         known = self._by_id.get(ad.provider)
         if known is None and is_frozen:
             raise UnknownWhileFrozen(f"provider {ad.provider} is new, and this indexer is frozen")
+        # Addresses of later advertisements in the batch win: a long chain would otherwise publish dead addresses until
+        # its end is reached.
         newest = tuple(addresses) or ad.addresses
         if known is None and not newest:
             raise NoAddress(f"provider {ad.provider} is new and has no address; advertise one")
@@ -283,6 +291,7 @@ class ProviderTable:
 
 def with_applied(provider: Provider, ad: Cid, at: float, *, error: str = "") -> Provider:
     """The provider after the advertisement was applied in full, or skipped permanently with an error."""
+    # A skipped advertisement counts as passed, or its error would stop the chain for good; a success clears the error.
     moved = replace(provider, last_ad=ad, last_ad_at=at)
     return with_error(moved, error, at) if error else replace(moved, last_error="", last_error_at=0.0)
 
@@ -303,6 +312,7 @@ def extend(ad: Advertisement, was: ExtendedProviders) -> ExtendedProviders:
     """
     if ad.extension is None or ad.is_removal:
         return was
+    # An override hides the chain's set for one context; without a context it has no meaning.
     if ad.extension.is_override and not ad.context:
         return was
     peers = _peers(ad, ad.extension)

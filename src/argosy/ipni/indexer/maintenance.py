@@ -74,7 +74,9 @@ class ContactLog:
             if provider.publisher is None:
                 continue
             publisher = provider.publisher.id
+            # Counted from the start of this process at the earliest, for the reason in the class comment.
             silence_s = now - self._contacted_at.get(publisher, self._started_at)
+            # No poll as well: it would be fetched again at once.
             if silence_s >= settings.remove_after_s:
                 plan.removals.append(provider.id)
                 continue
@@ -87,6 +89,7 @@ class ContactLog:
             is_due = is_due or (publisher not in self._contacted_at and publisher not in self._polled_at)
             if (is_due or provider.last_error) and provider.publisher.addresses and self.may_poll(publisher):
                 wanted[publisher] = self._contact(publisher)
+        # A bounded number per round: after a long outage thousands are due at the same time.
         plan.polls = nsmallest(polls_max, wanted, key=wanted.__getitem__)
         return plan
 
@@ -151,6 +154,7 @@ class IndexerMaintenance:
         selected = (due[first:] + due[:first])[:limit]
         self._resumed += len(selected)
         for cursor in selected:
+            # Assignments and policy may have changed since the head was requested.
             if cursor.publisher.addresses and self._syncs.is_accepted(cursor.publisher.id):
                 self._syncs.poll(cursor.publisher, cursor.wanted)
 
@@ -172,6 +176,7 @@ class IndexerMaintenance:
     async def sweep(self) -> None:
         while True:
             try:
+                # Before the sweep, so that what they occupied is freed in the same round.
                 await self._drop_orphans()
                 freed = await self._store.sweep(self._settings.sweep_entries)
                 if freed:
@@ -188,6 +193,7 @@ class IndexerMaintenance:
         self._metrics.set(telemetry.USAGE_PERCENT, percent)
         freezer, now = self._freezer, self._clock.now()
         self._metrics.set(telemetry.IS_FROZEN, int(freezer.is_frozen))
+        # A full disk is acted on at once; the deadline only spaces out the reports.
         if now < (freezer.deadline() or 0.0) and not freezer.is_over(percent):
             return
         for effect in freezer.handle(UsageRead(percent), now):
@@ -203,6 +209,8 @@ class IndexerMaintenance:
         known = [each for each in self._provider_table.all() if each.publisher and syncs.is_accepted(each.publisher.id)]
         plan = syncs.contacts.plan_polls(known, self._settings, now, polls_max=self._polls_max())
         for publisher in plan.polls:
+            # Recorded before the outcome is known: a publisher that never answers is tried again only after the retry
+            # interval.
             syncs.contacts.on_poll(publisher, now)
             syncs.poll(_publisher(self._provider_table, publisher))
         for id in plan.deactivations:

@@ -39,6 +39,7 @@ class PeerPolicy:
         self._decided[peer] = False
 
     def is_allowed(self, peer: str) -> bool:
+        # The operator's decision first: blocking a peer during an incident must work whatever the file says.
         return self._decided.get(peer, self.peers.allows(peer))
 
     def may_publish(self, publisher: str, provider: str) -> bool:
@@ -47,6 +48,7 @@ class PeerPolicy:
 
     def check(self, publisher: str, provider: str | None = None) -> None:
         """Raises Forbidden unless the publisher may publish here, and for the provider."""
+        # Both: a blocked provider must not come back through another publisher's chain.
         for peer in (publisher, provider):
             if peer is not None and not self.is_allowed(peer):
                 raise Forbidden(f"peer {peer} is not allowed by policy")

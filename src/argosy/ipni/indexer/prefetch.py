@@ -30,6 +30,8 @@ class EntriesPrefetcher:
         self._blocks_max = blocks_max
 
     async def read(self, source: PublisherSource, progress: EntriesProgress) -> AsyncGenerator[EntryBatch]:
+        # The bound is the back pressure: a slow store stops the fetching, so memory holds a few blocks of at most 4
+        # MiB.
         steps: asyncio.Queue[EntryBatch | Failure] = asyncio.Queue(STEPS_AHEAD)
         reading = asyncio.ensure_future(_EntriesReader(source, progress, self._blocks_max).run(steps))
         try:
@@ -60,6 +62,7 @@ class _EntriesReader:
         try:
             while self._left:
                 await steps.put(await self._step())
+        # Any error, also a bug: it is raised in the consumer, and not lost with the task.
         except Exception as failure:
             await steps.put((failure,))
         finally:
@@ -97,10 +100,13 @@ class _EntriesReader:
         fetch = self._fetches.pop(cid, None)
         data = await (fetch if fetch is not None else self._source.block(cid, is_entries=True))
         step.bytes_read += len(data)
+        # Only the first block tells whether the entries are a list of chunks or a HAMT; the rest must be of the same
+        # kind.
         decode = decode_entries if is_first else decode_node if self._is_hamt else decode_chunk
         return await asyncio.to_thread(decode, cid, data) if len(data) >= THREAD_BYTES else decode(cid, data)
 
     def _fetch_ahead(self) -> None:
+        # Never beyond the limit on blocks: what would be rejected is not fetched either.
         ahead = min(BLOCKS_AHEAD, self._blocks_max - self._blocks)
         for cid in self._left[-ahead:] if ahead > 0 else ():
             if cid not in self._fetches and len(self._fetches) < BLOCKS_AHEAD:

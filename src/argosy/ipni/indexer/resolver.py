@@ -24,6 +24,7 @@ def results(value: IndexValue, provider: Provider, is_visible: Callable[[str], b
     yield ProviderResult(value.context, value.metadata, Peer(provider.id, provider.addresses))
     for peer in _extended_peers(value, provider):
         metadata = peer.metadata or value.metadata
+        # The set usually contains the provider itself; the reference lists it twice only if the metadata differ.
         is_same = peer.id == provider.id and metadata == value.metadata
         if not is_same and is_visible(peer.id):
             yield ProviderResult(value.context, metadata, Peer(peer.id, peer.addresses))
@@ -53,6 +54,7 @@ class Resolver:
     async def find_encrypted(self, second_hashes: Sequence[bytes]) -> list[tuple[bytes, ...]]:
         digests = [_second_digest(each) for each in second_hashes]
         firsts = await self._store.find_second(digests)
+        # One call for all. Unknown second hashes are left out of it, so the results are matched up in order.
         found = iter(await self._store.find([each for each in firsts if each is not None]))
         return [() if each is None else tuple(self._encrypt_keys(each, next(found))) for each in firsts]
 
@@ -79,6 +81,7 @@ class Resolver:
     def _provider_of(self, value: IndexValue) -> Provider | None:
         """The value's provider; None if it is unknown, and then its context is remembered as an orphan."""
         provider = self._provider_table.find(value.provider)
+        # Removed later and elsewhere: a find must not write. Beyond the bound they are met again by another find.
         if provider is None and len(self.orphans) < ORPHANS_MAX:
             self.orphans[value.provider, value.context] = None
         return provider

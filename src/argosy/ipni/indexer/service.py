@@ -56,6 +56,7 @@ async def load_or_create_key(store: IndexStore) -> PrivateKey:
     if data is not None:
         return PrivateKey.from_protobuf(data)
     key = PrivateKey.generate()
+    # Durable at once: assigners and handoffs name an indexer by this id, so it must not change after a crash.
     await store.write({keys.IDENTITY: key.to_protobuf()}, is_durable=True)
     return key
 
@@ -72,6 +73,7 @@ AGE_S_MAX = 48 * 3600.0  # of a peer record, as in storetheindex: an old record 
 
 def check_sequence(sequence: int, *, last: int, wall: float) -> None:
     """Checks a sequence, which is a time in nanoseconds since 1970."""
+    # Both directions: a record from the future would make all honest later ones look old.
     age_s = abs(wall - sequence / 1e9)
     if age_s > AGE_S_MAX:
         raise Invalid(f"the record is {age_s:.0f} s from now: its sequence must be a time within {AGE_S_MAX:.0f} s")
@@ -128,6 +130,8 @@ class IndexerService:
         self._id = ""
         self._assignments = Assignments(store)
         self._freezer = Freezer(settings.freeze_at_percent)
+        # The gate asks the freezer at every write, the maintenance loop only now and then: a single large sync can fill
+        # the disk between two ticks.
         self._gate = FreezeGate(lambda: self._freezer.is_over(usage.percent()), self._on_freeze)
         self._rates = IngestRates()
         self._resolver = Resolver(store, shared.providers, shared.policy)
@@ -192,6 +196,7 @@ class IndexerService:
         await self._assignments.load()
         async for _, data in self._store.scan(keys.PROVIDERS):
             self._provider_table.apply(unpack(data, Provider))
+        # A freeze outlives the process: a restart must not resume storing on a disk that is still full (IPN-2).
         if await self._store.read(keys.FROZEN) is not None:
             if self._settings.unfreeze_on_start:
                 check_not_full(self._freezer, self._usage.percent())
@@ -200,12 +205,15 @@ class IndexerService:
             else:
                 self._gate.is_frozen = self._freezer.is_frozen = True
                 log.warning("indexer is frozen", indexer=self._id, notice=_frozen_notice(self._freezer.limit_percent))
+        # Not while frozen: a frozen indexer accepts no assignments.
         if self._settings.use_assigner and self._settings.adopt_known and not self._gate.is_frozen:
             await self._assignments.adopt(self._indexed_publishers())
 
     async def run(self) -> None:
         """Resumes interrupted syncs and runs maintenance until this task is cancelled."""
         self._maintenance.resume()
+        # Two loops, because a sweep runs every second and a round of maintenance every minute; if one ends, the indexer
+        # ends.
         await run_until_first_ends(self._maintenance.run(), self._maintenance.sweep())
 
     async def close(self) -> None:
@@ -230,12 +238,15 @@ class IndexerService:
         self._policy.check(peer.id)
         last = await self._store.read(keys.sequence(peer.id))
         check_sequence(sequence, last=int(last or b"0"), wall=self._clock.wall())
+        # Addresses of a known provider change while frozen too: its entries are still found here and must lead
+        # somewhere.
         known = self._provider_table.find(peer.id)
         if known is None and self._gate.is_frozen:
             raise Conflict(f"provider {peer.id} is new, and this indexer is frozen: register elsewhere")
         if not peer.addresses:
             raise Invalid(f"the record of {peer.id} has no address")
         provider = replace(known or Provider(peer.id), addresses=peer.addresses)
+        # One batch: without its sequence the record could be replayed after a crash.
         await self._store.write({**provider_row(provider), keys.sequence(peer.id): str(sequence).encode()})
         self._provider_table.apply(provider)
 
@@ -244,11 +255,13 @@ class IndexerService:
 
     async def is_indexed(self, ad: Cid) -> bool:
         mark = await self._sync_state.ad_state(ad)
+        # An advertisement applied while frozen has no entries here, so it does not count as indexed.
         return mark is not None and mark.state == APPLIED
 
     # -- find, public; `find` itself is the resolver's ----------------------------------------------------------------
 
     async def sample(self, provider: str, context: bytes, *, beacon: bytes, multihashes_max: int) -> list[bytes]:
+        # Raises NotFound for a hidden or blocked provider, as a find does.
         self.provider(provider)
         return await sample(self._store, provider, context, beacon=beacon, count=multihashes_max)
 
@@ -269,6 +282,7 @@ class IndexerService:
     # -- admin --------------------------------------------------------------------------------------------------------
 
     async def check_health(self) -> None:
+        # A write and a read: a store whose disk is full or read-only still answers reads.
         await self._store.write({keys.PROBE: b"probe"})
         is_back = await self._store.read(keys.PROBE) == b"probe"
         await self._store.write({keys.PROBE: None})
@@ -294,6 +308,7 @@ class IndexerService:
 
     async def handoff(self, publisher: str, *, frozen_id: str, frozen_url: str) -> None:
         self._check_assignable(publisher)
+        # Read from the frozen indexer itself: the assigner stores nothing that could be handed over.
         theirs = await self._providers_of(frozen_url)
         self._check_assignable(publisher)  # again: it may have been assigned, or the indexer frozen, in the meantime
         plan = plan_handoff(
@@ -354,6 +369,7 @@ class IndexerService:
             raise Conflict("providers come from the assigner here: they cannot be imported")
         imported = 0
         for theirs in await self._providers_of(url):
+            # What is known here is newer than another indexer's copy.
             if self._provider_table.find(theirs.id) is not None or not self._policy.is_allowed(theirs.id):
                 continue
             provider = Provider(theirs.id, theirs.addresses, theirs.publisher, extended=theirs.extended)
@@ -370,6 +386,7 @@ class IndexerService:
         if publisher is None:
             raise NotFound(f"provider {provider} has no publisher and so no chain")
         cursor = replace(self._sync_state.cursor(publisher.id), last=ad)
+        # The cursor ends later scans here, the mark answers `is_indexed`.
         rows: Change = {keys.mark(ad): pack(AdState(APPLIED, provider, publisher.id)), **cursor_row(cursor)}
         await self._store.write(rows, is_durable=True)
         self._sync_state.apply(cursor)
@@ -387,6 +404,7 @@ class IndexerService:
     # -- freezing -----------------------------------------------------------------------------------------------------
 
     async def _on_freeze(self) -> None:
+        # Stored before the flag is set: an indexer that answers "frozen" has recorded where a successor resumes.
         await write_freeze(self._store, self._sync_state, self._provider_table, self._clock.wall())
         self._freezer.is_frozen = True
         self._metrics.set(telemetry.IS_FROZEN, 1)

@@ -54,6 +54,8 @@ class SyncQueue:
         publisher = request.publisher.id
         if self._is_closed:
             raise Unavailable("the indexer is stopping; announce again later")
+        # Before the limit: a replacement does not make the queue longer. Running ones include those that wait for a
+        # permit of `SyncService`, so the limit bounds everything that is pending.
         if publisher in self._running:
             self._waiting[publisher] = _newer(self._waiting.get(publisher), request)
         elif len(self._running) >= self._waiting_max:
@@ -69,6 +71,7 @@ class SyncQueue:
 
     async def wait_idle(self, publisher: str) -> None:
         """Returns when nothing runs or waits for the publisher."""
+        # In a loop, because the done callback may start the request that waited.
         while (running := self._running.get(publisher)) is not None:
             await asyncio.wait([running[1]])
 
@@ -82,6 +85,7 @@ class SyncQueue:
 
     async def stop(self, publisher: str) -> None:
         """Cancels the publisher's sync and drops its waiting request."""
+        # First: the done callback of the cancelled sync would start it.
         self._waiting.pop(publisher, None)
         running = self._running.get(publisher)
         if running is not None:
@@ -98,6 +102,7 @@ class SyncQueue:
         waiting = self._waiting.pop(publisher, None)
         if waiting is not None and not self._is_closed:
             self._start(waiting)
+        # `_run` turns every error into a status, so an exception here is a bug; it must not vanish with the task.
         if not task.cancelled() and task.exception() is not None:
             task.get_loop().call_exception_handler(
                 {"message": f"syncing publisher {publisher} failed", "exception": task.exception(), "task": task}
@@ -140,6 +145,7 @@ class PausedPublishers:
 
     def pause(self, publisher: str, now: float) -> None:
         """Pauses the publisher: long for the first offence, short if its trial fails."""
+        # The entry stays after the pause has ended, so that the next offence is recognised as a failed trial.
         is_trial = publisher in self._until
         self._until[publisher] = now + (TRIAL_S if is_trial else self._pause_s)
         self._until.move_to_end(publisher)
@@ -205,6 +211,8 @@ class SyncService:
         self._policy.check(publisher.id)
         if self._settings.use_assigner and publisher.id not in self._assignments:
             raise Forbidden(f"publisher {publisher.id} is not assigned to this indexer")
+        # The cheapest checks come first, and policy before repetition: a forbidden head must not displace another from
+        # the cache.
         self._pauses.check(publisher.id, self._clock.now())
         if not self._recent.is_new(announce.head):
             return "repeated"
@@ -214,6 +222,8 @@ class SyncService:
             # With gaps even a known head leads to advertisements that are to be applied again.
             if cursor.last == announce.head and not cursor.has_gaps:
                 return "known"
+            # Stored before the announcement is accepted: publishers do not repeat it, and a restart must still know the
+            # head.
             cursor = await self._sync_state.set_wanted(publisher, announce.head)
             self.submit(SyncRequest(cursor.publisher, announce.head))
         except ArgosyError:
@@ -273,6 +283,8 @@ class SyncService:
     async def on_contact(self, publisher: str) -> None:
         """Records a contact; a hidden provider becomes visible again even if its chain has not moved."""
         self.contacts.on_contact(publisher, self._clock.now())
+        # storetheindex issue 2193: a provider back from an outage announces a head that is already known, and stayed
+        # hidden.
         for provider in self._provider_table.of_publisher(publisher):
             if provider.is_inactive:
                 await self.set_inactive(provider, False)
@@ -313,8 +325,10 @@ class SyncService:
         except ArgosyError as error:
             await self._on_failure(request, error)
             return str(error)
+        # The blocks that were read are stored, so the next attempt starts where this one stopped.
         except TimeoutError:
             return f"reading the chain took longer than {self._settings.sync_timeout_s:g} s"
+        # One publisher's data that triggers a bug must not stop the others; the status and the log show it.
         except Exception as bug:
             log.error("sync crashed", publisher=publisher, exc_info=bug)
             return f"{type(bug).__name__}: {bug}"
@@ -322,9 +336,12 @@ class SyncService:
 
     async def _follow(self, request: SyncRequest) -> None:
         cursor = self._sync_state.cursor(request.publisher.id)
+        # Announcements may come without a usable address; the last working one is stored with the cursor.
         peer = request.publisher if request.publisher.addresses else cursor.publisher
         source = self._sources.open(peer)
         status = self.statuses.of(peer.id)
+        # The timeout is for the scan only: applying has a natural end, and how long it takes depends on the length of
+        # the chain.
         async with self._scans, asyncio.timeout(self._settings.sync_timeout_s):
             batch = await self._follower.scan(
                 replace(cursor, publisher=peer),
@@ -345,5 +362,6 @@ class SyncService:
         if isinstance(error, NoAddress):
             self._pauses.pause(publisher, self._clock.now())
         cursor = self._sync_state.cursor(publisher)
+        # Only if it is still the wanted head: a newer announcement may have replaced it while this sync ran.
         if isinstance(error, Invalid) and cursor.wanted is not None and cursor.wanted == request.head:
             await self._sync_state.store_cursor(replace(cursor, wanted=None))

@@ -33,6 +33,7 @@ ENTRIES = gauge("argosy_ipni_entries", "Pairs of multihash and value, as estimat
 DISK_BYTES = gauge("argosy_ipni_disk_bytes", "Bytes of the index on disk")
 
 
+# As in storetheindex.
 HISTORY_MAX = 10
 STATUSES_MAX = 10_000  # publishers; the one without activity for longest is dropped first
 
@@ -70,6 +71,7 @@ class RunHistory:
         self.history: deque[SyncRun] = deque(maxlen=HISTORY_MAX)
 
     def begin(self, at: float, **fields: object) -> SyncRun:
+        # A run that was interrupted, such as by a cancelled sync, still goes to the history.
         self.end(at)
         self.now = SyncRun(at, dict(fields))
         return self.now

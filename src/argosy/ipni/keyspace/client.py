@@ -28,6 +28,7 @@ from argosy.ipni.keyspace import wire
 from argosy.ipni.keyspace.ports import QueryNodeStatus, SlotExport
 from argosy.ipni.model import IndexValue, StoreStats
 
+# A host that is down often answers nothing at all: reads then go to another owner.
 CONNECT_S = 3.0
 KEEP_ALIVE_S = 4.0  # less than the 5 s after which uvicorn closes what is idle
 CONNECTIONS_PER_NODE_MAX = 32
@@ -87,7 +88,10 @@ class NodeConnections:
             raise Unavailable("this client is closed")
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=0, limit_per_host=CONNECTIONS_PER_NODE_MAX, keepalive_timeout=KEEP_ALIVE_S
+                # Bounded per node only: a slow node must not use up the connections to the others.
+                limit=0,
+                limit_per_host=CONNECTIONS_PER_NODE_MAX,
+                keepalive_timeout=KEEP_ALIVE_S,
             )
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
             self._session = aiohttp.ClientSession(connector=connector, timeout=timeout)
@@ -128,6 +132,7 @@ class NodeClient:
 
     async def export(self, version: int, slots: Sequence[int], cursor: bytes, *, limit: int) -> SlotExport:
         rows, entries, finished, rest = await self._call(wire.EXPORT, (version, list(slots), cursor, limit))
+        # Checked here, because the indexes are used without a check when the page is stored.
         if not 0 <= finished <= len(slots) or any(not 0 <= at < len(rows) for _, at in entries):
             raise Invalid(f"{self._base} sent an inconsistent page; it may run another version")
         return SlotExport([IndexValue(*row) for row in rows], entries, finished, rest)
@@ -150,6 +155,7 @@ async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
     async for part in answer.content.iter_any():
         size += len(part)
         if size > wire.ANSWER_BYTES_MAX:
+            # The connection is dropped: reading the rest to reuse it would be the cost that the limit avoids.
             answer.close()
             raise Invalid(f"{answer.url} answered more than {wire.ANSWER_BYTES_MAX} bytes; request less at once")
         parts.append(part)

@@ -67,6 +67,7 @@ def check_token(request: Request, token: str | None) -> None:
     if not token:
         raise Forbidden("this query node accepts no requests; set keyspace.token")
     given = request.headers.get("authorization", "")
+    # In constant time: the duration of a comparison must not reveal how much of the token was right.
     if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
         raise Unauthorized("a query node needs the header 'authorization: Bearer <keyspace.token>'")
 

@@ -67,6 +67,7 @@ def _begin(slot: int) -> bytes:
     return (slot << _SPARE_BITS).to_bytes(2, "big")
 
 
+# Every node receives every value and every removal, so a write costs a request to each of them.
 NODES_MAX = 256
 REPLICAS_MAX = 16
 FOUNDING = 1  # the version at which empty nodes own their slots; later an empty node would lack data
@@ -78,6 +79,7 @@ Owners = tuple[tuple[str, ...], ...]  # by slot, the first owner first
 # needs the owners.
 @lru_cache(maxsize=8)
 def _owners(nodes: frozenset[str], replicas: int) -> Owners:
+    # The ring that also places repositories: when a node joins or leaves, only its share of the slots moves.
     ring = Ring(nodes)
     return tuple(ring.owners(f"slot {slot}", replicas) for slot in range(SLOTS))
 
@@ -132,8 +134,10 @@ class KeyspaceLayout:
             return
         if self.version == FOUNDING:
             raise Invalid(f"version {FOUNDING} cannot be moving, because it has no previous version")
+        # A lost node's data cannot be fetched from, and a node that is to have data cannot be lost.
         if stray := sorted(self.lost - set(self.previous.nodes)) or sorted(self.lost & set(self.now.nodes)):
             raise Invalid(f"{stray[0]} is lost; it must be among the previous nodes and not among the new ones")
+        # A name has one URL in `urls`, so requests to the previous side would go to the new address.
         moved = [name for name, url in self.now.nodes.items() if self.previous.nodes.get(name, url) != url]
         if moved:
             raise Invalid(
@@ -184,6 +188,7 @@ def revert(layout: KeyspaceLayout) -> KeyspaceLayout:
     """The version that undoes a move: the nodes are the previous ones again."""
     if layout.previous is None:
         raise Invalid(f"layout {layout.version} is settled; there is no move to revert")
+    # The lost node received no writes during the move, so it could not own its slots again.
     if layout.lost:
         raise Invalid(f"layout {layout.version} has lost {', '.join(sorted(layout.lost))}: the move cannot be reverted")
     return KeyspaceLayout(layout.version + 1, layout.previous)
@@ -226,6 +231,7 @@ def next_pull(left: Sequence[SlotMove], *, failures: int, slots_max: int) -> tup
     names = list(dict.fromkeys(name for each in left for name in each.sources))
     if not names:
         return "", []
+    # Rotates at each failure, so that one unreachable source does not stop the fetch of the other slots.
     source = names[failures % len(names)]
     first = [each.slot for each in left if each.sources[:1] == (source,)]
     if failures >= len(names) or not first:  # every source was tried with its own share; now with any slot that it has

@@ -38,6 +38,7 @@ class KeyspaceMaintenance:
                 is_more = await self.step()
             except ArgosyError as why:
                 self._warn_once(why)
+                # The error may last, so the loop sleeps before it tries again.
                 is_more = False
             if not is_more:
                 await self._clock.sleep(self._settings.idle_s)
@@ -46,8 +47,10 @@ class KeyspaceMaintenance:
         """Does one bounded piece of work; returns whether there may be more to do at once."""
         try:
             await self._node.reload()
+        # The node keeps its present layout and its work: the operator's file is wrong, not the node's data.
         except Invalid as why:
             self._warn_once(why)
+        # In this order: slots that are missing delay the move, what is left over only takes space.
         return await self._pull() or await self._clear() or await self._sweep()
 
     async def _pull(self) -> bool:
@@ -56,6 +59,7 @@ class KeyspaceMaintenance:
         if not slots:
             self._failures = 0
             return False
+        # The cursor is that of one source: another one may have other entries, so the slot starts again there.
         cursor = self._under_way[2] if self._under_way[:2] == (source, slots[0]) else b""
         self._under_way = ("", -1, b"")
         try:
@@ -72,6 +76,7 @@ class KeyspaceMaintenance:
 
     async def _clear(self) -> bool:
         layout, node = self._node.layout, self._node
+        # While slots move, the previous owners are the only ones that certainly have everything.
         if layout.previous is not None or node.state.is_cleared or not await self._is_safe():
             return False
         await node.clear(layout.version, entries_max=self._settings.clear_entries)
@@ -81,6 +86,7 @@ class KeyspaceMaintenance:
         """Whether all members follow this layout: then each has all its slots, and none serves
         requests of an older layout."""
         layout = self._node.layout
+        # Checked once per version: a node that follows a layout never returns to an older one.
         if self._safe_version != layout.version:
             for name, url in layout.urls.items():
                 if name != self._node.name:

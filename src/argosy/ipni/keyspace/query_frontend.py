@@ -53,6 +53,7 @@ class QueryFrontend:
 
     async def refresh(self) -> None:
         """Reads the providers of every indexer; for one that does not answer, its last list stays valid."""
+        # Before the requests: finds that meet unknown providers meanwhile must not start another refresh.
         self._refreshed_at = self._clock.now()
         for number, indexer in enumerate(self._indexers):
             try:
@@ -69,6 +70,7 @@ class QueryFrontend:
         ):
             newest[each.id] = each
         self._provider_table = ProviderTable(newest.values())
+        # A new one, so that a find in progress keeps the providers that it started with.
         self._resolver = Resolver(self._store, self._provider_table, self._policy)
 
     async def find(self, multihashes: Sequence[bytes]) -> list[tuple[ProviderResult, ...]]:
@@ -97,6 +99,7 @@ class QueryFrontend:
         return await self._store.stats()
 
     def status(self) -> IndexerStatus:
+        # A frontend stores nothing, so it has no disk to report.
         return IndexerStatus(self._id, is_frozen=False, usage_percent=-1.0)
 
     async def _find_fresh(self, find: Callable[[Resolver], Awaitable[T]]) -> T:

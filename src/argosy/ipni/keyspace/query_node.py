@@ -39,6 +39,7 @@ class ReadWriteLock:
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[None]:
+        # In a loop, because another change may close the lock again before this request runs.
         while not self._is_open.is_set():
             await self._is_open.wait()
         self._inside += 1
@@ -124,6 +125,7 @@ class QueryNodeService:
     @asynccontextmanager
     async def _at(self, version: int) -> AsyncIterator[KeyspaceLayout]:
         """Holds the layout at this version, which is the caller's."""
+        # The caller has read the file later than this node: reload at once instead of at the next interval.
         if version > self.layout.version:
             try:
                 await self.reload()
@@ -152,12 +154,14 @@ class QueryNodeService:
 
     async def remove(self, version: int, provider: str, context: bytes | None, *, is_durable: bool) -> None:
         async with self._at(version) as layout, self._changing:
+            # Recorded only while slots move: only then can a page with the removed entries still arrive.
             rows = {states.removal_key(version, provider, context): b""} if layout.previous else {}
             if context is None:
                 await self._store.remove_provider(provider, rows)
             else:
                 await self._store.remove_context(provider, context, rows)
             if is_durable:
+                # Syncs the log, and with it the removal: removals themselves take no such option.
                 await self._store.write({}, is_durable=True)
 
     # -- reads --------------------------------------------------------------------------------------------------------
@@ -199,6 +203,7 @@ class QueryNodeService:
         """A page of these slots, from `cursor` in the first one on."""
         async with self._at(version):
             self._check_readable(slots)
+            # Each value once per page: the entries of a slot belong to few contexts.
             places: dict[IndexValue, int] = {}
             entries: list[tuple[bytes, int]] = []
             for finished, slot in enumerate(slots):
@@ -224,6 +229,7 @@ class QueryNodeService:
                 value = page.values[at]
                 if await self._is_removed(version, value):
                     continue
+                # A value known here is at least as new: it came with a later write, or with another page.
                 known = await self._store.find_value(value_key_hash(value.provider, value.context))
                 await self._store.put(known or value, multihashes)
             if page.finished:
@@ -245,6 +251,8 @@ class QueryNodeService:
         async with self._at(version) as layout:
             if layout.previous is not None or self.state.is_cleared:
                 return 0
+            # Stored before the first deletion: after a crash the node must not serve a slot that is partly deleted
+            # (KEY-1).
             own = layout.now.slots_of(self.name)
             if self.state.held != own:
                 await self._write_state(replace(self.state, held=own))
@@ -256,6 +264,7 @@ class QueryNodeService:
                     dropped += await self._store.drop(*bounds(slot), limit=entries_max - dropped)
                 if dropped >= entries_max:
                     return dropped
+            # Their move is over, so no page with the removed entries can arrive.
             await self._delete_removals()
             await self._write_state(replace(self.state, is_cleared=True))
             return dropped
@@ -268,6 +277,6 @@ class QueryNodeService:
         self._set_state(following)
 
     async def _delete_removals(self) -> None:
-        gone = [key async for key, _ in self._store.scan(states.REMOVED)]
-        for at in range(0, len(gone), ROWS_PER_BATCH):
-            await self._store.write(dict.fromkeys(gone[at : at + ROWS_PER_BATCH]))
+        expired = [key async for key, _ in self._store.scan(states.REMOVED)]
+        for at in range(0, len(expired), ROWS_PER_BATCH):
+            await self._store.write(dict.fromkeys(expired[at : at + ROWS_PER_BATCH]))

@@ -22,6 +22,7 @@ from argosy.ipni.keyspace.sharded_store import ShardedStore
 from argosy.ipni.ports import IndexStore, RangedStore
 from argosy.ipni.settings import KeyspaceSettings
 
+# Far more than NODES_MAX nodes with their URLs take.
 LAYOUT_FILE_BYTES_MAX = 1 << 20
 BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0)
 
@@ -46,8 +47,10 @@ class FileMembership:
         except Invalid as why:
             self.problem = str(why)
             return self._layout
+        # Never an older one: an operator who restores a file must not send writes to former owners.
         if newest.version > self._layout.version:
             self._layout = newest
+        # Nodes that read the file before and after the change would disagree under one version.
         elif newest.version == self._layout.version and newest.mark != self._layout.mark:
             self.problem = f"{self._path} has changed and is still version {newest.version}; increment the version"
         return self._layout
@@ -149,6 +152,7 @@ class KeyspaceFrontend:
         membership = await asyncio.to_thread(FileMembership, settings.layout_file)
         connections = NodeConnections(token=settings.token, call_s=settings.call_s)
         store = ShardedStore(
+            # The frontend writes no rows; the store needs a local part all the same.
             MemoryIndexStore(),
             membership,
             connections.node,
@@ -159,6 +163,7 @@ class KeyspaceFrontend:
         )
         clients = [IndexerClient(find_url=url, call_s=settings.call_s) for url in settings.indexer_urls]
         frontend = QueryFrontend(id, store, clients, clock=clock)
+        # Before the first find, or all providers would be unknown and every answer empty.
         await frontend.refresh()
         return cls(frontend, store, connections, clients, every_s=settings.providers_s)
 

@@ -68,11 +68,13 @@ class ShardedStore:
         *,
         is_durable: bool = False,
     ) -> None:
+        # Rows move the cursor, so what they describe must be on the nodes' disks first.
         is_synced = is_durable or bool(rows)
         slots = by_slot(multihashes)
 
         async def send(layout: KeyspaceLayout, name: str) -> None:
             own = [each for slot, hashes in slots.items() if name in layout.owners[slot] for each in hashes]
+            # At least one request: a node without any of these multihashes still needs the value.
             for at in range(0, max(len(own), 1), wire.PUT_MAX):
                 share = own[at : at + wire.PUT_MAX]
                 is_last = at + wire.PUT_MAX >= len(own)
@@ -120,6 +122,7 @@ class ShardedStore:
     ) -> dict[bytes, tuple[IndexValue, ...]]:
         """Reads each slot from the first of its owners that answers."""
         found: dict[bytes, tuple[IndexValue, ...]] = {}
+        # By node and slot: during a move a node may lack one slot and have all others.
         declined: set[tuple[str, int]] = set()
         pending = requested
         while pending:
@@ -165,6 +168,7 @@ class ShardedStore:
         found: list[bytes | None] = []
         for at in range(0, len(digests), wire.FIND_MAX):
             part = digests[at : at + wire.FIND_MAX]
+            # Second hashes have no slot, so every node is queried; likewise for a value and a context.
             answers = await self._query_all(lambda node, version, part=part: node.find_second(version, part))  # type: ignore[misc]
             found += [next((each for each in every if each is not None), None) for every in zip(*answers, strict=True)]
         return found
@@ -184,6 +188,7 @@ class ShardedStore:
     async def context_size(self, provider: str, context: bytes) -> int:
         """An estimate: each node counts its own entries, and moved ones may be counted twice until they are cleared."""
         answers = await self._query_all(lambda node, version: node.context_size(version, provider, context))
+        # Rounded up: a context with one multihash must not count as empty.
         return -(-sum(answers) // self._copies())
 
     async def stats(self) -> StoreStats:
@@ -191,6 +196,7 @@ class ShardedStore:
         local = await self._local.stats()
         return StoreStats(
             entries=sum(each.stats.entries for each in answers) // self._copies(),
+            # Every node has every value; one that has just joined has fewer.
             values=max(each.stats.values for each in answers),
             disk_bytes=sum(each.stats.disk_bytes for each in answers) + local.disk_bytes,
         )
@@ -259,10 +265,12 @@ class ShardedStore:
             layout = self._membership.layout
             try:
                 return await attempt(layout)
+            # A kind of Unavailable that no retry cures: this process may no longer write.
             except Fenced:
                 raise
             except (Conflict, Unavailable):
                 newest = await self._membership.reload()
+                # A new layout is tried at once; without one only time can help.
                 if newest.version == layout.version:
                     await self._clock.sleep(self._backoff.delay(failures, self._random))
         try:
@@ -311,6 +319,7 @@ def check_covered(layout: KeyspaceLayout, unreachable: set[str]) -> None:
     look like a miss."""
     if not unreachable:
         return
+    # While slots move, only the previous owners certainly have everything.
     side = layout.previous or layout.now
     for slot, owners in enumerate(side.owners):
         having = set(owners) - layout.lost

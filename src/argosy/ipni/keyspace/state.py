@@ -74,6 +74,7 @@ def _follow(state: NodeState | None, layout: KeyspaceLayout, name: str) -> NodeS
             f"it is at version {state.version}: give it version {state.version + 1} first, or list it as lost, empty "
             "its directory and add it again"
         )
+    # It was no member of the side that has the data, so what is on its disk is from an earlier membership.
     if granted is None:
         if name in layout.now.nodes:
             raise Invalid("it joins with old data; empty its directory first")
@@ -95,6 +96,7 @@ def _required_slots(layout: KeyspaceLayout, name: str) -> frozenset[int] | None:
 
 def _first(layout: KeyspaceLayout, name: str, granted: frozenset[int] | None) -> NodeState:
     if granted is not None:
+        # Only at the founding version does an empty store mean that there is no data yet.
         if layout.version != FOUNDING:
             raise Invalid("its store is empty and should have slots already; list it as lost, and add it again")
         return NodeState(layout.version, granted)

@@ -13,6 +13,7 @@ from argosy.ipni.keyspace.layout import SLOTS
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX, IndexValue
 
 PREFIX = "/keyspace/v1/"
+# PUT_MAX multihashes of the largest accepted length take 2.6 MB.
 BODY_BYTES_MAX = 8 << 20
 ANSWER_BYTES_MAX = 64 << 20  # a multihash with the most values that a store returns takes about 20 MB
 PUT_MAX = 16_384  # multihashes per request; a larger put is several requests
@@ -25,6 +26,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 T = TypeVar("T")
 
+# A digest has up to 128 bytes; code and length take a few more.
 Multihash = Annotated[bytes, msgspec.Meta(max_length=160)]
 Peer = Annotated[str, msgspec.Meta(max_length=256)]
 Context = Annotated[bytes, msgspec.Meta(max_length=CONTEXT_BYTES_MAX)]

@@ -106,10 +106,12 @@ async def _publish(
             raise _Stopped
         loop.call_soon_threadsafe(progress, event)
 
+    # Entered in a thread, because hashing reads all files; left here, because only the temporary file is closed.
     holder = hash_files(path, note)
     try:
         hashes = await asyncio.to_thread(holder.__enter__)
     except asyncio.CancelledError:
+        # A thread cannot be cancelled: `note` raises at the next file.
         is_stopped = True
         raise
     try:
@@ -125,6 +127,7 @@ async def _publish_hashes(path: Path, hashes: Hashes, publisher: Publisher, meta
         published.context: published.metadata for published in await publisher.list_contexts(context_prefix(name))
     }
     ad: Cid | None = None
+    # A path that has become empty: what was published of it must not stay findable.
     if hashes.count == 0:
         for old in before:
             ad = await publisher.remove(old)

@@ -24,6 +24,7 @@ from argosy.ipni.publish.ports import PublisherChain
 PATH = "/announce"
 ANNOUNCE_S_MAX = 10.0  # one attempt
 ANSWER_BYTES_MAX = 4096  # of an error message
+# Within a minute: the next repetition announces again anyway.
 RETRIES = Backoff(first_s=0.5, ceiling_s=10.0, attempts_max=4)
 _HEADERS = {False: {"content-type": "application/octet-stream"}, True: {"content-type": "application/json"}}
 
@@ -97,6 +98,7 @@ class AnnounceClient:
         refusal = f"{redact(url)} rejected the announcement with status {status}: {text[:200]}"
         if status in (401, 403):
             raise Forbidden(refusal)
+        # Only these are retried: a request that is wrong stays wrong.
         raise Unavailable(refusal) if status >= 500 or status in (408, 429) else Invalid(refusal)
 
 
@@ -136,6 +138,7 @@ class HeadAnnouncer:
 
     async def run(self) -> None:
         """Announces changes and repeats. Heads that `announce` has delivered are not announced again at once."""
+        # One task per URL: each waits for its own retries.
         async with asyncio.TaskGroup() as group:
             for url in self._announcer.urls:
                 group.create_task(self._announce_changes(url))
@@ -149,6 +152,7 @@ class HeadAnnouncer:
     async def _next_head(self, seen: Cid | None) -> Cid:
         """The next head after `seen`, or `seen` itself when it is time to repeat it."""
         grown = asyncio.ensure_future(self._publisher.wait_new_head(seen))
+        # Nothing to repeat yet.
         if seen is None:
             return await grown
         pause = asyncio.ensure_future(self._clock.sleep(self._repeat_s))

@@ -28,6 +28,7 @@ def publisher_routes(publisher: PublisherChain) -> list[Route]:
 
     async def head(_: Request) -> Response:
         signed = await publisher.signed_head()
+        # The protocol's answer for a chain that is still empty.
         if signed is None:
             return Response(status_code=204, headers={"cache-control": "no-cache"})
         return Response(signed, headers={"cache-control": "no-cache"}, media_type=_MEDIA_TYPES[DAG_JSON])
@@ -39,11 +40,13 @@ def publisher_routes(publisher: PublisherChain) -> list[Route]:
             return PlainTextResponse(f"{error}\n", 400)
         headers = {"cache-control": IMMUTABLE, "etag": f'"{cid}"', "vary": "accept-encoding"}
         data = await publisher.block(cid)
+        # Not immutable: the block may be published later.
         if data is None:
             return PlainTextResponse(f"this publisher has no block {cid}\n", 404, {"cache-control": "no-cache"})
         if _is_known(request, cid):
             return Response(status_code=304, headers=headers)
         if len(data) >= GZIP_BYTES_MIN and _accepts_gzip(request):
+            # In a thread, as a block has about a megabyte. Without a time in the header, equal blocks give equal bytes.
             data = await asyncio.to_thread(gzip.compress, data, GZIP_LEVEL, mtime=0)
             headers["content-encoding"] = "gzip"
         return Response(data, headers=headers, media_type=_MEDIA_TYPES.get(cid.codec, "application/octet-stream"))

@@ -106,5 +106,6 @@ def context_prefix(name: str) -> bytes:
         raise Invalid("a context needs a name")
     if len(text) <= bytes_max and _SIGN not in text:
         return text + _SIGN
+    # A cut name, or one with the separator in it, is no longer unique: a hash of the whole name makes it so.
     mark = sha256(text).hexdigest()[:_MARK_CHARS].encode()
     return text[: bytes_max - _MARK_CHARS - 1].replace(_SIGN, b"_") + b"~" + mark + _SIGN

@@ -140,6 +140,7 @@ class Publisher:
         """
         if not 1 <= chunk_multihashes <= CHUNK_MULTIHASHES:
             raise Invalid(f"a chunk has 1 to {CHUNK_MULTIHASHES} multihashes, not {chunk_multihashes}")
+        # Before anything is read or swept: the chain may belong to another key.
         await store.claim(key.peer_id)
         head = await store.head()
         if frees_removed:
@@ -202,6 +203,7 @@ class Publisher:
             change = _ChainChange(self, peer, await self._store.find_context(peer.id, context))
             async for chunks in self._stage_chunks(multihashes):
                 change.add(context, metadata, chunks)
+            # Nothing to list is not nothing to publish: the metadata is published without entries.
             if not change.links:
                 change.add(context, metadata, None)
             for old in supersedes:
@@ -307,6 +309,7 @@ class Publisher:
         count = 0
         async for batch in _batches(multihashes, self._chunk_multihashes):
             following = cids[-1] if cids else None
+            # About a megabyte of base64: in a thread, so that the chain is still served meanwhile.
             cid, data = await asyncio.to_thread(entries.encode_chunk, batch, following, self._codec)
             await self._store.stage(cid, data)
             cids.append(cid)

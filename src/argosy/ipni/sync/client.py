@@ -58,9 +58,11 @@ class HttpSource:
 
     async def head(self) -> SignedHead | None:
         found = await self._fetch("head", self._settings.head_bytes_max, {})
+        # The protocol's way to say that the publisher has no advertisements; it is not an error.
         if found.status == _NO_CONTENT:
             return None
         signed = decode_head(found.body)
+        # Otherwise a host that controls the address could present another publisher's chain as this one's.
         if signed.signer != self._publisher:
             raise Invalid(f"the head of publisher {self._publisher} is signed by {signed.signer}")
         return signed
@@ -69,6 +71,7 @@ class HttpSource:
         kind = "EntryChunk" if is_entries else "Advertisement"
         bytes_max = self._settings.entries_bytes_max if is_entries else self._settings.ad_bytes_max
         found = await self._fetch(str(cid), bytes_max, {SCHEMA_HEADER: kind})
+        # The hash is what makes plain HTTP and untrusted mirrors safe.
         if found.status == _NO_CONTENT or not multihash.is_of(cid.multihash, found.body):
             raise Invalid(f"publisher {self._publisher} served other bytes for {cid}: the hash differs")
         return found.body
@@ -80,8 +83,10 @@ class HttpSource:
             try:
                 found = await self._fetch_from(base, name, bytes_max, headers)
             except Unavailable as error:
+                # The first failure is reported, because it is that of the preferred address.
                 failure = failure or error
                 continue
+            # Chains have thousands of blocks: a dead first address would cost its timeout for each.
             if base != self._bases[0]:
                 self._bases.remove(base)
                 self._bases.insert(0, base)
@@ -104,6 +109,8 @@ class HttpSource:
             is_missing = is_missing or found.status in _MISSING
             if found.status not in (*_MISSING, 403):
                 raise BadStatus(f"{base} answered {found.status} for {name}", code=found.status)
+        # NotFound skips the entries for good, so it needs a 404 or 410: a 403 alone does not show whether they
+        # exist.
         if is_missing:
             raise NotFound(f"{base} answered {found.status} for {name}: the publisher does not have it")
         raise BadStatus(f"{base} answered {found.status} for {name}", code=found.status)

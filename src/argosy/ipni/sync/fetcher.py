@@ -53,6 +53,7 @@ class HttpFetcher:
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
+            # One deadline over resolution, connection, redirects and body, because each of them can be slow on purpose.
             async with asyncio.timeout_at(began + self._settings.grace_s) as limit:
 
                 def extend(received_bytes: int) -> None:
@@ -68,6 +69,7 @@ class HttpFetcher:
             ) from None
         except _BROKEN as error:
             is_reset = isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError | aiohttp.ClientOSError)
+            # A connection that was never made is no reset: the server is down, and an immediate retry is useless.
             is_reset = is_reset and not isinstance(error, aiohttp.ClientConnectorError)
             kind = ConnectionReset if is_reset or isinstance(error, aiohttp.ClientPayloadError) else Unavailable
             raise kind(f"{url} cannot be read ({type(error).__name__}); it is retried later") from None
@@ -102,7 +104,9 @@ class HttpFetcher:
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 timeout=aiohttp.ClientTimeout(total=None),  # `get` has its own, which grows
+                # aiohttp would decompress without a limit.
                 auto_decompress=False,
+                # Publishers must not be able to store state here, and one's cookies are nothing for another.
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"accept-encoding": "gzip", "user-agent": USER_AGENT},
             )
@@ -119,6 +123,7 @@ class _Body:
 
     async def read(self, answer: aiohttp.ClientResponse) -> bytes:
         encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+        # Other codings were not offered; decoding them would need limits of their own.
         if encoding not in ("gzip", "x-gzip", "identity", ""):
             raise Invalid(f"{self._url} has content-encoding {encoding[:40]!r}; only gzip was requested")
         unpack = _Gzip(self._url) if "gzip" in encoding else None
@@ -131,6 +136,7 @@ class _Body:
             if unpack is None:
                 whole += piece
             else:
+                # One byte more than allowed, so that the check can tell a full body from one that is too large.
                 unpack.add(piece, whole, self._bytes_max + 1)
                 self._check(len(whole))
         if unpack is not None:

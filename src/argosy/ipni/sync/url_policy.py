@@ -26,6 +26,7 @@ def check_url(url: str, judge: AddressCheck | None) -> URL:
     if it must not be read. Without a judge every network address is allowed.
     """
     try:
+        # Not normalised: the bytes that are checked are the bytes that are sent.
         parsed = URL(url, encoded=True)
         host = parsed.raw_host or ""
     except (ValueError, TypeError):

@@ -102,8 +102,10 @@ class TelemetryBuffer:
 
 
 BODY_BYTES_MAX = 64 * 1024
+# More advertisements than any chain has.
 DEPTH_MAX = 2**31
 LOGGERS = "argosy"
+# With the names of Go's logging library, which storetheindex's clients send.
 _LEVELS = {
     "debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "warning": logging.WARNING,
     "error": logging.ERROR, "dpanic": logging.CRITICAL, "panic": logging.CRITICAL, "fatal": logging.CRITICAL,
@@ -116,6 +118,7 @@ def admin_app(
     """The admin API alone, for a port of its own."""
     routes = admin_routes(indexer, metrics=metrics, admin_token=admin_token, is_private_network=is_private_network)
     app = Starlette(routes=routes)
+    # Off: paths with and without a slash at the end are routes of their own.
     app.router.redirect_slashes = False
     return app
 
@@ -141,6 +144,7 @@ def admin_routes(
         guarded_route("/markadprocessed/{peer}", PUT=admin.mark_processed),
         guarded_route("/ingest/allow/{peer}", PUT=admin.allow),
         guarded_route("/ingest/block/{peer}", PUT=admin.block),
+        # Both forms, because redirects are off.
         guarded_route("/ingest/sync", GET=admin.syncs),
         guarded_route("/ingest/sync/", GET=admin.syncs),
         guarded_route("/ingest/sync/{peer}", POST=admin.sync),
@@ -184,6 +188,7 @@ class _Admin:
         try:
             await self._indexer.import_providers(url)
         except ArgosyError as why:
+            # 502 and this text are storetheindex's, whatever the reason: its clients show the text.
             return PlainTextResponse(f"Cannot get providers from other indexer: {redact(str(why))}\n", 502)
         return Response()
 
@@ -249,6 +254,7 @@ class _Admin:
 
     async def log_level(self, request: Request) -> Response:
         """Handles `?<pattern>=<level>`, repeatable; nothing changes if one of them is invalid."""
+        # All are parsed before one is applied.
         changes = [(_pattern(pattern), _level(level)) for pattern, level in request.query_params.multi_items()]
         if not changes:
             raise Invalid("name logs and a level, as in ?ipni.*=debug")
@@ -277,6 +283,7 @@ def _json_or_no_content(value: object) -> Response:
 
 def _counts_json(counts: Counts) -> dict[str, int]:
     multihashes, seconds, samples = counts
+    # Nanoseconds, as Go encodes a duration.
     return {"Count": multihashes, "Elapsed": round(seconds * 1e9), "Samples": samples}
 
 
@@ -294,6 +301,7 @@ def _depth(request: Request) -> int:
 
 def _pattern(text: str) -> Any:
     try:
+        # RE2, because the pattern comes from the network: its running time is linear.
         return re2.compile(text)
     except re2.error:
         raise Invalid(f"{text[:80]!r} is not a regular expression") from None

@@ -24,6 +24,7 @@ from argosy.ipni.web.http import EXCEPTION_HANDLERS, health, peer_in, route
 
 ANNOUNCE_BYTES_MAX = 1024 * 1024
 RECORD_BYTES_MAX = 64 * 1024  # a signed peer record: a key, a signature and some addresses
+# A cache in front of the indexer would show an old state to a publisher that waits for its advertisement.
 _FRESH = {"cache-control": "no-store"}
 
 
@@ -38,6 +39,7 @@ def ingest_routes(indexer: IngestApi) -> list[BaseRoute]:
     ingest = _Ingest(indexer)
     return [
         route("/announce", PUT=ingest.announce),
+        # The former path, which older publishers use.
         route("/ingest/announce", PUT=ingest.announce),
         route("/register", POST=ingest.register),
         route("/sync/status", GET=ingest.statuses),

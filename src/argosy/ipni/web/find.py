@@ -39,12 +39,14 @@ from argosy.ipni.web.lookup_params import (
     second_hash,
 )
 
+# A few milliseconds of lookups. In base64 they take about 50 KiB, so BATCH_BYTES_MAX leaves room for longer hashes.
 BATCH_MULTIHASHES_MAX = 1000
 BATCH_BYTES_MAX = 256 * 1024
 PROVIDERS_PER_TURN = 50  # about a millisecond of encoding before other tasks run
 SAMPLES_MAX = 10
 BEACON_BYTES_MAX = 32
 SHOWN_MAX = 100  # results on the page for people
+# Statistics read properties of the engine and list a directory: too much for every call of a public page.
 STATS_TTL_S = 60.0
 ESTIMATE_BYTES_PER_ENTRY = 40  # as storetheindex computes the estimate
 
@@ -119,6 +121,7 @@ class _Find:
                 f"a batch has up to {BATCH_MULTIHASHES_MAX} multihashes, not {len(hashes)}; send more batches"
             )
         hashes = list(dict.fromkeys(hashes))
+        # All are checked before the first lookup: a batch with one invalid multihash is answered with 400.
         for each in hashes:
             multihash.split(each)
         found = await self._finder.find(hashes, "batch")
@@ -136,6 +139,7 @@ class _Find:
     async def stats(self, _: Request) -> Response:
         stats = await self._read_stats()
         if not stats.entries and not stats.disk_bytes:
+            # As storetheindex answers while it has no statistics yet.
             return PlainTextResponse("processing", 418, NO_CACHE)
         estimate = stats.disk_bytes // ESTIMATE_BYTES_PER_ENTRY
         return json_response({"EntriesEstimate": estimate, "EntriesCount": stats.entries}, headers=NO_CACHE)

@@ -20,6 +20,7 @@ from argosy.ipni.web.find_fast_path import FindFastPath, FindReply, Headers
 
 _PLAIN_URL = re.compile(rb"/(?:multihash|cid)/[0-9A-Za-z]+")
 _PLAIN_ACCEPT = frozenset({b"*/*", b"application/json"})
+# Headers of requests with a body or with a change of protocol.
 _NOT_PLAIN = frozenset({b"content-length", b"expect", b"transfer-encoding", b"upgrade"})
 
 
@@ -43,6 +44,7 @@ class FindConnection(HttpToolsProtocol):
             return
         self._has_answered = True
         self.transport.write(encode_reply(reply, self.server_state.default_headers))
+        # uvicorn's own method: it restarts the keep-alive timer and counts the request.
         self.on_response_complete()
 
     def on_message_complete(self) -> None:
@@ -61,12 +63,14 @@ class FindConnection(HttpToolsProtocol):
             return None
         finding = self._finds.reply(self.url.decode("ascii"), accept)
         try:
+            # A coroutine that never waits ends at its first step: no task and no turn of the loop are needed.
             finding.send(None)
         except StopIteration as found:
             reply: FindReply = found.value
             return reply
         except Exception:
             return None  # the normal path raises it again, and there the server reports it
+        # It waits for something: it is dropped and runs again as a task.
         finding.close()
         return None
 
@@ -75,6 +79,7 @@ class FindConnection(HttpToolsProtocol):
         parser = self.parser
         if not _PLAIN_URL.fullmatch(self.url) or parser.get_method() != b"GET":
             return None
+        # Older versions close the connection after the answer, which the normal path does.
         if parser.get_http_version() != "1.1" or not parser.should_keep_alive():
             return None
         accept = b""

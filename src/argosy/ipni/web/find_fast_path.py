@@ -140,6 +140,7 @@ class FindFastPath:
                 multihash = second_hash(multihash)
             if is_second_hash(multihash):
                 keys = await self._finder.find_encrypted(multihash)
+                # On the plain paths a second hash may also be an ordinary multihash that a publisher advertised.
                 if keys or is_encrypted:
                     return _encrypted_reply(form, multihash, keys)
             [found] = await self._finder.find((multihash,), "find")

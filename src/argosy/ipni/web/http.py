@@ -39,10 +39,12 @@ class Verbs:
         except ArgosyError as error:
             response = text_error(error)
         for name, value in self._headers.items():
+            # Also on errors: a browser hides the text of an error without the CORS header from its page.
             response.headers.setdefault(name, value)
         await response(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
+        # Before the guard: a browser's preflight request carries no token.
         if request.method == "OPTIONS":
             return Response(headers=self._allow)
         if self._guard is not None:

@@ -35,6 +35,7 @@ def form_of(accept: bytes) -> ResponseFormat:
     for each in types:
         if not _MEDIA_TYPE.fullmatch(each):
             raise Invalid(f"{each[:80]!r} in the accept header is not a media type")
+    # Anywhere in the list and without weights, as storetheindex decides.
     if ResponseFormat.LINES.value in types:
         return ResponseFormat.LINES
     if not types or ResponseFormat.JSON.value in types or "*/*" in types:
@@ -49,6 +50,7 @@ def multihash_of_cid(text: str) -> bytes:
 
 def multihash_of_text(text: str) -> bytes:
     """Base58, else hexadecimal. Most are sha2-256, whose hexadecimal form is not valid base58."""
+    # The common case first: trying base58 on it would only fail after decoding.
     if text.startswith(_USUAL_HEX) and len(text) == 2 * _USUAL_BYTES:
         try:
             return bytes.fromhex(text)

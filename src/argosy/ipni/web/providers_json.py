@@ -51,6 +51,7 @@ def provider_json(provider: Provider) -> dict[str, object]:
         "LastError": provider.last_error,
         "LastErrorTime": _time(provider.last_error_at),
     }
+    # storetheindex marks these fields as omitempty, all but the two links.
     return {key: value for key, value in document.items() if value or key in ("LastAdvertisement", "FrozenAt")}
 
 
@@ -164,6 +165,7 @@ def _read_link(document: object) -> Cid | None:
 def _read_time(text: str) -> float:
     try:
         at = datetime.fromisoformat(text) if text else None
+        # A time without a zone is read as UTC, not as local time of this machine.
         return 0.0 if at is None else (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
         raise Invalid(f"{text[:80]!r} is not a time such as 2026-01-02T03:04:05Z") from None
@@ -185,6 +187,7 @@ def _read_extended(document: object) -> ExtendedProviders:
 def _read_set(document: _JsonObject) -> tuple[ExtendedPeer, ...]:
     peers = [_read_peer(each) for each in _list(document.get("providers"), "extended providers")]
     metadata = [_read_bytes(each) for each in _list(document.get("metadatas"), "their metadata")]
+    # The two lists are separate on the wire, so the second may be shorter.
     metadata += [b""] * (len(peers) - len(metadata))
     return tuple(ExtendedPeer(peer.id, peer.addresses, own) for peer, own in zip(peers, metadata, strict=False))
 

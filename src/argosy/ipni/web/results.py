@@ -33,6 +33,7 @@ def encode_line(result: ProviderResult) -> bytes:
 
 
 def encode_result(result: ProviderResult) -> bytes:
+    # Joined from bytes: base64 needs no escaping, and the provider's part is cached.
     return b'{"ContextID":"%b","Metadata":"%b","Provider":%b}' % (
         b2a_base64(result.context, newline=False),
         b2a_base64(result.metadata, newline=False),
@@ -58,6 +59,7 @@ def encode_encrypted_line(key: bytes) -> bytes:
 def decode_json(data: bytes) -> list[Found]:
     """Decodes the answer of any indexer; raises Invalid if it is not such a document."""
     document = _decode(_document, data)
+    # Go writes a nil list as null.
     return [(each.multihash, _usable(each.results or ())) for each in document.found or ()]
 
 

@@ -15,7 +15,9 @@ from argosy.base.errors import Invalid
 from argosy.ipni.formats import metadata, multiaddr, varint
 from argosy.ipni.model import ProviderResult
 
+# indexstar's default. Kubo reads at most 1 MiB of such a document.
 RECORDS_JSON_MAX = 100  # of a document; a stream may have more
+# More than there are protocols; every name costs a comparison per address.
 FILTER_NAMES_MAX = 64
 _UNKNOWN = "unknown"
 _CACHED = 8192  # addresses and metadata whose protocols are cached
@@ -48,6 +50,7 @@ class Filters:
             return None
         if not self.addresses:
             return record
+        # IPIP-484: `unknown` keeps records without addresses.
         if not record.addresses:
             return record if _UNKNOWN in self.addresses else None
         passing = tuple(address for address in record.addresses if self._passes(address))
@@ -69,6 +72,7 @@ def records(results: Iterable[ProviderResult], filters: Filters | None = None) -
     """One record for each provider and metadata, in the order of the results."""
     seen: set[tuple[str, bytes]] = set()
     for result in results:
+        # The context is not part of a record, so a provider with several contexts would appear several times.
         key = (result.provider.id, result.metadata)
         if key in seen:
             continue

@@ -109,6 +109,8 @@ def _files(path: Path, note: Callable[[Note], None]) -> Iterator[Path]:
                 yield here
             elif not entry.is_dir():
                 note(FileSkipped(here, "not a regular file"))
+        # Reversed, because the last one is visited next: the order must be the same at every run, or the digest would
+        # change.
         waiting.extend(directory / entry.name for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
 
 
@@ -128,6 +130,7 @@ def _hash(path: Path) -> tuple[bytes, int]:
     # O_NONBLOCK: the file may have become a pipe without a writer since it was found, and opening that would block.
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with open(handle, "rb", buffering=0) as file:
+        # Checked on the open file: the path may lead to something else by now.
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(0, "not a regular file")
         digest = hashlib.sha256()

@@ -8,6 +8,7 @@ from pathlib import Path
 from argosy.base.errors import Invalid
 from argosy.ipni.formats.peer import PrivateKey
 
+# The largest RSA key that is accepted takes less than half of it.
 KEY_FILE_BYTES_MAX = 16384
 
 
@@ -40,6 +41,7 @@ def _create_key(path: Path) -> PrivateKey:
     with open(handle, "wb") as file:
         file.write(base64.b64encode(key.to_protobuf()) + b"\n")
         file.flush()
+        # Before it gets its name, so that a crash never leaves a key file without a key.
         os.fsync(handle)
     try:
         os.link(partial, path)

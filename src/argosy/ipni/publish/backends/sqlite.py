@@ -125,6 +125,7 @@ class SqliteChain:
         return swept
 
     async def close(self) -> None:
+        # In the thread of the connection, as sqlite3 requires, and after the work that is queued there.
         await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
         self._thread.shutdown(wait=False)
         if self._lock is not None:
@@ -139,6 +140,7 @@ class SqliteChain:
 
         def transaction() -> _T:
             try:
+                # Before the transaction: SQLite does not change it within one.
                 self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_durable else 'NORMAL'}")
                 with self._connection:
                     return work(self._connection)
@@ -149,6 +151,7 @@ class SqliteChain:
 
 
 def _connect_to_publish(path: Path) -> tuple[sqlite3.Connection, int]:
+    # A file of its own: closing a descriptor of the database file would drop SQLite's locks on it.
     lock = _lock_file(path)
     try:
         return _connect(path, _PUBLISHING), lock
@@ -198,6 +201,7 @@ def _lock_file(path: Path) -> int:
 
 
 def _claim(db: sqlite3.Connection, publisher: str) -> str:
+    # Only if there is none: the first publisher of a chain remains its owner.
     db.execute("INSERT OR IGNORE INTO state VALUES ('publisher', ?)", (publisher,))
     return str(db.execute("SELECT value FROM state WHERE name = 'publisher'").fetchone()[0])
 
