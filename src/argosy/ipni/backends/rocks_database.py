@@ -24,7 +24,7 @@ from rocksdict import (
 from argosy.base.errors import ArgosyError, Invalid, Unavailable
 from argosy.ipni.backends import layout
 
-# The binding has one exception for everything; these fragments of RocksDB's messages tell the cases apart.
+# The binding has one exception for everything; the cases differ by fragments of RocksDB's messages.
 _LOCKED = ("/LOCK:", "lock hold by current process")
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _DAMAGED = ("Corruption", "CURRENT file does not end", "does not match any column", "Column families not opened")
