@@ -14,6 +14,7 @@ from argosy.registry.rows import AliasKind, IndexAlias
 from argosy.registry.tables import ALIASES
 from argosy.registry.transaction import Delete, Get, Now, TransactionBody, commit, get, now, read_many, transaction
 
+# The design's bound. Each state is part of the row, which every request reads.
 HISTORY_MAX = 10  # earlier states that an alias retains
 TARGETS_MAX = 256  # indexes behind one multi alias
 
@@ -61,6 +62,7 @@ def flip(
         raise Invalid(f"an alias retains 0 to {HISTORY_MAX} states, not {keep}")
     clock = yield from now()
     alias = yield from require(ALIASES, name)
+    # Requires the caller to name the kind, so that a multi alias is never turned into a writable one by mistake.
     if alias.kind is not kind:
         raise Conflict(f"alias {name!r} is {alias.kind}: it cannot be flipped as {kind}")
     if expected_version is not None:
@@ -122,6 +124,7 @@ def _encode_state(alias: IndexAlias, clock: int) -> str:
 
 
 def _with_targets(alias: IndexAlias, targets: Sequence[str]) -> IndexAlias:
+    # A text is a sequence of texts, too: "docs" would become four targets.
     if isinstance(targets, str) or not 1 <= len(targets) <= TARGETS_MAX or not all(targets):
         raise Invalid(f"an alias names 1 to {TARGETS_MAX} indexes, not {targets!r:.80}")
     if alias.kind is AliasKind.MULTI:

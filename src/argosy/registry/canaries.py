@@ -107,6 +107,7 @@ def remove(canary_id: str) -> TransactionBody[bool]:
     canary = yield from get(CANARIES, canary_id)
     if canary is None:
         return False
+    # In one commit, because a log without its canary would never be found again.
     yield from commit(Delete(CANARIES, canary), DropLog(log_name(CANARY_RUNS_LOG, canary_id)))
     return True
 
@@ -160,6 +161,8 @@ def append_run(
     """Appends a run with the current time. Raises `NotFound` if the canary has been deleted."""
     check_limit(keep, RUNS_KEPT_MAX)
     (clock,) = yield from read_many(Now())
+    # Reading the canary makes it a condition of the commit: a run that ends after a deletion must not create its log
+    # again.
     yield from crud.require(CANARIES, canary_id)
     run = CanaryRun(clock, RunStatus(status), latency_ms, failed)
     yield from commit(Append(log_name(CANARY_RUNS_LOG, canary_id), encode_run(run), keep=keep))
@@ -201,6 +204,7 @@ def encode_run(run: CanaryRun) -> bytes:
         raise Invalid(f"a run takes 0 to 2^32 milliseconds, not {run.latency_ms}")
     values = [run.ran_at, _STATUSES.index(run.status), run.latency_ms, *([] if run.failed is None else [run.failed])]
     try:
+        # An array and not a map: with a hundred runs per canary, field names would be most of the bytes.
         payload = msgspec.msgpack.encode(values)
     except (TypeError, OverflowError) as error:
         raise Invalid(f"values of a run must be plain data: {error}") from None

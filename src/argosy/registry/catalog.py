@@ -12,6 +12,7 @@ from argosy.registry.rows import RepositoryRow
 from argosy.registry.tables import REPOSITORIES
 from argosy.registry.transaction import Get, Now, TransactionBody, find, get, now, read_many, transaction
 
+# Bounds on what an operator can ask of a fleet with one row; far above what is in use.
 BRANCHES_MAX = 64
 REPLICAS_MAX = 8
 BIDS_MAX = 100
@@ -45,6 +46,7 @@ def add(
 def update(repository: RepositoryRow) -> TransactionBody[RepositoryRow]:
     """Stores a repository that was read before. Raises `Conflict` if it has changed since."""
     _check(repository)
+    # `put` would take it for a new row and skip the checks of `add`.
     if repository.version == 0:
         raise Invalid(f"repository {repository.repo_id!r} was never read; call add first")
     return (yield from crud.put(REPOSITORIES, repository))
@@ -57,7 +59,9 @@ def record_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> T
         raise Invalid(f"an index has a commit and a size, not {commit_hash!r} and {footprint_bytes}")
     clock = yield from now()
     repository = yield from require(REPOSITORIES, repo_id)
+    # The row is read and written in one transaction, so an operator's change at the same time is not overwritten.
     indexed = replace(repository, footprint_bytes=footprint_bytes, last_commit=commit_hash, last_indexed_at=clock)
+    # A success ends the series of failures, on which the pause before the next attempt depends.
     return (yield from put_row(REPOSITORIES, replace(indexed, failures=0, last_error=None, last_failed_at=None)))
 
 
@@ -67,6 +71,7 @@ def record_index_failure(repo_id: str, *, error: str) -> TransactionBody[Reposit
     clock = yield from now()
     repository = yield from require(REPOSITORIES, repo_id)
     failures = repository.failures + 1
+    # The text comes from git or a network and may be of any length.
     failed = replace(repository, failures=failures, last_error=error[:ERROR_CHARS_MAX], last_failed_at=clock)
     return (yield from put_row(REPOSITORIES, failed))
 

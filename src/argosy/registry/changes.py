@@ -45,6 +45,7 @@ class OverflowStats:
 @transaction
 def next_seq(index_uid: str) -> TransactionBody[int]:
     """The sequence number of an index's next event. It only grows, and is never returned twice."""
+    # A counter rather than a row: concurrent writers would race for the row, and a counter never causes a retry.
     done = yield from commit(CountUp(log_name(CDC_SEQUENCE, index_uid)))
     return done.counts[0][0]
 
@@ -64,6 +65,7 @@ def advance(sink_name: str, index_uid: str, *, expected_seq: int, new_seq: int) 
     if not 0 <= expected_seq < new_seq:
         raise Invalid(f"a cursor moves forward, not from {expected_seq} to {new_seq}")
     clock, cursor = yield from read_many(Now(), Get(CDC_CURSORS, (sink_name, index_uid)))
+    # Compared with the caller's position and not only with the version: the position is what the caller has delivered.
     current = 0 if cursor is None else cursor.last_event_seq
     if current != expected_seq:
         raise Conflict(f"the cursor of {sink_name!r} in {index_uid!r} is at {current}, not {expected_seq}")

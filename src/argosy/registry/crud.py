@@ -23,6 +23,7 @@ from argosy.registry.transaction import (
     transaction,
 )
 
+# One step of a long deletion: small enough that no other transaction of the store waits long for it.
 BATCH_MAX = 500  # rows one transaction writes or deletes
 
 
@@ -75,10 +76,12 @@ def every(table: Table[R], index: str = "all", equals: Sequence[Any] = ()) -> Tr
         page = yield from find(table, index, *equals, after=after, limit=FIND_MAX)
         if len(page) < FIND_MAX:
             return rows + page
+        # A full page of equal rows has no order value to continue after.
         if order is None or getattr(page[0], order) == getattr(page[-1], order):
             raise Invalid(f"cannot list {table.name}: more than {FIND_MAX} rows are equal in order")
         last = getattr(page[-1], order)
         rows += [row for row in page if getattr(row, order) != last]
+        # `after` is exclusive, so the rows equal to the last one are read again, and were left out above.
         after = last - 1
 
 
@@ -104,9 +107,12 @@ def check_unique(table: Table[R], row: R) -> TransactionBody[None]:
     """Raises `Conflict` if another row has the same values in a unique index."""
     unique = [index for index in table.indexes if index.is_unique]
     wanted = [(index, tuple(getattr(row, name) for name in index.by)) for index in unique]
+    # A row with None among these values is not in the index, so it cannot violate it.
     wanted = [(index, values) for index, values in wanted if None not in values]
     if not wanted:
         return
+    # One round trip for all unique indexes. The store checks them again at the commit; this check gives the better
+    # error.
     answers = yield from read_many(*(Find(table, index.name, values, limit=1) for index, values in wanted))
     for (index, values), found in zip(wanted, answers, strict=True):
         if any(table.key_of(other) != table.key_of(row) for other in found):

@@ -118,6 +118,7 @@ def read_items(lines: Iterator[bytes]) -> Iterator[DumpItem]:
     for number, line in enumerate(lines, start=2):
         values = _object(line, number)
         if "end" in values:
+            # Lines may be missing in the middle, too, after an incomplete copy.
             if values["end"] != count:
                 raise Invalid(f"line {number}: the export should have {values['end']} items and has {count}")
             if any(line.strip() for line in lines):
@@ -175,6 +176,7 @@ def _converters(table: Table[Any]) -> dict[str, Callable[[Any], Any]]:
     for column in table.columns:
         options = [option for option in get_args(hints[column.name]) or (hints[column.name],) if option is not NoneType]
         if column.kind is ColumnKind.BYTES:
+            # Without `validate` Python skips foreign characters, and a damaged value would be imported as another one.
             converters[column.name] = partial(b64decode, validate=True)
         elif column.kind is ColumnKind.LIST:
             converters[column.name] = _tuple
@@ -256,6 +258,7 @@ class RegistryExport:
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self.header: ExportHeader
+        # The first of the two readings: everything is checked here, before a store is touched.
         self.counts: Counts = Counter(kind for kind, _ in self._items())
 
     async def import_into(self, store: LoadableStore, on_progress: OnProgress) -> None:

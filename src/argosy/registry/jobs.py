@@ -27,11 +27,13 @@ from argosy.registry.transaction import (
     transaction,
 )
 
+# A worker may miss two heartbeats in a row before its lease ends.
 LEASE_MS = 30_000  # with a heartbeat every 10 s
 LEASE_MS_MAX = 86_400_000
 PRIORITY_MAX = 1000
 ATTEMPTS = 3
 ATTEMPTS_MAX = 100
+# Usually the first job can be claimed, so one row is all that a claim has to read.
 CANDIDATES = 1  # jobs that a claim reads first; it reads more only if none of them can be claimed
 CHUNKS_MAX = 1000
 PRUNE_MAX = 500  # rows one pruning step deletes
@@ -91,6 +93,7 @@ def claim(
         raise Invalid("a worker needs a name")
     check_span("a claim", lease_ms, LEASE_MS_MAX)
     clock = yield from now()
+    # Jobs without attempts left are failed by the claim that meets them, so that no separate process has to find them.
     job, spent = yield from _next(clock, types)
     writes: list[Write] = [
         Put(JOBS, _finish(each, ControlJobState.FAILED, clock, error="out of attempts")) for each in spent
@@ -182,6 +185,7 @@ def split(
             parent.type,
             params,
             ControlJobState.QUEUED,
+            # Consecutive times keep the chunks in their order, and behind jobs that were queued before them.
             due(parent.priority, clock + number),
             clock,
             priority=parent.priority,
@@ -192,9 +196,10 @@ def split(
         )
         for number, params in enumerate(chunks)
     ]
-    taken = yield from read_many(*(Get(JOBS, (part.job_id,)) for part in parts))
-    if any(taken):
-        raise Conflict(f"job {next(filter(None, taken)).job_id!r} already exists: {parent_id!r} cannot be split")
+    existing = yield from read_many(*(Get(JOBS, (part.job_id,)) for part in parts))
+    # Checked before the commit, so that the error names the job and the split.
+    if any(existing):
+        raise Conflict(f"job {next(filter(None, existing)).job_id!r} already exists: {parent_id!r} cannot be split")
     split_parent = replace_row(parent, total_chunks=len(chunks))
     yield from commit(Put(JOBS, split_parent), *(Put(JOBS, part) for part in parts))
     return [with_version(part, 1) for part in parts]
@@ -272,14 +277,17 @@ def _next(clock: int, types: Sequence[str] | None) -> TransactionBody[tuple[Cont
     behind them: pages are read until one is found.
     """
     spent: list[ControlJob] = []
+    # Expired claims first, as the design requires: their jobs have been waiting since before they were claimed.
     page = yield from find(JOBS, "claims", ControlJobState.IN_PROGRESS, until=clock, limit=CANDIDATES)
     size, after = CANDIDATES, None
     while True:
         for job in page:
+            # `job not in spent`: pages overlap where jobs are equal in order.
             if job.not_before <= clock and (types is None or job.type in types) and job not in spent:
                 if job.attempts < job.max_attempts:
                     return job, spent
                 spent.append(job)
+        # The bound keeps the commit small when a worker that crashes on every job has spent thousands.
         if size == 0 or len(spent) >= PRUNE_MAX:
             return None, spent
         page = yield from find(JOBS, "state", ControlJobState.QUEUED, after=after, limit=size)

@@ -49,6 +49,7 @@ def acquire(scope: str, holder: str, ttl_ms: int = TTL_MS) -> TransactionBody[Le
             return None
         taken = replace(lease, expires_at=clock + ttl_ms)
     else:
+        # A new fence even for the same holder: writes of its earlier term may still be on their way.
         taken = LeaderLease(scope, holder, clock + ttl_ms, lease.fence + 1, clock, lease.version)
     return (yield from put_row(LEADER_LEASE, taken))
 
@@ -58,6 +59,7 @@ def renew(scope: str, holder: str, fence: int, ttl_ms: int = TTL_MS) -> Transact
     """Extends a lease. Returns False if it is lost; the caller stops leading."""
     check_span("a lease", ttl_ms, TTL_MS_MAX)
     lease, clock = yield from _read(scope)
+    # An expired lease counts as lost even if no one else has it yet: its holder had to stop leading by then.
     if not is_held(lease, clock) or (lease.holder, lease.fence) != (holder, fence):
         return False
     yield from put_row(LEADER_LEASE, replace(lease, expires_at=clock + ttl_ms))
@@ -148,6 +150,7 @@ def start_operation(
         state or {},
         busy_scope=scope,
     )
+    # The unique index on `busy_scope` allows one operation per scope. It is None once the operation has ended.
     yield from check_unique(OPERATIONS, operation)
     return (yield from put_row(OPERATIONS, operation))
 
@@ -194,6 +197,7 @@ def resume_operation(scope: str, fence: int) -> TransactionBody[ControlOperation
     busy = yield from find(OPERATIONS, "busy", scope, limit=1)
     if not busy:
         return None
+    # A leader that was replaced must not take the operation back from its successor.
     _check_fence(busy[0], fence)
     resumed = replace(busy[0], status=OperationStatus.RUNNING, fence=fence, updated_at=clock)
     return (yield from put_row(OPERATIONS, resumed))
@@ -243,5 +247,6 @@ def _require_led(operation_id: str, fence: int) -> TransactionBody[tuple[Control
 
 
 def _check_fence(operation: ControlOperation, fence: int) -> None:
+    # An equal or greater fence passes: the operation may have been started under an earlier term of the same scope.
     if fence < operation.fence:
         raise Fenced(f"operation {operation.operation_id!r} is led under fence {operation.fence}, not {fence}: stop")

@@ -57,6 +57,7 @@ def hit_admin_login(
     """Counts a login attempt. While the address is locked, nothing is counted and the remaining time is returned."""
     check_key(LOGIN_BACKOFF, (ip,))
     clock, backoff = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
+    # Not counted: the attempts during the lock could otherwise reject the address after it.
     if backoff is not None and backoff.next_allowed_at > clock:
         return RateDecision(False, 0, backoff.next_allowed_at - clock)
     return (yield from _hit(log_name(ADMIN_LOGIN_RATE, ip), limit, window_ms))

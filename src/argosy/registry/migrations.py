@@ -44,6 +44,7 @@ def create(tables: Iterable[Table[Any]]) -> list[str]:
 
 
 def create_table(table: Table[Any]) -> str:
+    # Types and NOT NULL only. Ranges and lengths are checked in Python, by code that both stores share (REG-1).
     columns = [_definition(column) for column in table.columns]
     key = ", ".join(map(quote, table.key))
     parts = ",\n    ".join([*columns, '"version" INTEGER NOT NULL', f"PRIMARY KEY ({key})"])
@@ -69,6 +70,7 @@ def create_index(table: Table[Any], index: TableIndex) -> str:
 
 def add_column(table: Table[Any], name: str) -> str:
     """Adds a column; existing rows get its default."""
+    # The column is declared already, so the statement cannot differ from what a new registry gets.
     column = next((column for column in table.columns if column.name == name), None)
     assert column is not None, f"{table.name} has no column {name!r}"
     default = literal(column, default_of(table.row, name))
@@ -83,6 +85,7 @@ def steps(found: int, wanted: int, migrations: Sequence[Migration], *, where: st
             f"use the argosy that wrote it, or a newer one"
         )
     chosen = [step for step in migrations if found < step.number <= wanted]
+    # A gap would leave the tables in a state that no version has.
     if [step.number for step in chosen] != list(range(found + 1, wanted + 1)):
         raise Invalid(
             f"{where} has schema version {found}, and there is no way from there to {wanted}: "

@@ -26,6 +26,7 @@ def put_rollover(policy: RolloverPolicy) -> TransactionBody[RolloverPolicy]:
     """Stores a policy that was read before, or a new one (version 0)."""
     if not (policy.write_alias and policy.read_alias and policy.pattern):
         raise Invalid(f"rollover policy {policy.name!r} needs a write alias, a read alias and a pattern")
+    # The write alias names one index and the read alias several; one alias cannot be both kinds.
     if policy.write_alias == policy.read_alias:
         raise Invalid(f"rollover policy {policy.name!r} must write and read through different aliases")
     return (yield from crud.put(ROLLOVER_POLICIES, policy))
@@ -101,6 +102,7 @@ def put_tenant(
     clock, known = yield from read_many(Now(), Get(TENANT_MAP, (api_key_hash,)))
     if expected_version:
         check_version(TENANT_MAP, (api_key_hash,), known, expected_version)
+    # A key that is mapped again keeps its place in the list, which is ordered by this time.
     added_at, version = (clock, 0) if known is None else (known.added_at, known.version)
     return (yield from put_row(TENANT_MAP, Tenant(api_key_hash, tenant_id, group_id, added_at, version)))
 

@@ -26,6 +26,7 @@ from argosy.registry.transaction import (
     transaction,
 )
 
+# A live gateway that misses a heartbeat must still be waited for.
 WINDOW_MS = 120_000
 WINDOW_MS_MAX = 86_400_000
 OBSERVED_MS = 60_000  # without an expiry, the reports of crashed gateways would count forever
@@ -54,6 +55,8 @@ def rotate(index_uid: str, primary_uid: str, *, expected_generation: int) -> Tra
         raise Conflict(f"the search key of {index_uid!r} is of generation {generation}, not {expected_generation}")
     if old is None:
         return (yield from put_row(SCOPED_KEYS, ScopedKey(index_uid, primary_uid, None, clock, 1)))
+    # A record has room for one previous key. A second rotation would lose the id of the first, which could not be
+    # revoked.
     if old.previous_uid is not None:
         raise Conflict(
             f"key {old.previous_uid!r} of {index_uid!r} has not been revoked yet; revoke it before the next rotation"
@@ -70,6 +73,7 @@ def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED
     check_key(SCOPED_KEYS_OBSERVED, (pod_id, index_uid))
     check_span("the validity of a report", ttl_ms, OBSERVED_MS_MAX)
     clock = yield from now()
+    # An upsert with the latest generation: gateways report often, and a lost older report does not matter.
     seen = ScopedKeyObserved(pod_id, index_uid, generation, clock, clock + ttl_ms)
     yield from commit(Upsert(SCOPED_KEYS_OBSERVED, seen))
 
@@ -111,6 +115,7 @@ def _gate(key: ScopedKey, window_ms: int) -> TransactionBody[RevocationCheck]:
     (observed,) = yield from read_many(Find(SCOPED_KEYS_OBSERVED, "index", (key.index_uid,)))
     ready = {seen.pod_id for seen in observed if seen.generation >= key.generation}
     waiting = tuple(sorted(pod.pod_id for pod in alive if pod.pod_id not in ready))
+    # Without live gateways the check is closed (see the module's docstring).
     return RevocationCheck(bool(alive) and not waiting, waiting)
 
 

@@ -59,9 +59,12 @@ def upsert(
     )
     evicted: list[Write] = []
     if known is None and number >= sessions_max:
+        # Bounded, because a setting that was lowered could make thousands superfluous at once.
         limit = min(number - sessions_max + 1, EVICTED_MAX)
+        # The order is the time of expiry, which every use moves; so the first ones are those least recently used.
         (oldest,) = yield from read_many(Find(SESSIONS, "all", limit=limit))
         evicted = [Delete(SESSIONS, each) for each in oldest]
+    # An upsert, because concurrent requests of one session must not reject each other.
     done = yield from commit(*evicted, Upsert(SESSIONS, session))
     return with_version(session, done.versions[-1])
 
@@ -197,4 +200,5 @@ def prune_admins() -> TransactionBody[int]:
 
 def _revocation(session: AdminSession) -> tuple[Write, Write]:
     flagged = replace(session, is_revoked=True)
+    # The flag is authoritative; the message only clears caches earlier, so it may be lost.
     return Put(ADMIN_SESSIONS, flagged), Notify(REVOKED_CHANNEL, session.session_id)

@@ -31,6 +31,7 @@ def advance(index_uid: str, node_id: str, settings_version: int) -> TransactionB
     _check(index_uid, node_id)
     if settings_version < 0:
         raise Invalid(f"a settings version is at least 0, not {settings_version}")
+    # The fleet's row is written with the first node's, because `delete_node` finds the indexes through it.
     clock, fleet = yield from read_many(Now(), _get(FLEET, index_uid))
     row = yield from get(NODE_SETTINGS_VERSION, index_uid, node_id)
     if row is not None and settings_version <= row.settings_version:
@@ -99,6 +100,7 @@ def delete_node(node_id: str) -> TransactionBody[int]:
     listed = yield from indexes()
     if not listed:
         return 0
+    # By key in every listed index: rows are grouped by index, so those of one node cannot be listed.
     rows = yield from read_many(*(_get(index_uid, node_id) for index_uid in listed))
     return (yield from _delete_rows([row for row in rows if row is not None][:BATCH_MAX]))
 

@@ -17,9 +17,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar, Union, get_args, g
 
 from argosy.base.errors import Invalid
 
+# A row is read and written whole, and one script or batch holds many of them in memory.
 ROW_BYTES_MAX = 1 << 20  # all values of one row; larger values belong in files or object stores
 KEY_PART_BYTES_MAX = 1024  # one part of a key, in UTF-8
 PAYLOAD_BYTES_MAX = 16 << 20  # one log entry
+# Larger ones would come back changed from one store and not from the other (REG-1).
 EXACT_MAX = 1 << 53  # larger integers are not exact in Lua, whose numbers are doubles
 DEPTH_MAX = 32  # nesting of maps and lists
 _NUMBER_BYTES = 8
@@ -147,6 +149,7 @@ class Table(Generic[R]):
             raise Invalid(f"{self.name} takes rows of {self.row.__name__}, not {type(row).__name__}")
         size = 0
         for value, (check, is_nullable) in zip(self._values_of(row), self._checks, strict=True):
+            # None in a column that is not nullable is passed to the check, whose error names the column.
             if value is not None or not is_nullable:
                 size += check(value)
         if size > ROW_BYTES_MAX:
@@ -222,6 +225,7 @@ def _state_check(name: str, states: tuple[str, ...]) -> Check:
 
 def _integer_check(name: str) -> Check:
     def check(value: object) -> int:
+        # The exact type: True is an int in Python, and would come back as 1.
         if type(value) is int and -EXACT_MAX <= value <= EXACT_MAX:
             return _NUMBER_BYTES
         raise _type_error(name, "integer", value) if type(value) is not int else _inexact_error(name, value)
@@ -308,6 +312,7 @@ def _json_size(name: str, value: object, depth: int) -> int:
                 raise _inexact_error(name, value)
             return _NUMBER_BYTES
         case float():
+            # msgspec writes NaN and infinity as null, so they would come back as None.
             if not isfinite(value):
                 raise Invalid(f"{name} cannot hold {value}: JSON has no such number")
             return _NUMBER_BYTES

@@ -29,6 +29,7 @@ from argosy.registry.transaction import (
 LIMIT_MAX = 1000  # tasks of one page
 UIDS_MAX = 100  # numbers one filter may name
 INDEXES_MAX = 16  # indexes one filter may name
+# A filter that matches nothing must not read the whole table in one transaction.
 SCAN_MAX = 5000  # tasks that one page reads; a page that ends early says where the next one starts
 _SCAN = 500
 _ENDED = tuple(status for status in TaskStatus if status.is_terminal)
@@ -118,6 +119,7 @@ def set_status(task_id: str, status: TaskStatus, error: str | None = None) -> Tr
     task = yield from require(TASKS, task_id)
     if task.status.is_terminal:
         return task
+    # An error stays when the next status has none: it explains the outcome.
     moved = replace(task, status=TaskStatus(status), error=error if error is not None else task.error)
     return (yield from put_row(TASKS, _with_status(moved, clock)))
 
@@ -147,8 +149,11 @@ def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit:
     after = None if from_uid is None else from_uid + 1
     for _ in range(SCAN_MAX // _SCAN):
         answers = yield from read_many(*(replace(source, after=after) for source in sources))
+        # Each source is in order, so the first _SCAN of their union are complete up to its last one; the rest is read
+        # again.
         seen = sorted({task.task_id: task for rows in answers for task in rows}.values(), key=_newest)[:_SCAN]
         passed += filter(where.passes, seen)
+        # One more than the page, because its number is where the next page starts.
         if len(passed) > limit:
             return TaskPage(tuple(passed[:limit]), passed[limit].task_uid)
         if len(seen) < _SCAN:

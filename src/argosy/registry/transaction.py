@@ -25,7 +25,9 @@ from argosy.registry.table import R, Table
 P = ParamSpec("P")
 T = TypeVar("T")
 
+# A find is one step of the store, during which other callers wait; longer lists are read in pages.
 FIND_MAX = 1000  # rows one read may return
+# With pauses that grow to 20 ms this is about a second, after which the caller should decide.
 ATTEMPTS_MAX = 64  # runs of a transaction that loses every race, before `Unavailable` is raised
 
 
@@ -208,6 +210,7 @@ class Transaction(Generic[T]):
 def transaction(write: Callable[P, TransactionBody[T]]) -> Callable[P, Transaction[T]]:
     """Decorator: makes a generator function return a transaction that stores can run."""
 
+    # Nothing runs here: a body is started by the store, which may have to start it several times.
     @wraps(write)
     def bind(*args: P.args, **kwargs: P.kwargs) -> Transaction[T]:
         return Transaction(partial(write, *args, **kwargs))

@@ -31,6 +31,7 @@ async def inspect(url: str, *, clock: Clock, random: Random, namespace: str) -> 
         found = await asyncio.to_thread(_sqlite_version, path)
         pending = [(step.number, step.why) for step in migrations.MIGRATIONS]
         return _schema(found, migrations.SCHEMA_VERSION, pending)
+    # Imported here, because the client for Redis is an optional dependency.
     from argosy.registry.backends import redis_schema
 
     found = await _redis_version(url, clock, random, namespace)
@@ -43,6 +44,7 @@ def _schema(found: int | None, wanted: int, steps: list[tuple[int, str]]) -> Sch
 
 
 def _sqlite_version(path: str) -> int | None:
+    # SQLite would create the file when it connects.
     if not Path(path).exists():
         return None
     try:
@@ -68,6 +70,7 @@ async def _redis_version(url: str, clock: Clock, random: Random, namespace: str)
     from argosy.base.backends.redis.url import parse_redis_url
     from argosy.registry.backends.redis_keys import RegistryKeys
 
+    # Without `on_connect`, which would create or migrate the registry.
     mux = RedisMux(parse_redis_url(url), clock=clock, random=random)
     try:
         found = await mux.call("HGET", RegistryKeys(namespace).meta, "schema")

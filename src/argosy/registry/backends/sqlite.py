@@ -37,10 +37,12 @@ from argosy.registry.transaction import Transaction
 
 T = TypeVar("T")
 
+# One point read of the revision; changes of this process itself are delivered without polling.
 POLL_S = 0.5  # how late a watcher may see what another process has written
 OPEN_ATTEMPTS_MAX = 50  # SQLite's own timeout does not apply while a file is converted to WAL
 OPEN_PAUSE_S = 0.02
 ITEMS_PER_STEP = 500  # of a dump or a load, between two turns of the event loop
+# As for a subscriber in Redis. A listener that stops reading must not fill the memory.
 BACKLOG_MAX = 1024  # messages a listener may be behind
 
 
@@ -81,6 +83,7 @@ class SqliteStore:
                 raise
             return connection
 
+        # In a thread: opening waits for locks and disks, and may migrate.
         connection = await _retry_while_busy(open_connection, clock, path)
         return cls(path, SqliteSession(connection, tables, clock), clock=clock)
 
@@ -94,6 +97,7 @@ class SqliteStore:
     # -- changes and notifications ----------------------------------------------------------------------------------
 
     async def watch(self, after: int, *, rows_of: Collection[Table[Any]] = ()) -> AsyncIterator[Change]:
+        # Counted so that polling stops with the last watcher: an idle registry should not read its file twice a second.
         self._feed.watchers += 1
         self._ensure_polling()
         names = frozenset(table.name for table in rows_of)
@@ -119,6 +123,7 @@ class SqliteStore:
 
     def _ensure_polling(self) -> None:
         """Polls the file's revision while there are watchers: SQLite does not report commits of other processes."""
+        # A store in memory has no other processes.
         if self._path != MEMORY and (self._polling is None or self._polling.done()):
             self._polling = asyncio.create_task(self._poll_revision(), name="registry-poll")
 
@@ -140,6 +145,7 @@ class SqliteStore:
             return
         reader = await _retry_while_busy(partial(connect, self._path), self._clock, self._path)
         try:
+            # One read transaction for the whole dump, so that it is of one instant while others write.
             reader.execute("BEGIN")
             items = dump_items(reader, self._tables, self._store_clock.read())
             while chunk := await _in_thread(lambda: list(islice(items, ITEMS_PER_STEP)), self._path):
@@ -154,6 +160,8 @@ class SqliteStore:
     async def load(self, items: AsyncIterable[DumpItem]) -> int:
         """Fills an empty registry with a dump, and returns the number of items. Until it is done the registry is marked
         as half imported, and cannot be opened again."""
+        # A commit of its own, before the first row: a crash at any moment after it leaves a registry that cannot be
+        # opened.
         await self._writer.submit(begin_load)
         count = 0
         chunk: list[DumpItem] = []
@@ -173,6 +181,7 @@ class SqliteStore:
 
     async def close(self) -> None:
         """Answers all calls in progress, then closes the file."""
+        # First, so that no poll is submitted to a writer that is closing.
         if self._polling is not None:
             self._polling.cancel()
         await self._writer.close()
@@ -185,6 +194,7 @@ async def _retry_while_busy(step: Callable[[], T], clock: Clock, where: str) -> 
         try:
             return await asyncio.to_thread(step)
         except sqlite3.Error as error:
+            # Anything but a busy file stays wrong at the next attempt.
             if not is_busy(error):
                 raise to_argosy_error(error, where) from error
             await clock.sleep(OPEN_PAUSE_S)
@@ -212,6 +222,7 @@ class ChangeFeed:
         self.revision = 0
         self.watchers = 0
         self._moved = asyncio.Event()
+        # Weak, because a caller may drop a listener without closing it (see ChannelListener).
         self._listeners: dict[str, WeakSet[ChannelListener]] = {}
         self._is_closed = False
 
@@ -243,6 +254,7 @@ class ChangeFeed:
 
     def _wake(self) -> None:
         self._moved.set()
+        # A new event for the next revision: clearing the old one could happen before all watchers have run.
         self._moved = asyncio.Event()
 
 
@@ -258,6 +270,7 @@ class ChannelListener:
         self._is_closed = False
 
     def deliver(self, message: str) -> None:
+        # Permanent: after one lost message the listener's state is unknown, even if there is room again.
         self._is_behind = self._is_behind or len(self._backlog) >= BACKLOG_MAX
         if not self._is_behind:
             self._backlog.append(message)

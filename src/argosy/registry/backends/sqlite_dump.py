@@ -25,6 +25,7 @@ def dump_items(connection: Connection, tables: Iterable[TableSql], now: int) -> 
     for log_id, name, dropped, length in connection.execute(SQL["log_all"]):
         for (payload,) in connection.execute(SQL["entry_all"], (log_id,)):
             yield "log", {"name": name, "payload": payload, "dropped": dropped}
+        # An empty log is exported for its number of dropped entries, which must survive the move to another store.
         if not length and dropped:
             yield "log", {"name": name, "payload": None, "dropped": dropped}
     for name, value, expires_at in connection.execute(SQL["counter_all"], (now,)):
@@ -47,6 +48,7 @@ def load_items(session: SqliteSession, chunk: Iterable[DumpItem]) -> int:
         count += 1
         try:
             _load_item(session, kind, values)
+        # All mean that the item itself is wrong. The message names its kind, because an export has thousands of lines.
         except (KeyError, TypeError, ValueError, AttributeError, *OWN_ERRORS) as error:
             raise Invalid(f"this {kind!r:.80} cannot be imported: {error!r}") from error
     return count

@@ -17,6 +17,7 @@ from argosy.registry.migrations import expiry_index, index_columns, index_name, 
 from argosy.registry.table import Column, ColumnKind, Table, TableIndex, check_key_part
 from argosy.registry.transaction import FIND_MAX, CountRows, Find, Get
 
+# Dropping all is enough: within one SQL transaction of at most 256 calls a cache this full is rare.
 CACHED_ROWS_MAX = 4096  # rows of a table cached in one SQL transaction, before all of them are dropped
 SINGLE_READS_MAX = 8  # rows read one by one; if a find misses more in the cache, it reads all of its rows at once
 
@@ -24,6 +25,7 @@ Values = tuple[Any, ...]
 
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder().decode
+# Bound once, because they run for every row that is read.
 _new = object.__new__
 _set = object.__setattr__
 
@@ -42,6 +44,7 @@ class RowCodec:
         self._encoders = [(n, f) for n, c in enumerate(table.columns) if (f := _encoder(c, hints[c.name]))]
         self._decoders = [(c.name, f) for c in table.columns if (f := _decoder(c, hints[c.name]))]
         self._keys = [n for n, c in enumerate(table.columns) if c.name in table.key]
+        # Only a row without `__post_init__` and `__slots__` is completely described by its `__dict__`.
         self._is_plain = not hasattr(table.row, "__post_init__") and not hasattr(table.row, "__slots__")
 
     def decode(self, stored: Sequence[Any]) -> Any:
@@ -63,6 +66,7 @@ class RowCodec:
             raise Invalid(f"{self.name} has no column {', '.join(sorted(unknown))}: this export is of a newer argosy")
         columns = dict(values)
         version = columns.pop("version", None)
+        # Every stored row has a version from 1 on; 0 would make the row look like one that was never stored.
         if type(version) is not int or version < 1:
             raise Invalid(f"a row of {self.name} has a version from 1, not {version!r:.80}")
         return self.table.row_from_values(columns, version)
@@ -98,6 +102,7 @@ def _encoder(column: Column, hint: Any) -> Callable[[Any], Any] | None:
         return lambda value: _to_json(value).decode()
     if column.kind is ColumnKind.BOOLEAN:
         return int
+    # SQLite binds exact `str` values only fast (see `to_plain`), so enumerations are stored as their values.
     enum = _enum(hint)
     return None if enum is None else {member: member.value for member in enum}.__getitem__
 
@@ -170,9 +175,11 @@ class TableSql(RowCodec):
         self.upsert = (
             f"INSERT INTO {name} ({listed}) VALUES ({marks}) ON CONFLICT ({key}) DO UPDATE SET {assignments}, "
             f"version = iif({is_expired}, 1, version + 1) RETURNING version"
+            # A table whose columns are all part of its key has no assignments.
         ).replace("SET , ", "SET ")
         self.delete = f"DELETE FROM {name} WHERE {self._key_is} AND version = ?{self._live}"
         self.version = f"SELECT version FROM {name} WHERE {self._key_is}{self._live}"
+        # In the order of the key, so that two exports of one registry are equal.
         self.all = f"{self.select}{f' WHERE {quote(table.expires)} > ?' if table.expires else ''} ORDER BY {key}"
         self.prune = (
             f"DELETE FROM {name} WHERE ({key}) IN (SELECT {key} FROM {name} WHERE {is_expired} LIMIT ?)"
@@ -198,6 +205,7 @@ class TableSql(RowCodec):
 
     def find_sql(self, read: Find, *, is_keys_only: bool) -> str:
         """The statement of a find, for whole rows or for their keys."""
+        # The text of a find depends on these five alone. There are a few dozen shapes, so the cache needs no bound.
         shape = (read.index, read.after is not None, read.until is not None, read.is_newest_first, is_keys_only)
         return self._finds.get(shape) or self._finds.setdefault(shape, self._find_sql(*shape))
 
@@ -219,6 +227,7 @@ class TableSql(RowCodec):
     def _equals(self, name: str, equals: tuple[Any, ...]) -> list[Any] | None:
         by = self._by.get(name) or self.table.index(name).by
         assert len(equals) == len(by), f"{self.name}.{name} is read by {by}, not {equals}"
+        # In SQL nothing equals NULL, and rows with None are not in the index.
         return None if None in equals else list(map(to_plain, equals))
 
     def _find_sql(self, name: str, has_after: bool, has_until: bool, is_newest_first: bool, is_keys_only: bool) -> str:
@@ -227,6 +236,7 @@ class TableSql(RowCodec):
         direction, beyond, within = (" DESC", "<", ">=") if is_newest_first else ("", ">", "<=")
         bounds = [f" AND {quote(index.order)} {beyond} ?"] if has_after and index.order else []
         bounds += [f" AND {quote(index.order)} {within} ?"] if has_until and index.order else []
+        # The key comes last and makes the order total, as members do in Redis (REG-1).
         order = [*([index.order] if index.order else []), *self.table.key]
         ordered = ", ".join(f"{quote(column)}{direction}" for column in order)
         listed = ", ".join(map(quote, self.table.key if is_keys_only else self._names))
@@ -252,6 +262,7 @@ class TableSql(RowCodec):
     def update(self, row: Any, values: list[Any], known: Any) -> tuple[str, list[Any]]:
         """The statement that stores a row's next version if the store has it at the row's own. `known` is the row as
         this transaction has read it, or None."""
+        # Without the stored row at this very version, any indexed column may have changed, so all of them are written.
         if known is None or known.version != row.version:
             moved = self._indexed
         else:
@@ -271,6 +282,7 @@ class TableSql(RowCodec):
     def unique_violation(self, error: str, row: Any) -> Conflict:
         """SQLite names the columns of the violated unique index: `UNIQUE constraint failed: jobs.dedupe_key`."""
         _, _, named = error.partition(": ")
+        # The columns identify the index, because SQLite's message has no name of the index.
         columns = tuple(part.rpartition(".")[2] for part in named.split(", "))
         index = next((index.name for index in self.table.indexes if index.is_unique and index.by == columns), named)
         values = ", ".join(repr(getattr(row, column, None)) for column in columns)
@@ -328,6 +340,8 @@ class SqliteReads:
         cached = self._rows[table.name]
         if len(cached) > CACHED_ROWS_MAX:
             cached.clear()
+        # The rows that other calls of this batch have read are decoded already; keys alone are cheaper to read than
+        # rows.
         if cached:
             keys = self._cursor.execute(table.find_sql(read, is_keys_only=True), values).fetchall()
             missing = [key for key in keys if key not in cached]
@@ -337,6 +351,8 @@ class SqliteReads:
                 return [cached[key] for key in keys]
         stored = self._cursor.execute(table.find_sql(read, is_keys_only=False), values).fetchall()
         rows = list(map(table.decode, stored))
+        # Rows of expiring tables are not cached: each call has its own present time, and a cached row could have
+        # expired.
         if not table.is_expiring:
             cached.update(zip(map(table.key_of, rows), rows, strict=True))
         return rows
