@@ -31,6 +31,7 @@ class IndexerState:
     continued: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
+        # A copy that cannot be changed: the pool is shared by plans, and a report must not change under them.
         object.__setattr__(self, "continued", MappingProxyType(dict(self.continued)))
 
 
@@ -106,12 +107,14 @@ def candidates(publisher: str, pool: Pool, policy: PoolPolicy) -> tuple[str, ...
 def plan_assignment(publisher: str, pool: Pool, policy: PoolPolicy) -> AssignmentPlan:
     """The plan after an announcement of `publisher`; empty if enough indexers hold it or may hold it, or if the policy
     excludes it."""
+    # An indexer without a report may hold the publisher already; assigning it elsewhere could store everything twice.
     needed = _missing(publisher, pool, policy) - _unknown_count(publisher, pool, policy)
     if needed <= 0:
         return AssignmentPlan(0)
     resume_from = sorted(
         i.id for i in _followers(publisher, pool, policy) if _must_hand_off(i, publisher, pool, policy)
     )
+    # Not more handoffs than new holders are needed: each acceptance continues from one frozen indexer.
     return AssignmentPlan(needed, candidates(publisher, pool, policy), tuple(resume_from[:needed]))
 
 
@@ -135,10 +138,12 @@ def plan_handoff(frozen: str, pool: Pool, policy: PoolPolicy) -> dict[str, tuple
     """
     loads = {i.id: len(i.assigned) for i in pool}
     plan: dict[str, tuple[str, ...]] = {}
+    # Sorted, so that the same pool gives the same plan on every assigner.
     for publisher in sorted(pending_handoffs(frozen, pool, policy)):
         must_wait = _missing(publisher, pool, policy) <= _unknown_count(publisher, pool, policy)
         plan[publisher] = () if must_wait else _candidates(publisher, pool, policy, loads)
         if plan[publisher]:
+            # Counted as accepted; otherwise the least loaded indexer would be first in the list of every publisher.
             loads[plan[publisher][0]] += 1
     return plan
 
@@ -156,6 +161,7 @@ def after_handoff(pool: Pool, publisher: str, *, frozen: str, target: str) -> Po
 
 def _with_assignment(pool: Pool, publisher: str, target: str, continued: Mapping[str, str]) -> Pool:
     old = _of(pool, target)
+    # Exactly what the indexer itself does when it accepts, so that its next report changes nothing.
     new = replace(old, assigned=old.assigned | {publisher}, continued={**old.continued, **continued})
     return tuple(new if i is old else i for i in pool)
 
@@ -174,6 +180,7 @@ def _followers(publisher: str, pool: Pool, policy: PoolPolicy) -> Iterable[Index
 def _must_hand_off(indexer: IndexerState, publisher: str, pool: Pool, policy: PoolPolicy) -> bool:
     if not indexer.is_frozen or not policy.may_hold(indexer.id, publisher):
         return False
+    # The proof is with the successor and not with the frozen indexer, which may have gone before it could record it.
     is_done = any(i.continued.get(publisher) == indexer.id for i in pool if i is not indexer)
     return not is_done and _missing(publisher, pool, policy) > 0
 
@@ -181,6 +188,7 @@ def _must_hand_off(indexer: IndexerState, publisher: str, pool: Pool, policy: Po
 def _missing(publisher: str, pool: Pool, policy: PoolPolicy) -> int:
     if not policy.allows(publisher):
         return 0
+    # Frozen indexers count in the size of the pool and not among the holders: they store nothing new (IPN-2).
     return max(0, target_replication(publisher, policy, len(pool)) - len(holders(publisher, pool, policy)))
 
 
@@ -194,5 +202,6 @@ def _candidates(publisher: str, pool: Pool, policy: PoolPolicy, loads: Mapping[s
         for i in pool
         if i.is_known and not i.is_frozen and publisher not in i.assigned and policy.may_hold(i.id, publisher)
     )
+    # Preferred ones have the publisher's data already; the id makes the order the same everywhere.
     best_first = sorted(able, key=lambda i: (publisher not in i.preferred, loads[i.id], i.id))
     return tuple(i.id for i in best_first)

@@ -72,6 +72,7 @@ class Bidder:
         self._opens_at: float | None = None  # jitter before opening an auction
         self._backoff_until: float | None = None  # after a bid that failed, or that found another one pending
         self._failures = 0
+        # At most a window: after that the auction of a lost reply has ended, and bidding is possible again.
         self._store_backoff = Backoff(first_s=0.1, ceiling_s=max(0.1, min(10.0, settings.window_s)))
         # Longer than one auction, so that another node wins a unit that this one could not warm.
         self._warming_backoff = Backoff(first_s=settings.window_s * 3, ceiling_s=settings.window_s * 24)
@@ -96,6 +97,7 @@ class Bidder:
                 self._memory = (self._sum_held_bytes(), max(0, self._available_bytes()))
             case BidAnswered(unit, result):
                 self._on_bid_result(unit, result, now)
+            # The bid may have been placed: the pause gives the watch time to report its auction.
             case BidFailed():
                 self._in_flight = None
                 self._back_off(now)
@@ -134,6 +136,7 @@ class Bidder:
         is_jitter_over = self._clear_expired(now)
         session = self._keeper.keepalive.session
         is_busy = self._in_flight or self._pending or self._backoff_until
+        # One bid at a time (OWN-3): in flight, pending, or waiting after a failure.
         if session is None or is_busy or not self._can_bid(now):
             return []
         unit = self._choose(now, is_jitter_over)
@@ -141,6 +144,7 @@ class Bidder:
             return []
         self._in_flight, self._has_in_flight_closed = unit, False
         self._opens_at = None
+        # The store checks it again with the memory measured at the time of the call.
         min_bytes = minimum_bid(self._view.spec(unit).footprint_bytes)
         return [PlaceBid(session, unit, self._reserved_bytes(), min_bytes, self._threshold(unit))]
 
@@ -160,6 +164,7 @@ class Bidder:
 
     def _choose(self, now: float, is_jitter_over: bool) -> Unit | None:
         """An open auction to join, else an unowned unit whose auction to open after the jitter."""
+        # Joining first fills auctions, so that they close early (docs/decisions/0004).
         joinable = next((unit for unit in self._view.auctions if self._fits(unit)), None)
         if joinable is not None:
             return joinable
@@ -177,6 +182,7 @@ class Bidder:
         # The store rejects these bids too (`rivals`); not sending them saves an auction that nothing could win.
         if unit.replica != PRIMARY and any(sibling in self._keeper.held_leases for sibling in unit.siblings()):
             return False
+        # At least 1: a node without free memory must not win a unit whose footprint is unknown.
         return self._available_bytes() >= max(1, minimum_bid(self._view.spec(unit).footprint_bytes))
 
     def _can_bid(self, now: float) -> bool:
@@ -207,6 +213,7 @@ class Bidder:
 
     def _reserved_bytes(self) -> int:
         """Memory of units that were won and are still warming, which the memory probe does not see yet."""
+        # The default for units that were never measured: without it several could be won into the same free memory.
         default = self._settings.default_footprint_bytes
         sizes = (self._view.spec(unit).footprint_bytes for unit in self._keeper.warming)
         return sum(default if size is None else size for size in sizes)
@@ -251,6 +258,7 @@ class Bidder:
 
     def _back_off(self, now: float) -> None:
         self._failures += 1
+        # Jittered, so that nodes that met the same failure do not bid again at one instant.
         self._backoff_until = now + self._store_backoff.delay(self._failures, self._random)
 
     def _clear_pending(self) -> None:
@@ -284,6 +292,7 @@ class Closer:
         self._backoff = Backoff(first_s=0.2, ceiling_s=max(0.2, min(5.0, settings.window_s)))
 
     def deadline(self) -> float | None:
+        # An auction whose close is in flight is due again only after the reply.
         due = min((at for unit, at in self._due_at.items() if unit not in self._in_flight), default=None)
         if due is None or self._tokens >= TOKEN or self._filled_at is None:
             return due
@@ -292,6 +301,7 @@ class Closer:
     def handle(self, event: Event | None, now: float) -> list[Effect]:
         match event:
             case Snapshot():
+                # The snapshot lists every open auction; what is not in it has ended.
                 self._due_at.clear()
                 for unit in self._view.auctions:
                     self._schedule(unit, self._view.closes_at[unit])
@@ -325,6 +335,7 @@ class Closer:
         self._refill(now)
         effects: list[Effect] = []
         due = [unit for unit, at in self._due_at.items() if at <= now and unit not in self._in_flight]
+        # The longest overdue first, because the tokens may not suffice for all.
         for unit in sorted(due, key=lambda u: (self._due_at[u], u)):
             if self._tokens < TOKEN:
                 break
@@ -336,5 +347,6 @@ class Closer:
 
     def _refill(self, now: float) -> None:
         if self._filled_at is not None:
+            # `max(0.0, …)`: time passed by the caller never makes the bucket lose tokens.
             self._tokens = min(self._burst, self._tokens + max(0.0, now - self._filled_at) * self._rate)
         self._filled_at = now

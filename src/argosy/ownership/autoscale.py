@@ -12,14 +12,17 @@ from argosy.ownership.model import Unit
 from argosy.ownership.settings import OwnershipSettings
 from argosy.ownership.view import FleetView
 
+# The distance to MEMORY_TARGET makes one step large enough that the next measurement is not a reason to grow again.
 MEMORY_HIGH = 0.85  # share of the fleet's memory in use above which nodes are added
 MEMORY_TARGET = 0.70  # the share to reach by adding nodes
 # A node is removed only if the share of the remaining nodes stays at or below this: far below MEMORY_HIGH, so that a
 # removal is not a reason to grow again.
 MEMORY_LOW = 0.50
+# One window is what an auction may take; two mean that units regularly fail to find a winner in their first one.
 LATENCY_WINDOWS_MAX = 2.0  # mean wait from unowned to leased, in auction windows
 BACKLOG_ROUNDS_MAX = 4  # unowned units, in multiples of what the fleet can warm at once
 REMOVABLE_MAX = 100  # drained nodes that are listed; older ones are assumed to be removed
+# Ten minutes: every drained unit is indexed again elsewhere, so a short dip in load must not shrink the fleet.
 CALM_S = 600.0  # time without any reason to grow before a node is named for draining
 
 
@@ -50,11 +53,14 @@ class Autoscaler:
         """The signal for the current view. May be called at any rate."""
         nodes = len(view.members)
         growth = dict(self._growth_reasons(view, now))
+        # The maximum and not the sum: the reasons overlap, since units that wait are also starved and unowned.
         largest = max(growth.values(), default=nodes)
+        # Unowned units are no reason to grow by themselves, but a fleet that is still placing units is not calm.
         if growth or view.unowned_count():
             self._calm_since = None
         elif self._calm_since is None:
             self._calm_since = now
+        # Only one at a time: after each removal the load is measured again.
         candidate = self._drain_candidate(view, now)
         return ScaleSignal(
             desired_nodes=max(1, largest if growth else nodes - (candidate is not None)),
@@ -104,6 +110,7 @@ class Autoscaler:
     def _drain_candidate(self, view: FleetView, now: float) -> str | None:
         if self._calm_since is None or now - self._calm_since < CALM_S or len(view.members) < 2:
             return None
+        # The least loaded node has the least to index again; the name decides between equals, so all nodes agree.
         lightest = min(view.members.values(), key=lambda member: (member.held_bytes, member.node))
         held = sum(member.held_bytes for member in view.members.values())
         capacity = sum(m.held_bytes + m.free_bytes for m in view.members.values() if m is not lightest)
@@ -111,9 +118,11 @@ class Autoscaler:
 
     def _removable(self, view: FleetView) -> tuple[str, ...]:
         """Nodes that were members before, are not now, and hold no lease."""
+        # A node may have left the membership and still hold leases: it is draining.
         holders = {lease.node for lease in view.leases.values()}
         self._nodes_seen.update(dict.fromkeys(view.members))
         gone = [node for node in self._nodes_seen if node not in view.members and node not in holders]
+        # Names of nodes that never return would otherwise accumulate in a fleet whose node ids are random.
         for node in gone[:-REMOVABLE_MAX]:
             del self._nodes_seen[node]
         return tuple(sorted(gone[-REMOVABLE_MAX:]))

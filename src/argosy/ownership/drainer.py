@@ -32,6 +32,7 @@ class Drainer:
         self._drain_until: float | None = None
         self._retry_at: dict[Unit, float] = {}
         self._failures: dict[Unit, int] = {}
+        # The first retry comes soon, because the unit is not served until its release succeeds.
         self._backoff = Backoff(first_s=0.1, ceiling_s=settings.renew_s)
 
     @property
@@ -53,10 +54,15 @@ class Drainer:
             case DrainRequested() if not self.is_draining:
                 self._drain_until = now + self._drain_timeout_s
                 effects += [effect for unit in list(self._keeper.held_leases) for effect in self._mark_draining(unit)]
+            # The other nodes open the successor's auction only when they see the draining state, so it is sent until it
+            # arrives.
             case SetStateFailed(unit, epoch) if self.is_draining and self._is_held(unit, epoch):
                 self._retry_later(unit, now)
+            # Not done: the store was unreachable, or a handoff found no ready successor. In both cases the unit must be
+            # released.
             case ReleaseAnswered(unit, epoch, is_done) if not is_done and self._is_held(unit, epoch):
                 self._retry_later(unit, now)
+        # Removed before the retry: a deadline in the past would wake the driver forever.
         for unit in [unit for unit, at in self._retry_at.items() if at <= now]:
             del self._retry_at[unit]
             effects += self._retry(unit)
@@ -78,6 +84,7 @@ class Drainer:
         is_late = now >= self._drain_until or self._view.members.keys() <= {self._node}
         effects: list[Effect] = []
         for unit in list(self._keeper.held_leases):
+            # The loss of a replica is no outage, because the primary serves; a warming unit does not serve yet.
             if is_late or unit.replica != PRIMARY or unit in self._keeper.warming:
                 effects += self.release(unit)
             elif (successor := self._view.ready_successor(unit)) is not None:
@@ -94,6 +101,7 @@ class Drainer:
     def _mark_draining(self, unit: Unit) -> list[Effect]:
         held = self._keeper.held_leases[unit]
         session = self._keeper.keepalive.session
+        # A warming primary serves nothing yet, so there is nothing to hand off; it is released instead.
         if session is None or held.lease.state is not LeaseState.READY:
             return []
         return [SetLeaseState(session, unit, held.lease.epoch, LeaseState.DRAINING)]

@@ -50,8 +50,10 @@ class LeaseKeeper:
         self.changes: list[LeaseGained | LeaseLost] = []  # of the current step; `NodeMachine` drains them
         self._session: Session | None = None  # the session of the held leases
         self._serving: dict[Unit, int] = {}  # unit -> epoch, in the order in which serving began
+        # Counted by name, because `holds_any` is asked for every request and must not search through slots.
         self._serving_names: Counter[str] = Counter()  # served slots by unit name
         self._waiting: dict[Unit, int] = {}  # served as soon as the session is valid
+        # The end that observers know; an extension is published only if it is later.
         self._published_until = float("-inf")
         self.pauses = 0  # times serving of all units stopped at once
 
@@ -68,6 +70,7 @@ class LeaseKeeper:
 
     def stop_serving(self, unit: Unit) -> list[Effect]:
         """Must precede the release or handoff: once that is sent, another node may hold the unit (OWN-1)."""
+        # Stays set until the watch reports the end: a renewal in between must not start serving again (OWN-1).
         self.held_leases[unit].is_leaving = True
         self.warming.pop(unit, None)
         return self._stop(unit)
@@ -76,6 +79,7 @@ class LeaseKeeper:
         return earliest(self.keepalive.deadline(), self.keepalive.valid_until if self._serving else None)
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
+        # First, so that everything below is decided with the session as it is after this event.
         effects = self.keepalive.handle(event, now)
         if self._session != self.keepalive.session:
             # Leases end with their session, so a new session begins with none.
@@ -83,10 +87,13 @@ class LeaseKeeper:
             effects += self._retain_only({})
         match event:
             case Snapshot(leases=leases):
+                # First the leases that are gone, then those that are new: a unit may have ended and been granted again
+                # meanwhile.
                 effects += self._retain_only({lease.unit: lease.epoch for lease in leases if self._is_mine(lease)})
                 effects += [effect for lease in leases for effect in self._on_lease(lease, now)]
             case LeaseChanged(lease):
                 effects += self._on_lease(lease, now)
+            # The epoch distinguishes the end of this lease from the delayed end of an earlier one.
             case LeaseGone(unit, epoch) if unit in self.held_leases and self.held_leases[unit].lease.epoch == epoch:
                 effects += self._on_lease_lost(unit)
             case SessionRenewed(session, sent_at, held) if session == self._session and held is not None:
@@ -94,6 +101,7 @@ class LeaseKeeper:
         return effects + (self._serve() if self.keepalive.is_valid(now) else self._pause())
 
     def _serve(self) -> list[Effect]:
+        # `ServingExtended` comes before the new starts, which carry the new end themselves.
         until = self.keepalive.valid_until
         effects: list[Effect] = []
         if until > self._published_until and self._serving:
@@ -109,6 +117,8 @@ class LeaseKeeper:
         """Stops serving of all units: one session carries all their leases."""
         effects: list[Effect] = [ServingStopped(unit, epoch) for unit, epoch in self._serving.items()]
         self.pauses += bool(self._serving)
+        # Waiting, not dropped: the leases may still be valid, and serving resumes with the next renewal under the same
+        # epochs.
         self._waiting.update(self._serving)
         self._serving.clear()
         self._serving_names.clear()
@@ -120,6 +130,7 @@ class LeaseKeeper:
         if epoch is None:
             return []
         self._serving_names[unit.name] -= 1
+        # A Counter keeps names with count 0, and `holds_any` tests for the name alone.
         if not self._serving_names[unit.name]:
             del self._serving_names[unit.name]
         return [ServingStopped(unit, epoch)]
@@ -133,6 +144,7 @@ class LeaseKeeper:
         effects: list[Effect] = []
         known = self.held_leases.get(lease.unit)
         if known is not None and known.lease.epoch != lease.epoch:
+            # The watch delivers a unit's leases in order, and every new lease has a greater epoch (OWN-1).
             assert known.lease.epoch < lease.epoch, "an epoch never decreases"
             effects, known = self._on_lease_lost(lease.unit), None
         if known is None:

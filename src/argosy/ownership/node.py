@@ -69,6 +69,7 @@ class NodeMachine:
         return self._has_left
 
     def deadline(self) -> float | None:
+        # After the end no deadline may wake the driver.
         if self._has_left:
             return None
         # A draining node acquires nothing, so these deadlines would never be cleared and would wake it forever.
@@ -89,9 +90,12 @@ class NodeMachine:
         if self._has_left:
             return []
         self.view.apply(event, now)
+        # Before `_periodic`, which then reads the catalog in this same step.
         if isinstance(event, CatalogChanged):
             self._catalog_at = None
         effects = self._periodic(now)
+        # The order matters: sessions before leases, leases before placement, so that nothing is acquired under a lost
+        # session.
         effects += self.member_keepalive.handle(event, now)
         effects += self.keeper.handle(event, now)
         effects += self._advance_held(event, now)
@@ -103,9 +107,11 @@ class NodeMachine:
     def _periodic(self, now: float) -> list[Effect]:
         """Starts the sessions in the first step; sweeps and reads the catalog at their intervals, with jitter."""
         effects: list[Effect] = []
+        # A draining node has ended its member session on purpose; starting it again would bring the node back.
         if not self.drainer.is_draining:
             self.member_keepalive.start(now)
             self.keeper.keepalive.start(now)
+        # Every node sweeps, so that expired sessions end even if any of them fails; the jitter spreads the calls.
         if self._sweep_at is None or now >= self._sweep_at:
             self._sweep_at = now + self.settings.sweep_s * self._random.uniform(0.8, 1.2)
             effects.append(SweepSessions())
@@ -132,6 +138,7 @@ class NodeMachine:
         match event:
             case UnitWarmed(unit, epoch):
                 effects += self._set_ready(unit, epoch)
+            # Released at once: another node may have what this one lacks, such as memory.
             case WarmingFailed(unit, epoch) if self._holds_at(unit, epoch):
                 effects += self.drainer.release(unit)
             case ReleaseRequested(unit):
@@ -140,6 +147,7 @@ class NodeMachine:
                 failures = self._failures[unit] = self._failures.get(unit, 0) + 1
                 self._set_ready_at[unit] = now + self._backoff.delay(failures, self._random)
             case CatalogRead():
+                # The catalog is desired state: what it no longer names is released, whichever way it was acquired.
                 unwanted = [unit for unit in self.keeper.held_leases if not self.view.is_in_catalog(unit)]
                 effects += [effect for unit in unwanted for effect in self.drainer.release(unit)]
             case LeaseChanged(lease):
@@ -156,6 +164,7 @@ class NodeMachine:
 
     def _set_ready(self, unit: Unit, epoch: int) -> list[Effect]:
         session = self.keeper.keepalive.session
+        # Warming may end after the lease was lost or granted again: only the lease that was warmed becomes ready.
         if session is None or unit not in self.keeper.warming or not self._holds_at(unit, epoch):
             return []
         return [SetLeaseState(session, unit, epoch, LeaseState.READY)]
@@ -190,6 +199,7 @@ class NodeMachine:
             return effects
         if self.settings.placement == "ring" and self._quiesce_until is None:
             self._quiesce_until = now + self.settings.quiesce_s
+        # Requests in flight get `quiesce_s` to end, although the ring sends no new ones.
         is_quiet = self._quiesce_until is not None and now >= self._quiesce_until
         if is_quiet or self.drainer.is_drained:
             for unit in list(self.keeper.held_leases):

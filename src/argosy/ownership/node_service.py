@@ -63,6 +63,7 @@ class OwnershipNode:
         started_at = self._clock.wall()
         self._member = Member(node_id, address, is_bidding=False, started_at=started_at, capabilities=capabilities)
         self._machine = NodeMachine(settings, node_id, self._random)
+        # One driver for all parts: they handle each event in the same step (see `node`).
         self._driver: Driver[events.Event, effects.Effect] = Driver(self._machine, self._perform, clock=self._clock)
         self._autoscaler = Autoscaler(settings)
         self._has_left = asyncio.Event()
@@ -92,6 +93,7 @@ class OwnershipNode:
         known = self._machine.view.leases.get(unit)
         if known is None:
             raise NotOwner(f"{str(unit)!r} has no known holder; retry")
+        # Warming, leaving, or paused: a redirect would lead back to this node.
         if known.node == self.node_id:
             raise NotOwner(f"{str(unit)!r} is being acquired or released by this node; retry")
         raise NotOwner(f"{str(unit)!r} is held by {known.node!r}", hint=known.address, node=known.node)
@@ -126,6 +128,7 @@ class OwnershipNode:
         use."""
         try:
             await run_until_first_ends(self._driver.run(), self._watch(), self._has_left.wait())
+        # Also after a failure, so that `drain` does not wait for a node that has ended.
         finally:
             self._has_left.set()
 
@@ -145,6 +148,7 @@ class OwnershipNode:
     async def _watch(self) -> None:
         unreachable = self._telemetry.record_store_unreachable
         async for event in watch_events(self._store, self._clock, self._random, on_unreachable=unreachable):
+            # Before the event is posted: afterwards the view no longer has the time at which the unit became unowned.
             self._telemetry.record_watch_event(event, self._machine.view, self._clock.now())
             self._driver.post(event)
 
@@ -173,6 +177,7 @@ class OwnershipNode:
                     return await self._client.change_lease(effect)
                 case effects.WarmUnit(unit, epoch):
                     held = self._machine.keeper.held_leases.get(unit)
+                    # The lease may have been lost, or granted again, while the effect waited to be performed.
                     if held is not None and held.lease.epoch == epoch:
                         return await self._workload.warm(held.lease)
                 case effects.DropUnit(unit):
@@ -182,6 +187,7 @@ class OwnershipNode:
                 case effects.ReadCatalog():
                     return await self._read_catalog()
                 case effects.Abort(reason):
+                    # Ends `run`: two processes under one node id would fence each other in turns.
                     raise Conflict(reason)
                 case effects.ServingStarted() | effects.ServingExtended() | effects.ServingStopped():
                     self._telemetry.record_serving_change(effect, wall=self._clock.wall(), now=self._clock.now())
@@ -190,6 +196,7 @@ class OwnershipNode:
         return ()
 
     async def _announce(self, effect: effects.AnnounceMember) -> Iterable[events.Event]:
+        # Stored first: a retry of `announce` sends the latest record (`lambda`).
         self._member = replace(
             self._member,
             is_bidding=effect.is_bidding,
@@ -200,6 +207,7 @@ class OwnershipNode:
 
     async def _end(self, session: Session | None) -> None:
         """Ends a session, if there is one. `run` returns when the holder session and all others have ended."""
+        # The member session ends first and may take longer: `run` must not return while a call is in flight.
         self._sessions_ending += 1
         if session is not None:
             await self._client.end_session(session)
@@ -216,6 +224,7 @@ class OwnershipNode:
             # At debug level: a sweep is retried in a second, and renewals of the same node warn already.
             self._telemetry.log.debug("store unreachable", error=str(error))
         self._telemetry.set_gauges(self._machine.view, self._machine.keeper, self.scale(), self._clock.now())
+        # Measured with the sweep, so that there is one timer for both.
         return [events.MemoryMeasured(self._memory.free_bytes())]
 
     async def _read_catalog(self) -> Iterable[events.Event]:
@@ -244,14 +253,17 @@ class WorkloadRunner:
         unit, task = lease.unit, _this_task()
         self._warmings[unit] = task
         try:
+            # A unit that was lost and won again must not be built while its predecessor is still being removed.
             if (drop := self._drops.get(unit.name)) is not None:
                 await asyncio.wait([drop])
             await self._workload.warm(lease)
             return [UnitWarmed(unit, lease.epoch)]
+        # Whatever the workload raises: the unit is released and the node goes on.
         except Exception as error:
             self._telemetry.record_warming_failure(unit, lease.epoch, error)
             return [WarmingFailed(unit, lease.epoch)]
         finally:
+            # A later warming of the same unit may have replaced this task.
             if self._warmings.get(unit) is task:
                 del self._warmings[unit]
 
@@ -262,6 +274,7 @@ class WorkloadRunner:
         self._drops[unit.name] = task
         if warming is not None:
             warming.cancel()
+        # Waited for, not only cancelled: the workload frees its resources while it ends.
         for other in (warming, earlier):
             if other is not None:
                 await asyncio.wait([other])

@@ -53,6 +53,7 @@ class Reconciler:
         self._ring_units: dict[Unit, None] = {}
         self._claim_picks: dict[Unit, None] = {}
         self._in_flight: set[Unit] = set()
+        # Attempts per unit, for the back-off: an old owner may take `handoff_wait_s` and longer to release.
         self._tries: dict[Unit, int] = {}
         self._claim_at: dict[Unit, float] = {}
         self._release_at: dict[Unit, float] = {}
@@ -60,6 +61,7 @@ class Reconciler:
         self._backoff = Backoff(first_s=min(0.05, settings.claim_retry_s), ceiling_s=settings.claim_retry_s)
 
     def deadline(self) -> float | None:
+        # With all claims in flight a due one could not be sent; a reply wakes the machine instead.
         claim_at = min(self._claim_at.values(), default=None) if len(self._in_flight) < CLAIMS_MAX else None
         return earliest(claim_at, min(self._release_at.values(), default=None))
 
@@ -68,6 +70,7 @@ class Reconciler:
             case ClaimAnswered(unit, retry_after_s):
                 self._in_flight.discard(unit)
                 self._claim_again(unit, now, retry_after_s)
+            # One window, in which another node with more memory can claim the unit.
             case WarmingFailed(unit, _) | ReleaseRequested(unit):
                 self._avoided_until[unit] = now + self._settings.window_s
             # The owner is waiting for this: the old one has released, or its session has expired.
@@ -98,9 +101,11 @@ class Reconciler:
         return True
 
     def _update_targets(self, now: float) -> None:
+        # Targets computed without valid sessions would be of a fleet that this node may not be part of.
         if not self._may_acquire(now):
             return
         self._avoided_until = {unit: until for unit, until in self._avoided_until.items() if until > now}
+        # On the ring the targets are all units of this node; with claims, only those to claim next.
         targets = self._ring_targets() if self._settings.placement == "ring" else self._claim_targets()
         for unit in [unit for unit in self._claim_at if unit not in targets or unit in self._keeper.held_leases]:
             del self._claim_at[unit]
@@ -115,6 +120,7 @@ class Reconciler:
         for unit, held in self._keeper.held_leases.items():
             if unit in targets:
                 self._release_at.pop(unit, None)  # a target again in time: not moved
+            # Not at once: the new owner should be waiting, and a ring that changes back within this time moves nothing.
             elif unit not in self._release_at and not held.is_leaving:
                 self._release_at[unit] = now + self._settings.handoff_wait_s
         for unit in [unit for unit in self._release_at if unit not in self._keeper.held_leases]:
@@ -133,6 +139,7 @@ class Reconciler:
     def _claim_targets(self) -> dict[Unit, None]:
         """Unowned units, as many as fit beside the units being warmed. Each node begins at a random one, to avoid
         conflicting claims."""
+        # Earlier picks stay while they are possible, so that a claim in progress is not abandoned for another unit.
         picks = {
             unit: None for unit in self._claim_picks if self._view.is_unowned(unit) and unit not in self._avoided_until
         }
@@ -142,6 +149,7 @@ class Reconciler:
             for unit in self._view.unowned_units_from(self._random.randrange(0, count)):
                 if len(picks) >= capacity:
                     break
+                # A unit that does not fit is skipped, not waited for: smaller ones behind it may fit.
                 if unit not in picks and self._size(unit) <= free_bytes and not self._is_excluded(unit):
                     picks[unit] = None
                     free_bytes -= self._size(unit)
@@ -161,6 +169,7 @@ class Reconciler:
     def _claim(self, now: float) -> list[Effect]:
         session = self._keeper.keepalive.session
         if session is None or not self._may_acquire(now):
+            # Without sessions nothing may be claimed, and deadlines that stay would wake the driver forever.
             self._claim_at.clear()
             return []
         effects: list[Effect] = []
@@ -168,6 +177,7 @@ class Reconciler:
             if len(self._in_flight) >= CLAIMS_MAX:
                 break
             del self._claim_at[unit]
+            # The unit has a holder again: a claim would be rejected, so only the next attempt is scheduled.
             if unit in self._view.leases:
                 self._claim_again(unit, now)
             else:

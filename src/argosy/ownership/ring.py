@@ -30,6 +30,7 @@ class Ring:
     def __init__(self, nodes: Iterable[str], *, vnodes: int = VNODES) -> None:
         if not 1 <= vnodes <= VNODES_MAX:
             raise Invalid(f"vnodes must be 1 to {VNODES_MAX}, not {vnodes}")
+        # A set: a node named twice must not get twice the points.
         self._nodes = frozenset(check_name("a node id", node, NODE_ID_MAX) for node in nodes)
         self._vnodes = vnodes
         # Two nodes at one point are too rare for fairness to matter; the order by name only makes the result unique.
@@ -56,6 +57,7 @@ class Ring:
             raise Invalid(f"count of owners of {key!r} must be 0 or more, not {count}")
         wanted = min(count, len(self._nodes))
         found: dict[str, None] = {}
+        # Neighbouring points often belong to one node, so the walk continues until enough different ones are found.
         for node in self._clockwise(key):
             if len(found) == wanted:
                 break
@@ -69,6 +71,7 @@ class Ring:
 
     def _start(self, key: str) -> int:
         at = bisect_left(self._points, hash64(key))
+        # Behind the last point the circle begins again.
         return at if at < len(self._points) else 0
 
     def _clockwise(self, key: str) -> Iterator[str]:
@@ -90,6 +93,7 @@ class Ring:
 
 def moves(old: Ring, new: Ring, keys: Iterable[str]) -> dict[str, tuple[str | None, str | None]]:
     """Each key whose owner changes, with its old and new owner."""
+    # Another number of points is another ring altogether: nearly all keys would move.
     if old.vnodes != new.vnodes:
         raise Invalid(f"cannot compare rings of {old.vnodes} and {new.vnodes} vnodes: use one number in the fleet")
     moved = {}

@@ -44,6 +44,7 @@ class SessionKeepAlive:
         self._random = random
         # The first retries come quickly, because only a few fit between a failed renewal and the margin.
         self._backoff = Backoff(first_s=timing.renew_s / 16, ceiling_s=timing.renew_s / 2)
+        # Before any confirmation nothing is valid, whatever the clock shows.
         self._valid_until = float("-inf")
         self._next_at: float | None = None  # None while a request is in flight, and when stopped
         self._is_running = False
@@ -106,6 +107,7 @@ class SessionKeepAlive:
 
     def _on_rejected(self, reason: str, now: float) -> list[Effect]:
         """Retries at first: a restarted node is rejected by its own previous session until that expires."""
+        # Measured from the first rejection in a row; any confirmation in between starts it again.
         self._rejected_since = now if self._rejected_since is None else self._rejected_since
         if now - self._rejected_since > REJECTED_MAX_TTLS * self._timing.ttl_s:
             self._is_running, self._next_at = False, None
@@ -121,4 +123,5 @@ class SessionKeepAlive:
         if self._next_at is None or now < self._next_at:
             return []
         self._next_at = None
+        # `_next_at` stays None until the reply, so there is one request at a time.
         return [OpenSession(self.role) if self.session is None else RenewSession(self.session)]

@@ -40,6 +40,7 @@ class StoreClient:
         self._telemetry = telemetry
         self._clock = clock
         self._random = random
+        # A call that takes longer than the renewal interval could not be repeated in time.
         self._timeout_s = min(CALL_TIMEOUT_S, settings.renew_s)
 
     # -- sessions ---------------------------------------------------------------------------------------------------
@@ -57,6 +58,7 @@ class StoreClient:
                 session = await self._store.open_session(role, member, ttl_s=self._settings.ttl_s)
             self._telemetry.record_session_opened(role)
             return [events.SessionOpened(session, sent_at)]
+        # Not retried here: the state machine decides how long a restarted node waits for its own previous session.
         except Conflict as error:
             return [events.SessionRejected(role, str(error))]
         except Fenced:
@@ -72,6 +74,7 @@ class StoreClient:
             await self._call_with_retries(lambda: self._store.announce(session, latest()))
         except Fenced:
             return self._on_fenced(session)
+        # Not an event: the record is for operators and the live threshold, and the next change sends it again.
         except Unavailable as error:
             self._telemetry.record_store_unreachable(error)
         return ()
@@ -104,7 +107,10 @@ class StoreClient:
             self._telemetry.record_bid(result)
             return [events.BidAnswered(effect.unit, result)]
         except Fenced:
+            # Two events: the session is lost, and the bidder must not wait for a reply that never comes.
             return [*self._on_fenced(effect.session), events.BidFailed(effect.unit)]
+        # The bid may be placed. The bidder finds out by its next one, which is then rejected as already pending
+        # (OWN-3).
         except Unavailable:
             return [events.BidFailed(effect.unit)]
 
@@ -127,6 +133,7 @@ class StoreClient:
             return [events.ClaimAnswered(effect.unit, later.retry_after_s)]
         except Fenced:
             return [*self._on_fenced(effect.session), answered]
+        # Another node has the unit, or the claim may have taken effect; the watch reports who holds it.
         except (Conflict, Unavailable):
             return [answered]
 

@@ -33,6 +33,7 @@ from argosy.ownership.events import (
 from argosy.ownership.model import PRIMARY, SUCCESSOR, Auction, Lease, LeaseState, Member, Unit, UnitSpec
 from argosy.ownership.ports import OwnershipStore
 
+# Enough for a stable mean, and few enough that it follows a change within minutes.
 CLAIM_WAITS_MAX = 200  # latest waits from unowned to leased that are retained for the autoscale signal
 
 
@@ -56,6 +57,7 @@ class FleetView:
         self.fruitless_auctions: dict[Unit, int] = {}  # auctions in a row that found no winner
         self.claim_waits_s: deque[float] = deque(maxlen=CLAIM_WAITS_MAX)
         self.claim_wait_s: dict[Unit, float] = {}  # how long each leased unit had been unowned, where known
+        # Sorted incrementally: bidder and reconciler read its beginning after every event.
         self._unowned: SortedKeyList[Unit] = SortedKeyList(key=self._order)
 
     def apply(self, event: Event | None, now: float) -> None:
@@ -72,12 +74,14 @@ class FleetView:
                     self.claim_waits_s.append(self.claim_wait_s[lease.unit])
                 self._review(lease.unit.name, now)
             case LeaseGone(unit, epoch):
+                # The delayed end of an earlier lease must not remove the present one.
                 if unit in self.leases and self.leases[unit].epoch == epoch:
                     del self.leases[unit]
                     self.claim_wait_s.pop(unit, None)
                     self.leases_version += 1
                     self._review(unit.name, now)
             case MemberChanged(member):
+                # Only joins and leaves count: the ring depends on names, and records change with every announcement.
                 self.members_version += member.node not in self.members
                 self.members[member.node] = member
             case MemberGone(node):
@@ -127,6 +131,7 @@ class FleetView:
         return (unit.replica != PRIMARY, -(self.spec(unit).footprint_bytes or 0), unit.name, unit.replica)
 
     def _replace(self, snapshot: Snapshot, now: float) -> None:
+        # A snapshot after a lost connection is usually equal to what was known; then the ring is not built again.
         if self.members.keys() != {member.node for member in snapshot.members}:
             self.members_version += 1
         self.has_synced = True
@@ -152,6 +157,7 @@ class FleetView:
     def _on_auction_closed(self, unit: Unit, winner: str | None) -> None:
         self.auctions.pop(unit, None)
         self.closes_at.pop(unit, None)
+        # Counted for the autoscale signal: a unit that no node can hold needs another node.
         if winner is None and self.is_unowned(unit):
             self.fruitless_auctions[unit] = self.fruitless_auctions.get(unit, 0) + 1
 
@@ -161,6 +167,7 @@ class FleetView:
             self._unowned.clear()  # it is sorted by the specs, so it must be built again with the new ones
             self.specs = by_name
             self.specs_version += 1
+            # Units that were unowned before keep their time: a change of the catalog is not an end of their wait.
             since, self.unowned_since = self.unowned_since, {}
             self._review_all(now)
             self.unowned_since.update((unit, since[unit]) for unit in self.unowned_since if unit in since)
@@ -184,6 +191,7 @@ class FleetView:
         primary = self.leases.get(Unit(name))
         if primary is None or primary.state is not LeaseState.DRAINING:
             return False
+        # A replica or an earlier successor can take over already.
         return not any(slot in self.leases for slot in Unit(name).siblings())
 
     def _set_unowned(self, unit: Unit, is_unowned: bool, now: float) -> None:
@@ -210,6 +218,7 @@ async def watch_events(
     while True:
         try:
             async for event in store.watch():
+                # An event shows that the connection works, so the next failure starts with a short pause.
                 failures = 0
                 yield event
         except Unavailable as error:

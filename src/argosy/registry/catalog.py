@@ -61,7 +61,7 @@ def record_indexed(repo_id: str, *, commit_hash: str, footprint_bytes: int) -> T
     repository = yield from require(REPOSITORIES, repo_id)
     # The row is read and written in one transaction, so an operator's change at the same time is not overwritten.
     indexed = replace(repository, footprint_bytes=footprint_bytes, last_commit=commit_hash, last_indexed_at=clock)
-    # A success ends the series of failures, on which the pause before the next attempt depends.
+    # `failures` counts those since the last success.
     return (yield from put_row(REPOSITORIES, replace(indexed, failures=0, last_error=None, last_failed_at=None)))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from argosy.base.errors import Invalid, Unavailable
 
+# At most 20 digits, as in 2^64: anything longer is no number of bytes.
 _DIGITS = re.compile(r"[0-9]{1,20}")
 
 
@@ -36,14 +37,18 @@ class CgroupMemory:
         limits = [*self._of_limit(), *self._of_groups(), *self._of_machine()]
         if not limits:
             raise Unavailable(f"no memory limit is readable in {self._root} or {self._proc}; set limit_bytes")
+        # Use may exceed a limit that was lowered under a running process.
         return max(0, min(limits))
 
     def _of_limit(self) -> Iterator[int]:
         if self._limit_bytes is not None:
             resident_kib = _field(self._proc / "self/status", "VmRSS:")
+            # Resident memory, because the limit set by the operator is meant for this process, not for its control
+            # group.
             yield self._limit_bytes - (_peak_bytes() if resident_kib is None else resident_kib * 1024)
 
     def _of_groups(self) -> Iterator[int]:
+        # Lines of `number:controllers:path`; number 0 is version 2. A host may have both versions at once.
         for line in (_text(self._proc / "self/cgroup") or "").splitlines():
             number, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
@@ -93,6 +98,7 @@ def _peak_bytes() -> int:
 def _text(path: Path) -> str | None:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
+    # A file that is missing or not readable means that this limit does not apply or cannot be known.
     except OSError:
         return None
 

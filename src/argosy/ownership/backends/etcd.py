@@ -45,6 +45,7 @@ class EtcdStore:
         self._keys = keys
         self._clock = clock
         self._random = random
+        # Shared by watch and auctions: a window is counted from the first sight of an auction, whichever saw it.
         self._auction_clock = AuctionClock(clock)
         self._sessions = EtcdSessions(client, keys)
         self._leases = EtcdLeases(client, keys, grace, space)
@@ -70,6 +71,7 @@ class EtcdStore:
         grace = Grace(client, keys, clock=clock, grace_s=grace_s)
         try:
             await grace.begin()
+        # A store that could not be opened must not leave its connection behind.
         except BaseException:
             await client.close()
             raise
@@ -135,6 +137,7 @@ class EtcdStore:
         if max_bids is None:
             await self._client.delete(self._keys.max_bids)
         else:
+            # `threshold` validates the number and applies its bound, as for every other source of it.
             await self._client.put(self._keys.max_bids, str(threshold(max_bids, 0)).encode())
 
     # -- watching ---------------------------------------------------------------------------------------------------
@@ -145,6 +148,7 @@ class EtcdStore:
 
         async def is_same_store() -> bool:
             meta = await self._client.get(self._keys.meta)
+            # A wiped store starts its revisions again, so a watch on it could silently skip events.
             return (meta.value if meta is not None else None) == translator.meta
 
         while True:
@@ -158,6 +162,7 @@ class EtcdStore:
                 budget=budget,
             )
             try:
+                # Closed explicitly: until a generator is collected, its stream to the server stays open.
                 async with aclosing(changes) as replies:
                     async for reply in replies:
                         for event in translator.translate(reply):
@@ -171,6 +176,7 @@ class EtcdStore:
                 kvs, revision = await self._client.list(self._keys.root)
                 return translator.begin(kvs), revision
             except Unavailable as error:
+                # The store was closed by its owner, so no retry can succeed.
                 if self._client.channel.is_closed:
                     raise
                 await budget.spend(error)

@@ -85,6 +85,7 @@ class AuctionClock:
     def elapsed_s(self, auction: int) -> float:
         """Records the auction if it is new, and returns for how long it has been known."""
         now = self._clock.now()
+        # Dropping the oldest only makes its window start again, so it closes late and never early.
         if auction not in self._seen and len(self._seen) >= AUCTIONS_SEEN_MAX:
             del self._seen[next(iter(self._seen))]
         return now - self._seen.setdefault(auction, now)
@@ -174,14 +175,17 @@ class EtcdAuctions:
             context = _BidContext(session, mark, auction, meta, lease, tuple(others))
             if (rejection := context.rejection(bid)) is not None:
                 return BidResult(rejection)
+            # The store was wiped since this process opened it: the base must be read again before anything is written.
             if not self._grace.is_known(meta):
                 await self._grace.begin()
+            # Only the first bid fixes the terms; all later ones are subject to them.
             terms = await self._new_terms(bid) if auction is None else decode(auction, AuctionValue)
             reply = await self._client.txn(
                 when=self._bid_conditions(bid, context), then=self._bid_writes(bid, context, terms), otherwise=reads
             )
             if reply.succeeded:
                 opened_at = reply.header.revision if auction is None else auction.create_revision
+                # Starts the clock of this auction here, because the watch may report it later.
                 self._auction_clock.elapsed_s(terms.base + opened_at)
                 bids = reply.responses[-1].response_range.count
                 return BidResult(BidOutcome.PLACED, auction is None, bids >= terms.max_bids, terms.max_bids)
@@ -203,6 +207,7 @@ class EtcdAuctions:
         return [
             is_attached(session, lease_of(bid.session)),
             is_absent(pending),
+            # Revision 0 means that the key is absent, so one condition covers joining and opening.
             is_at(auction, mod_revision(context.auction)),
             self._grace.knows_store(),
             *(is_at(slot, mod_revision(kv)) for slot, kv in zip(slots, leases, strict=True)),
@@ -233,6 +238,7 @@ class EtcdAuctions:
             is_full = bids >= auction.max_bids
             if (wait_s := await self._wait_s(context, 0.0 if is_full else auction.closes_in_s - open_for_s)) > 0:
                 return CloseResult(CloseOutcome.NOT_DUE, wait_s=wait_s)
+            # An etcd transaction has at most 128 operations, and deleting one pending mark is one of them.
             if len(context.bids) > BIDS_MAX:
                 deleted += await self._delete_worst_bids(context)
                 reply = await self._client.txn(then=reads)
@@ -246,9 +252,11 @@ class EtcdAuctions:
                     return CloseResult(CloseOutcome.NO_WINNER, None, bids, is_short_circuit, open_for_s)
                 lease = lease_from_grant(unit, self._lease_value(winner), int(winner.token, 16), reply)
                 return CloseResult(CloseOutcome.WON, lease, bids, is_short_circuit, open_for_s)
+        # Bids keep arriving; the auction stays open and some closer tries again.
         return CloseResult(CloseOutcome.NOT_DUE, wait_s=RACE_PAUSE_S)
 
     async def _wait_s(self, context: _CloseContext, window_left_s: float) -> float:
+        # No lease may be granted during the grace period, not even to the best bidder (OWN-1).
         if context.grace is not None:
             return max(window_left_s, await self._grace.wait_s(context.grace))
         if window_left_s <= 0 and not self._grace.is_known(context.meta):

@@ -51,6 +51,8 @@ class EventTranslator:
                     case MemberChanged(member):
                         members.append(member)
                     case AuctionOpened(auction):
+                        # A snapshot lists auctions that this process may have known for a while; only the remaining
+                        # time counts.
                         left_s = max(0.0, auction.closes_in_s - self._auction_clock.elapsed_s(auction.id))
                         auctions.append(replace(auction, closes_in_s=left_s))
                     case MaxBidsChanged(number):
@@ -59,6 +61,7 @@ class EventTranslator:
 
     def translate(self, etcd_events: Iterable[pb.Event]) -> Iterator[WatchEvent]:
         """The watch events of one reply, in order."""
+        # A reply may contain several transactions; order within one is ours to choose, order between them is not.
         for _, transaction in groupby(etcd_events, key=lambda event: event.kv.mod_revision):
             events: list[WatchEvent] = []
             for event in sorted(transaction, key=lambda event: event.type):  # PUT is 0, DELETE is 1

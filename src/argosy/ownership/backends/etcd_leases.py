@@ -55,11 +55,13 @@ class EtcdSessions:
         # etcd counts whole seconds, so it keeps the session longer than the node relies on it, which is safe (OWN-4).
         lease = await self._client.grant(math.ceil(ttl_s))
         key = self._keys.session(role, member.node)
+        # The lease is created before the key, because the key must be attached to it from its first instant.
         reply = await self._client.txn(
             when=[is_absent(key)], then=[put(key, encode(member), lease=lease)], otherwise=[get(key)]
         )
         if reply.succeeded:
             return Session(role, member.node, member.address, token_of(lease), ttl_s)
+        # The unused lease would otherwise stay until its TTL ends.
         await self._client.revoke(lease)
         other = first_kv(reply.responses[0])
         assert other is not None  # the transaction failed because it exists
@@ -70,6 +72,7 @@ class EtcdSessions:
         )
 
     async def renew(self, session: Session) -> None:
+        # etcd answers a renewal of an ended lease with TTL 0 instead of an error.
         if await self._client.keep_alive(lease_of(session)) <= 0:
             raise session_ended_error(session)
 
@@ -94,6 +97,7 @@ class EtcdSessions:
             async with slots:
                 left_s = await self._client.time_to_live(kv.lease)
             member = decode(kv, Member)
+            # A session may end between the listing and the lookup.
             return None if left_s < 0 else SessionInfo(role, member.node, member.address, float(left_s))
 
         listings = [(role, (await self._client.list(self._keys.sessions(role)))[0]) for role in sorted(SessionRole)]
@@ -152,6 +156,7 @@ class Grace:
 
     async def _create_meta(self) -> pb.KeyValue:
         """Several nodes may do this at once; all use the base and grace of the first one."""
+        # The wall clock, so that epochs of a wiped store begin above those granted before (docs/decisions/0003).
         meta = pb.KeyValue(key=self._keys.meta, value=encode(MetaValue(base=int(self._clock.wall() * 1e6))))
         writes = [put(meta.key, meta.value)]
         lease = 0
@@ -193,6 +198,7 @@ class EtcdLeases:
             session_kv, lease_kv, grace = map(first_kv, reply.responses)
             if not is_of(session_kv, session):
                 raise session_ended_error(session)
+            # Before the grace period: a unit with a holder is a Conflict, whatever else holds it up.
             if lease_kv is not None:
                 raise Conflict(f"{str(unit)!r} is held by {read_lease(lease_kv, unit).node!r}")
             if grace is not None:
@@ -208,6 +214,7 @@ class EtcdLeases:
             if kv is None or not _is_held(kv, session, unit, epoch):
                 raise Fenced(f"{str(unit)!r} is not held by {session.node!r} at epoch {epoch}")
             lease = read_lease(kv, unit)
+            # Nothing is written, because every write is an event for every watcher.
             if lease.state is state:
                 return lease
             value = LeaseValue(lease.node, lease.address, state, self._grace.base, epoch)
@@ -233,6 +240,7 @@ class EtcdLeases:
 
         The key exists all the time, so no other node can claim the unit; the write is a grant, so the epoch is new.
         """
+        # Only the holder of another slot of the same unit can have it ready to serve.
         if to not in unit.siblings():
             return None
         key, successor_key = self._keys.lease(unit), self._keys.lease(to)
@@ -277,4 +285,5 @@ def contention_error(what: str) -> Unavailable:
 
 def _is_held(kv: pb.KeyValue, session: Session, unit: Unit, epoch: int) -> bool:
     lease = read_lease(kv, unit)
+    # The epoch makes a late or repeated request harmless: it names a lease that no longer exists.
     return is_of(kv, session) and lease.node == session.node and lease.epoch == epoch

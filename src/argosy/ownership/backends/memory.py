@@ -104,6 +104,7 @@ class MemoryOwnershipStore:
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     async def open_session(self, role: SessionRole, member: Member, *, ttl_s: float) -> Session:
+        # Expired sessions end here, on access and before anything is decided, so that no timer is needed.
         self._sweep()
         if (live := self._sessions.get((role, member.node))) is not None:
             wait_s = live.expires_at - self._clock.now()
@@ -125,6 +126,7 @@ class MemoryOwnershipStore:
 
     async def announce(self, session: Session, member: Member) -> None:
         live = self._require_session(session)
+        # An unchanged record is no event, as in the other stores.
         if live.member != member:
             live.member = member
             self._publish(MemberChanged(member))
@@ -154,6 +156,7 @@ class MemoryOwnershipStore:
     def _require_session(self, session: Session) -> _LiveSession:
         self._sweep()
         live = self._sessions.get((session.role, session.node))
+        # The whole session is compared: its token distinguishes two runs under one node id.
         if live is None or live.session != session:
             raise Fenced(f"the {session.role} session of node {session.node!r} has ended; open a new one")
         return live
@@ -166,6 +169,7 @@ class MemoryOwnershipStore:
             return
         for lease in [lease for lease in self._leases.values() if lease.is_of(session)]:
             self._drop(lease)
+        # Bid and mark end with the holder session: a dead node must neither win nor count as pending.
         self._withdraw(session.node)
 
     # -- leases -----------------------------------------------------------------------------------------------------
@@ -256,6 +260,7 @@ class MemoryOwnershipStore:
         if (auction := self._auctions.get(unit)) is None:
             return CloseResult(CloseOutcome.ALREADY_CLOSED)
         is_full = len(auction.bids) >= auction.max_bids
+        # A full auction is due at once, but in the grace period nothing is granted (OWN-1).
         due_at = max(now if is_full else auction.closes_at, self._grants_from)
         if now < due_at:
             return CloseResult(CloseOutcome.NOT_DUE, wait_s=due_at - now)
@@ -362,6 +367,7 @@ class _Watcher:
         self.has_fallen_behind = False
 
     def put(self, event: WatchEvent) -> None:
+        # Dropped together: after one lost event the rest is of no use, and a snapshot replaces all of it.
         if len(self._events) >= WATCH_BACKLOG_MAX:
             self._events.clear()
             self.has_fallen_behind = True

@@ -48,9 +48,11 @@ from argosy.ownership.model import (
 SCHEMA = 1  # layout of the data in Redis; another number is another, incompatible layout
 FREE_BYTES_MAX = 1 << 53  # Lua's numbers are doubles: integers are exact up to here
 
+# Events arrive at once; the wait only bounds how long a lost stream goes unnoticed.
 BLOCK_S = 2.0  # how long one read of the stream waits; after an empty read the watch checks its position
 BATCH_MAX = 500  # events per read
 UNREACHABLE_S_MAX = 60.0  # the watch itself waits this long for the server; after that its caller decides
+# The ceiling keeps the watchers of a fleet from flooding a server that returns.
 RECONNECT_BACKOFF = Backoff(first_s=0.05, ceiling_s=2.0)
 
 
@@ -99,6 +101,7 @@ class RedisStore:
     # -- sessions ---------------------------------------------------------------------------------------------------
 
     async def open_session(self, role: SessionRole, member: Member, *, ttl_s: float) -> Session:
+        # 63 random bits: unique to this run of the node, so that a second process under its id is recognised.
         session = Session(role, member.node, member.address, f"{self._random.randrange(0, 1 << 63):016x}", ttl_s)
         reply = await self._scripts.run(
             "open_session", *_session_args(session), milliseconds(ttl_s), *_member_args(session, member)
@@ -138,6 +141,7 @@ class RedisStore:
         outcome, detail = await self._run_as(session, "claim", session.node, session.token, unit.key, self._grace)
         if outcome == "held":
             raise Conflict(f"{str(unit)!r} is held by {detail!r}")
+        # The remaining time comes with the error, so that the node claims again exactly then.
         if outcome == "wait":
             raise Throttled("store in its grace period: it may have lost leases", retry_after_s=seconds(detail))
         return decode_lease(detail)
@@ -179,6 +183,7 @@ class RedisStore:
         max_bids: int | None,
         window_s: float,
     ) -> BidResult:
+        # Rejected rather than rounded: bids are ranked by this number (see `rank`).
         if abs(free_bytes) > FREE_BYTES_MAX:
             raise Invalid(f"free_bytes must be at most {FREE_BYTES_MAX}, not {free_bytes}")
         outcome, *details = await self._run_as(
@@ -270,6 +275,7 @@ class _StreamPosition:
         while True:
             try:
                 return await self._read()
+            # Short outages are bridged here, because a new snapshot costs every watcher a read of the whole space.
             except Unavailable:
                 self._must_check = True
                 failures += 1
@@ -303,6 +309,7 @@ class _StreamPosition:
         events = []
         for entry_id, pairs in entries:
             fields = dict(zip(pairs[::2], pairs[1::2], strict=True))
+            # The events before the gap are still delivered; the snapshot then replaces the state.
             if int(fields["number"]) != self._number + 1:
                 self._needs_snapshot = True
                 break
@@ -315,6 +322,7 @@ class _StreamPosition:
         stream and a quiet one look the same to XREAD."""
         info: str = await self._scripts.call("INFO", "server")
         run_id = info.partition("run_id:")[2].partition("\r\n")[0]
+        # Fewer events than were delivered here: the server has lost its latest writes.
         number = await self._scripts.call("HGET", self._scripts.keys.meta, "facts")
         if run_id != self._run_id or int(number or 0) < self._number:
             self._needs_snapshot = True

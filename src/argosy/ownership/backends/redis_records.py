@@ -163,6 +163,7 @@ def decode_snapshot(
     leases: list[str], sessions: list[str], auctions: list[tuple[str, str, str]], max_bids: str
 ) -> Snapshot:
     """The reply of the snapshot script, without the position in the stream."""
+    # Sorted, because a Redis hash has no order and snapshots of equal state should be equal.
     members = sorted((decode_session(text).member for text in sessions), key=lambda member: member.node)
     return Snapshot(
         tuple(decode_lease(text) for text in leases),

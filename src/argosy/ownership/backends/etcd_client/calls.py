@@ -24,6 +24,7 @@ from argosy.ownership.backends.etcd_client.channel import CALL_DEADLINE_S, EtcdC
 from argosy.ownership.backends.etcd_client.ops import prefix_end
 from argosy.ownership.backends.etcd_client.url import EtcdUrl
 
+# Far below gRPC's limit for one message, and few enough that a listing does not block the server.
 PAGE_KEYS = 2000  # keys of one page of a listing: a few hundred kB
 
 
@@ -64,6 +65,7 @@ class EtcdClient:
         while True:
             reply = await self.channel.call("/etcdserverpb.KV/Range", request, pb.RangeResponse)
             kvs.extend(reply.kvs)
+            # All pages are read at the revision of the first one, so the listing is of one instant.
             request.revision = request.revision or reply.header.revision
             if not reply.more:
                 return kvs, request.revision
@@ -102,12 +104,14 @@ class EtcdClient:
         request = pb.LeaseRevokeRequest(ID=lease)
         try:
             await self.channel.call("/etcdserverpb.Lease/LeaseRevoke", request, pb.LeaseRevokeResponse)
+        # Ended already, which is what was wanted.
         except NotFound:
             return False
         return True
 
     async def keep_alive(self, lease: int) -> int:
         """Extends a lease by its TTL, which is returned; 0 if the lease has ended."""
+        # etcd offers renewals only as a stream; one request on it is one renewal.
         stream = await self.channel.stream(
             "/etcdserverpb.Lease/LeaseKeepAlive",
             pb.LeaseKeepAliveRequest(ID=lease),
@@ -157,9 +161,11 @@ async def follow(
     budget: RetryBudget,
 ) -> AsyncGenerator[Sequence[pb.Event], None]:
     """The events after a revision, one reply at a time, over as many streams as it takes."""
+    # Only moved after a reply was delivered, so that a broken stream resumes exactly behind it.
     seen = after_revision
     while True:
         try:
+            # Before every stream: a store that was replaced may have reached the same revision by now.
             if not await is_same_store():
                 raise HistoryLost
             # Closed explicitly, here and below: until the garbage collector closes a generator, its stream stays open.
