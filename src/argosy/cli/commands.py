@@ -55,6 +55,7 @@ def exit_code_of(error: ArgosyError | click.ClickException) -> int:
 
 def print_error(error: ArgosyError | click.ClickException, ctx: click.Context | None = None) -> None:
     """Prints the error, redacted because a message may contain the URL of a store with its password."""
+    # Not an error but the help text, which click prints itself.
     if isinstance(error, NoArgsIsHelpError):
         error.show()
         return
@@ -109,6 +110,7 @@ class Group(click.Group):
     """A group of commands, with their examples at the end of its help."""
 
     command_class = Command
+    # For click, the class of a sub-group is that of its parent: so all of them show examples.
     group_class = type
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -163,6 +165,7 @@ class LazyGroup(Group):
             from argosy.base.extras import missing_package
 
             missing = missing_package(error)
+            # A module that no extra provides is a bug of ours.
             if not isinstance(missing, Invalid):
                 raise
             _fail(missing, ctx)
@@ -178,8 +181,10 @@ class LazyGroup(Group):
         **extra: Any,
     ) -> Any:
         """As click's `main`, with our error format, and exit code 130 after Ctrl-C."""
+        # Tests and other programs handle errors themselves.
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        # Not in standalone mode, in which click would print errors in its own format.
         try:
             code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
         except click.Abort:

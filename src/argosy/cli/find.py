@@ -49,6 +49,7 @@ def find(ctx: click.Context, names: tuple[str, ...], url: str | None, config: Pa
         with progress("hashing") as show:
             multihashes = [_multihash(name, show) for name in names]
         results = asyncio.run(_find_all(check_url(url) if url else _local_gateway(config), multihashes))
+    # Not left to the top-level group, because 1 means "not found" here and an error needs another code.
     except ArgosyError as error:
         message = redact(str(error))
         failure = {"error": {"kind": type(error).__name__, "status": error.status, "message": message}}
@@ -149,6 +150,7 @@ def _holder(result: "ProviderResult", cid: str) -> dict[str, Any]:
     label = decode_label(result.metadata)
     try:
         protocols = [name for name, _ in metadata.protocols(result.metadata)]
+    # Metadata of another program; its holder is shown nevertheless.
     except Invalid:
         protocols = []
     urls = [url for address in result.provider.addresses if (url := multiaddr.url_of(address)) is not None]

@@ -269,6 +269,7 @@ async def first_snapshot(store: "OwnershipStore") -> "Snapshot":
         assert isinstance(fact, Snapshot)
         return fact
     finally:
+        # Not every backend's watch is a generator that can be closed.
         if hasattr(facts, "aclose"):
             await facts.aclose()
 

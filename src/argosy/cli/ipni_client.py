@@ -95,6 +95,7 @@ def indexer_options(command: C) -> Any:
         return command(*args, indexer=IndexerOptions(url, ingest_url, admin_url, token, config), **rest)
 
     decorated: Any = with_options
+    # Decorators apply from the last to the first; reversed, the help has the order of the list.
     for option in reversed(_OPTIONS):
         decorated = option(decorated)
     return decorated

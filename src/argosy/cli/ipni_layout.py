@@ -123,6 +123,7 @@ def finalize(config: Path | None, as_json: bool) -> None:
     from argosy.ipni.keyspace.runtime import check_moved
 
     here = (file := LayoutFile.of(config)).read()
+    # First, because it fails at once if there is no move.
     following = finish_move(here)
     # Finishing early would let nodes delete slots that their new holders have not copied: data would be lost.
     file.run(check_moved, here)

@@ -110,6 +110,7 @@ async def _wait_result(client: "JobsClient", id: str, wait_s: float, *, as_json:
     try:
         with status("waiting for the result"):
             return await client.result(id, timeout_s=wait_s)
+    # After Ctrl-C the job goes on, and with --json its id has not been printed yet.
     except asyncio.CancelledError:
         if as_json:
             print_json({"ids": [id]})
@@ -326,8 +327,10 @@ async def _watch(client: "JobsClient", id: str, timeout_s: float, on_change: "Ca
 def _new_job(client: "JobsClient", group: str, payload: Any, options: dict[str, Any]) -> "NewJob":
     from argosy.jobs import RetryPolicy, new_job
 
+    # 0 and not the present time: without a delay the broker's clock decides.
     start_at_ms = int((client.router.clock.wall() + options["delay_s"]) * 1000) if options["delay_s"] else 0
     first_ms = int(options["interval_s"] * 1000)
+    # At most an hour between two retries.
     retry = RetryPolicy(options["retries"], first_ms, 3_600_000, True) if options["retries"] else None
     return new_job(
         group,
@@ -363,6 +366,7 @@ def plain(value: Any) -> Any:
     """The value as plain JSON types."""
     import msgspec
 
+    # Through msgspec, which encodes more types than the json module.
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

@@ -59,6 +59,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
         is_number = all(_is_number(row[at]) for row in cells)
         table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=at == 0)
     for row in cells:
+        # Not strings, in which rich would interpret brackets as markup.
         table.add_row(*[Text(cell) for cell in row])
     # No width limit in a pipe: a wrapped row would break `grep` and `awk`.
     stream = sys.stdout

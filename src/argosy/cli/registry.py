@@ -91,6 +91,7 @@ def _open_output(file: Path) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise Invalid(f"cannot write {file}: {error.strerror}") from error
     finally:
+        # After a failure nothing incomplete stays; after a success the name is free already.
         part.unlink(missing_ok=True)
 
 
@@ -178,6 +179,7 @@ def migrate(url: str | None, namespace: str | None, config: Path | None, as_json
 
 async def _migrate(effective: "RegistrySettings") -> "Schema":
     found = await _read_schema(effective)
+    # Opening migrates.
     await _run_with_registry(effective, lambda store: store.revision())
     return found
 

@@ -164,6 +164,7 @@ def remove(name: str, registry: str | None, data: str | None, config: Path | Non
     from argosy.registry import catalog
 
     async def remove_row(store: "RegistryStore") -> "RepositoryRow":
+        # Read first, because the row is printed and a removal does not return it.
         known = await store.run(catalog.read(name))
         if known is None or not await store.run(catalog.remove(name)):
             raise NotFound(name)

@@ -94,6 +94,7 @@ def _run_search(flags: Flags) -> int:
         else:
             printer.repositories(result.repositories)
         sys.stdout.flush()  # before the notes on stderr
+    # The command handles it: the reader of the pipe has read enough.
     except BrokenPipeError:
         raise
     except OSError as error:

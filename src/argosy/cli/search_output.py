@@ -124,6 +124,7 @@ def _write_names(names: Iterable[str]) -> None:
         for name in names:
             _write(safe_name(name))
         return
+    # The text layer has a buffer of its own, which would be written after the bytes.
     sys.stdout.flush()
     for name in names:
         sys.stdout.buffer.write(os.fsencode(name) + b"\0")

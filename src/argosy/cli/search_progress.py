@@ -72,6 +72,7 @@ def _catch_ctrl_c() -> Iterator[Callable[[], bool]]:
     """Yields a check for Ctrl-C. The signal only sets a flag: an exception while drawing would leave half a line."""
     received = threading.Event()
     before = signal.getsignal(signal.SIGINT)
+    # Shells let background jobs ignore SIGINT, and only the main thread may install handlers.
     if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
         yield received.is_set
         return

@@ -172,6 +172,7 @@ def summarize(loaded: LoadedPaths) -> IndexSummary:
         files=files,
         text_bytes=sum(map(text_bytes, loaded.indexes)),
         memory_bytes=sum(map(memory_bytes, loaded.indexes)),
+        # The plus drops reasons with a count of zero.
         skipped=+skipped,
         unread=unread,
     )

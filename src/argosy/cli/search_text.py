@@ -124,6 +124,7 @@ def _covers(path: str, fragments: "Sequence[Fragment]") -> bool:
 
 def _content(row: Row, paint: Paint) -> str:
     if row.line is None:
+        # Otherwise every line of a file with CRLF would end in an escaped \r.
         return safe_text(row.content.removesuffix(b"\r"))
     line = row.line
     text = _paint_matches(line.content.removesuffix(b"\r"), line.fragments, paint, str)

@@ -10,6 +10,7 @@ from argosy.cli.commands import Command
 from argosy.cli.completion import complete_path
 from argosy.cli.config import config_option, load
 
+# As in `app.local_fleet`, which is imported only when the command runs.
 NODES_MAX = 64
 
 

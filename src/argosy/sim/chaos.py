@@ -44,7 +44,8 @@ ROOMY_MIB = (1, 80)  # of an index
 TIGHT_MIB = (20, 40)
 GROWTH_MAX = 3.0  # of an index by commits, in a tight world
 TIGHT = 2.2  # memory of a node as a multiple of the largest index: with growth it may fit nowhere
-REPEAT_EVERY = 10  # one seed in so many is run twice
+# One seed in so many is run twice: enough to notice nondeterminism, for a tenth more time.
+REPEAT_EVERY = 10
 SEEDS_MAX = 1_000_000
 CHUNK = 4  # seeds that a worker process takes at a time
 
@@ -224,6 +225,7 @@ def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
         # Liveness can only be required without faults, so they end before it is checked.
         world.heal()
         settled_after_s = await world.settle(SETTLE_S_MAX + WINDOW_S * _patient_auctions(world.plan))
+        # Their workload would go on for ever.
         for task in (probing, *working):
             task.cancel()
         violations = tuple(world.violations.entries)

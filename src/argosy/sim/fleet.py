@@ -54,6 +54,8 @@ def world_plan(plan: FleetPlan) -> WorldPlan:
         f"repo-{i:04}": int(plan.median_mib * MIB * draw.lognormvariate(0.0, SIZE_SPREAD)) for i in range(plan.repos)
     }
     settings = OwnershipSettings(
+        # One source of random numbers per purpose, here and below: another number of commits does not change which
+        # nodes crash.
         space=SPACE,
         ttl_s=plan.ttl_s,
         renew_s=plan.ttl_s * RENEW_SHARE,
@@ -136,6 +138,7 @@ class _FleetRun:
         stalled_s = STALLED_PERIODS_MAX * (self._plan.ttl_s + self._plan.window_s)
         counters = self._counters
         best, best_at = 0, self._loop.time()
+        # Progress counts and not time: a large fleet takes long, but never without progress.
         while not (is_done := self._is_settled()) and self._loop.time() < best_at + stalled_s:
             await asyncio.sleep(STEP_S)
             counters.sample()
@@ -178,6 +181,7 @@ class _FleetRun:
             await asyncio.sleep(STEP_S)
             self._counters.sample()
         self._counters.on_drain_ended(self._loop.time() - began)
+        # It has exited by itself or, after DRAIN_S_MAX, is stuck.
         self._world.kill_node(leaver)
         self._world.start_node(leaver)
 
@@ -197,6 +201,7 @@ class _FleetRun:
     async def _read_scale(self) -> None:
         while True:
             await asyncio.sleep(SCALE_STEP_S)
+            # Any node: the signal follows from what all of them see.
             node = next(node for node in self._world.nodes.values() if node.is_running)
             signal = node.member(SPACE).scale()
             self._scale.append((round(self._loop.time(), 3), signal.desired_nodes, signal.current_nodes))

@@ -104,6 +104,7 @@ class FleetCounters:
 
     def on_evicted(self, node: str, name: str) -> None:
         self._evictions += 1
+        # Without a replica's index the repository is still served.
         if self._holder.get(Unit(name)) == node:
             self._evicted[Unit(name)] = self._true_now()
 

@@ -94,6 +94,7 @@ class SimBuildExecutor(BuildExecutor):
         if self._random.random() >= self._damage_chance():
             return []
         self._on_damage(index.repository.name)
+        # Any section: the controller unloads the whole index.
         return [Damage(0, "content")]
 
     def close(self) -> None:

@@ -91,13 +91,15 @@ def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
         await asyncio.sleep(HORIZON_S)
         world.heal()
         settled_after_s = await world.settle(SETTLE_S_MAX)
+        # A world that has not settled is reported already, and its jobs could not become final.
         if settled_after_s is not None:
             await enqueueing
             # The audit is about rows at rest, so it waits until no job runs any more.
             if await load.wait_all_final(FINAL_S + _steps_s(plan.world)):
                 await world.audit()
-        for gone in [worker for worker in workers if worker.done()]:
-            world.violations.add("LIVE", f"a worker failed: {gone.exception()}")
+        # Workers never return, so one that is done has failed.
+        for ended in [worker for worker in workers if worker.done()]:
+            world.violations.add("LIVE", f"a worker failed: {ended.exception()}")
         for task in (probing, enqueueing, *workers):
             task.cancel()
         await asyncio.gather(probing, enqueueing, *workers, return_exceptions=True)

@@ -38,6 +38,7 @@ TASKS_MAX = 2  # of one poll
 PAUSE_S = (0.05, 0.3)  # between two attempts
 RETRY = RetryPolicy(retry_count=100, initial_interval_ms=100, max_interval_ms=1000)
 RATE = RateLimit("sends", "all", 10, 1_000)
+# Low, so that jobs wait for each other.
 HEIGHTS = {"one": 1, "two": 2}
 ONE, TWO = (ConcurrencyLimit(key, height) for key, height in HEIGHTS.items())
 CHAINS: list[tuple[Limit, ...]] = [(), (ONE,), (TWO,), (RATE,), (TWO, RATE)]
@@ -142,6 +143,7 @@ class JobsLoad:
                 return await machine.call(call_shard, timeout_s=CALL_S_MAX)
             except NotOwner as elsewhere:
                 hint = elsewhere.hint
+            # Another node may respond; the deadline below bounds the attempts.
             except Unavailable:
                 pass
             if self._world.now() > deadline:

@@ -90,6 +90,7 @@ class JobsWorld(World):
         """Run the audit of all shards, once nothing happens any more."""
         for machine in self.machines():
             if machine.jobs is not None:
+                # A copy, because shards may be closed while the audit awaits.
                 for opened in list(machine.jobs._host.open.values()):
                     for wrong in await audit(opened.shard):
                         self.violations.add("AUDIT", f"{machine.name}, shard {opened.spec.id}: {wrong}")

@@ -160,6 +160,7 @@ class SimLoop(asyncio.SelectorEventLoop):
             if process is None
             else _GatedTimer(process, when, callback, args, self, context)
         )
+        # As in `call_soon`: asyncio would create a timer that no pause can hold.
         heapq.heappush(self._scheduled, timer)
         timer._scheduled = True  # type: ignore[attr-defined]  # so that a cancelled timer is counted and swept
         return timer

@@ -247,6 +247,7 @@ class SimWatch:
                 await self._open()
             while not self._inbox and not self._is_broken:
                 await self._wait_event()
+        # The server would otherwise go on collecting events for a reader that no longer exists.
         except asyncio.CancelledError:
             self.abandon()
             raise
@@ -261,6 +262,7 @@ class SimWatch:
         """The server is gone; the node learns that over the link, or by missing keep-alives."""
         self._unsubscribe()
         is_cut_off = self.link.is_blocked(Direction.DOWN)
+        # Behind a partition no message arrives, so the node notices only that keep-alives are missing.
         delay_s = self.link.quality.keepalive_s if is_cut_off else self.link.latency()
         self._loop.call_later(delay_s, self._break, context=OUTSIDE)
 
@@ -308,6 +310,7 @@ class SimWatch:
     # -- server -----------------------------------------------------------------------------------------------------
 
     def _subscribe(self) -> None:
+        # Abandoned while the request was on its way.
         if self._is_broken:
             return
         if not self._server.is_up:

@@ -119,6 +119,7 @@ class SimNode:
         self.clock = SimClock(
             loop.time,
             drift=random.uniform(-plan.drift_max, plan.drift_max),
+            # Anywhere, so that times of two nodes are never comparable by luck (decision 0005).
             started_at=random.uniform(0.0, 1e6),
             wall_offset_s=random.uniform(-30.0, 30.0),
         )
@@ -189,6 +190,7 @@ class SimNode:
 
     def _create_member(self, space: SimSpace) -> OwnershipNode:
         plan: SpacePlan = space.plan
+        # With the number of the run: a restarted process must not repeat what the previous one drew.
         random = self._dice(f"node {self.name} run {self._run} space {space.name}")
         store = SimulatedStore(self.name, space.server, self.link, self._loop, timeout_s=self._plan.call_timeout_s)
         self._stores.append(store)
@@ -243,6 +245,7 @@ class SimNode:
         try:
             await asyncio.gather(*[member.run() for member in self._members.values()])
         except Exception as why:  # the world reports it if it is a bug
+            # Not directly: that would kill the process from within one of its own tasks.
             self._loop.call_soon(self._on_end, process, why)
         else:
             self._loop.call_soon(self._on_end, process, None)  # all have left in order

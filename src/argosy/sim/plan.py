@@ -111,11 +111,13 @@ def draw_schedule(
     Their spans are drawn around the TTL: shorter ones leave every lease valid, longer ones let all of them expire, and
     the races are in between.
     """
+    # In the first half, so that newcomers meet faults.
     schedule: list[Fault] = [Join(random.uniform(0, horizon_s / 2), node) for node in newcomers]
     for _ in range(faults):
         at = random.uniform(0, horizon_s * 0.95)
         span_s = min(ttl_s * random.uniform(0.1, 2.5), horizon_s - at)
         schedule.append(_draw_fault(random, random.choice(nodes), at, span_s, ttl_s))
+    # By text at the same instant, so that the order is defined.
     return tuple(sorted(schedule, key=lambda fault: (fault.at, str(fault))))
 
 

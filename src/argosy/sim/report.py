@@ -175,4 +175,5 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
     """The nearest value at or above the share; None of nothing."""
     if not ordered:
         return None
+    # The ceiling, as the negated floor.
     return ordered[min(len(ordered) - 1, max(0, -int(-share * len(ordered) // 1) - 1))]

@@ -120,6 +120,7 @@ class SimRepoCatalog:
 
     def change(self, name: str, **changes: object) -> None:
         changed = replace(self.specs[name], **changes)
+        # A result that is recorded twice must not wake all nodes.
         if changed == self.specs[name]:
             return
         self.specs[name] = changed
@@ -180,6 +181,7 @@ class CatalogReader:
             observer()
 
     def _check(self) -> None:
+        # The registry is reached over the same link as the store.
         if not self._link.is_whole():
             raise Unavailable("the registry is unreachable")
 

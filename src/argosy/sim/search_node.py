@@ -139,12 +139,12 @@ class SimSearchNode:
         self.node.record_searches(returned)
 
     def _on_put(self, index: SimIndex) -> None:
-        volumes = self.node._controller.repos
+        repos = self.node._controller.repos
         self._space.on_put(
             self.name,
             index,
             budget_bytes=self.node.budget_bytes(),
-            leaving=[each.name for each in volumes.values() if each.is_leaving],
+            leaving=[each.name for each in repos.values() if each.is_leaving],
         )
 
     def _on_drop(self, repository: str) -> None:
@@ -152,6 +152,7 @@ class SimSearchNode:
 
 
 async def _run_inline(work: Callable[[], T]) -> T:
+    # Threads would take real time and end in any order.
     return work()
 
 

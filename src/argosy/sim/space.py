@@ -112,6 +112,7 @@ class SimSpace:
         self._serving.on_death(node)
         if self.search is not None:
             self.search.checker.on_death(node)
+        # The kernel of a machine closes the connections of its dead processes.
         for stream in list(self.server.streams):
             if stream.link is link:
                 stream.abandon()
@@ -121,6 +122,7 @@ class SimSpace:
 
     def start(self, *, has_lost_data: bool) -> None:
         if has_lost_data:
+            # The checkers first: what they observe from now on comes from the empty store.
             for checker in (self._serving, self._auctions, self._ring):
                 if checker is not None:
                     checker.on_data_loss()

@@ -20,6 +20,7 @@ def ticks(high: float, about: int = 5) -> list[float]:
         return [0.0, 1.0]
     raw = high / about
     magnitude = 10.0 ** floor(log10(raw))
+    # 0.999, so that rounding does not select the next larger step.
     step = next(m * magnitude for m in (1, 2, 2.5, 5, 10) if m * magnitude >= raw * 0.999)
     count = int(-(-high // step))
     return [round(i * step, 10) for i in range(max(1, count) + 1)]

@@ -62,6 +62,7 @@ class ThrottleFault:
 
 
 def draw_faults(random: Random) -> list[ThrottleFault]:
+    # Drawn as often as they are listed.
     kinds = ("down", "no_replies", "cut", "cut", "slow", "lose_data", "step", "step")
     found = []
     for _ in range(random.randrange(0, FAULTS_MAX + 1)):
@@ -235,6 +236,7 @@ def _seed_results(seeds: range, instances: int, jobs: int) -> Iterator[ThrottleS
     if jobs == 1:
         yield from map(judge, seeds)
         return
+    # Fresh interpreters, as in `chaos`.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(judge, seeds)
 

@@ -191,6 +191,7 @@ def _allocations(runs: Sequence[tuple[Scenario, int, Setup]], jobs: int) -> Iter
     if jobs == 1:
         yield from map(_allocation, runs)
         return
+    # Fresh interpreters, as in `chaos`.
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(_allocation, runs)
 

@@ -165,6 +165,7 @@ def play(wanted: Scenario, requests: Iterable[Request], admission: AdmissionRule
 
 
 def _summarize(wanted: Scenario, demand: list[int], got: list[int], *, failed: int, throttled: int) -> Allocation:
+    # One second more, because the bucket is full at the start.
     capacity = min(wanted.capacity_per_s * (wanted.duration_s + 1), sum(demand))
     shares = fair_shares(dict(enumerate(demand)), capacity)
     # A client without requests got all that it wanted, and is not part of the index.

@@ -104,6 +104,7 @@ def _product(one: Words, other: Words) -> Words:
     long = np.zeros(2 * _LENGTH - 1, dtype=np.uint64)
     for place in range(_LENGTH):
         long[place : place + _LENGTH] += one[place] * other
+    # By x^607 = x^334 + 1, each word above is added 607 and 273 places lower.
     for place in range(2 * _LENGTH - 2, _LENGTH - 1, -1):
         carried = long[
             place : place + 1

@@ -118,6 +118,7 @@ class ThrottleWorld:
         for batch in instance.member.handle(event, self.now):
             self.schedule(self.now + self._delay_s(), lambda batch=batch: self._serve(instance, batch))  # type: ignore[misc]
         deadline = instance.member.deadline()
+        # Timers are not cancelled: one that fires early only checks again.
         if deadline is not None:
             self.schedule(deadline, lambda: self._step(instance))
 
@@ -125,6 +126,7 @@ class ThrottleWorld:
         return self._random.uniform(*self.delay_s)
 
     def _serve(self, instance: Instance, batch: SyncBatch) -> None:
+        # The count after this batch, which the reply includes.
         event, writes = self._answer(instance, batch), self.writes
         self.schedule(self.now + self._delay_s(), lambda: self._arrive(instance, event, writes))
 
@@ -158,6 +160,7 @@ class ThrottleWorld:
 
 def buckets(throttle: FairThrottle) -> dict[Place, tuple[float, int]]:
     """Every bucket of both windows above zero, exactly as stored: probability and time of the last update."""
+    # A bucket of a window that has ended must not be compared.
     throttle.rotate()
     return {
         (seed, row, bucket.col_id): (bucket.prob, bucket.last_update_time_ms)

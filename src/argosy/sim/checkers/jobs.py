@@ -45,6 +45,7 @@ class JobsChecker:
     """`heights` has the most that may run under each limit at a time."""
 
     def __init__(self, violations: ViolationLog, heights: Mapping[str, int]) -> None:
+        # Dicts and not sets, here and below: their order is the same in every interpreter.
         self.acknowledged: dict[JobName, None] = {}
         self.succeeded: dict[JobName, None] = {}  # whose worker has a response to its report
         self.most: dict[Slot, int] = {}  # that ran under a limit at the same time
@@ -116,6 +117,7 @@ class JobsChecker:
                     job = _pair(key)
                     if value is None:
                         disk.jobs.pop(job, None)
+                        # Not a violation yet: after a split one shard deletes the rows that another one has.
                         lost.append(job)
                     else:
                         disk.jobs[job] = None
@@ -155,6 +157,7 @@ class JobsChecker:
             if len(tasks) > 1:
                 self._violations.add("JOB-2", f"shard {shard} has task leases {' and '.join(tasks)} of {_name(job)}")
         for slot, holders in disk.holders.items():
+            # A limit that is not in the plan has no height to compare with.
             if len(holders) > self._heights.get(slot[1], len(holders)):
                 self._violations.add(
                     "JOB-3",

@@ -97,6 +97,7 @@ class ServingChecker:
             case StoreCall(
                 call="renew", args=(Session(role=SessionRole.HOLDER, node=node, ttl_s=ttl_s),), outcome=outcome
             ):
+                # A failed renewal promises nothing.
                 if not isinstance(outcome, BaseException):
                     self._promise(node, ttl_s)
             case StoreCall(outcome=AssertionError() | KeyError() as bug):

@@ -61,6 +61,7 @@ class ThrottleChecker:
                 if not 0.0 <= probability <= 1.0:
                     self._violations.add("THR-1", f"bucket {place} of {instance.name} has value {probability}")
         seeds = {seed for instance in self._world.instances for seed in instance.throttle.seeds}
+        # Sorted, because the order of a set differs between interpreters.
         for cell in [RowId(seed, row) for seed in sorted(seeds) for row in range(self._world.config.levels)]:
             for col, state in self._world.store.states(cell).items():
                 if not 0.0 <= state.prob <= 1.0:
