@@ -69,7 +69,7 @@ async def test_an_unknown_scheme_is_refused_with_a_guess() -> None:
 
 
 async def test_a_file_registry_without_a_path_is_no_registry_in_memory() -> None:
-    with pytest.raises(Invalid, match=r"needs a path: write sqlite:///relative\.db, or memory://"):
+    with pytest.raises(Invalid, match=r"needs a path; write sqlite:///relative\.db, or memory://"):
         await open_registry("sqlite://", clock=SystemClock(), random=seeded_random(1))
 
 

@@ -41,10 +41,10 @@ def test_a_paused_server_stops_answering_and_resumes(kind: type[Server], request
 
 
 def test_a_server_that_does_not_start_reports_why() -> None:
-    with pytest.raises(Unavailable, match="valkey did not start; its log says"):
+    with pytest.raises(Unavailable, match="valkey did not start; its log ends"):
         Valkey(options=("--no-such-option", "yes"))
 
 
 def test_a_missing_wheel_of_a_tool_is_named() -> None:
-    with pytest.raises(Invalid, match="'no_such_wheel' is not installed: run `make setup`"):
+    with pytest.raises(Invalid, match="wheel 'no_such_wheel' is not installed; run `make setup`"):
         servers.program("no_such_wheel", "*")

@@ -132,10 +132,10 @@ def test_a_node_that_dies_is_reported_and_so_is_its_new_pid_and_address(tmp_path
         assert shown is not None, screen
         os.kill(int(shown[1]), signal.SIGKILL)
         terminal.wait_for("note: restarted node-1", within_s=READY_S_MAX)
-        text = terminal.wait_for(lambda text: bool(re.search(rf"restarted: {node}", text)), within_s=READY_S_MAX)
+        text = terminal.wait_for(lambda text: bool(re.search(rf"restarted node-1: {node}", text)), within_s=READY_S_MAX)
         died = rf"warning: node-1 \(pid {shown[1]}\) was killed by SIGKILL; restarting in \d\.\d s"
         assert re.search(died, text)
-        again = re.search(rf"restarted: {node}", text)
+        again = re.search(rf"restarted node-1: {node}", text)
         assert again is not None
         assert again[1] != shown[1]
         os.kill(int(again[1]), 0)
@@ -150,7 +150,7 @@ def test_a_narrow_terminal_shows_what_failed_and_no_torn_lines(tmp_path: Path, s
         assert terminal.lines[0].startswith("argosy"), text
         assert re.fullmatch(r"argosy \S+, ready in \d+\.\d s", terminal.lines[0]), "no bar is left above it"
         assert "1 of 2 repositories" in text
-        assert "cannotbereached:itwillbetriedagain" in "".join(text.split())
+        assert "unreachable;retryinglater" in "".join(text.split())
         assert not LOG_LINE.search(text), text
         assert not re.search("[━⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", text), text
 
