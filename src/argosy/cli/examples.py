@@ -14,14 +14,14 @@ GROUP_EXAMPLES_MAX = 4
 TYPICAL = {"job": ("job enqueue", "job list", "job watch"), "ipni": ("ipni publish", "ipni status", "ipni providers")}
 
 OF_ARGOSY = (
-    "argosy up .                                 # this directory, at http://127.0.0.1:6070",
+    "argosy up .                                    # this directory, at http://127.0.0.1:6070",
     "argosy search 'sym:IndexSet lang:python' src   # without a server",
     "argosy help repo add",
 )
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": (
-        "argosy up .                                 # this directory, at http://127.0.0.1:6070",
+        "argosy up .                                    # this directory, at http://127.0.0.1:6070",
         "argosy up ~/src/tool https://github.com/owner/name",
         "argosy up ~/src/tool --nodes 3              # three search nodes as child processes",
         "argosy up ~/src/tool --resume               # also serve what was added in earlier runs",
