@@ -65,6 +65,7 @@ async def open_broker(
                 await _until_served(node, running)
                 yield node
             finally:
+                # Drained and not cancelled: staged changes become durable before the store is closed.
                 await node.drain()
                 await running
         finally:

@@ -86,8 +86,10 @@ class GroupCommitStore:
         self._check_running()
         if self._is_over(STAGED_HARD_FACTOR):
             raise Unavailable(f"{self._staged_changes} changes are not durable yet; wait before staging more")
+        # Started by the first change, because a store may be made outside of a running event loop.
         if not self._tasks:
             self._tasks = [asyncio.ensure_future(self._commit()), asyncio.ensure_future(self._settle())]
+        # Before the batch is added: a batch is never spread over two groups, which could be separated by a crash.
         if self._is_full(self._overlay.open_group, batch):
             self._end_group()
         self._overlay.open_group.add(batch)
@@ -165,6 +167,7 @@ class GroupCommitStore:
 
     async def close(self) -> None:
         """Waits until all staged changes are durable or lost, and closes the store."""
+        # No further changes are accepted, or a busy shard would never close.
         self._is_closing = True
         while self._unsettled and self._failure is None:
             self._settled.clear()

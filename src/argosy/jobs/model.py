@@ -15,6 +15,7 @@ from typing import TypeAlias
 import msgspec
 
 NO_TENANT = "-"  # the tenant of a broker that knows no tenants
+# The bounds of tenants, groups, priorities and metadata are silo's, so that its clients see no other ones.
 TENANT_CHARS_MAX = 64
 GROUP_CHARS_MAX = 64
 JOB_ID_CHARS_MAX = 256

@@ -68,6 +68,7 @@ class Overlay:
         self._drop()
 
     def lookup(self, key: bytes) -> Staged:
+        # The newest group first: its change hides the older ones.
         for group in reversed(self._groups):
             if key in group.changes:
                 return group.changes[key]

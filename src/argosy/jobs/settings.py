@@ -28,6 +28,7 @@ class JobsSettings:
         doc="where jobs are stored: file:///DIRECTORY, s3://BUCKET/PREFIX or memory:// (lost with the process); the "
         "same for all nodes of a cluster",
     )
+    # silo's number. More shards spread a small cluster's load better; each costs idle CPU and memory.
     shards: int = setting(8, min=1, max=SHARDS_MAX, doc="shards of a new cluster; afterwards shards are only split")
     with_tenants: bool = setting(False, doc="require a tenant in every request; otherwise requests must not name one")
     lease_ms: int = setting(
@@ -54,6 +55,7 @@ class JobsSettings:
     tls_key: str | None = setting(None, doc="file with the server's private key")
     tls_client_ca: str | None = setting(None, doc="file with the authority of required client certificates")
 
+    # The design asks for leases of about 10 s, renewed every 2 s.
     ttl_s: float = setting(10.0, min=0.5, max=3600, doc="leases of a crashed node expire after this long")
     renew_s: float = setting(2.0, min=0.05, doc="interval of lease renewals")
     handoff_wait_s: float = setting(

@@ -22,6 +22,7 @@ from argosy.jobs.silo.calls import LEASED_MAX, check_group, check_worker
 T = TypeVar("T")
 R = TypeVar("R")
 
+# Of all shards together: a batch is split by shard, and each shard has a bound of its own.
 BATCH_MAX = 10_000  # items of one call
 WAIT_S_MAX = 60.0  # of one poll
 CONCURRENT_MAX = 256  # concurrent calls of one batch
@@ -188,6 +189,7 @@ class ApiCalls:
                 shard_id, tenant = locate(item)
                 by_shard.setdefault(shard_id, []).append((at, item, tenant))
             except ArgosyError as error:
+                # One item's error does not fail the others: the caller gets every answer in its place.
                 answers[at] = error
 
         async def call_one(shard_id: str) -> None:
@@ -206,6 +208,7 @@ class ApiCalls:
 async def gather_bounded(call: Callable[[T], Awaitable[R]], items: Sequence[T]) -> list[R | ArgosyError]:
     """Results or errors in order, with a bounded number of concurrent calls."""
     answers: list[R | ArgosyError] = []
+    # In groups and not by a semaphore: a batch of 10,000 would otherwise be 10,000 tasks at once.
     for start in range(0, len(items), CONCURRENT_MAX):
         calls = (call(item) for item in items[start : start + CONCURRENT_MAX])
         for answer in await asyncio.gather(*calls, return_exceptions=True):

@@ -42,12 +42,14 @@ class DirSync:
             self._wal_next = numbers[-1] + 1 if numbers else 0
             self.sync_names()
         self.sync_others()
+        # The names of new directories are in their parents.
         for folder in (self._folder, *self._folder.parents[:2]):
             _fsync(folder)
 
     def sync_files(self) -> None:
         """Syncs the write-ahead files that are new."""
         self.sync_others()
+        # Usually one file is new and has the next number: no directory is listed then.
         if self._sync_next() == 0:
             # No file with the next number: either all are synced, or SlateDB has skipped numbers.
             for number in sorted(number for number in _numbers(self._folder / _WAL) if number >= self._wal_next):
@@ -82,6 +84,7 @@ class DirSync:
         }  # object_store's names of unfinished files have #
         for name in sorted(there - synced):
             _fsync_if_there(folder / name)
+        # Forgets files that SlateDB has collected, so the set does not grow.
         synced &= there
         synced |= there
         _fsync(folder)
@@ -101,6 +104,7 @@ def remove_empty_manifests(folder: Path) -> list[Path]:
             files = sorted(path for path in (folder / name).iterdir() if "#" not in path.name)
         except FileNotFoundError:
             continue
+        # At least one is left: without any the shard would look new.
         while len(files) > 1 and files[-1].stat().st_size == 0:
             files[-1].unlink()
             removed.append(files.pop())

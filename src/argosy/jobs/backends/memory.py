@@ -33,6 +33,7 @@ class MemoryDisk:
 
     async def open(self, *, may_serve: Callable[[], bool] = lambda: True) -> "DiskKV":
         """Opens the disk as its one writer, with the durable rows; fences the previous writer."""
+        # A copy: what this writer stages is visible to it, and not on the disk before it is durable.
         seen = MemoryKV()
         await seen.write(_batch({key: value async for key, value in self._rows.scan(b"", None)}))
         self._writer = DiskKV(self, seen, may_serve)

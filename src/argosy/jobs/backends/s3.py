@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REQUEST_S_MAX = 5  # one try of one request, of obstore and of SlateDB
+# Few and short: a shard whose store does not answer is closed after `durable_s_max`, and another node may reach it.
 RETRIES_MAX = 2
 RETRY_S_MAX = 10  # no further try after that
 BACKOFF_S_MAX = 2
@@ -106,6 +107,7 @@ class S3Bucket:
 
     async def check_conditional_puts(self, prefix: str) -> None:
         """Raises Invalid if this S3 would let two writers overwrite each other."""
+        # A random name: nodes that start together must not see each other's probe.
         key = f"{prefix}.probe-{secrets.token_hex(8)}"
         await self.create(key, b"1")
         try:
@@ -179,6 +181,7 @@ class S3Bucket:
     async def _run(self, what: str, call: Awaitable[T]) -> T:
         """Leaves AlreadyExistsError and FileNotFoundError to the caller."""
         try:
+            # Over all tries and pages; obstore's own limits are for single requests.
             async with asyncio.timeout(CALL_S_MAX):
                 return await call
         except AlreadyExistsError:
@@ -207,6 +210,7 @@ class S3Bucket:
             detail = _QUOTED.sub('"…"', text.partition("\n")[0])[:DETAIL_CHARS_MAX]
             return Unavailable(f"{what} in s3://{self.name} failed: {detail}")
         message = f"S3 at {self.url} answered {what} in bucket {self.name} with {answer}"
+        # These pass by themselves; other statuses need the operator.
         if int(status[1]) >= 500 or status[1] == "429":
             return Unavailable(message)
         return Invalid(f"{message}: check that the bucket exists and that the keys or the role may read and write it")
@@ -219,6 +223,7 @@ def bucket_of(name: str, settings: ShardStoreSettings, environ: Mapping[str, str
         keys = S3Keys(settings.s3_access_key_id, settings.s3_secret_access_key, settings.s3_session_token)
     else:
         keys = S3Keys(*(variables.get(name, "") for name in KEY_VARIABLES))
+    # One alone would silently fall back to the machine's role.
     if bool(keys.access_key_id) != bool(keys.secret_access_key):
         raise Invalid("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY must be set together")
     endpoint = settings.s3_endpoint or next((variables[each] for each in ENDPOINT_VARIABLES if each in variables), "")

@@ -116,6 +116,7 @@ class S3ShardMapStore:
         # The map changes with splits only, so mostly one read of the next number says that there is none.
         version = known or await self._last()
         found = None if known or not version else await self._read(version)
+        # In a loop: several versions may have been added since the last read.
         while (later := await self._read(version + 1)) is not None:
             found, version = later, version + 1
         return found

@@ -224,6 +224,7 @@ class SlateShardStore:
         cls, url: str, settings: ShardStoreSettings | None = None, *, environ: Mapping[str, str] | None = None
     ) -> Self:
         """Opens the store after checking that its location is safe. `environ` may have AWS_… variables."""
+        # Before any database is opened: it replaces functions of the binding.
         copier.install()
         settings = settings or ShardStoreSettings()
         location = parse_location(url, settings, environ or {})
@@ -328,6 +329,7 @@ class SlateShardStore:
         manifest = await self._manifest(shard)
         sources = [SourceId.SST_VIEW(view.id) for view in manifest.l0]
         sources += [SourceId.SORTED_RUN(run.id) for run in manifest.compacted]
+        # SlateDB merges two or more; one table alone is merged already.
         if len(sources) < 2:
             raise Conflict(f"nothing to compact: shard {shard} has {len(sources)} tables or runs")
         # The newest run that takes part names the result; without one, the first.

@@ -265,6 +265,7 @@ def _on_flushed(done: "asyncio.Future[None]") -> None:
 
 
 def _range(start: bytes, end: bytes | None) -> KeyRange:
+    # SlateDB rejects an empty key as a bound.
     return KeyRange(start=start or None, start_inclusive=True, end=end, end_inclusive=False)
 
 

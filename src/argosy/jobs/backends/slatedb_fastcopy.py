@@ -123,6 +123,7 @@ class _BlockCopier:
             size = len(key)
             lowered = borrow(_View(size + 4, _length(size) + key), status_ref)
             if value is None:
+                # The library takes ownership of the handle that it is given, so every call gets a clone.
                 delete(clone(handle, status_ref), lowered, status_ref)
             else:
                 size = len(value)
@@ -198,6 +199,7 @@ def _lift(converter: _Native, buffer: _Native) -> _Native:
     try:
         data = ctypes.string_at(buffer.data, buffer.len) if buffer.len else b""
     finally:
+        # Also after an error: the buffer is the library's memory, which Python does not collect.
         buffer.free()
     stream = _BufferReader(data)
     lifted = converter.read(stream)

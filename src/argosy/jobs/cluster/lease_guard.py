@@ -102,6 +102,7 @@ def _guard(call: Call[P, R], tenants: Callable[..., Iterable[str]], *, is_read: 
         except Fenced as why:
             # The caller gets NotOwner instead of Fenced, because that is what it should act on: find the new owner.
             raise guard.report_fenced() from why
+        # Once more after the read: another node may have taken over and changed the rows meanwhile.
         if is_read:
             guard.check_lease()
         return result

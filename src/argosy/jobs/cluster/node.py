@@ -119,6 +119,7 @@ class JobsNode:
             capabilities=capabilities,
         )
         self._host.bind_leases(holds=self.ownership.holds, check=self._check_held, release=self.ownership.release)
+        # After a split the ring must place the children at once, not at the next read of the catalog.
         self._maps.observers.append(self.ownership.catalog_changed)
         self._splitter = Splitter(
             self._host,
@@ -158,6 +159,7 @@ class JobsNode:
 
     async def close(self) -> None:
         """Closes all shards; acknowledged changes are durable."""
+        # Splits first: they use the shards that are closed next.
         await self._splitter.close()
         await self._host.close()
 
@@ -243,6 +245,7 @@ class JobsNode:
     def _owner(self, shard_id: str) -> str | None:
         """The node on which the ring places the shard. It serves only once it has the lease."""
         names = frozenset(member.node for member in self.ownership.members())
+        # Rebuilt only when the members change: this is on the path of every redirect.
         if names != self._ring.nodes:
             self._ring = Ring(names)
         return self._ring.owner(shard_id)
@@ -312,6 +315,7 @@ RESET_ROWS = 1000  # deleted in one batch
 async def _delete_all(opened: OpenShard) -> None:
     while True:
         batch = Batch()
+        # From the store, not from the view: rows of a sibling that are not yet cleaned go too.
         async for key, _ in opened.store.scan(b"\x01", None, limit=RESET_ROWS):
             batch.delete(key)
         if not len(batch):

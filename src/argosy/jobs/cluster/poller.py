@@ -57,6 +57,7 @@ class Poller:
         # In turn and not concurrently: what the first shard leases is not requested from the second.
         for shard_id in self._shuffle(shard_ids):
             opened = self._open_shards().get(shard_id)
+            # Looked up again for each: shards may have moved while another one was leased from.
             if opened is None or left <= 0:
                 continue
             try:

@@ -48,6 +48,7 @@ class OpenShard:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        # Shard before store: no call may stage anything once the store waits for its last flush.
         await self.shard.close()
         await self.store.close()
 
@@ -152,6 +153,7 @@ class ShardHost:
         except BaseException:
             if shard is not None:
                 await shard.close()
+            # Otherwise the database would stay open, with its background work, until the process ends.
             await store.close()
             raise
         guard = LeaseGuard(spec.id, spec.range, lambda: self._check(unit))
@@ -198,6 +200,8 @@ class ShardHost:
             while not opened.progress.is_done:
                 opened.progress = await clean_chunk(opened.store, owned, opened.progress, self.now_ms)
         except ArgosyError as why:
+            # Not retried here: the store has failed, so the shard is reopened and the cleanup resumed from its
+            # progress.
             self._telemetry.record_cleanup_failure(opened.spec.id, why)
             return
         opened.rows.is_clean = True

@@ -21,6 +21,7 @@ from argosy.base.hashing import hash64
 from argosy.jobs.model import TENANT_CHARS_MAX
 from argosy.ownership.model import UnitSpec
 
+# XXH64 of the tenant as 16 hexadecimal digits, as silo's clients compute it.
 HASH_SPACE = 1 << 64
 _POINT = re.compile(r"[0-9a-f]{16}")
 
@@ -198,6 +199,7 @@ async def try_add(changed: ShardMap, maps: ShardMapStore) -> bool:
     """Whether this version is known to be stored. If not, it may be stored nevertheless: a response can be lost."""
     try:
         await maps.add(changed)
+    # Both mean: read the newest version, and see there whether this one was stored.
     except (Conflict, Unavailable):
         return False
     return True

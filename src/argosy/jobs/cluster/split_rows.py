@@ -150,6 +150,7 @@ async def clean_chunk(
         progress = CleanupProgress(progress.shard, kind, b"", deleted, now_ms() if kind >= len(ORDER) else 0)
     else:
         progress = CleanupProgress(progress.shard, progress.kind, last, deleted)
+    # The cleanup is the least urgent writer: it waits while clients fill the store.
     await store.wait_capacity()
     await store.stage(batch.put(CLEANUP, msgspec.msgpack.encode(progress)))
     return progress

@@ -111,6 +111,7 @@ class Splitter:
         self._check(Unit(shard_id))
         shards.check_capacity()
         split_request = SplitRequest(point or spec.range.middle(), self._host.now_ms(), self._node)
+        # Raises for a point outside of the range, before the request is stored.
         spec.range.split(split_request.point)
         # From here until the request is stored, a second request must not pass the check above.
         self._requested.add(shard_id)
@@ -155,6 +156,7 @@ class Splitter:
         except ArgosyError as why:
             if not isinstance(why, Conflict | NotFound):  # with those, another node has decided meanwhile
                 self._telemetry.record_map_failure(why)
+            # Inside the task, so that `resume` does not start the next attempt at once.
             await self._clock.sleep(SETTLE_S)
             return
         opened = self._open_shard(shard_id)
@@ -185,6 +187,7 @@ class Splitter:
             self._telemetry.record_split(split, self._clock.now() - began)
         except Exception as why:
             self._telemetry.record_split_failure(self._splits.pop(split.shard_id, split), why)
+            # The shard is closed and sealed here: only opening it again, which aborts the split, makes it serve.
             self._release(Unit(split.shard_id))
             # A commit that failed otherwise may be stored nevertheless, with its response lost: then the children are
             # shards by now, and must not be deleted.
@@ -217,6 +220,7 @@ class Splitter:
 
     async def _remove(self, split: Split) -> None:
         for child in (split.left, split.right):
+            # A copy that remains is unreferenced and costs space only.
             with suppress(NotFound, Conflict, Unavailable):
                 await self._store.delete(child)
 
@@ -240,6 +244,7 @@ class Splitter:
         return split
 
     def _update(self, split: Split) -> None:
+        # Removed first, so that the newest is at the end and the oldest is dropped.
         self._splits.pop(split.shard_id, None)
         self._splits[split.shard_id] = split
         if len(self._splits) > SPLITS_KEPT_MAX:

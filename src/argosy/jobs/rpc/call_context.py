@@ -47,6 +47,7 @@ class Access:
         # An empty or short secret is a mistake in a deployment, which would otherwise let everyone in.
         if any(len(secret) < SECRET_CHARS_MIN for secret in (*tokens, *keys)):
             raise Invalid(f"a token must have at least {SECRET_CHARS_MIN} characters")
+        # The first match would decide, and a tenant could get the rights of the broker.
         if set(tokens) & set(keys):
             raise Invalid("a token of the broker is also a tenant's key; use another one")
         self._callers = [(f"Bearer {token}".encode(), UNRESTRICTED) for token in tokens]
@@ -135,6 +136,7 @@ class Tenancy:
 
     def shard(self, shard_id: str, tenant: str | None = None) -> ShardCalls:
         """The shard, if this node serves it and the tenant is in its range."""
+        # The format first: clients of silo.v1 distinguish a malformed id from a shard that is elsewhere.
         check_shard_id(shard_id)
         try:
             shard = self._broker.shard(shard_id)

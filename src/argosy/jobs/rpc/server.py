@@ -27,6 +27,7 @@ REQUESTS = counter(
 SECONDS = histogram("argosy_jobs_grpc_seconds", "Duration of gRPC calls", labels=("service", "method"))
 
 CALLS_MAX = 20_000  # in progress, waiting polls included; more are RESOURCE_EXHAUSTED
+# Waiting polls last up to a minute: they are cut off, and their workers poll another node.
 STOP_GRACE_S = 2.0
 # silo's clients ping every 5 s, even when idle. gRPC's default is to tolerate one ping in 5 minutes and to close the
 # connection with "too_many_pings" otherwise.
@@ -114,6 +115,7 @@ class _MethodHandler:
         try:
             reply = await self._method.call(self._decode(message), self._interceptor.context_of(context))
             encoded: bytes = reply.SerializeToString()
+            # Checked here: gRPC would fail the call with an error that does not say what to do.
             if len(encoded) > MESSAGE_BYTES_MAX:
                 raise CallError(Code.RESOURCE_EXHAUSTED, f"the response has {len(encoded)} bytes; request less")
         except BaseException as error:
@@ -194,6 +196,7 @@ class RpcServer:
             port = bind(address, *([] if credentials is None else [credentials]))
         except RuntimeError as error:
             raise Unavailable(f"cannot listen on {address}: {error}; the port may be in use") from error
+        # Before the server starts: a health check that comes first must not find the services unknown.
         for name in names:
             await health_of.set(name, health_pb2.HealthCheckResponse.SERVING)
         await server.start()
@@ -201,6 +204,7 @@ class RpcServer:
 
     async def stop(self) -> None:
         """Reports NOT_SERVING to health checks, gives calls `STOP_GRACE_S` to finish, and stops."""
+        # First, so that load balancers stop sending calls while those in progress end.
         await self._health.enter_graceful_shutdown()
         await self._server.stop(STOP_GRACE_S)
 

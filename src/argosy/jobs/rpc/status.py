@@ -53,6 +53,7 @@ class CallError(Exception):
         self.trailing = trailing
 
 
+# In order: the first kind that matches decides.
 _CODES: tuple[tuple[type[ArgosyError], Code], ...] = (
     (Invalid, Code.INVALID_ARGUMENT),
     (Unauthorized, Code.UNAUTHENTICATED),

@@ -87,6 +87,7 @@ class BlockingClient:
                 self._end()
 
     def _end(self) -> None:
+        # From the caller's thread, which must not touch the loop otherwise.
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -244,6 +244,7 @@ class JobsClient:
         """Waits for the result: JobFailed, JobCancelled, or NotDone after `timeout_s`."""
         clock = self.router.clock
         ends = None if timeout_s is None else clock.now() + timeout_s
+        # Polled, because the protocol has no call that waits for a result.
         for polls in range(1, POLL_BACKOFF.attempts_max):
             info = await self.get(id, tenant=tenant)
             if info.status.is_final:
@@ -287,6 +288,7 @@ class JobsClient:
             limit=limit,
         )
         if status is not None:
+            # Set only if given: SCHEDULED is 0, the default of the field.
             request.status = to_status(status)
         return [read_job(job) for job in (await self._call_for_tenant(tenant, FIND, request)).jobs]
 
@@ -372,6 +374,7 @@ class JobsClient:
 
     async def split(self, shard_id: str, point: str = "") -> SplitStatus:
         """Starts a split of the shard at a hash of 16 hexadecimal digits, by default in the middle of its range."""
+        # A fresh map: splits are rare, and an old map would name a shard that is gone.
         place = (await self.router.refresh()).by_id(shard_id)
         point = point or middle(place)
         request = silo.RequestSplitRequest(shard_id=shard_id, split_point=point)

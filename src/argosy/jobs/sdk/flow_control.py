@@ -55,6 +55,7 @@ class Batcher(Generic[T, R]):
         try:
             answers = await self._flush([item for item, _ in taken])
         except Exception as error:
+            # Each caller gets the failure of the call; the batcher itself goes on.
             answers = [error] * len(taken)
         for (_, future), answer in zip(taken, answers, strict=True):
             if future.done():
@@ -93,6 +94,7 @@ class WorkerSlots:
             return await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
+                # Granted and cancelled in the same turn of the loop: the slots would be lost.
                 self.release(turn.result())
             raise
 

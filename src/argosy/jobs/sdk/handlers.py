@@ -117,6 +117,7 @@ def handler_of(task_group: str, function: Callable[..., Any]) -> Handler:
         for parameter in inspect.signature(function).parameters.values()
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     ]
+    # Rejected at registration, not when the first job arrives.
     if len(positional) not in (1, 2):
         raise Invalid(
             f"the handler of {task_group!r} must take the payload and optionally the context; "

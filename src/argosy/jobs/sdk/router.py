@@ -244,6 +244,7 @@ class ShardRouter:
     async def _pause(self, failures: int, error: BaseException | None) -> None:
         # With jitter: the clients of a crashed node would otherwise return in step.
         wait_s = self._backoff.delay(failures, self.random)
+        # The node's own time, but bounded: a caller has a timeout.
         if isinstance(error, Throttled):
             wait_s = max(wait_s, min(error.retry_after_s, self._backoff.ceiling_s))
         await self.clock.sleep(wait_s)

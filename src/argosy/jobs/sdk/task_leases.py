@@ -91,6 +91,7 @@ class TaskLeases:
         return await self._router.send_by_node(
             held,
             lambda each: each[0].tenant,
+            # A constant size makes the bound on bytes a bound on their number.
             lambda _: BATCH_BYTES_MAX // HEARTBEATS_PER_CALL_MAX,
             send,
             attempts_max=1,

@@ -73,6 +73,7 @@ class Worker:
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise Invalid(f"concurrency must be between 1 and {CONCURRENCY_MAX}; got {concurrency}")
         self.client = client
+        # Unique per process: the broker rejects a heartbeat of another worker's lease.
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._router = client.router
         self._poll_s = poll_s
@@ -337,11 +338,13 @@ class Worker:
         """Lets polls end, then tasks; tasks that have not ended within `stop_s` are released."""
         clock = self._router.clock
         ends = clock.now() + self._stop_s
+        # Not cancelled: a response on its way carries leases.
         if self._pollers:
             await asyncio.wait(self._pollers.values(), timeout=self._poll_s + ANSWER_S)
         if self._works:
             await asyncio.wait(self._works, timeout=max(0.0, ends - clock.now()))
         for running in self._running.values():
+            # Reported as released, so that another worker starts the job now and not when the lease expires.
             running.release()
         if self._works:
             await asyncio.wait(self._works, timeout=RELEASE_S)

@@ -135,6 +135,7 @@ def _release_claim(txn: ShardTxn, job: Job) -> None:
     claim = txn.queues.claims.get(place) if job.unique_key else None
     if claim is None or claim.job != job.id:
         return
+    # Kept beyond the end only where `unique_for_ms` asks for it; a key without it is free when its job ends.
     if claim.until <= txn.now:
         drop_claim(txn, place)
         return
@@ -179,12 +180,14 @@ def delay_ms(policy: RetryPolicy | None, failed: int, random: Random) -> int | N
     delay = _backoff_ms(policy.initial_interval_ms, policy.backoff_factor, failed)
     if policy.randomize_interval:
         delay *= 1 + random.random()  # never shorter than the policy says; the spread avoids retries in step
+    # Rounded, and the jitter before the bound, as silo does it: the bound holds in any case.
     return max(0, min(int(delay + 0.5), policy.max_interval_ms))
 
 
 def rate_delay_ms(retry: RateLimitRetry, tries: int) -> int:
     """The delay of a job over its rate that was checked `tries` times before."""
     delay = int(_backoff_ms(retry.initial_backoff_ms, retry.backoff_multiplier, tries) + 0.5)
+    # At least a millisecond: with zero, the same tick would check again and again.
     return max(1, min(delay, retry.max_backoff_ms))
 
 
@@ -195,10 +198,12 @@ def is_last(policy: RetryPolicy | None, relative_attempt: int) -> bool:
 def _backoff_ms(first_ms: int, factor: float, times: int) -> float:
     try:
         return min(float(DELAY_MS_MAX), first_ms * factor**times)
+    # A factor of a million and a thousand failures exceed a float.
     except OverflowError:
         return float(DELAY_MS_MAX)
 
 
+# A tick also expires leases, so no part of it may take long; what is left over is handled by the next tick.
 DEPENDENCIES_PER_TICK_MAX = 100  # finished jobs handled in one tick
 
 
@@ -227,6 +232,7 @@ async def settle_dependents_of(core: Core, ended: JobKey) -> None:
 
 
 async def _settle_dependent(core: Core, waiting: JobKey, before: str, *, has_succeeded: bool) -> None:
+    # Without an answer after so many rounds: the job stays in `ended`, and the next tick tries again.
     for _ in range(READS_MAX):
         with core.changes.track([waiting]) as changed:
             known = await read(core, *waiting)

@@ -71,6 +71,7 @@ class Core:
             # In the transaction that released a slot, so that no slot is idle until the next tick.
             grant(txn)
         except BaseException as error:
+            # An error before the first change leaves queue state and rows equal, so the shard can go on.
             if len(txn.batch):
                 self.fail(Unavailable(f"a transaction of the shard failed half-way: {error}; the shard is reopened"))
             raise
@@ -84,6 +85,7 @@ class Core:
         if not len(txn.batch):
             return
         try:
+            # Without an await since the transaction: the order of staging is the order of transactions.
             durable = self.store.stage(txn.batch)
         except ArgosyError as error:
             self.fail(error)
@@ -104,6 +106,7 @@ class Core:
         if self._durable < self._staged:
             self.check_open()
             self._staged += 1
+            # A row of its own, because durability follows the order of staging: when it is durable, all before it are.
             barrier = Batch().put(keys.key(keys.META, "barrier"), b"")
             await self._wait_durable(self.store.stage(barrier), self._staged)
 
@@ -118,4 +121,5 @@ class Core:
         except ArgosyError as error:
             self.fail(error)
             raise
+        # Batches become durable in order, but their waiters may run in another one.
         self._durable = max(self._durable, number)

@@ -132,6 +132,7 @@ async def put_schedule(core: Core, schedule: Schedule) -> None:
     """Creates or replaces a schedule and computes its next time."""
     check_text("tenant", schedule.tenant, TENANT_CHARS_MAX)
     check_text("a schedule's name", schedule.name, NAME_CHARS_MAX)
+    # Now, not when it is due: then there would be no caller to reject.
     check_job(_job(schedule))
     cron = parse_cron(schedule.cron, schedule.timezone)
     with core.begin_txn() as txn:
@@ -163,6 +164,8 @@ async def run_due_schedules(core: Core) -> int:
         try:
             await _run_schedule(core, *taken)
         finally:
+            # After an error too; a schedule that was put back with its next time is no longer in hand, and this does
+            # nothing.
             core.queues.cron_queue.requeue(taken[0])
     return DUE_SCHEDULES_MAX
 

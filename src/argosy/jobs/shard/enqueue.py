@@ -40,6 +40,7 @@ class RelatedJobs:
 async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
     if len(jobs) > ENQUEUE_MAX:
         raise Invalid(f"at most {ENQUEUE_MAX} jobs may be enqueued in one call; got {len(jobs)}")
+    # Before the first read, because a transaction must not wait: here the caller waits for a slow disk.
     await core.wait_capacity()
     answers: list[Answer | None] = [_find_error(new) for new in jobs]
     for _ in range(READS_MAX + len(jobs)):  # each round enqueues at least one job, or one of its jobs has changed
@@ -93,6 +94,7 @@ async def read_related(core: Core, jobs: Sequence[NewJob]) -> RelatedJobs:
         related.taken = {each for each, row in zip(named, rows, strict=True) if row is not None}
     befores = list({(new.tenant, before): None for new in jobs for before in new.after})
     if befores:
+        # Both kinds for each: the id does not show which row exists.
         kinds = (keys.LIVE, keys.DONE)
         rows = await core.store.get_many([keys.key(kind, *each) for each in befores for kind in kinds])
         for at, each in enumerate(befores):
@@ -110,6 +112,8 @@ def put(txn: ShardTxn, new: NewJob, related: RelatedJobs, *, schedule: str = "")
     if new.unique_key and (held := _job_with_key(txn, new)) is not None:
         return held, False
     missing = [before for before in new.after if (new.tenant, before) not in related.statuses]
+    # A dependency must exist already: one that is enqueued later would leave the job waiting for ever if it never
+    # comes.
     if missing:
         return NotFound(f"job {missing[0]} not found; job {new.id or 'without id'} is to run after it"), False
     job = job_of(new, id=new.id or txn.new_id(), now=txn.now, schedule=schedule)
@@ -160,6 +164,7 @@ def _start(txn: ShardTxn, job: Job, related: RelatedJobs) -> JobStatus:
     befores = {before: related.statuses[job.tenant, before] for before in job.after}
     waiting_for = tuple(before for before, status in befores.items() if not status.is_final)
     state = JobState(JobStatus.SCHEDULED, txn.now, 1, 1, job.start_at, waiting_for=waiting_for)
+    # Before the job is queued or waits: it can never run.
     if any(status.is_final and status != JobStatus.SUCCEEDED for status in befores.values()):
         fail(txn, job, None, state, AFTER_FAILED)
         return JobStatus.FAILED

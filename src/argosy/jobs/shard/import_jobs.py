@@ -71,6 +71,7 @@ def _check(imported: ImportedJob) -> None:
     if len(imported.attempts) > ATTEMPTS_SHOWN_MAX:
         raise Invalid(f"a job may be imported with {ATTEMPTS_SHOWN_MAX} attempts; got {len(imported.attempts)}")
     check_number("enqueued_at", imported.enqueued_at, TIME_MS_MAX)
+    # All rows of one job go into one batch.
     if sum(map(_size, imported.attempts)) > PAYLOAD_BYTES_MAX:
         raise Invalid(f"the attempts of an imported job may take {PAYLOAD_BYTES_MAX} bytes")
     for attempt in imported.attempts:

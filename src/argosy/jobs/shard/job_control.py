@@ -99,6 +99,7 @@ async def expedite(core: Core, tenant: str, job: str) -> None:
             raise Conflict(f"job cannot be expedited: it is {state.status.name.lower()}")
         if state.waiting_for:
             raise Conflict(f"job cannot be expedited: it runs after job {state.waiting_for[0]}")
+        # A job that is parked at a limit waits for others, not for a time: an earlier start would change nothing.
         if queued is None:
             raise Conflict("job cannot be expedited: it waits for a slot of a limit")
         if state.next_start_at <= txn.now:
@@ -146,6 +147,7 @@ def delete_rows(txn: ShardTxn, known: StoredJob) -> None:
     for kind in (keys.JOB, keys.DONE):
         txn.batch.delete(keys.key(kind, job.tenant, job.id))
     txn.batch.delete(status_key(job.tenant, *known.index_key, job.id))
+    # The row of a job that is deleted by hand; deletion by expiry deletes its own.
     if when := expiry_at(job, state.changed_at, txn.options.retention_ms):
         txn.batch.delete(keys.key(keys.EXPIRY, when, job.tenant, job.id))
     for key, value in job.metadata.items():
@@ -177,6 +179,7 @@ async def drop_holders(core: Core, tenant: str) -> int:
     return len(held)
 
 
+# Each is read with its attempts, so a hundred keep a tick short; the rest follows in the next one.
 DELETED_JOBS_MAX = 100  # jobs in one tick
 CLAIMS_MAX = 1_000  # unique keys released in one transaction
 

@@ -37,6 +37,7 @@ class StoredJob(NamedTuple):
 
 
 async def read(core: Core, tenant: str, job: str) -> StoredJob | None:
+    # In one call: all three as of one moment.
     row, live, done = await core.store.get_many(
         [keys.key(kind, tenant, job) for kind in (keys.JOB, keys.LIVE, keys.DONE)]
     )
@@ -83,6 +84,7 @@ async def attempts(core: Core, tenant: str, job: str) -> tuple[Attempt, ...]:
     return tuple(reversed(latest_first))
 
 
+# Few enough to hold their payloads in memory at a time, and many enough that the cost of a call does not matter.
 SCAN_CHUNK = 256
 SCANNED_MAX = 100_000  # index rows read for one response: half a second of reading, by 5 µs a row
 
@@ -150,6 +152,7 @@ async def _find_by_status(
 async def _index_position(core: Core, tenant: str, job: str) -> IndexPosition:
     known = await read(core, tenant, job)
     if known is None:
+        # The position in the index was that of the job's state; without the job it is unknown.
         raise Gone(f"job {job}, the last of the previous page, was deleted; list again from the start")
     return keys.NEWEST_FIRST - status_at(known.state), job
 

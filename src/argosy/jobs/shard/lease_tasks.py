@@ -49,14 +49,17 @@ from argosy.jobs.shard.txn import ShardTxn, StatusIndexKey
 from argosy.jobs.shard.validation import check_number, check_text
 
 LEASE_TASKS_MAX = 1_000  # in one call
+# Two of the largest payloads: a worker's memory and gRPC's limit of 128 MiB leave room for it.
 LEASE_BYTES_MAX = 32 << 20  # of payloads in one response
 REFRESHES_MAX = 16  # refreshes in one response, beside the tasks
 WORKER_CHARS_MAX = 256
+# Written with every heartbeat that carries it, and kept in memory while the job runs.
 PROGRESS_BYTES_MAX = 64 << 10
 REPORT_MAX = 1_000  # outcomes in one call
 OUTCOME_BYTES_MAX = 16 << 20  # the largest value that the store accepts
 REPORT_BYTES_MAX = 24 << 20  # of all outcomes in one call; their rows must fit into one batch
 ERROR_CODE_CHARS_MAX = 1_024
+# Workers that die together may leave thousands of leases; one transaction for all would stop the shard's other calls.
 EXPIRED_MAX = 500  # leases ended in one transaction
 READ_CHUNK = 64  # jobs read at once: bounds the memory of large payloads
 
@@ -108,6 +111,7 @@ async def _pop_due_jobs(core: Core, task_group: str, tasks_max: int, taken: list
         rows = await core.store.get_many([keys.key(keys.JOB, *place) for place in places])
         for task_id, row in zip(chunk, rows, strict=True):
             assert row is not None or task_id not in hand, f"task {task_id} waits for a job that is not there"
+            # Tasks beyond the bound stay in hand and are requeued by the caller.
             if row is not None and size_bytes < LEASE_BYTES_MAX:
                 jobs[task_id] = decode_job(row)
                 size_bytes += len(row)
@@ -189,6 +193,7 @@ async def heartbeat(core: Core, worker: str, task_id: str, *, progress: bytes | 
         # The worker sends heartbeats by the length that it got; a setting that was lowered since must not expire it.
         expires_at = txn.now + max(txn.options.lease_ms, running.lease.lease_ms)
         running.lease = replace(running.lease, expires_at=expires_at)
+        # Never earlier: after recovery the lease may run longer than this heartbeat alone would give it.
         running.expires_at = max(running.expires_at, expires_at)
         txn.put_lease(running.lease)
         if progress is not None and running.job is not None:
@@ -268,6 +273,7 @@ def finish(txn: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) ->
     txn.delete_lease(task_id)
     txn.put_attempt(job.tenant, job.id, _attempt(running, task, outcome, txn.now))
     txn.release(job.tenant, task.held, task_id)
+    # A running job is indexed under the start of its attempt, see `put_running`.
     was = (JobStatus.RUNNING, running.lease.started_at)
     state = JobState(
         JobStatus.SUCCEEDED,
@@ -279,6 +285,7 @@ def finish(txn: ShardTxn, task_id: str, outcome: TaskOutcome, random: Random) ->
     )
     if isinstance(outcome, TaskSuccess):
         end(txn, job, was, state)
+    # Before the failure: a cancelled job is not retried, whatever failure its worker reports.
     elif isinstance(outcome, TaskCancelled) or running.cancelled_at:
         end(txn, job, was, replace(state, status=JobStatus.CANCELLED, cancelled_at=running.cancelled_at or txn.now))
     elif isinstance(outcome, TaskReleased):

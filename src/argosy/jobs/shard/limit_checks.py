@@ -71,6 +71,7 @@ async def _check_limits(core: Core, checks: list[QueuedTask]) -> list[RateLimitR
     requests = [_request(limit_of(queued)) for queued in checks]
     try:
         return await core.limiter.check(requests)
+    # This does not pass: another process has the shard, and this one must not reschedule its jobs.
     except Fenced:
         raise
     except ArgosyError as error:
@@ -142,6 +143,7 @@ async def report_refresh(core: Core, task_id: str, max_concurrency: int | None, 
     if max_concurrency is not None:
         check_number("max_concurrency", max_concurrency, RETRIES_MAX)
     running = core.queues.leases.by_task.get(task_id)
+    # The lease of a job's attempt is reported elsewhere; a task id of the wrong kind is treated like an unknown one.
     if running is None or running.job is not None:
         await core.wait_staged_durable()
         raise NotFound("lease not found")
@@ -163,6 +165,7 @@ async def report_refresh(core: Core, task_id: str, max_concurrency: int | None, 
                 not_before=0,
                 is_refreshing=False,
             )
+            # A higher maximum may admit several jobs that wait.
             txn.queues.slots.to_grant[slot] = None
         txn.put_floating(slot, state)
         refresh_if_wanted(txn, slot, task.task_group)

@@ -124,6 +124,7 @@ class TaskQueue:
             return None
         tenant, entry = taken
         self.waiting -= 1
+        # Also after a pop: if more is due, another waiter must be woken for it.
         self.fresh.setdefault(group, 0)
         self.hand[entry[4]] = (group, tenant, entry)
         return entry[4]
@@ -187,6 +188,7 @@ class DelayQueue(Generic[T]):
             heapify(self._heap)
 
     def remove(self, id: str) -> T | None:
+        # From the hand too: what is removed while it is handled must not be requeued afterwards.
         found = self.items.pop(id, None) or self.hand.pop(id, None)
         return found[1] if found is not None else None
 

@@ -38,6 +38,7 @@ T = TypeVar("T")
 
 async def load(core: Core) -> None:
     """Fills the queue state of a new shard."""
+    # No order is needed between them: each fills a part of its own from rows that no call changes yet.
     await _load_tasks(core)
     await _load_slots(core)
     await _load_leases(core)
@@ -129,6 +130,7 @@ async def _load_claims(core: Core) -> None:
         tenant, name = map(str, keys.items(key))
         claim = UniqueClaim(*decode_unique(value))
         core.queues.claims[tenant, name] = claim
+        # Only these end by time; the claim of an unfinished job ends with the job.
         if claim.is_done:
             core.queues.stale_claims.push(claim.until, claim_id((tenant, name)), (tenant, name))
 

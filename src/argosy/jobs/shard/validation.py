@@ -23,12 +23,15 @@ from argosy.jobs.model import (
 from argosy.jobs.shard.rows import encode
 from argosy.throttle.limits.model import NUMBER_MAX
 
+# Both are parts of keys, which must be short.
 LIMIT_KEY_CHARS_MAX = 256
 UNIQUE_KEY_CHARS_MAX = 256
 LIMITS_BYTES_MAX = 16 << 10  # of all limits of a job: each step of the limit chain writes them again
 AFTER_MAX = 100  # dependencies of one job
 TIME_MS_MAX = 1 << 53  # 2^53: every client language represents such times exactly
+# The protocol's numbers have 32 bits; the SDK checks their exact width.
 RETRIES_MAX = 1 << 32
+# A W3C traceparent has 55 characters; later versions may be longer.
 TRACE_CHARS_MAX = 256
 SMALL_TEXT_CHARS_MAX = 4096
 

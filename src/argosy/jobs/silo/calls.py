@@ -111,6 +111,7 @@ class JobCalls:
             except (Invalid, Conflict) as error:
                 results[at].error = str(error)
         for shard_id, numbered in by_shard.items():
+            # All shards are checked before any is changed, as silo's clients expect of one call.
             await self._check_none_runs(shard_id, [job for _, job in numbered])
         for shard_id, numbered in by_shard.items():
             answers = await self._tenancy.shard(shard_id).import_jobs([job for _, job in numbered])

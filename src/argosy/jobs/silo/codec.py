@@ -136,6 +136,7 @@ def from_enqueue(request: pb.EnqueueRequest | pb.ImportJobRequest, tenant: str, 
         payload=request.payload.msgpack,
         tenant=tenant,
         id=request.id,
+        # Without presence in silo.v1: an omitted priority is 0, the highest.
         priority=request.priority,
         start_at_ms=request.start_at_ms,
         retry=from_retry(request.retry_policy) if request.HasField("retry_policy") else None,
@@ -151,6 +152,7 @@ def from_import(request: pb.ImportJobRequest, tenant: str) -> ImportedJob:
 
 
 def _from_import_attempt(attempt: pb.ImportAttempt, number: int) -> Attempt:
+    # proto3 enums are open: a newer client may send a number that is not known here.
     if int(attempt.status) not in set(AttemptStatus):
         raise Invalid(f"attempt {number} has the unknown status {attempt.status}")
     return Attempt(
@@ -206,6 +208,7 @@ def last_result(view: JobView) -> bytes | None:
     """The result of a job that has succeeded, else None."""
     if view.state.status != JobStatus.SUCCEEDED or not view.attempts:
         return None
+    # A success without data is an empty result, not a missing one.
     return view.attempts[-1].result or b""
 
 

@@ -26,6 +26,7 @@ class ProcessDiagnostics:
 
     async def cpu(self, seconds: int, frequency: int) -> tuple[bytes, int]:
         self._begin()
+        # A cancelled caller does not end its thread; the event does.
         stopped = threading.Event()
         try:
             stacks, samples = await asyncio.to_thread(_sample, seconds, frequency, stopped)

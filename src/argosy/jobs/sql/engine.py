@@ -22,8 +22,10 @@ from argosy.jobs.sql.table_loader import TableLoader
 from argosy.jobs.sql.tables import MAP, TABLES, Cell, SqlLimits, SqlResult, StatementTimeout, StatementTooLarge, Value
 
 PROGRESS_STEPS = 10_000  # instructions of SQLite's virtual machine between two checks: some tenths of a millisecond
+# Few enough that the bounds on the result are checked before much is in memory.
 FETCHED_AT_ONCE = 500
 EXPRESSION_DEPTH_MAX = 200  # SQLite's parser recurses; its own default is 1,000
+# SQLite's default is 500, far more than a query needs.
 COMPOUND_SELECTS_MAX = 20
 RETRY_AFTER_S = 1.0
 
@@ -105,6 +107,7 @@ class SqlEngine:
 
         Raises Invalid for a wrong statement, StatementTimeout, StatementTooLarge, and Throttled while too many run.
         """
+        # Before a database is made for it.
         if len(sql) > self._limits.statement_chars or len(parameters) > self._limits.parameters:
             raise StatementTooLarge(
                 f"a statement may have {self._limits.statement_chars} characters"
@@ -133,6 +136,7 @@ class SqlEngine:
 
     @contextmanager
     def _limit_concurrency(self, shard_id: str) -> Iterator[None]:
+        # Rejected with a time to retry, not queued: slow statements would pile up.
         if self._running[shard_id] >= self._limits.concurrent:
             raise Throttled(
                 f"too many statements: {self._limits.concurrent} are running on this shard; retry",
@@ -160,6 +164,7 @@ class _Statement:
         self._is_running = False
         self._tables: set[str] = set()
         self._denied = ""
+        # Used by several threads one after the other, never at the same time: every call awaits the previous one.
         self._base = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
         self._base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.result_bytes, 1 << 20))
         self._base.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, EXPRESSION_DEPTH_MAX)
@@ -225,6 +230,7 @@ class _Statement:
             # EXPLAIN compiles the statement without running it; the authorizer sees every table, column and function.
             self._base.execute(f"EXPLAIN {self._sql}", self._parameters)
         finally:
+            # Without it while rows are inserted: the authorizer denies everything but SELECT.
             self._base.set_authorizer(None)
 
     def _select(self) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -255,6 +261,7 @@ class _Statement:
                 self._denied = f"function {second} is not supported"
             case sqlite3.SQLITE_READ:
                 self._denied = f"table {first} not found; the tables are {', '.join(TABLES)}"
+            # A recursive statement can produce rows without end out of nothing.
             case sqlite3.SQLITE_RECURSIVE:
                 self._denied = "recursive statements are not supported"
             case _:
@@ -267,6 +274,7 @@ class _Statement:
         return self._is_over_time or self._is_closed
 
     def _failure(self, error: Exception) -> Invalid:
+        # SQLite reports an interrupted statement like any other error; the flag says why it was interrupted.
         if self._is_over_time:
             return self._timeout_error()
         return Invalid(f"sql: {self._denied or error}")

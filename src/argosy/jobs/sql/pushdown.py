@@ -21,6 +21,7 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _END_OF_WHERE = {"group", "having", "order", "limit", "window", ";"}
+# With any of these a condition may not hold for every row, so nothing is extracted.
 _NOT_PLAIN = {"or", "between", "case", "select", "union", "except", "intersect", "with", "join"}
 
 
@@ -84,6 +85,7 @@ def _where(tokens: Sequence[_Token]) -> list[_Token]:
     if any(_is_word(token, *_NOT_PLAIN) for token in tokens[1:]):
         return []
     at = [place for place, token in enumerate(tokens) if _is_word(token, "from")]
+    # Two FROMs are a subquery.
     if len(at) != 1:
         return []
     after = tokens[at[0] + 1 :]
@@ -97,6 +99,7 @@ def _where(tokens: Sequence[_Token]) -> list[_Token]:
     for token in after[names + 1 :]:
         if _is_word(token, *_END_OF_WHERE):
             break
+        # `jobs.id` is `id`; with another table's name it stays as it is and matches no shape.
         if _is_word(token, ".") and where and where[-1].text in table_names:
             where.pop()
         else:

@@ -71,6 +71,7 @@ class TableLoader:
         self._rows = rows
         self._now_ms = now_ms
         self._pushdown = pushdown
+        # A caller restricted to one tenant has named another one in its WHERE.
         self._is_empty = tenant is not None and pushdown.tenant is not None and pushdown.tenant != tenant
         self._tenant = pushdown.tenant if tenant is None else tenant
         self._scanned_max = scanned_max
@@ -152,6 +153,7 @@ class TableLoader:
         for at in range(0, len(values), 3):
             job, live, done = values[at : at + 3]
             state = live if live is not None else done
+            # A job that was deleted since its key was read is left out.
             if job is not None and state is not None:
                 rows.append(self._job_row(decode_job(job), decode_state(state)))
         return rows
@@ -222,6 +224,7 @@ class TableLoader:
             found[queued.task.id] = getattr(queued.task, "job", None), queued.priority
         async for _, value in self._scan(*keys.under(keys.LEASE)):
             task = decode_lease(value).task
+            # A lease does not carry the priority, and reading the job for it would cost a read per running task.
             found[task.id] = getattr(task, "job", None), None
         return found
 
@@ -249,6 +252,7 @@ class TableLoader:
         async for request in self._requests():
             requesters[request.tenant, request.key] += 1
             if request.rest and isinstance(request.rest[0], ConcurrencyLimit):
+                # The maximum of a fixed limit is part of each job, so it is known only while one waits.
                 most[request.tenant, request.key] = request.rest[0].max_concurrency
         async for key, value in self._scan(*self._under(keys.FLOATING)):
             tenant, name = (str(item) for item in keys.items(key))

@@ -165,6 +165,7 @@ class OutcomeBody(RequestBody):
     released: bool = False
 
     def outcome(self) -> TaskOutcome:
+        # UNSET and not None: null is a valid result.
         if (self.success is not msgspec.UNSET) + (self.failure is not None) + self.cancelled + self.released != 1:
             raise Invalid(f"the outcome of task {self.task} must be one of success, failure, cancelled, released")
         if self.failure is not None:
@@ -181,6 +182,7 @@ class OutcomesBody(RequestBody):
 
 def read(body: bytes, kind: type[T]) -> T:
     try:
+        # An empty body is an empty object: some calls need no field at all.
         return msgspec.json.decode(body or b"{}", type=kind)
     except msgspec.DecodeError as error:
         raise Invalid(f"invalid request body: {error}") from error

@@ -94,6 +94,7 @@ async def _get(request: Request, client: JobsClient) -> Response:
 async def _result(request: Request, client: JobsClient) -> Response:
     """200 when the job is done, whatever its outcome; 202 before. `?wait_s=` waits."""
     id = request.path_params["id"]
+    # Capped and not rejected: the client gets 202 and asks for the rest of its wait.
     wait_s = min(_number(request, "wait_s", 0.0), bodies.WAIT_S_MAX)
     try:
         await client.result(id, timeout_s=wait_s)
@@ -104,6 +105,7 @@ async def _result(request: Request, client: JobsClient) -> Response:
         return json_response({"id": id, "status": "cancelled"})
     except NotDone:
         return json_response({"id": id, "status": (await client.get(id)).status.name.lower()}, 202)
+    # Read again, because `result` returns the decoded value only, and the bytes decide how JSON shows it.
     info = await client.get(id)
     return json_response({"id": id, "status": "succeeded", **bodies.bytes_to_json("result", info.result_bytes or b"")})
 
