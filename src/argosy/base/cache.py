@@ -41,6 +41,7 @@ class Cache(Generic[K, V]):
         if entry is None:
             return None
         value, _, expires_at = entry
+        # Removed when it is read: entries that are not read are evicted in their turn, so no timer is needed.
         if now >= expires_at:
             self.remove(key)
             return None
@@ -49,6 +50,7 @@ class Cache(Generic[K, V]):
 
     def put(self, key: K, value: V, *, size_bytes: int = 0, expires_at: float = math.inf) -> None:
         """Stores the value in place of an earlier one. A value larger than the whole cache is not stored."""
+        # First, because the bytes of the earlier value must not count.
         self.remove(key)
         # Storing it would evict everything else for a value that the next one evicts again.
         if size_bytes > self._bytes_max:

@@ -64,6 +64,7 @@ class MonotonicWallClock:
 
     def wall(self) -> float:
         now = self._clock.now()
+        # Never negative, even if two threads read out of order.
         passed = max(0.0, now - self._at)
         self._at = max(now, self._at)
         # Corrected in proportion to the time passed, so that frequent and rare readers see the same slew.

@@ -58,6 +58,8 @@ class Driver(Generic[E, F]):
             self._start_effects(self._machine.handle(None, self._clock.now()))
             while True:
                 await self._wait()
+                # An effect that raises is a defect: stopping is better than continuing with a state machine that never
+                # gets its reply.
                 if self._failure is not None:
                     raise self._failure
                 self._step()
@@ -68,6 +70,7 @@ class Driver(Generic[E, F]):
         now = self._clock.now()
         if not self._inbox:
             self._start_effects(self._machine.handle(None, now))
+        # All queued events at one reading of the clock, so that events of one burst happen at the same instant.
         while self._inbox:
             self._start_effects(self._machine.handle(self._inbox.popleft(), now))
 

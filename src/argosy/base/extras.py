@@ -72,6 +72,7 @@ def install_command(extra: str) -> str:
     """The command that installs the packages of an extra beside the Python of this process."""
     # Not `pip install argosy[extra]`: Argosy is on no package index (decision 0038).
     wanted = read_requirements().get(extra, [])
+    # Only what is missing, unless everything is there and the import failed for another reason.
     lacking = [each for each in wanted if not _is_installed(name_of(each))] or wanted
     packages = " ".join(quote(each) for each in lacking)
     checkout = _checkout()
@@ -144,6 +145,7 @@ def _checkout() -> Path | None:
 
 def _installer() -> str:
     """How packages get into the environment of this Python: by pipx, by its own pip, or by uv where it has none."""
+    # pipx manages its environments itself; a package that its pip installs is lost with the next upgrade.
     if (Path(sys.prefix) / "pipx_metadata.json").exists():
         return f"pipx inject {NAME}"
     python = quote(sys.executable)

@@ -96,6 +96,7 @@ def exception_handlers(error_page: ErrorPage | None = None) -> Mapping[Any, Hand
     def respond(request: Request, kind: str, status: int, message: str, headers: Mapping[str, str]) -> Response:
         if error_page is None:
             return json_response({"error": {"kind": kind, "status": status, "message": message}}, status, headers)
+        # The same address answers with a page or with JSON, which a cache in between has to distinguish.
         headers = {**headers, "vary": "accept"}
         if wants_page(request):
             return error_page(status, message, headers)

@@ -54,6 +54,7 @@ class Batch:
 
     def _add(self, key: bytes, value: bytes | None) -> "Batch":
         check_key(key)
+        # A key that is put again replaces its earlier change, so only the difference counts.
         replaced = _size(key, self._ops[key]) if key in self._ops else 0
         size_bytes = self._size_bytes - replaced + _size(key, value)
         if size_bytes > BATCH_BYTES_MAX:

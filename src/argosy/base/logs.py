@@ -195,6 +195,7 @@ def _free(key: str) -> str:
 
 def _redact_value(key: str, value: object, depth: int = 0) -> Any:
     """`value` as JSON types, with its secrets masked."""
+    # By name first: a secret need not look like one.
     if is_secret_name(key):
         return MASK
     match value:

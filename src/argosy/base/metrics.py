@@ -41,6 +41,7 @@ class Metric:
     buckets: tuple[float, ...] = ()
 
 
+# One for the process: declarations are names without values, so nodes in one process share them safely.
 _catalogue: dict[str, Metric] = {}
 
 

@@ -87,6 +87,7 @@ async def retry(
     for failures in range(1, backoff.attempts_max):
         try:
             return await attempt()
+        # `Fenced` is a kind of `Unavailable`, but final: another holder has taken over.
         except Fenced:
             raise
         except Unavailable:

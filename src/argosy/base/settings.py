@@ -87,6 +87,7 @@ class SettingType:
         if self.base is str:
             return text
         if self.base is tuple:
+            # A trailing comma or a space after one is no empty text in the list.
             return tuple(part.strip() for part in text.split(",") if part.strip())
         if self.base is bool:
             return _BOOLS.get(text.strip().lower(), text)
@@ -239,6 +240,7 @@ def load(
     loading.read_toml(*_toml(path, toml_text))
     loading.read_environ(environ)
     by_class = {cls: loading.build(cls) for cls in sections}
+    # At the end, so that one start shows everything that is wrong.
     if problems := loading.problems:
         count = "1 setting is wrong" if len(problems) == 1 else f"{len(problems)} settings are wrong"
         raise Invalid("\n  ".join([f"{count}:", *problems]))
@@ -320,10 +322,12 @@ class _Loading:
         self._specs = specs
         self._section_names = list(dict.fromkeys(section for section, _ in specs))
         self._found: dict[_Key, Value] = {}
+        # Sections with a value that could not be read.
         self._faulty: set[str] = set()
 
     def read_toml(self, table: Mapping[str, Any], source: str) -> None:
         for section, content in table.items():
+            # The file is written for Argosy alone, so an unknown name is a mistake in it.
             if section not in self._section_names:
                 self._unknown(f"{source}:{section}", "section", section, self._section_names)
             elif not isinstance(content, dict):

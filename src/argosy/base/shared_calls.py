@@ -33,6 +33,7 @@ class SingleFlight(Generic[T]):
         try:
             return await waiter
         except asyncio.CancelledError:
+            # The work ends with its last caller, so that a request that all callers have given up costs nothing more.
             flight.waiters.remove(waiter)
             if not flight.waiters and not flight.task.done():
                 self._remove(key, flight)  # a caller that comes now starts the work again
@@ -74,6 +75,7 @@ Result = TypeVar("Result")
 
 BATCH_MAX = 64  # a batch of this size is sent at once; copying it does not hold up the event loop
 GATHER_S = 0.001  # if no caller arrives for this long, none is on its way
+# A steady stream of callers must not keep a batch open: this is the most that batching may add to a call.
 GATHER_S_MAX = 0.010
 
 
@@ -105,6 +107,7 @@ class Coalescer(Generic[Item, Result]):
             self._gathering.cancel()
             self._gathering = None
         task = asyncio.ensure_future(self._send_batch(self._items, self._results))
+        # New lists, because the batch in progress keeps the old ones.
         self._items, self._results = [], []
         self._in_progress.add(task)
         task.add_done_callback(self._on_done)

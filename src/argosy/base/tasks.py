@@ -20,6 +20,7 @@ async def run_until_first_ends(*work: Awaitable[Any]) -> None:
     tasks = [asyncio.ensure_future(each) for each in work]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        # `result()` raises what a task raised; several may have ended in the same turn, and the first one counts.
         for task in tasks:
             if task.done():
                 task.result()
@@ -160,6 +161,7 @@ class KeyedWorkQueue(Generic[V]):
     def _on_done(self, key: str, task: "asyncio.Future[None]") -> None:
         del self._running[key]
         if not task.cancelled() and task.exception() is not None:
+            # The first one: later ones are often its consequences.
             self._bug = self._bug or task.exception()
         self._start()
         if not self._running:

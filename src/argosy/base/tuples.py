@@ -183,6 +183,7 @@ def _decode_int(key: bytes, at: int, code: int) -> tuple[int, int]:
     if size > _INT_SHORT_BYTES_MAX:
         size = key[at] ^ (0xFF if is_negative else 0)
         at += 1
+        # `pack` uses the short form for these, and every tuple has exactly one encoding.
         if size <= _INT_SHORT_BYTES_MAX:
             raise Invalid(f"tuple key holds an int of {size} bytes in the long form: {key!r}")
     written = int.from_bytes(_take(key, at, size), "big")

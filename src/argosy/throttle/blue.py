@@ -42,6 +42,7 @@ class Window:
         self.seed = seed
         self._columns = config.buckets
         self._levels = levels
+        # A list with all places, because a lookup by number is the fastest; a bucket is created only for a client.
         self._buckets: list[Bucket | None] = [None] * (config.levels * config.buckets)
 
     def of(self, client: bytes) -> tuple[Bucket, ...]:
@@ -90,6 +91,7 @@ def least(buckets: Iterable[Bucket], now_ms: float, per_ms: float) -> float:
     # Buckets of one client have nearly always the same time, because they are changed together.
     found, at_ms, factor = 1.0, -1.0, 1.0
     for bucket in buckets:
+        # The exponential is the expensive part of a decision under congestion.
         if bucket.at_ms != at_ms:
             at_ms = bucket.at_ms
             factor = exp(-per_ms * (now_ms - at_ms)) if now_ms > at_ms else 1.0
@@ -131,6 +133,7 @@ def move_shared(buckets: Iterable[Bucket], step: float, now_ms: float, per_ms: f
         bucket.at_ms = to_ms
         # The unsent change decays like the value that it is part of, so one timestamp serves both.
         bucket.unsent = bucket.unsent * factor + (after - before)
+        # A bucket that stays at 0 or 1 has nothing to send.
         if not bucket.is_dirty and after != before:
             bucket.is_dirty = True
             dirty.append(bucket)

@@ -93,6 +93,8 @@ class StoreExchange:
         self._settings = settings
         self._random = random
         self._retry = Backoff(first_s=RETRY_FIRST_S, ceiling_s=RETRY_CEILING_S, attempts_max=settings.attempts_max)
+        # Two buffers that are swapped: changes made while a batch is in flight must be distinguishable from those in
+        # it.
         self._waiting = DeltaBuffer(self._per_ms, settings.queue_max)
         self._flying = DeltaBuffer(self._per_ms, settings.queue_max)
         self._number = 0
@@ -127,6 +129,7 @@ class StoreExchange:
     def request(self, seed: int) -> None:
         """Requests a window with the next batch."""
         self._requested.add(seed)
+        # The oldest window is dropped: it is the one that ends first.
         if len(self._requested) > SEEDS_MAX:
             self._requested.discard(min(self._requested))
 
@@ -224,10 +227,12 @@ class StoreExchange:
     def _on_reply(self, reply: SyncReply, now: float) -> None:
         assert self._batch is not None, "a reply without a batch"
         restored = {restore.cell for restore in self._batch.restores}
+        # The first rows after an outage lack what was dropped meanwhile, so they are treated like rows that were lost.
         if self._has_gap and self._batch.pulls:
             self._has_gap = False
             self._mark_lost({pull.cell for pull in self._batch.pulls})
         self._batch, self._is_sent, self._failures = None, False, 0
+        # The reply proves that the batch was applied.
         self._flying.clear()
         self._next_at = now + self._jitter(self._settings.flush_s)
         for written in (*reply.restored, *reply.pushed):
@@ -263,6 +268,7 @@ class StoreExchange:
             self._mark_lost({cell})
         if states and cell not in self._withheld and not self._has_gap:
             self._arrived.setdefault(cell, {}).update(states)
+            # A reader that does not take its rows must not fill the memory; the oldest window is of the least use.
             if len(self._arrived) > SEEDS_MAX * self._levels:
                 del self._arrived[min(self._arrived)]
 
@@ -278,10 +284,12 @@ class StoreExchange:
         self._is_sent = False
         self.counters.errors += 1
         self._attempts += 1
+        # While the store is unreachable a failed probe is not repeated at once: the pause between probes grows instead.
         if not self._failures and self._attempts < self._retry.attempts_max:
             self._next_at = now + self._retry.delay(self._attempts, self._random)
             return
         if self._batch is not None:
+            # The restores of this batch may not have been applied, so their rows still count as lost.
             self._lost |= {restore.cell for restore in self._batch.restores}
         self._batch = None
         self._failures += 1
@@ -330,6 +338,8 @@ class Peers:
         self._updated_at = now
         for instance, number in writers.items():
             known = self._last_seen.get(instance)
+            # Only a growing number proves that the instance is alive; its last one stays in the row until the row
+            # expires.
             if known is None or number > known[0]:
                 self._last_seen[instance] = (number, now)
         if len(self._last_seen) > PEERS_MAX:
@@ -373,6 +383,7 @@ class DeltaBuffer:
             for delta in update.deltas
             if delta.col_id not in self._rows.get(RowId(update.seed, delta.row_id), ())
         }
+        # All or nothing, so that the caller can count what was not accepted.
         if self._entries + len(fresh) > self._entries_max:
             raise QueueFull(
                 f"{self._entries} buckets wait to be pushed and {len(fresh)} more do not fit into {self._entries_max}: "

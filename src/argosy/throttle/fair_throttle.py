@@ -68,6 +68,8 @@ class FairThrottle:
         self._wall = time.time if clock is None else clock.wall  # direct, on the hot path
         self._draw = (random or system_random()).random
         self._per_ms = config.decay_per_ms
+        # Computed once: everything that the hot path needs is an attribute, because each lookup in the config costs
+        # time.
         self._ceiling = 1.0 - config.admitted_min
         self._is_min = config.final is smallest
         self._is_explaining = config.is_explaining
@@ -85,6 +87,7 @@ class FairThrottle:
 
     def register(self, client_id: ClientId, cost: float = 1.0) -> Decision:
         """Decides on a request. A request of cost c passes as rarely as c requests in a row."""
+        # Nearly all requests have cost 1, which needs no check.
         if cost != 1.0:
             _check_cost(cost)
         try:
@@ -214,6 +217,7 @@ class FairThrottle:
         now_ms = self.rotate()
         with self._lock:
             known = self._windows.clients()
+        # Computed without the lock, from entries that were copied under it: there may be tens of thousands.
         standing = ((client, self._probability(entry[0], now_ms)) for client, entry in known.items())
         return nlargest(count, (each for each in standing if each[1]), key=lambda each: each[1])
 

@@ -29,6 +29,7 @@ SEED_MAX = (1 << 64) - 1
 _LOW32 = (1 << 32) - 1
 _XXH3_LEVELS = 4  # slices in one 128-bit digest
 _BLAKE2_LEVELS = 16  # slices in one 512-bit digest
+# Separates these hashes from those of other programs that have the same secret.
 _PERSON = b"argosy-throttle"
 _SEED_AND_BLOCK = Struct("<QQ")
 
@@ -61,6 +62,7 @@ def _digests(config: Config, window_seed: int) -> Callable[[bytes], bytes]:
 
 
 def _keyed_digest(secret: bytes, window_seed: int, levels: int) -> Callable[[bytes], bytes]:
+    # BLAKE2b takes at most 64 bytes as key; a longer secret is hashed first, as in HMAC.
     key = secret if len(secret) <= blake2b.MAX_KEY_SIZE else blake2b(secret).digest()
     # Copying a keyed state costs half as much as keying a new one.
     states = [

@@ -199,8 +199,10 @@ def levels_for(clients: int, buckets: int, *, blamed_in_error_max: float = BLAME
         raise Invalid(f"a level needs at least 2 buckets, not {buckets}: in a single one all clients collide")
     if not 0 < blamed_in_error_max < 1:
         raise Invalid(f"blamed_in_error_max must be between 0 and 1, not {blamed_in_error_max}")
+    # At least one: the formula is about the collisions of innocent clients with bad ones.
     bad = math.ceil(clients * BAD_FLOWS_PER_FLOW)
     collides = 1 - (1 - 1 / buckets) ** bad  # with some bad client, on one level
+    # Rounding: with very many buckets the probability of a collision is below the precision of a double.
     if collides <= 0:
         return LEVELS_MIN
     if collides >= 1:
@@ -259,6 +261,7 @@ def retry_after_s(probability: float, decay_per_s: float, *, burden: float = 1.0
     """
     if probability <= 0.5:
         return RETRY_AFTER_S_MIN
+    # Without decay only the next window forgives, and its beginning is not known here.
     if not decay_per_s:
         return RETRY_AFTER_S_MAX
     standing, even = (-math.expm1(math.log1p(-each) / burden) if each < 1 else 1.0 for each in (probability, 0.5))

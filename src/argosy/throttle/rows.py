@@ -41,6 +41,7 @@ class RowRules:
 def row_rules(config: Config) -> RowRules:
     """The rules of a configuration. The fingerprint covers the secret without revealing it, but readers of the store
     can test guesses against it, so a secret should be long."""
+    # Not `final` and the fields after it: they affect decisions of one instance, not the state that is shared.
     shared = (
         config.levels,
         config.buckets,
@@ -60,6 +61,7 @@ def apply_delta(stored: BucketState | None, delta: float, at_ms: int, *, now_ms:
     prob, stored_ms = stored or _ZERO
     # Without this bound a clock an hour ahead would keep its bucket from decaying for an hour.
     at_ms = min(at_ms, now_ms + SKEW_MS_MAX)
+    # The later time wins and the earlier value is decayed to it, so that the order of arrival does not matter.
     if at_ms >= stored_ms:
         return BucketState(clamp(decay(prob, stored_ms, at_ms, per_ms) + delta), at_ms)
     return BucketState(clamp(prob + decay(delta, at_ms, stored_ms, per_ms)), stored_ms)

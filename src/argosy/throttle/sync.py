@@ -35,6 +35,7 @@ class ThreadSafeStorage:
 
     def __init__(self, exchange: StoreExchange) -> None:
         self._exchange = exchange
+        # The exchange is used by the worker's thread and by any caller of the storage service.
         self._lock = threading.Lock()
 
     # -- the document's contract ------------------------------------------------------------------------------------
@@ -132,6 +133,7 @@ class SyncMachine:
         updates = self._throttle.collect()
         try:
             self._storage.update(updates)
+        # Dropped and counted: the requests behind these changes were decided long ago, and nothing may wait (THR-2).
         except QueueFull:
             self.refused += sum(len(update.deltas) for update in updates)
         # Polls accompany flushes; one that is due before the middle of the next wait is done early rather than late.
@@ -194,6 +196,8 @@ class ThrottleSync:
         settings.check_values()
         if settings.store is None:
             raise Invalid("throttle.store is not set: set it to the shared store, such as redis://localhost:6379")
+        # New for each start: the store remembers the last batch number of each name, and a restarted process begins at
+        # 1.
         instance = secrets.token_hex(8)
         rows = open_row_store(settings.store, row_rules(throttle.config), instance=instance, settings=settings)
         return cls(throttle, rows, settings, instance=instance, clock=clock, random=random, metrics=metrics)
@@ -218,6 +222,8 @@ class ThrottleSync:
         started = self._clock.now()
         try:
             reply = self._rows.exchange(batch)
+        # Expected failures. The state machine decides about retries; a Conflict stays until the configuration is
+        # changed.
         except (Unavailable, Conflict) as why:
             self._telemetry.record_failure(why)
             return ExchangeFailed()
@@ -245,6 +251,7 @@ class ThrottleSync:
     def _last_round(self) -> None:
         """Pushes the last changes, if the store is reachable."""
         self.storage.flush_now()
+        # A round that fails here loses at most the changes of one flush interval.
         self._next_round()
         self._rows.close()
 

@@ -14,6 +14,7 @@ from argosy.throttle.blue import Bucket, Window
 from argosy.throttle.levels import Levels
 from argosy.throttle.model import ClientId, Config
 
+# A client can choose its id. Without this bound it could fill the cache with long ones.
 CLIENT_ID_REMEMBERED_MAX = 256  # characters; longer ids are hashed each time instead of taking memory
 
 # A client's buckets of the current window, of both windows, and its weight.
@@ -52,9 +53,11 @@ class Windows:
 
     def rotate(self, now_ms: float) -> bool:
         """Makes the window of `now_ms` the current one; returns whether that is a change."""
+        # Checked again under the lock: another caller may have rotated meanwhile.
         if self.since_ms <= now_ms < self.ends_ms:
             return False
         seed = _seed(now_ms, self._config.window_ms)
+        # After a pause of more than a window the next one is not the present one, and a cold window starts.
         self._start(seed, self.next if self.next.seed == seed else None)
         return True
 
@@ -102,6 +105,7 @@ class Windows:
         # Lone surrogates come from headers that are not UTF-8; they identify a client as well as other text.
         client = client_id.encode("utf-8", "surrogatepass") if isinstance(client_id, str) else client_id
         weight = 1.0 if self._weight_of is None else self._weight_of(client_id)
+        # Steps are divided by the weight.
         if not 0 < weight < float("inf"):
             raise Invalid(f"the weight of a client must be more than 0, not {weight}")
         main = self.main.of(client)

@@ -38,6 +38,7 @@ class OtelTracer:
         ) as inner:
             try:
                 yield _OtelSpan(inner)
+            # Not BaseException: a cancellation is no error of the span.
             except Exception as error:
                 _record(inner, error)
                 raise

@@ -55,6 +55,7 @@ def _end_with_parent() -> None:
     _C.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+# An address and not a name: `localhost` may be ::1 first, where nothing listens.
 HOST = "127.0.0.1"
 READY_S_MAX = 90.0  # they take 0.1 to 2 s on an idle machine
 POLL_S = 0.01
@@ -142,6 +143,7 @@ class Server(ABC):
         if self._process is not None:
             self._send(signal.SIGCONT)  # a paused process would not receive the next signal
             self._send(how)
+            # Without a timeout: its port and its files are in use until it has ended.
             self._process.wait()
             self._process = None
 
@@ -262,5 +264,6 @@ def exchange(port: int, request: bytes) -> bytes:
             while request.startswith(b"GET") and (more := connection.recv(4096)):
                 answer += more
             return answer
+    # Not listening yet, or gone: the caller tries again until its own deadline.
     except OSError:
         return b""

@@ -40,6 +40,7 @@ class MemoryRowServer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        # Instances call from their background threads; one exchange is one atomic step, like a batch of scripts.
         self._lock = threading.Lock()
         self._rows: dict[tuple[str, RowId], _Row] = {}
 
@@ -59,6 +60,7 @@ class MemoryRowServer:
 
     def exchange(self, client: "MemoryRowStore", batch: SyncBatch) -> SyncReply:
         with self._lock:
+            # Restores, then pushes, then pulls, as the port requires: the pulls see all writes of the batch.
             restored = tuple(self._restore(client, restore) for restore in batch.restores)
             pushed = tuple(self._push(client, push) for push in batch.pushes)
             pulled = tuple(self._pull(client, pull, [*restored, *pushed]) for pull in batch.pulls)
@@ -85,6 +87,7 @@ class MemoryRowServer:
                 RowVersion(round(self._clock.wall() * 1e6)), now_ms + client.rules.ttl_ms, client.rules.fingerprint
             )
             self._rows[client.namespace, cell] = row
+        # Another configuration has other buckets under the same numbers; adding to them would blame arbitrary clients.
         if row.fingerprint != client.rules.fingerprint:
             raise Conflict(conflict(cell, client.namespace))
         return row
@@ -129,6 +132,7 @@ class MemoryRowServer:
             return RowState(pull.cell, RowVersion())
         if not is_moved(pull, row.mark, written):
             return RowState(pull.cell, row.mark)
+        # A row that was created again counts its versions from 1, so everything in it is new to the caller.
         since = pull.seen.version if pull.seen.born_us == row.mark.born_us else 0
         states = {col: row.states[col] for col, version in row.versions.items() if version > since}
         return RowState(pull.cell, row.mark, states, dict(row.writers))

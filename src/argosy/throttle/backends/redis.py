@@ -60,6 +60,7 @@ class RedisRowStore:
         self._instance = instance
         self._namespace = namespace
         self._keys = RowKeys(namespace)
+        # Field names are computed once: a row has a thousand columns, and is decoded every second.
         self._fields = [(col, *fields_of(col)) for col in range(rules.buckets)]
         self._read: dict[RowId, tuple[RowVersion, dict[bytes, bytes]]] = {}
 
@@ -90,6 +91,7 @@ class RedisRowStore:
                 raise Conflict(conflict(cell, self._namespace)) from error
             assert self._routes is not None
             raise self._routes.unavailable(error) from error
+        # A number that cannot be parsed: the keys are used by something else, and no retry would help.
         except ValueError as error:
             cause = redact(str(error))
             raise Unavailable(f"redis at {self._url.name} has rows that another program wrote ({cause})") from error
@@ -103,6 +105,8 @@ class RedisRowStore:
             key = self._keys.row(pull.cell)
             commands.append(KeyCommand(key, ("HMGET", key, BORN, VERSION)))
         await self._notice_closed()
+        # The server's clock is compared with ours at the middle of the round trip, the best estimate of when it was
+        # read.
         started, wall = time.monotonic(), time.time()
         (clock, *answers) = await self._send(commands)
         round_trip_s = time.monotonic() - started
@@ -122,6 +126,7 @@ class RedisRowStore:
 
     def _change(self, script: str, part: RowRestore | RowPush) -> KeyCommand:
         rules, triples = self._rules, part.states if isinstance(part, RowRestore) else part.deltas
+        # `repr` gives the shortest text that is read back as the same double.
         words: list[Any] = [repr(rules.decay_per_ms), rules.ttl_ms, SKEW_MS_MAX, rules.fingerprint, self._instance]
         words.append(part.number if isinstance(part, RowPush) else RESTORE_NUMBER)
         for col, value, at_ms in triples:
@@ -153,6 +158,7 @@ class RedisRowStore:
                 states[col] = BucketState(clamp(float(prob)), int(at_ms))
         writer = WRITER.encode()
         writers = {name[len(writer) :].decode(): int(raw[name]) for name in raw if name.startswith(writer)}
+        # Inserted again, so that the dictionary's first entry is the one that was read longest ago.
         self._read.pop(pull.cell, None)
         self._read[pull.cell] = mark, raw
         if len(self._read) > SEEDS_READ_MAX * self._rules.levels:

@@ -144,6 +144,7 @@ def decide(bucket: Bucket | None, request: RateLimitRequest, *, now_ms: int, int
     `interval` is the calendar interval around `now_ms` that `request.duration` names, and None if it names none; it
     matters only to requests with DURATION_IS_GREGORIAN.
     """
+    # 0 means not set, as in protobuf.
     created_at = request.created_at or now_ms
     # The store's clock decides whether the bucket has expired: a client with a wrong clock cannot revive one.
     held = bucket if bucket is not None and bucket.expire_at >= now_ms else None
@@ -200,6 +201,7 @@ def _take_tokens(bucket: TokenBucket, request: RateLimitRequest, left: int) -> B
     hits = request.hits
     if hits == 0:
         return _token_update(bucket, bucket.status, left)
+    # Upstream marks the bucket itself, which is why it stays OVER_LIMIT until it expires.
     if left == 0 and hits > 0:
         return _token_update(bucket._replace(status=_OVER), _OVER, 0)
     if hits == bucket.remaining:
@@ -250,6 +252,7 @@ def _on_leaky(
     expire_at = created_at + duration if request.hits else bucket.expire_at
     leak = (created_at - bucket.updated_at) / rate if rate else 0.0
     updated_at = bucket.updated_at
+    # Only whole hits leak, as upstream; `updated_at` stays until then, so that fractions are not lost.
     if truncate(leak) > 0:
         remaining, updated_at = remaining + leak, created_at
     if truncate(remaining) > burst:

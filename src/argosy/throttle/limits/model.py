@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
 
+# Gubernator's own limit.
 BATCH_MAX = 1000  # requests in one call
 KEY_LENGTH_MAX = 2048  # characters of `name_unique_key`: enough for a long URL
 # One bound for every number of a request. Redis computes in doubles, and within this bound each sum of two is exact.

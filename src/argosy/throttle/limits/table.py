@@ -52,6 +52,7 @@ class BucketTable:
     def restore(self, saved: Iterable[tuple[str, Bucket]], now_ms: int) -> None:
         """Loads the buckets of an earlier process, least recently used first; expired ones are recorded as removed."""
         for key, bucket in saved:
+            # An expired bucket answers like a missing one, and need not take the place of a live one.
             if bucket.expire_at >= now_ms:
                 self._buckets[key] = bucket
                 self._make_room(now_ms)
@@ -60,6 +61,7 @@ class BucketTable:
 
     def take_changes(self) -> dict[str, Bucket | None]:
         """Every bucket that changed since the last call, by key; None if it was removed."""
+        # Names only: if a bucket changes again before it is saved, the later state is what counts.
         changed, self._changed = self._changed, set()
         return {key: self._buckets.get(key) for key in changed}
 
@@ -97,6 +99,7 @@ class BucketTable:
         while len(self._buckets) > self._keys_max:
             key, bucket = self._buckets.popitem(last=False)
             self._record_change(key)
+            # Only live ones count: each forgot hits, while an expired one forgot nothing.
             self._evicted += bucket.expire_at >= now_ms
 
     def _record_change(self, key: str) -> None:

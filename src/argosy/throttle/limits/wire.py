@@ -25,6 +25,7 @@ from argosy.throttle.limits.model import (
 
 _INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
+# Bounded, because Python's `int` takes quadratic time on long texts.
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _UPPER = re.compile("[A-Z]")
 
@@ -111,6 +112,8 @@ def _list_of(body: bytes, name: str) -> list[Any]:
         whole = msgspec.json.decode(body)
     except msgspec.DecodeError as error:
         raise Invalid(f"request body is not valid JSON: {error}") from error
+    # Raised by the decoder for a body of nested brackets, which is the caller's mistake and not a failure of the
+    # server.
     except RecursionError as error:
         raise Invalid("request body is nested too deeply") from error
     if not isinstance(whole, dict):
@@ -127,9 +130,11 @@ def _fields(row: object, kinds: Mapping[str, Callable[[str, Any], Any]]) -> dict
         raise Invalid(f"expected an object, not {str(row)[:50]!r}")
     found: dict[str, Any] = {}
     for spelled, value in row.items():
+        # protobuf's JSON accepts both spellings of a field.
         name = _UPPER.sub(lambda letter: f"_{letter[0].lower()}", spelled)
         if name not in kinds or value is None:
             continue
+        # Both spellings in one object: which one is meant cannot be known.
         if name in found:
             raise Invalid(f"{name} is given twice")
         found[name] = kinds[name](name, value)

@@ -59,6 +59,7 @@ def _string(name: str) -> str:
 
 
 def _integer(value: float) -> int:
+    # Rounded up: a client that waits a fraction too short is rejected again.
     return min(max(ceil(value), 0), _INTEGER_MAX)
 
 
@@ -132,6 +133,8 @@ class Quota:
 
     def evaluate(self, admission: AdmissionRequest, answer: RateLimitResponse, now_ms: float) -> "QuotaResult":
         """Evaluates the limiter's response at this time of day."""
+        # An error is a mistake in the quota or the limiter, never the client's, so the policy for an unreachable
+        # limiter applies.
         if answer.error:
             raise Unavailable(f"limiter rejected quota {self.name!r}: {answer.error}")
         # The limiter may use the clock of another machine.
@@ -178,6 +181,7 @@ class QuotaAdmitter:
         verdict = self.quota.evaluate(admission, answer, self._clock.wall() * 1000)
         if verdict.retry_after_s is None:
             return verdict.headers, None
+        # The headers are sent as they would be, so that clients can be prepared before the quota is enforced.
         if self._is_shadow:
             return verdict.headers | {THROTTLED: SHADOW}, None
         wait_s = verdict.retry_after_s

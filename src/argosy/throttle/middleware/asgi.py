@@ -87,9 +87,11 @@ class FairAdmission:
             return
         if decision.shadowed:
             send = _with_headers({THROTTLED: SHADOW}, send)
+        # The outcome is taken from the messages themselves, because an application may raise after a complete response.
         exchange = _AdmittedRequest(self._fair.throttle, admission, self._outcomes, scope, receive, send)
         try:
             await self._app(scope, exchange.receive, exchange.send)
+        # Cancellations, too: whether the outcome is a failure is decided by the rules, which do not count them.
         except BaseException as error:
             exchange.report(error)
             raise
@@ -185,6 +187,7 @@ class _AdmittedRequest:
             self.report()  # now, because the application may continue with background work
 
     def report(self, error: BaseException | None = None) -> None:
+        # The end of the response and the end of the application both report; only the first counts.
         if self._is_reported:
             return
         self._is_reported = True

@@ -91,6 +91,7 @@ class WsgiRequest:
     @property
     def path(self) -> str:
         # WSGI passes the bytes of a path as Latin-1.
+        # The prefix of a mounted application is part of the path, as in ASGI, so that rules mean the same in both.
         path = str(self.raw.get("SCRIPT_NAME", "")) + str(self.raw.get("PATH_INFO", ""))
         return path.encode("latin-1").decode("utf-8", "replace")
 
@@ -122,6 +123,7 @@ def by_header(name: str) -> Extractor:
 
     def extract(call: HttpRequest) -> ClientId | None:
         value = call.header(name)
+        # The name is part of the id, so that equal values of two headers are two clients.
         return f"header:{name.lower()}:{value}" if value else None
 
     return extract
@@ -138,6 +140,7 @@ def by_api_key(header: str = "authorization", *, secret: bytes | None = None) ->
     def extract(call: HttpRequest) -> ClientId | None:
         key = (call.header(header) or "").strip()
         if has_scheme:
+            # A header without a scheme is taken as the key itself.
             key = key.partition(" ")[2].strip() or key
         return f"key:{_digest(key, secret)}" if key else None
 
@@ -234,6 +237,7 @@ def _network(text: str, ipv6_prefix: int) -> str | None:
     text = text.strip().strip('"')
     if text.startswith("["):
         text = text[1:].partition("]")[0]
+    # One colon separates a port; an IPv6 address has at least two.
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
@@ -241,6 +245,8 @@ def _network(text: str, ipv6_prefix: int) -> str | None:
     except ValueError:
         return None
     if isinstance(address, IPv6Address):
+        # An IPv4 client of a dual-stack server appears as ::ffff:a.b.c.d and must have the same id as on an IPv4
+        # server.
         if address.ipv4_mapped is None:
             return f"address:{ip_network((address, ipv6_prefix), strict=False)}"
         address = address.ipv4_mapped

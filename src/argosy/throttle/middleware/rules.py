@@ -57,6 +57,7 @@ class RequestRules:
         if self._exempt and self._is_exempt(call.path):
             return None
         cost = 1.0 if self._cost_of is None else self._cost_of(call)
+        # A request without a cost neither takes capacity nor says anything about it.
         if cost == 0:
             return None
         if not cost > 0:
@@ -115,6 +116,7 @@ class OutcomeRules:
         """The outcome of a complete response."""
         if status in self.failure_statuses:
             return Outcome.FAILURE
+        # Other errors are no statement about the resource: it was not used, or its state is unknown.
         return Outcome.SUCCESS if status < 400 else None
 
     def of_exception(self, error: BaseException | None) -> Outcome | None:
@@ -160,6 +162,7 @@ class OutcomeTracker:
         """What to report if nothing else happens; `error` is what the application raised."""
         if self._status is not None:
             said = self._outcomes.of_status(self._status)
+            # A failure is known with the status; a success only with the last byte.
             if self.is_over or said is Outcome.FAILURE:
                 return said
         return None if self._is_cut_short else self._outcomes.of_exception(error)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 WAIT_S_MAX = 0.25  # for a limiter, as in the ASGI middleware
+# Connecting and loading a file may take seconds; a request may not.
 OPEN_S_MAX = 10.0  # for opening and closing
 
 T = TypeVar("T")
@@ -217,6 +218,7 @@ class BlockingLimiter:
     def __init__(self, open_: Callable[[], Awaitable[RateLimiter]], *, wait_s_max: float = WAIT_S_MAX) -> None:
         """`open_` is called in the loop, so that the limiter is bound to it."""
         self._wait_s_max = wait_s_max
+        # A loop of its own: limiters are bound to the loop that opened them, and WSGI servers have none.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="argosy-limits", daemon=True)
         self._thread.start()
@@ -261,6 +263,7 @@ class BlockingLimiter:
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(OPEN_S_MAX)
+        # A loop that still runs cannot be closed. The thread is a daemon, so it does not keep the process alive.
         if not self._thread.is_alive():
             self._loop.close()
 

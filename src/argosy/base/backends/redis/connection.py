@@ -38,6 +38,7 @@ class RedisConnection(asyncio.Protocol):
         else:
             self._reader = hiredis.Reader(replyError=ReplyError, encoding=encoding, errors="replace")
         self._reader.setmaxbuf(READ_BYTES_MAX)
+        # In the order of sending, which is the order of the replies.
         self._waiting: deque[tuple[asyncio.Future[Any], float]] = deque()
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -99,14 +100,17 @@ class RedisConnection(asyncio.Protocol):
             return
         self._abort_cause = cause
         if self._transport is not None:
+            # `abort` and not `close`: what is still buffered must not be sent after its callers have received an error.
             self._transport.abort()
         if self._timer is not None:
             self._timer.cancel()
+        # Wakes callers that wait for room, so that they see the end of the connection at once.
         self._has_capacity.set()
         for future, _ in self._waiting:
             if not future.done():
                 future.set_exception(unreachable(self._name, cause, may_have_happened=True))
         self._waiting.clear()
+        # After the messages that have arrived, so that the subscriber reads those first.
         if self.messages is not None:
             self.messages.put_nowait(None)
 
@@ -121,6 +125,7 @@ class RedisConnection(asyncio.Protocol):
         if not self._waiting:
             return
         left = self._waiting[0][1] - self._loop.time()
+        # Replies come in order: if the oldest one is overdue, none of the later ones can arrive before it.
         if left <= 0:
             self.abort(f"no answer within {self._timeout_s} s")
         else:
@@ -140,6 +145,7 @@ class RedisConnection(asyncio.Protocol):
             self._reader.feed(data)
             while (reply := self._reader.gets()) is not False:
                 self._on_reply(reply)
+        # After a malformed reply it is unknown where the next one begins, so the connection cannot be used any more.
         except hiredis.ProtocolError as error:
             self.abort(f"it does not speak the protocol of Redis: {error}")
         if not self.is_full:

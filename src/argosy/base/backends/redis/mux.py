@@ -87,6 +87,7 @@ class RedisMux:
         self._checking: asyncio.Task[None] | None = None
         self._failures = 0  # to connect, in a row
         self._moved_to: Address | None = None  # the node of a cluster that has the keys
+        # Weak, because a sibling that its owner has dropped must not be kept alive by this one.
         self._siblings: WeakSet[RedisMux] = WeakSet()
         self.is_closed = False
 
@@ -116,6 +117,7 @@ class RedisMux:
     def post(self, script: Script, keys: Sequence[Arg], args: Sequence[Arg]) -> "asyncio.Future[Any] | None":
         """The future of the server's own reply, if the script can be sent this instant; else None."""
         connection = self._connection
+        # No waiting here: the caller falls back to `script`, which waits for a connection.
         if connection is None or not connection.is_ready:
             return None
         return connection.send("EVALSHA", script.digest, len(keys), *keys, *args)
@@ -144,6 +146,7 @@ class RedisMux:
             if asking:
                 connection.send("ASKING").add_done_callback(_retrieve)
             futures.append(connection.send(*command))
+        # All replies are awaited even after an error: each belongs to a command that may have taken effect.
         replies: list[Any] = await asyncio.gather(*futures, return_exceptions=True)
         for reply in replies:
             if isinstance(reply, ReplyError):
@@ -172,6 +175,7 @@ class RedisMux:
     async def subscribe(self, channel: str) -> RedisConnection:
         """A connection whose `messages` are those of a channel from now on, as the server sends them."""
         connection = await self.connection()
+        # Before SUBSCRIBE is sent, because messages may follow its reply at once.
         connection.messages = asyncio.Queue()
         await self.call("SUBSCRIBE", channel)
         return connection
@@ -205,6 +209,7 @@ class RedisMux:
             self._connection.abort("the client was closed")
             await self._connection.closed.wait()
             self._connection = None
+        # Siblings read in loops that end only when their connection is closed.
         for sibling in tuple(self._siblings):
             await sibling.close()
 
@@ -233,11 +238,15 @@ class RedisMux:
         connection.abort(error)
 
     async def _open(self) -> RedisConnection:
+        # No pause before the first attempt: most connections break because a server was restarted, and it is back
+        # already.
         if self._failures:
             await self._clock.sleep(RECONNECT.delay(self._failures, self._random))
         # Counted before the attempt, so that a failure of any kind delays the next one; reset after a success.
         self._failures += 1
         for hop in range(HOPS_MAX):
+            # A connection that leads to a replica or another node is left, and the next hop goes where the reply
+            # points.
             connection = await self._connect()
             try:
                 await self._log_in(connection)
@@ -252,6 +261,8 @@ class RedisMux:
                 connection.abort(error)
                 raise
             break
+        # Only after login and `on_connect`: a server that accepts connections and rejects logins must not be called in
+        # a loop.
         self._failures = 0
         self._connection = connection
         if self._url.topology is RedisTopology.SENTINEL:
@@ -296,6 +307,7 @@ class RedisMux:
                     found = await sentinel.send("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._url.service or "")
                 finally:
                     sentinel.abort("done")
+            # One Sentinel may be down or not know the service yet; all of them together are authoritative.
             except (Unavailable, ReplyError) as error:
                 causes.append(str(error))
                 continue
@@ -307,6 +319,8 @@ class RedisMux:
     async def _check_primary(self, connection: RedisConnection) -> None:
         """Ends a connection whose server Sentinel no longer names as the primary."""
         while connection.is_alive:
+            # Polled and not subscribed: a message of Sentinel can be lost, and the check needs no second open
+            # connection.
             await self._clock.sleep(SENTINEL_CHECK_S)
             try:
                 primary = await self._lookup_primary()
@@ -325,6 +339,7 @@ class RedisMux:
         if url.db:
             futures.append(connection.send("SELECT", str(url.db)))
         futures.append(connection.send("CLIENT", "SETNAME", self._client_name))
+        # Sent together and awaited together, so that a login costs one round trip.
         *replies, named = await asyncio.gather(*futures, return_exceptions=True)
         for reply in replies:
             if isinstance(reply, BaseException):

@@ -91,6 +91,7 @@ class RedisRoutes:
 
     async def load(self, keys: Iterable[str], *scripts: Script) -> None:
         """Loads scripts into the servers of some keys, after NOSCRIPT."""
+        # One key for each server: a script is loaded once into a server, whichever keys it has.
         nodes = {await self._node_of(key) if self._is_cluster else None: key for key in keys}
         commands = [KeyCommand(key, ("SCRIPT", "LOAD", script.text)) for key in nodes.values() for script in scripts]
         for reply in await self.run(commands):
@@ -132,6 +133,8 @@ class RedisRoutes:
             mux = self._nodes[address] = RedisMux(url, **self._options)
         try:
             return await mux.pipeline([command.args for command in commands], asking=is_asking)
+        # Where the slots are now is read again by the next call; this one is not repeated, because it may have taken
+        # effect.
         except Unavailable:
             self._slots = None  # a replica may have taken over
             raise
@@ -143,6 +146,7 @@ class RedisRoutes:
                 # One task for all callers: a restart of the cluster would otherwise cause a read per request in flight.
                 self._reading = asyncio.create_task(self._read_slots())
                 self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+            # Shielded, because all callers wait for the same read, and one of them may be cancelled.
             slots = await asyncio.shield(self._reading)
         address = slots[slot_of(key)]
         if address is None:

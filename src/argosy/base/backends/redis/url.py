@@ -79,6 +79,7 @@ class RedisUrl:
                 context.load_cert_chain(self.certificate_file, self.key_file)
             except OSError as error:
                 raise Invalid(f"{self.name}: ssl_certfile or ssl_keyfile cannot be read: {error}") from error
+        # Python requires the host name check to be off before verification can be turned off.
         if not (self.verifies_certificate and self.verifies_hostname):
             context.check_hostname = False
         if not self.verifies_certificate:

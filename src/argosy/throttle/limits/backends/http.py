@@ -24,6 +24,7 @@ from argosy.throttle.limits.model import RateLimitRequest, RateLimitResponse
 from argosy.throttle.limits.table import check_batch
 
 CALL_TIMEOUT_S = 2.0  # of a whole call, including the wait for a free connection
+# One thread each; more callers wait for a free one within their timeout.
 CONNECTIONS_MAX = 8
 REPLY_BYTES_MAX = 4 << 20  # the response to a full batch takes 0.2 MB
 
@@ -75,6 +76,7 @@ class HttpLimiter:
     async def close(self) -> None:
         """Ends calls in progress, which then raise Unavailable."""
         self._is_closed = True
+        # A thread that waits for a response cannot be cancelled; closing its socket ends the wait.
         for connection in list(self._opened):
             _hang_up(connection)
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -112,6 +114,7 @@ class HttpLimiter:
         try:
             connection.request(method, self._path + path, body or None, {"content-type": "application/json"})
             with connection.getresponse() as reply:
+                # One byte more than allowed, so that a response that is too large is detected and not cut off.
                 read = reply.read(REPLY_BYTES_MAX + 1)
                 if len(read) > REPLY_BYTES_MAX:
                     raise HTTPException(f"the response is larger than {REPLY_BYTES_MAX} bytes")

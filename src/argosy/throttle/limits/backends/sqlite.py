@@ -139,6 +139,7 @@ class SqliteLimiter:
         self._table = table
         self._clock = clock
         self._metrics = metrics
+        # One thread, because the connection must not be used by two at once.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="argosy-limits")
         self._applied = 0  # batches that have changed the table
         self._saved = 0  # batches whose changes are in the file
@@ -167,6 +168,7 @@ class SqliteLimiter:
         return cls(file, table, clock=clock, metrics=metrics)
 
     async def check(self, requests: Sequence[RateLimitRequest]) -> list[RateLimitResponse]:
+        # After `close` a change could no longer be saved.
         if self._is_closed:
             raise Unavailable(f"limiter {self._file.path} is closed; open a new one")
         responses = self._table.answer(requests, now_ms(self._clock))

@@ -62,6 +62,7 @@ class GrpcLimiter:
         except ValueError as error:  # protobuf raises it for a number of more than 64 bits
             raise Invalid(f"number out of range: {error}") from error
         responses = from_answers(await self._call("GetRateLimits", batch, pb.GetRateLimitsResp))
+        # Responses are matched by position, so a missing one would give every later request the answer of another.
         if len(responses) != len(requests):
             raise Unavailable(
                 f"limiter {self._address} returned {len(responses)} responses to {len(requests)} requests"
