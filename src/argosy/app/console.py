@@ -118,7 +118,11 @@ class TerminalDisplay(LogDisplay):
         self._progress = IndexProgress()
         self._is_ascii = not self._console.encoding.startswith("utf")
         self._live = Live(
-            get_renderable=self._render, console=self._console, transient=True, refresh_per_second=REFRESHES_PER_S
+            # Transient: the bars disappear when the final lines are printed.
+            get_renderable=self._render,
+            console=self._console,
+            transient=True,
+            refresh_per_second=REFRESHES_PER_S,
         )
 
     def __enter__(self) -> "TerminalDisplay":

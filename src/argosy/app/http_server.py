@@ -45,6 +45,7 @@ def bind_listener(host: str, port: int, *, settings: str) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio disables Nagle's algorithm, which delays small responses, only if the protocol is given explicitly.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    # A restart must not wait until connections of the previous process have timed out.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -284,6 +285,7 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        # At once: on Linux two sockets may be bound to one port until one of them listens (decision 0036).
         listener.listen()
     except BaseException:
         listener.close()

@@ -170,6 +170,7 @@ class LocalFleet:
             "NODE_DATA_DIR": self._state_dir,
             # Each node would otherwise take its share of the whole host.
             "SEARCH_BUDGET_BYTES": self._budget_bytes // len(self.children),
+            # As in `argosy up` itself: its user can read whatever these processes read.
             "FETCH_ALLOW_LOCAL": "true",
             "FETCH_DIR": loaded.get(FetchSettings).dir,
             "SEARCH_ADVERTISE": str(search.advertise).lower(),

@@ -184,6 +184,7 @@ async def _run(
         store = await connect_store(loaded.get(OwnershipSettings))
         closing.push_async_callback(store.close)
         tracer = _tracer(loaded.get(TracingSettings), closing)
+        # Only search nodes serve frames.
         upgrades = Role.SEARCH not in roles or await can_upgrade()
         address = node_address(this, in_frames=upgrades)
         process = Process(loaded, this, store, Metrics(), tracer, closing, address, listeners, reporter)
@@ -200,6 +201,7 @@ async def _run(
         status = None if display is None else process.status
         process.tasks += [serving, watch_startup(reporter, process.is_ready, status)]
         listener.listen()  # before the address is published; connections wait in the backlog until the server runs
+        # A process without members of a fleet ends at the first signal.
         is_over = asyncio.Event()
 
         members = [member for member in (process.node, *process.members) if member is not None]

@@ -20,6 +20,7 @@ from argosy.search.query.tree import Query
 POLL_S = 0.05  # cheap: the probing search runs only when all units are owned
 STALL_S = 60.0  # repositories that have had no node for so long do not fit in memory
 
+# One file: what counts is which nodes respond.
 PROBE = Options(files_max=1)
 
 log = logs.get("app")

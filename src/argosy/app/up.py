@@ -69,6 +69,7 @@ def run_up(
     loaded: Loaded, addresses: Sequence[Address], options: UpOptions, *, started_at: float | None = None
 ) -> None:
     """Serves the repositories until a signal."""
+    # A repository that is named twice is served once.
     addresses = list({address.url: address for address in addresses}.values())
     if options.name is not None and len(addresses) != 1:
         raise Invalid(f"--name requires a single path or URL; got {len(addresses)}")

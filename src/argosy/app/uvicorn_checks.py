@@ -24,6 +24,7 @@ CHECK_S_MAX = 10.0  # takes milliseconds; a protocol that never responds must no
 ANSWER_BYTES_MAX = 1 << 16
 UPGRADED = b"upgraded"
 
+# Without a body, with one, and the last one closing: what the protocol has to pass on unchanged.
 _PAGES = (
     b"GET /page HTTP/1.1\r\nhost: check\r\n\r\n",
     b"POST /page HTTP/1.1\r\nhost: check\r\ncontent-length: 2\r\n\r\n{}",

@@ -99,6 +99,7 @@ def open_named_set(directory: Path) -> WorkingSet:
     """The directory given by `--data`; Conflict if another process uses it."""
     if directory.is_dir():
         entries = {each.name for each in directory.iterdir()}
+        # A typing error must not put state into another directory of the user.
         if entries and not entries & {LOCK, CATALOG}:
             raise Invalid(
                 f"{str(directory)!r} is not empty and contains no state of argosy; pass another one with --data"

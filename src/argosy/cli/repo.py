@@ -198,6 +198,7 @@ def import_repositories(file: str, registry: str | None, data: str | None, confi
     async def import_all(store: "RegistryStore") -> dict[str, int]:
         counts = {"added": 0, "skipped": 0}
         with progress("importing") as show:
+            # One transaction for each: an interrupted import can be repeated, and skips what it has added.
             for done, each in enumerate(entries, start=1):
                 try:
                     await store.run(

@@ -48,6 +48,7 @@ class SearchCache:
 
     def _move_to(self, version: Version) -> None:
         self._version = version
+        # All at once: the entries were computed at one version, so none of them is valid any more.
         self._entries.clear()
 
 

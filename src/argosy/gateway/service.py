@@ -109,6 +109,7 @@ class Gateway:
         )
         self._searches: SingleFlight[SearchResult] = SingleFlight()
         self._statuses: SingleFlight[FleetStatus] = SingleFlight()
+        # Cached, because pages and APIs poll it, and each reading costs a request to every node.
         self._status: FleetStatus | None = None
         self._status_until = 0.0
         self._autoscaler = Autoscaler(ownership or OwnershipSettings())
@@ -308,6 +309,7 @@ class Gateway:
         try:
             async with asyncio.timeout(self.settings.status_timeout_s):
                 return await self._nodes.at(address).status()
+        # Before OSError, of which TimeoutError is a subclass.
         except TimeoutError:
             return f"timed out after {self.settings.status_timeout_s:g} s"
         # Shown beside the node: one broken node must not hide the others.

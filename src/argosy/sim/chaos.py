@@ -37,6 +37,7 @@ PATIENT_BIDS = 9  # more than there are nodes, so that such an auction lasts unt
 # After the last fault: the last late message, the expiry of the lease that it may have caused, the store's grace, and 5
 # s for builds. Auctions that wait for the ends of their windows, one after another, come on top.
 SETTLE_S_MAX = LATE_S_MAX + 2 * TTL_S + 5.0
+# Many times within a TTL, so that two claims of one unit at the same instant are seen.
 PROBE_MEAN_S = 0.25
 INDEX_BYTES_PER_S = 100 * MIB
 ROOMY_BYTES = 2_000 * MIB  # of a node
@@ -225,7 +226,7 @@ def run_seed(seed: int, *, keeps_trace: bool = False) -> SeedResult:
         # Liveness can only be required without faults, so they end before it is checked.
         world.heal()
         settled_after_s = await world.settle(SETTLE_S_MAX + WINDOW_S * _patient_auctions(world.plan))
-        # Their workload would go on for ever.
+        # They would never end by themselves.
         for task in (probing, *working):
             task.cancel()
         violations = tuple(world.violations.entries)

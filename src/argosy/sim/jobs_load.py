@@ -184,6 +184,7 @@ class JobsLoad:
         """Work and heartbeat; None if the worker crashes or its lease is over."""
         done_at = self._world.now() + self._random.uniform(0.05, self._plan.longest_s)
         while (now := self._world.now()) < done_at:
+            # Never beyond the lease: a worker stops by itself when it is over (JOB-2).
             await asyncio.sleep(min(done_at - now, self._lease_s / 3, run.until - now))
             if self._world.now() >= run.until or self._random.random() < self._plan.crashing:
                 return None

@@ -46,6 +46,7 @@ class SimProcess:
         self.is_dead = False
         self._loop = loop
         self._held: list[asyncio.Handle] = []
+        # Empty and not a copy, so that nothing of the world's context reaches the process.
         self._context = Context()
         self._context.run(_PROCESS.set, self)
 
@@ -70,7 +71,7 @@ class SimProcess:
     def stops(self, handle: asyncio.Handle) -> bool:
         """Whether a callback may not run now. It is held until the process resumes.
 
-        A dead process holds its callbacks for ever: an unreferenced task would be finalised, which would run its
+        A dead process holds its callbacks forever: an unreferenced task would be finalised, which would run its
         `finally` blocks, and a process that was killed runs nothing.
         """
         if self.is_paused or self.is_dead:

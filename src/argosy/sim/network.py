@@ -4,7 +4,7 @@ A call without a timely response is `Unavailable`; its effect may have happened,
 of the memory store never wait, so the server executes a call in one step at one instant.
 
 Watch events arrive in order, maybe late, or the watch breaks and must be opened again. A partition first only stalls a
-watch. When keep-alives have gone unanswered for a while both ends drop it, each for itself; if the partition heals
+watch. When keep-alives have had no answer for a while both ends drop it, each for itself; if the partition heals
 before that, the stalled events arrive late.
 """
 
@@ -197,7 +197,7 @@ class SimulatedStore:
 
 
 def _settle(answer: "asyncio.Future[Any]", outcome: Any) -> None:
-    # A response after the timeout, or to a call whose process is gone.
+    # A response after the timeout, or to a call whose process has ended.
     if answer.done():
         return
     if isinstance(outcome, ArgosyError):
@@ -259,7 +259,7 @@ class SimWatch:
         self.abandon()
 
     def sever(self) -> None:
-        """The server is gone; the node learns that over the link, or by missing keep-alives."""
+        """The server has ended the watch; the node learns that over the link, or by missing keep-alives."""
         self._unsubscribe()
         is_cut_off = self.link.is_blocked(Direction.DOWN)
         # Behind a partition no message arrives, so the node notices only that keep-alives are missing.

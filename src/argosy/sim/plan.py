@@ -114,6 +114,7 @@ def draw_schedule(
     # In the first half, so that newcomers meet faults.
     schedule: list[Fault] = [Join(random.uniform(0, horizon_s / 2), node) for node in newcomers]
     for _ in range(faults):
+        # Not at the very end, where a fault would have no time to do anything.
         at = random.uniform(0, horizon_s * 0.95)
         span_s = min(ttl_s * random.uniform(0.1, 2.5), horizon_s - at)
         schedule.append(_draw_fault(random, random.choice(nodes), at, span_s, ttl_s))

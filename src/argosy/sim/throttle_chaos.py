@@ -32,6 +32,7 @@ SETTLE_S_MAX = 30.0
 FAULTS_MAX = 6
 SKEW_S_MAX = 30.0  # of a clock at the start
 STEP_S_MAX = 4.0  # of a clock that is set while it runs
+# All buckets of all instances are checked, which is too much work after every request.
 CHECK_EVERY_S = 2.0
 CAPACITY_PER_S = 40.0
 QUIET, NOISY = 20, 4  # clients

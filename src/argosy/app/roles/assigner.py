@@ -30,6 +30,7 @@ async def assigner(process: Process) -> None:
     process.closing.push_async_callback(assigning.close)
     process.tasks.append(assigning.run())
     process.ready.append(assigning.service.is_ready)
+    # The set holds references, because the event loop holds its tasks only weakly.
     loop, reading = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
     def reload_pool() -> None:

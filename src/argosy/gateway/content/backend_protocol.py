@@ -148,6 +148,7 @@ class ParsedReply(Generic[T]):
 async def read_found(reply: "Http1Response", requested: Sequence[bytes]) -> ParsedReply[ByMultihash]:
     """The results of a find, by multihash."""
     body = await reply.read_all(ANSWER_BYTES_MAX)
+    # A response may have the other format than the requested one; both are read.
     if _form(reply) is ResponseFormat.JSON:
         return _parse_document(reply, body, requested)
     if len(requested) != 1:

@@ -50,6 +50,7 @@ class ContentDispatcher:
         self._telemetry = telemetry
         self._clock = clock
         self._tracker = BackendTracker(settings, random)
+        # References, because the event loop holds its tasks only weakly.
         self._late: set[asyncio.Task[Any]] = set()
         self._in_flight = 0
         # The current pool, to recognise requests that outlive their indexer's membership.

@@ -34,6 +34,7 @@ class GatherRunner(Generic[T]):
     ) -> None:
         self.machine = machine
         self.replies: dict[str, ParsedReply[T]] = {}
+        # References, because the event loop holds its tasks only weakly.
         self.tasks: set[asyncio.Task[ReadOutcome[T]]] = set()
         self.parts: deque[tuple[str, list[ProviderResult]]] = deque()
         self._clock = clock

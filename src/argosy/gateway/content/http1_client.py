@@ -16,6 +16,7 @@ REUSE_S_MAX = 4.0  # less than the 5 s after which uvicorn closes idle connectio
 # Idle connections per host; a burst of more finds than that opens connections and closes them again.
 IDLE_MAX = 64
 HELD_BYTES_MAX = 256 * 1024  # of a response not yet consumed; above this, reading pauses
+# More than servers send; a head without an end must not fill the memory.
 HEAD_BYTES_MAX = 32 * 1024
 
 Address = tuple[str, int, bool]  # host, port, and whether to use TLS

@@ -16,6 +16,7 @@ from argosy.gateway.content.service import ContentGateway
 from argosy.gateway.settings import ContentSettings
 from argosy.ipni.assigner.configuration import INDEXERS_MAX, Configuration, parse
 
+# Bounds the memory that a wrong path can cost.
 FILE_BYTES_MAX = 16 << 20
 
 

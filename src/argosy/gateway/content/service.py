@@ -69,6 +69,7 @@ class ContentGateway:
         )
         # By kind of request and its key, such as ("find", multihash); the kind decides the type of the answer.
         self._cache: AnswerCache = AnswerCache(entries_max=settings.cache_entries, bytes_max=settings.cache_bytes)
+        # One find for all identical ones in progress: popular content is requested many times at once.
         self._finds_in_flight: SingleFlight[Any] = SingleFlight()
         self.replace(backends)
 
@@ -78,6 +79,7 @@ class ContentGateway:
         for backend in backends:
             by_name.setdefault(backend.name, backend)
         wanted = tuple(by_name.values())
+        # A pool file that was rewritten without a change must not clear the cache.
         if wanted != self.backends:
             self.backends = wanted
             self.plain = tuple(each for each in wanted if not each.is_for_second_hashes)

@@ -241,6 +241,7 @@ def highlight_line(text: str, spans: Sequence[Span]) -> Markup:
 
 def _render_piece(text: str, name: str, *, is_highlighted: bool) -> str:
     shown = str(escape(text.rstrip("\r") if text.endswith("\r") else text))
+    # Most lines are ASCII, which has none of these characters.
     if not shown.isascii():
         shown = _DIRECTIONS.sub(_code_point, shown)
     if name:

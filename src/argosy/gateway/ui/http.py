@@ -89,6 +89,7 @@ class _Assets:
     """The static files, in memory: they are few and small."""
 
     def __init__(self) -> None:
+        # Only these types: whatever else is in the folder is not served.
         self.files = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in TYPES}
         self._hashes = {name: sha256(content).hexdigest()[:12] for name, content in self.files.items()}
 

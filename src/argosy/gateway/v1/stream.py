@@ -56,6 +56,7 @@ async def stream_events(
             yield sent.part(held)
         yield v1.StreamFailure(v1.Problem(type(error).__name__, error.status, redact(str(error))))
     finally:
+        # Also when the client disconnects, which closes this generator.
         await _stop(following, parts)
 
 
@@ -86,5 +87,6 @@ async def _stop(following: "asyncio.Future[SearchResult | None]", parts: AsyncIt
     if not following.done():
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
+    # Closed here, because otherwise the search would run until the generator is collected.
     if isinstance(parts, AsyncGenerator):
         await parts.aclose()

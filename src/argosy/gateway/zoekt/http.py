@@ -115,6 +115,7 @@ class _Api:
         """The names of the repositories with these ids."""
         if ids is None:
             return None
+        # Ids are hashes of names, so they are found by hashing all names (decision 0021).
         wanted = frozenset(ids)
         return frozenset(name for name in self._names() if repository_id(name) in wanted)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from argosy.gateway.zoekt.go_compat import ZERO_TIME
 
+# The versions that zoekt itself reports.
 INDEX_FORMAT_VERSION = 16
 INDEX_FEATURE_VERSION = 12
 INDEX_MIN_READER_VERSION = 10

@@ -24,7 +24,7 @@ STDERR_BYTES_MAX = 4096  # the end of git's messages
 READ_BYTES = 64 << 10
 TERMINATE_S_MAX = 2.0  # time for a terminated git to delete its temporary files, before it is killed
 CONNECT_S = 20
-SILENCE_S = 120  # without data for so long the origin is gone; a server sends a keep-alive every 5 s
+SILENCE_S = 120  # without data for so long the origin counts as unreachable; a server sends a keep-alive every 5 s
 DISK_CHECK_S = 0.25  # between two measurements of the folder
 _T = TypeVar("_T")
 

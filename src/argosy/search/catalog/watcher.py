@@ -138,7 +138,7 @@ def unit_from_spec(spec: RepoSpec) -> UnitSpec:
 def footprint_of(spec: RepoSpec) -> int | None:
     """The memory of the last index; None, which any node may bid for, while a reindex is requested.
 
-    A repository that fits on no node would otherwise stay unowned for ever, even after it has shrunk.
+    A repository that fits on no node would otherwise stay unowned forever, even after it has shrunk.
     """
     is_requested = (spec.reindex_requested_at or 0) > (spec.last_indexed_at or 0)
     return None if is_requested else spec.footprint_bytes

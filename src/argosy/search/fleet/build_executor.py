@@ -122,6 +122,7 @@ class _ChunkBuffer:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._capacity = asyncio.Semaphore(CHUNKS_MAX)
+        # The thread may block in `get`, the event loop must not block in `put`: so the semaphore bounds it.
         self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
     async def fill(self, chunks: AsyncIterator[bytes]) -> None:

@@ -100,6 +100,7 @@ def select_victims(
     """Names in the order of eviction, enough to bring `load_bytes` down to `low_bytes` where that is possible."""
     candidates = [each for each in repos if each.loaded is not None and not each.is_leaving and not is_pinned(each)]
     rank = _last_use if by == "lru" else _cost
+    # By name last, so that the order is defined and a simulated run can be repeated.
     candidates.sort(key=lambda repo: (_is_young(repo, now), rank(repo, traffic, now), repo.name))
     victims: list[str] = []
     for repo in candidates:

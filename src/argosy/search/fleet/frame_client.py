@@ -199,6 +199,7 @@ class FrameConnection(asyncio.Protocol):
         """Sends a request; `can_send` must be true. `pending` receives the response or the error."""
         assert self._transport is not None
         call = pending.call = self._next_call
+        # After a wrap no call of the same id is in progress: there are never so many.
         self._next_call = (call + 1) % protocol.CALLS_MAX
         pending.connection, pending.chunks_before = self, self._chunks
         due_at = pending.due_at = self._loop.time() + within_s

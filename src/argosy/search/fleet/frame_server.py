@@ -128,6 +128,7 @@ class _ServerConnection(asyncio.Protocol):
         """Answers the requests received so far and reads no more."""
         if not self._is_shutting_down:
             self._is_shutting_down = True
+            # Reading is paused already while the client does not read.
             if self._can_write.is_set():
                 self._transport.pause_reading()
             self._end_if_idle()
@@ -168,6 +169,7 @@ class _ServerConnection(asyncio.Protocol):
                 self._begin(frame)
 
     def _begin(self, frame: Frame) -> None:
+        # A context for each request, because its first step runs outside a task.
         work, context = self._serve(frame), copy_context()
         try:
             awaited = context.run(work.send, None)

@@ -51,6 +51,7 @@ def node_routes(node: Node, *, fleet_token: str | None = None, tracer: Tracer = 
     async def status(_: bytes) -> bytes:
         return pack(await node.status())
 
+    # Two gates: index streams last for minutes, and must not use up the places of searches.
     requests, streams = _RequestGate(fleet_token, REQUESTS_MAX), _RequestGate(fleet_token, STREAMS_MAX)
     posted = {
         protocol.SEARCH_PATH: search,

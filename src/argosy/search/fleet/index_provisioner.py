@@ -35,6 +35,7 @@ from argosy.search.fleet.telemetry import SearchTelemetry
 from argosy.search.index.index import Index
 from argosy.search.index_set import IndexSet
 
+# A reason is stored in the catalog and shown in tables.
 REASON_CHARS_MAX = 500
 
 _ProvisionEffect = Fetch | Receive | Restore
@@ -112,6 +113,7 @@ class IndexProvisioner:
         running = self._running[number] = _RunningJob(asyncio.get_running_loop().create_future())
         task = running.task = asyncio.ensure_future(self._run(effect, running))
         try:
+            # Not `await task`: its failure becomes an event, and its cancellation by `stop` must not cancel this call.
             await asyncio.wait([task])
         finally:
             del self._running[number]

@@ -240,6 +240,7 @@ class LocalNode:
         return ListResult(tuple(each for each in entries if each.repository.name in held), _by_name(missing))
 
     def _with_limits(self, options: Options) -> Options:
+        # Without a limit of its own a request could make the node encode all of its files.
         most = self._settings.result_files_max
         files_max = min(options.files_max, most) if options.files_max > 0 else most
         return replace(options, files_max=files_max, wall_time_s=wall_time_s(options))

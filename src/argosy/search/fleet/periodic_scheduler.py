@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 class TimerHeap(Generic[K]):
     """One time per key, with the earliest at hand.
 
-    The controller asks for the earliest of thousands of times after every event, hence a heap. Changing a time leaves
+    The controller needs the earliest of thousands of times after every event, hence a heap. Changing a time leaves
     the old heap entry behind; it is skipped when it reaches the top.
     """
 

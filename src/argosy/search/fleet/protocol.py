@@ -66,6 +66,7 @@ def unpack(body: bytes, kind: type[_T]) -> _T:
 def pack_answer(answer: SearchResult, bytes_max: int = ANSWER_BYTES_MAX) -> bytes:
     """Encodes a result. One that is too large is cut after its first files, and says so (GW-1)."""
     body = pack(answer)
+    # In a loop, because the files that remain may be larger than the average.
     while len(body) > bytes_max and answer.files:
         count = int(len(answer.files) * bytes_max / len(body) * _SPARE)
         limits_hit = sorted({*answer.limits_hit, LimitHit.FILES_SHOWN}, key=lambda each: each.value)
@@ -144,10 +145,12 @@ LANGUAGE = "argosy-frames-2"  # versioned: a mismatch is rejected; 1 sent querie
 CANCEL, SEARCH, LIST, FILE, FOLDER, STATUS = range(6)
 RESULT, ERROR = range(2)
 
+# As most HTTP servers limit the head of a request.
 UPGRADE_BYTES_MAX = 8 << 10
 TRACE_BYTES_MAX = (1 << 16) - 1
 CALLS_MAX = 1 << 32  # then ids wrap around
 
+# Network byte order, without padding.
 _HEADER = Struct(">IIBH")
 _END = b"\r\n\r\n"
 

@@ -110,11 +110,15 @@ class RemoteNodes:
         self.check_open()
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                limit=0, limit_per_host=CONNECTIONS_PER_NODE_MAX, keepalive_timeout=KEEP_ALIVE_S
+                # Bounded per node alone, because a fleet may have hundreds of nodes.
+                limit=0,
+                limit_per_host=CONNECTIONS_PER_NODE_MAX,
+                keepalive_timeout=KEEP_ALIVE_S,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 headers=self._headers,
+                # Nodes read none of these.
                 skip_auto_headers=("user-agent", "accept", "accept-encoding"),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=_CALL,

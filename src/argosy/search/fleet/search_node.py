@@ -56,6 +56,7 @@ from argosy.search.index_set import IndexSet
 from argosy.search.ports import Advertiser
 from argosy.search.settings import SearchSettings
 
+# Six attempts within some six seconds: a restart of the registry is bridged, and a longer outage only logged.
 RECORD_BACKOFF = Backoff(first_s=0.2, ceiling_s=5.0, attempts_max=6)
 MEASURE_S = 5.0  # interval of the gauges
 QUIESCE_S = 5.0  # longest wait of a drop for the requests under way
@@ -205,6 +206,7 @@ class SearchNode:
 
     async def drop(self, unit: Unit) -> None:
         """Returns once the index is unloaded. Requests under way are answered before."""
+        # After the end of `run` nothing is served any more, so there is nothing to wait for.
         if self._is_closed:
             return
         await self.before_drop(unit.name)  # a drop must not fail requests that were accepted under the lease

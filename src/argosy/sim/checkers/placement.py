@@ -44,8 +44,8 @@ class AuctionChecker:
                 if (known is None or known.epoch != lease.epoch) and not self._is_handoff(lease):
                     self._unexplained[lease.unit] = lease
             case LeaseGone(unit, _):
-                if (gone := self._leases.pop(unit, None)) is not None:
-                    self._ended_leases[unit] = gone.node
+                if (ended := self._leases.pop(unit, None)) is not None:
+                    self._ended_leases[unit] = ended.node
             case AuctionOpened(auction):
                 if auction.unit in self._running or auction.id in self._closed:
                     self._violations.add("OWN-6", f"auction {auction.id} of {auction.unit} was opened twice")
@@ -158,7 +158,7 @@ class RingChecker:
                     )
 
     def on_data_loss(self) -> None:
-        """All members are gone at once, and come back one by one."""
+        """All members leave at once, and come back one by one."""
         self._members.clear()
         self._add_ring(Ring((), vnodes=self._vnodes))
 
