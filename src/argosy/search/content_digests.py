@@ -46,18 +46,18 @@ class IndexDigests:
 
     def rows(self) -> U8:
         """The distinct digests of the documents on some branch, sorted."""
-        kept = [
+        live = [
             each.rows[_is_live(each.segment, part.branches != 0)]
             for part, each in zip(self.index.parts, self.digests, strict=True)
         ]
-        whole = np.concatenate([np.empty((0, DIGEST_BYTES), np.uint8), *kept])
+        whole = np.concatenate([np.empty((0, DIGEST_BYTES), np.uint8), *live])
         # As opaque 32-byte items, because np.unique of rows would sort a structured array, which is much slower.
         each_once = np.unique(whole.view(f"V{DIGEST_BYTES}"))
         return each_once.view(np.uint8).reshape(-1, DIGEST_BYTES)
 
     def find(self, digest: bytes) -> DigestMatch | None:
         """A document with this content. It compares whole columns, a millisecond per million documents: no table is
-        kept."""
+        stored."""
         wanted = np.frombuffer(digest, np.uint64)
         for part, each in zip(self.index.parts, self.digests, strict=True):
             # The first 8 bytes of a SHA-256 decide for all but a negligible number of documents; only those are

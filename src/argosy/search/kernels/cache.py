@@ -63,8 +63,8 @@ def _folder(kind: Any, function: Any, file: str) -> str | None:
     return folder
 
 
-@cache
 # Cached, because each of the dozens of kernels asks for the same few directories.
+@cache
 def _is_writable(folder: str) -> bool:
     try:
         os.makedirs(folder, exist_ok=True)

@@ -33,8 +33,8 @@ _FILTERED_BLOCKS_MAX = 2048  # of a part that is filtered here: about 8 MB of te
 _LEAP_RATIO = 16
 
 
-@helper
 # Bits are summed in parallel, without a branch or a table.
+@helper
 def _ones(word: int) -> int:
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
@@ -54,18 +54,18 @@ def _rank(key: int, present: U64, ranks: U32) -> int:
 
 @helper
 def _filter_by_bitmap(out: U32, count: int, blocks: U16, start: int) -> int:
-    kept = 0
+    remaining = 0
     for i in range(count):
         # Written first and counted afterwards: without a branch, which the CPU could not predict.
         block = out[i]
-        out[kept] = block
-        kept += np.int64((blocks[_U(start + (block >> 4))] >> np.uint16(block & 15)) & np.uint16(1))
-    return kept
+        out[remaining] = block
+        remaining += np.int64((blocks[_U(start + (block >> 4))] >> np.uint16(block & 15)) & np.uint16(1))
+    return remaining
 
 
 @helper
 def _filter_by_galloping(out: U32, count: int, blocks: U16, start: int, length: int) -> int:
-    kept = 0
+    remaining = 0
     low = start
     end = start + length
     for i in range(count):
@@ -85,14 +85,14 @@ def _filter_by_galloping(out: U32, count: int, blocks: U16, start: int, length: 
             else:
                 high = middle
         if low < end and blocks[_U(low)] == block:
-            out[kept] = block
-            kept += 1
-    return kept
+            out[remaining] = block
+            remaining += 1
+    return remaining
 
 
 @helper
 def _filter_by_merging(out: U32, count: int, blocks: U16, start: int, length: int) -> int:
-    kept = 0
+    remaining = 0
     at = start
     end = start + length
     for i in range(count):
@@ -100,9 +100,9 @@ def _filter_by_merging(out: U32, count: int, blocks: U16, start: int, length: in
         while at < end and blocks[_U(at)] < block:
             at += 1
         if at < end and blocks[_U(at)] == block:
-            out[kept] = block
-            kept += 1
-    return kept
+            out[remaining] = block
+            remaining += 1
+    return remaining
 
 
 @helper
@@ -204,34 +204,34 @@ def _drop_deleted(block_starts: U32, block_docs: U32, branches: U64, out: U32, c
 
     Postings are shared between versions of an index, so they still list deleted documents; branches are per version.
     """
-    kept, documents, size = 0, 0, 0
+    remaining, documents, size = 0, 0, 0
     last = np.int64(-1)
     for i in range(count):
         block = np.int64(out[i])
         document = np.int64(block_docs[_U(block)])
         if branches[_U(document)] == 0:
             continue
-        out[kept] = block
-        kept += 1
+        out[remaining] = block
+        remaining += 1
         size += np.int64(block_starts[_U(block + 1)]) - np.int64(block_starts[_U(block)])
         documents += np.int64(document != last)
         last = document
-    return kept, documents, size
+    return remaining, documents, size
 
 
 @helper
 def _without(keys: I64, classes: U16) -> I64:
     """The keys that contain none of these classes."""
-    kept = np.empty(keys.size, np.int64)
+    remaining = np.empty(keys.size, np.int64)
     count = 0
     for i in range(keys.size):
-        is_kept = True
+        has_none = True
         for c in range(classes.size):
             for shift in range(0, 3 * _CLASS_BITS, _CLASS_BITS):
-                is_kept &= (keys[i] >> shift) & ((1 << _CLASS_BITS) - 1) != np.int64(classes[c])
-        kept[count] = keys[i]
-        count += np.int64(is_kept)
-    return kept[:count]
+                has_none &= (keys[i] >> shift) & ((1 << _CLASS_BITS) - 1) != np.int64(classes[c])
+        remaining[count] = keys[i]
+        count += np.int64(has_none)
+    return remaining[:count]
 
 
 @helper
@@ -297,14 +297,14 @@ def select_in_parts(
             larger[:used] = out[:used]
             out = larger
         here = out[used:]
-        kept = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), here)
+        remaining = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), here)
         block_starts, block_docs = words_at(row[BLOCK_STARTS], row[BLOCKS] + 1), words_at(row[BLOCK_DOCS], row[BLOCKS])
         branches = longs_at(row[BRANCHES], row[ALL_DOCUMENTS])
-        kept, documents, size = _drop_deleted(block_starts, block_docs, branches, here, kept)
-        if kept:
-            found[count, ROW], found[count, FIRST_BLOCK], found[count, PAST_BLOCK] = r, used, used + kept
+        remaining, documents, size = _drop_deleted(block_starts, block_docs, branches, here, remaining)
+        if remaining:
+            found[count, ROW], found[count, FIRST_BLOCK], found[count, PAST_BLOCK] = r, used, used + remaining
             found[count, DOCUMENTS], found[count, BYTES] = documents, size
-            count, used = count + 1, used + kept
+            count, used = count + 1, used + remaining
     return out[:used], found[:count], past - first - undecided, entries
 
 
@@ -342,7 +342,7 @@ def _documents_with_all(row: I64, keys: I64, blocks: U32, documents: U32, count:
         return 0
     found = _in_all(starts, lengths, row[BITMAP_WORDS], shorts_at(row[POSTINGS], 1), blocks)
     block_docs, branches = words_at(row[BLOCK_DOCS], row[BLOCKS]), longs_at(row[BRANCHES], row[ALL_DOCUMENTS])
-    kept, at, last = 0, 0, np.int64(-1)
+    remaining, at, last = 0, 0, np.int64(-1)
     for i in range(found):
         document = np.int64(block_docs[_U(blocks[_U(i)])])
         # The blocks of a document are adjacent in ascending order.
@@ -352,9 +352,9 @@ def _documents_with_all(row: I64, keys: I64, blocks: U32, documents: U32, count:
         while at < count and np.int64(documents[_U(at)]) < document:
             at += 1
         if branches[_U(document)] != 0 if count < 0 else (at < count and np.int64(documents[_U(at)]) == document):
-            documents[_U(kept)] = document
-            kept += 1
-    return kept
+            documents[_U(remaining)] = document
+            remaining += 1
+    return remaining
 
 
 @kernel((TABLE, numba.int64, numba.int64, _KEYS, _KEYS, _KEYS, _KEYS, SHORTS))
@@ -378,23 +378,23 @@ def parts_with_all(
         if blocks.size < row[BLOCKS] <= _FILTERED_BLOCKS_MAX:
             blocks, documents = np.empty(row[BLOCKS], np.uint32), np.empty(row[BLOCKS], np.uint32)
         present, ranks, offsets = longs_at(row[PRESENT], 4096), words_at(row[RANKS], 4097), words_at(row[OFFSETS], 1)
-        own_lookups, own_entries, kept = 0, np.int64(0), np.int64(-1)
+        own_lookups, own_entries, remaining = 0, np.int64(0), np.int64(-1)
         for literal in range(odd.size):
             own = keys[firsts[literal] : firsts[literal + 1]]
             is_odd = row[TRAITS] & odd[literal] and _meets_odd_folds(row, own, odd_classes)
             if is_odd or row[TRAITS] & free[literal]:
-                kept = np.int64(-1)
+                remaining = np.int64(-1)
                 break
             own_lookups += own.size
             own_entries += _entries_of(own, present, ranks, offsets)
             if row[BLOCKS] <= _FILTERED_BLOCKS_MAX:
-                kept = _documents_with_all(row, own, blocks, documents, kept)
+                remaining = _documents_with_all(row, own, blocks, documents, remaining)
             elif not _has_all(own, present, ranks):
-                kept = np.int64(0)
-            if kept == 0:
+                remaining = np.int64(0)
+            if remaining == 0:
                 break
         # Filtered out: its lookups are counted here, because no task will count them.
-        if kept == 0:
+        if remaining == 0:
             lookups += own_lookups
             entries += own_entries
         else:

@@ -32,8 +32,8 @@ def _line_end(data: U8, at: int) -> int:
     return at
 
 
-@helper
 # Blank lines are free, because `\s*` crosses any number of them between two non-blank lines (decision 0013).
+@helper
 def _is_blank(data: U8, start: int, end: int) -> bool:
     for i in range(start, end):
         byte = data[_U(i)]

@@ -78,8 +78,8 @@ def without_overlaps(starts: U32, ends: U32) -> Flags:
     return keep
 
 
-@helper
 # The classes of zoekt, whose edges users know: lower case, upper case, digit, quotes and stops, blank, other.
+@helper
 def _class_of(byte: int) -> int:
     if 97 <= byte <= 122:
         return 1

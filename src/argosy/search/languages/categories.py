@@ -18,6 +18,8 @@ _TEST, _VENDORED, _GENERATED, _DOCUMENTATION, _CONFIGURATION = (
 # Combining IntFlags with `|` runs much Python code per file; an index into this tuple does not.
 _CATEGORIES = tuple(Category(number) for number in range(32))
 
+# Names are looked up in dictionaries, because every file of a build is classified; a regular expression would be
+# slower.
 _FOLDERS: dict[bytes, int] = {}
 _NAMES: dict[bytes, int] = {}
 _EXTENSIONS: dict[bytes, int] = {}
@@ -86,6 +88,7 @@ _add_words(_EXTENSIONS, _DOCUMENTATION, "md markdown mdx rst adoc asciidoc txt o
 _add_words(_EXTENSIONS, _CONFIGURATION, "yml yaml toml ini cfg conf properties json jsonc json5 env plist editorconfig")
 _add_words(_EXTENSIONS, _GENERATED, "map snap lock")
 
+# Ends and beginnings are tuples, because `endswith` tests a whole tuple in C.
 _TEST_ENDS = (
     b"_test.go", b"_test.py", b"_test.rb", b"_test.exs", b"_test.dart", b"_test.cc", b"_test.cpp", b"_test.c",
     b"_test.rs", b"_tests.rs", b"_test.js", b"_test.ts", b"_test.clj", b"_spec.rb", b"_spec.lua", b"_spec.js",
@@ -113,14 +116,17 @@ def category_of_path(path: bytes) -> Category:
 def category_of(path: bytes, head: bytes) -> Category:
     """The category by the path and the beginning of the content."""
     number = _by_path(path)
+    # The content is examined only if the path has not decided already.
     if not number & _GENERATED and (_is_generated(head) or _is_minified(path, head)):
         number |= _GENERATED
     return _CATEGORIES[number]
 
 
 def _by_path(path: bytes) -> int:
+    # In lower case, because `Test/`, `TESTS/` and `Vendor/` are common.
     *folders, name = path.lower().split(b"/")
     number = 0
+    # All directories count, so that a test in vendored code is both.
     for folder in folders:
         if folder in _FOLDERS:
             number |= _FOLDERS[folder]
@@ -144,12 +150,14 @@ _MARK = re.compile(
 
 
 def _is_generated(head: bytes) -> bool:
+    # A search for two words spares the regular expression in nearly all files.
     if head.find(b"enerated", 0, HEAD_BYTES) < 0 and head.find(b"GENERATED", 0, HEAD_BYTES) < 0:
         return False
     return _MARK.search(head[:HEAD_BYTES]) is not None
 
 
 def _is_minified(path: bytes, head: bytes) -> bool:
+    # Long lines are no sign of generated code in other languages, such as Markdown or CSV.
     if not path.endswith((b".js", b".css", b".mjs", b".cjs")) or len(head) < 2 * MINIFIED_LINE_BYTES:
         return False
     return (head.count(b"\n") + 1) * MINIFIED_LINE_BYTES < len(head)

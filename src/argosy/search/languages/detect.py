@@ -15,9 +15,11 @@ HEAD_BYTES = 4096  # of a file are examined: what distinguishes languages comes 
 def language_of(path: bytes, head: bytes) -> str:
     """The canonical name of the language, or "" if unknown. `head` is the beginning of the file, or all of it."""
     name = path.rpartition(b"/")[2]
+    # The whole name first: `CMakeLists.txt` is no plain text.
     found = BY_FILE_NAME.get(name)
     if found is not None:
         return found
+    # The last extension: `jquery.min.js` is JavaScript, whatever precedes it.
     stem, dot, extension = name.rpartition(b".")
     if dot:
         extension = extension.lower()
@@ -62,6 +64,7 @@ def _by_content(head: bytes) -> str:
     if head.startswith(b"<?php"):
         return "PHP"
     lines = head[:_MODELINE_BYTES]
+    # Two searches for substrings spare the regular expression in nearly all files.
     if b"-*-" in lines or b"vi" in lines:
         modeline = _MODELINE.search(lines)
         if modeline is not None:
@@ -74,11 +77,13 @@ def _by_shebang(head: bytes) -> str:
     if match is None:
         return ""
     program = match[1]
+    # `env` is not the interpreter: it follows options and variables.
     if program == b"env":
         words = [word for word in match[2].split() if not _ENV_WORD.match(word)]
         if not words:
             return ""
         program = words[0].rpartition(b"/")[2]
+    # `python3.11` is `python` if the table lacks the version.
     return BY_INTERPRETER.get(program) or BY_INTERPRETER.get(program.rstrip(b"0123456789.-"), "")
 
 
@@ -95,6 +100,7 @@ _OBJECTIVE_C = re.compile(
 
 
 def _header(head: bytes, _stem: bytes) -> str:
+    # C headers are frequent and rarely have either, so they skip the expression.
     if (b"@" in head or b"#import" in head) and _OBJECTIVE_C.search(head):
         return "Objective-C"
     # `extern "C"` is no sign of C++: C headers have it so that C++ can include them.
@@ -113,6 +119,7 @@ def _dot_m(head: bytes, _stem: bytes) -> str:
         return "Mercury"
     if _WOLFRAM.search(head) and b"/*" not in head:
         return "Wolfram Language"
+    # An undecided file is Objective-C, the most common of these languages.
     return "MATLAB" if _MATLAB.search(head) else "Objective-C"
 
 

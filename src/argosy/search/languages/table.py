@@ -278,6 +278,7 @@ Zimpl | | zimpl zmpl zpl
 
 def _rows() -> list[list[str]]:
     lines = _TABLE.replace("\n    ", " ").strip().splitlines()
+    # Padded, because trailing empty columns are left out.
     return [[cell.strip() for cell in line.split("|")] + [""] * 4 for line in lines]
 
 
@@ -291,6 +292,7 @@ def _by_cell(column: int) -> dict[bytes, str]:
 
 
 def _squeeze(name: str) -> str:
+    # People write `C Sharp`, `c-sharp` and `csharp`.
     return name.lower().replace(" ", "").replace("-", "").replace("_", "")
 
 
@@ -300,6 +302,7 @@ def _by_name() -> dict[str, str]:
     for row in _rows():
         for word in row[1].split():
             found.setdefault(_squeeze(word), row[0])
+    # People also search for `lang:rs`, so extensions are names unless a language or alias has them.
     for extension, language in BY_EXTENSION.items():
         found.setdefault(_squeeze(extension.decode()), language)
     return found

@@ -84,17 +84,17 @@ ENTRY_BYTES = np.dtype(np.uint16).itemsize  # bytes of a posting entry
 class IndexFilter:
     """The trigrams that every match of a query contains."""
 
-    def __init__(self, held: list[RequiredTrigrams]) -> None:
-        self._keys: I64 = freeze(np.concatenate([each.keys for each in held]))
-        self._firsts: I64 = freeze(np.cumsum([0, *(len(each.keys) for each in held)]))
-        self._odd: I64 = freeze(np.array([each.odd_traits for each in held], np.int64))
-        self._free: I64 = freeze(np.array([each.free_traits for each in held], np.int64))
+    def __init__(self, required: list[RequiredTrigrams]) -> None:
+        self._keys: I64 = freeze(np.concatenate([each.keys for each in required]))
+        self._firsts: I64 = freeze(np.cumsum([0, *(len(each.keys) for each in required)]))
+        self._odd: I64 = freeze(np.array([each.odd_traits for each in required], np.int64))
+        self._free: I64 = freeze(np.array([each.free_traits for each in required], np.int64))
 
     @classmethod
     def of(cls, query: Query, atoms: Atoms) -> "IndexFilter | None":
         """None if the query has no required trigrams."""
-        held = list(_required_trigrams(query, atoms))
-        return cls(held) if held else None
+        required = list(_required_trigrams(query, atoms))
+        return cls(required) if required else None
 
     def rows(self, tables: KernelTables, first: int, past: int) -> tuple[list[int], int, int]:
         """The rows that are not skipped, and the keys and bytes read for the skipped ones."""
@@ -117,8 +117,8 @@ def _required_trigrams(query: Query, atoms: Atoms) -> Iterator[RequiredTrigrams]
         case Substring() | Regexp():
             # An odd name is matched whatever the trigrams say, so such a document can match without them.
             free = 0 if query.scope is Scope.CONTENT else Trait.ODD_NAME
-            for held in _of_atom(query, atoms):
-                yield replace(held, free_traits=held.free_traits | free)
+            for required in _of_atom(query, atoms):
+                yield replace(required, free_traits=required.free_traits | free)
         case _:
             return
 

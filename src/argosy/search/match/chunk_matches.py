@@ -91,6 +91,7 @@ class Columns:
 
     def column(self, line_start: int, position: int) -> int:
         text, at = self._text, self._at
+        # A position inside a character has no column to continue from, so the line is counted from its start again.
         if line_start != self._line_start or _is_inside_character(text, at):
             self._line_start, at, self._column = line_start, line_start, 1
         if position != at:
@@ -150,6 +151,7 @@ def _chunk(view: DocumentView, excerpt: Excerpt, columns: Columns, options: Opti
         column = columns.column(line_start, start)
     if len(matches) > 1:
         best = max(matches, key=_points)
+    # An empty tuple stands for no symbols at all, which is the common case and smaller to send.
     if max(map(_symbol_number, matches)) >= 0:
         symbols = tuple([_symbol(view, match) for match in matches])
     return Chunk(
@@ -189,6 +191,7 @@ def _line(view: DocumentView, start: int, matches: list[LocatedMatch], options: 
     content = text[start - first.top : end - first.top].removesuffix(_NEWLINE)
     before, after = _context(text[: start - first.top]), _context(text[end - first.top :])
     shown, is_clipped = start, False
+    # No line can exceed the bound unless all of them together do.
     if 0 < bytes_max < len(text):
         before, after = _clip_lines(before, bytes_max), _clip_lines(after, bytes_max)
         is_clipped = len(content) > bytes_max

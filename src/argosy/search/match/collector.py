@@ -57,6 +57,7 @@ class Collector:
             files_skipped=self.files_considered - self.files_loaded if not self._options.estimate_only else 0,
             content_bytes=self.content_bytes,
             indexes_searched=len(self.searched) + self.indexes_filtered,
+            # An index has several parts; if one of them was searched, it counts as searched.
             indexes_skipped=len(self.skipped - self.searched),
             indexes_excluded=self.indexes_excluded,
             index_bytes=self.index_bytes,
@@ -69,6 +70,7 @@ class Collector:
 
     def _files(self, limits_hit: set[LimitHit], budget: Budget) -> tuple[FileMatch, ...]:
         best = self.top_k.best()
+        # More files match than the best ones that were remembered.
         if len(best) < self.files:
             limits_hit.add(LimitHit.FILES_SHOWN)
         chosen = self._select(best)

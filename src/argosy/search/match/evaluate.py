@@ -79,6 +79,8 @@ class SegmentSearch:
         # Postings are shared between versions of an index and still list deleted documents.
         mask = mask & (self._branches != 0)
         if isinstance(self._query, And):  # the other children are evaluated on the candidates of all
+            # Matches of an `And` lie in documents that all children admit, so the candidates of each are reduced to
+            # those.
             for site in itertools.chain(*self._sites.values()):
                 site.narrow(mask)
         return np.flatnonzero(mask).astype(np.uint32)
@@ -144,6 +146,7 @@ class SegmentSearch:
             mask &= possible
             if not mask.any():
                 return None
+        # Names are matched only after all masks of the table and the postings have reduced the candidates.
         for child in children:
             if _breadth(child) is Breadth.NAMES:
                 named = self._exact(child, mask).mask
@@ -163,6 +166,7 @@ class SegmentSearch:
                 return np.full(self._size, value)
             case Language(name):
                 names = self._segment.languages
+                # A number that no document has, for a language that the segment lacks.
                 code = names.index(name) if name in names else len(names)
                 is_in: Mask = self._segment.table.languages == code
                 return is_in
@@ -254,6 +258,7 @@ class SegmentSearch:
     def _exact_any(self, children: Sequence[Query], mask: Mask) -> QueryMatches:
         union = np.zeros_like(mask)
         spans: list[Spans] = []
+        # All children, although one match decides: each contributes spans, which are shown and scored.
         for child in children:
             found = self._exact(child, mask)
             union |= found.mask
@@ -265,10 +270,12 @@ class SegmentSearch:
         """Searches the content first; a name counts only if the content has no match."""
         union = np.zeros_like(mask)
         spans: list[Spans] = []
+        # Between atoms, too, because a batch of a query with many atoms takes many times as long as that of one.
         if self._budget.is_spent():
             return QueryMatches(union)
         matcher = self._matcher(node)
         for site in self._sites_of(node):
+            # Documents that matched in an earlier site are left out: a name counts only if the content has no match.
             wanted = None if site.possible is None else mask & ~union & site.possible
             if wanted is None or not wanted.any():
                 continue

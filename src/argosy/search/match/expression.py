@@ -43,7 +43,7 @@ class Expression:
         self.has_text_anchors: bool = has_text_anchors(self._tree)
         self.can_be_empty: bool = can_be_empty(self._tree)
 
-    # Expensive properties are computed on first use.
+    # Expensive properties are computed on first use. Of two threads that compute one at once, both get the same result.
 
     @cached_property
     def prefilter(self) -> Prefilter:
@@ -78,6 +78,8 @@ class Expression:
             begin, end = spans[-1]
             at = end + (begin == end)  # inside a character only an empty match can begin
             is_more = len(spans) == step and at <= len(text)
+            # Fast in both directions: one step of an expensive pattern can take many times as long as the one before
+            # it.
             step = min(4 * step, STEP_MAX) if budget.now() - began < FAST_S else max(step // 4, STEP_MIN)
         return np.concatenate(found) if found else _NO_SPANS
 
@@ -119,6 +121,8 @@ def _classify(found: I64, first: I64, begins: I64, stops: I64) -> tuple[Flags, F
     """Which matches are inside one piece, and which pieces are touched by one that is not."""
     last = np.searchsorted(begins, found[:, 1] - 1, "right") - 1
     is_inside: Flags = (last == first) & (found[:, 1] <= stops[last])
+    # A match in the separator itself touches no piece and is dropped; any other one outside may hide matches of a
+    # piece.
     is_astray = ~is_inside & ((last > first) | (found[:, 0] < stops[first]))
     edges = np.zeros(len(begins) + 1, np.int64)  # +1 at the start of a touched range of pieces, -1 after its end
     np.add.at(edges, (first + (found[:, 0] >= stops[first]))[is_astray], 1)

@@ -91,6 +91,7 @@ def content_of(segment: Segment, document: int) -> bytes:
 
 def checksum_of(segment: Segment, document: int) -> bytes:
     """CRC-64/ISO of the content, big-endian."""
+    # Big-endian, as Go's library writes it into zoekt's API.
     return int(crc64(segment.content.data, *_bounds(segment, document), TABLES)).to_bytes(8, "big")
 
 
@@ -115,6 +116,7 @@ def _views(group: Sequence[tuple[Hit, int]], options: Options) -> list[_View]:
         if hit.is_name:
             views[number] = _of_name(hit, shown, options)
         else:
+            # By identity: the hits keep their indexes alive, so ids stay distinct.
             segments.setdefault((id(hit.index), hit.part), []).append(number)
     for numbers in segments.values():
         # Kernels walk the documents of a segment in ascending order; results keep the order of the hits.
@@ -208,6 +210,7 @@ def _with_care(hit: Hit, matches: list[LocatedMatch], shown: int, options: Optio
     segment = hit.index.parts[hit.part].segment
     if hit.boosts is not None:
         worths = zip(matches, hit.boosts[:shown].tolist(), strict=True)
+        # Kernels know no boosts, so points are multiplied here.
         matches = [match._replace(points=match.points * boost) for match, boost in worths]
     view = DocumentView(
         text=segment.content.data.data,
@@ -232,6 +235,7 @@ def _by_line(matches: Sequence[LocatedMatch], hit: Hit, segment: Segment, option
     content = segment.content
     whole = np.array([(match.start, match.end) for match in matches], np.uint32)
     starts, ends, owners = split(segment, whole[:, 0], whole[:, 1])
+    # The parts lie on other lines than the match they come from, so lines are located again.
     rows = places(
         content.data,
         *_bounds(segment, hit.document),

@@ -23,6 +23,7 @@ class Budget:
     ) -> None:
         self.now = now
         self.limit_hit: LimitHit | None = None
+        # From the start of the work, not of the request.
         self._deadline = now() + wall_time_s if wall_time_s > 0 else None
         self._is_cancelled = is_cancelled
 

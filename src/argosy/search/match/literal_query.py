@@ -105,6 +105,7 @@ class LiteralMatches:
 
     def drop(self, piece: int) -> None:
         """Drops a piece after a limit was hit before it."""
+        # The rows stay, because positions of later pieces refer to them; the mark makes their scores NaN.
         self._files[self._of(piece), FILE_ROW] = NOT_COUNTED
 
     def scores(self) -> F64:
@@ -124,6 +125,7 @@ class LiteralMatches:
         """The file at this position."""
         if self._ends is None:
             self._ends = self._places + np.uint32(self._size_bytes)
+        # The matches of a file end where those of the next one begin, hence the extra row at the end.
         (row, document, first, is_name), (_, _, past, _) = self._files[place : place + 2].tolist()
         owner = self._tables.owners[row]
         index, part = self._tables.indexes[owner], row - self._tables.firsts[owner]
@@ -161,6 +163,7 @@ def group_pieces(tables: KernelTables, blocks: U32, pieces: Iterable[Piece]) -> 
     for piece in pieces:
         for each in [piece] if _is_brief(piece[DOCUMENTS], piece[BYTES]) else _cut(tables, blocks, piece):
             size_bytes, documents = size_bytes + each[BYTES], documents + each[DOCUMENTS]
+            # The piece that would exceed the bound begins the next group.
             if group and not _is_brief(documents, size_bytes):
                 yield group
                 group, size_bytes, documents = [], each[BYTES], each[DOCUMENTS]
@@ -176,6 +179,8 @@ def _is_brief(documents: int, size_bytes: int) -> bool:
 def _cut(tables: KernelTables, blocks: U32, piece: Piece) -> Iterator[Piece]:
     row, first, past, _, size_bytes = piece
     content = tables.parts[row].segment.content
+    # The number of pieces is rounded up and the text divided by it: equal pieces end at about the same time in all
+    # threads.
     bytes_max = size_bytes // -(-size_bytes // PIECE_BYTES) + PIECE_SLACK_BYTES
     own = freeze(blocks[first:past])
     rows = shares(own, content.block_starts, content.block_docs, bytes_max, evaluate.BATCH_DOCUMENTS)

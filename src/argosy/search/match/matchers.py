@@ -138,6 +138,7 @@ class LiteralMatcher:
 
     def candidates(self, segment: Segment) -> Candidates:
         blocks = self.needle.blocks(segment.postings, segment.content.blocks)
+        # Nearly no segment has such documents.
         if not segment.traits & self.odd_traits:
             return Candidates(blocks, NOTHING)
         odd = self.odd_documents(segment)
@@ -281,6 +282,7 @@ def _holds(place: AssertionKind | None, data: U8, at: U32) -> Mask:
     if place is None:
         return np.ones(len(at), np.bool_)
     here = data[at]
+    # Before the first byte stands a NUL, as after every document: an edge of a line, and no part of a word.
     before = np.where(at > 0, data[np.maximum(at, 1) - np.uint32(1)], np.uint8(0))
     if place is AssertionKind.WORD_BOUNDARY:
         is_boundary: Mask = _IS_WORD[before] != _IS_WORD[here]

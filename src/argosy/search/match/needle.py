@@ -53,12 +53,14 @@ class Needle:
     def rare(self) -> npt.NDArray[np.int64]:
         """The positions of its bytes, rarest byte first."""
         frequencies, text = _BOTH_CASES if self.is_folded else _ONE_CASE, self.text
+        # All positions, because the scan compares one after another while candidates are left.
         places = sorted(range(len(text)), key=[frequencies[byte] for byte in text].__getitem__)
         return freeze(np.array(places, np.int64))
 
     @cached_property
     def pair_keys(self) -> npt.NDArray[np.int64]:
         """All keys that begin with these two bytes, which are contiguous."""
+        # The third class is in the lowest bits of a key, so the keys of all third bytes are consecutive.
         first = (int(CLASSES[self.text[0]]) << 6 | int(CLASSES[self.text[1]])) << 6
         keys: npt.NDArray[np.int64] = freeze(np.arange(first, first + 64, dtype=np.int64))
         return keys
@@ -94,6 +96,7 @@ def find_each(
     found: list[U32] = []
     for needle in needles:
         is_over = bool(found) and budget.is_spent()
+        # The first needle is always searched, because the caller has just checked the budget.
         found.append(NOTHING if is_over else needle.find(data, starts, ends, budget, with_overlaps=with_overlaps))
     return found
 
@@ -128,8 +131,8 @@ def blocks_with_all(keys: npt.NDArray[np.int64], postings: Postings, blocks: int
 def keys_without(classes: Collection[int], keys: I64) -> I64:
     """The keys that contain none of these classes."""
     shifts = (0, CLASS_BITS, 2 * CLASS_BITS)
-    kept = [key for key in keys.tolist() if not any(key >> shift & CLASS_MASK in classes for shift in shifts)]
-    found: I64 = freeze(np.array(kept, np.int64))
+    remaining = [key for key in keys.tolist() if not any(key >> shift & CLASS_MASK in classes for shift in shifts)]
+    found: I64 = freeze(np.array(remaining, np.int64))
     return found
 
 

@@ -36,6 +36,7 @@ POINT, RANK_POINT, ORDER_POINT = spans.POINT, spans.RANK_POINT, spans.ORDER_POIN
 
 # The weight of matches in low-priority files.
 _WORTH = {Category.TEST: 0.8, Category.VENDORED: 0.6, Category.GENERATED: 0.5}
+# A file with several categories, such as a vendored test, gets the product.
 WORTH_OF: F64 = freeze(  # by the category bits of the file
     np.array([np.prod([worth for each, worth in _WORTH.items() if number & each] or [1.0]) for number in range(256)])
 )
@@ -47,6 +48,7 @@ def scores(hits: Hits, segment: Segment, *, rank: int, first_document: int, docu
     points = _best(hits, segment) * worth_of(segment.table.categories[hits.documents])
     points += atoms_points(hits.atoms)
     order = 1 - (first_document + hits.documents) / documents
+    # Truncated as in zoekt: a fraction of a point would outweigh rank and order, which break ties.
     return np.trunc(points) * POINT + rank * RANK_POINT + order * ORDER_POINT
 
 

@@ -52,7 +52,9 @@ class RegexMatcher:
     def __init__(self, expression: Expression) -> None:
         self._expression = expression
         self._required = required_texts(expression.prefilter)
+        # Keys of windows select blocks but have no position to read lines around, so they are the second choice.
         self._windows = windows(list(expression.prefilter.runs)) if not self._required else []
+        # With an anchor such as `\A`, the start of a line copied to the buffer would pass for the start of the text.
         self._goes_by_lines = expression.line_span is not None and not expression.has_text_anchors
 
     @property
@@ -98,6 +100,7 @@ class RegexMatcher:
 
     def _careful(self, segment: Segment) -> U32:
         """The documents in which single blocks do not decide; usually none."""
+        # The union of all traits, which is nearly always enough to know that no document needs care.
         if not segment.traits & self._care:
             return NOTHING
         return np.flatnonzero(segment.table.traits & self._care).astype(np.uint32)
@@ -109,12 +112,14 @@ class RegexMatcher:
         lacking = [False] * len(spans)
         mask = np.ones(content.blocks, np.bool_)
         rarest, fewest = None, content.blocks + 1
-        for held, required in self._masks_of_lines(segment, mask):
-            count = int(np.count_nonzero(held))
+        for block_mask, required in self._masks_of_lines(segment, mask):
+            count = int(np.count_nonzero(block_mask))
             if required is not None and count < fewest:
                 rarest, fewest = required, count
-            lacking = [known or not held[span].any() for known, span in zip(lacking, spans, strict=True)]
-            mask &= held
+            # A careful document can match across its blocks, so it is ruled out only if none of them has a required
+            # text.
+            lacking = [known or not block_mask[span].any() for known, span in zip(lacking, spans, strict=True)]
+            mask &= block_mask
             if not mask.any():
                 break
         if len(careful) == 0:

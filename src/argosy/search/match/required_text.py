@@ -64,6 +64,7 @@ def _is_letter(allowed: frozenset[int]) -> bool:
 
 def information(run: tuple[frozenset[int], ...]) -> float:
     """The information content of the run in bits, for random text."""
+    # Only meaningful in comparisons: bytes of source text are not equally frequent.
     return sum(8 - log2(len(allowed)) for allowed in run)
 
 
@@ -120,6 +121,7 @@ class RequiredLiteral:
 
     def find(self, data: U8, starts: U32, ends: U32, budget: Budget) -> U32:
         places = find_each(self._needles, data, starts, ends, budget)
+        # Two literals can begin at one position, and a line needs to be read once.
         return places[0] if len(places) == 1 else np.unique(np.concatenate(places))
 
 
@@ -159,6 +161,7 @@ def required_texts(prefilter: Prefilter) -> list[RequiredText]:
     found: list[RequiredText] = [RequiredLiteral(clause) for clause in needles if not _is_implied(clause, needles)]
     run = best_run(prefilter.runs)
     if run is not None and len(singles(run)) < len(run):  # a run of single bytes is a literal, which is in the clauses
+        # Last, because a run has many keys and each is a lookup.
         found.append(RequiredByteRun(run))
     return found
 
@@ -167,6 +170,7 @@ def _needles(clause: tuple[Literal, ...]) -> tuple[Needle, ...] | None:
     """The needles of a clause. For a literal with newlines, its longest line."""
     if len(clause) > CLAUSE_LITERALS_MAX:
         return None
+    # A line at most is looked for, because `lines_around` begins at one line.
     lines = {(max(literal.text.split(b"\n"), key=len), literal.is_folded) for literal in clause}
     # A single byte is in nearly every block.
     if any(len(line) < 2 or b"\0" in line for line, _ in lines):

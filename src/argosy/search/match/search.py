@@ -75,6 +75,7 @@ class Search:
             return self._common_tasks(self._common, tables, numbers, collector)
         tasks: list[Task] = []
         # Consecutive indexes with the same reduced query share kernel calls.
+        # Only consecutive ones, because tasks must stay in search order.
         for _, alike in itertools.groupby(self._reduce_queries(tables, numbers, collector), key=ReducedQuery.atom_ids):
             group = list(alike)
             indexes = tables.of([each.index for each in group])
@@ -132,6 +133,7 @@ class Search:
                 ]
                 busy += bool(found)
                 tasks += found
+            # An index counts as filtered only if none of its parts is left to search.
             collector.indexes_filtered += past - first - busy
         return tasks
 
@@ -167,6 +169,7 @@ class Search:
 
     def _tree_task(self, reduced: ReducedQuery, part: int, collector: Collector) -> TreeTask | None:
         search = self.segment_search(reduced.query, reduced.index, part)
+        # Created even if it has no candidates, because the lookups it made are counted.
         task = TreeTask(self._bounds, search, reduced.query, reduced.index, part, reduced.number)
         collector.record_lookup(search.lookups, search.index_bytes)
         return task if task.documents else None
@@ -190,6 +193,7 @@ class Search:
     def _has_match(self, query: Query, index: Index) -> bool:
         for part in range(len(index.parts)):
             search = self.segment_search(query, index, part)
+            # The first match decides, so no further batch is read.
             if any(found.mask.any() for _, found in search.batches(search.possible())):
                 return True
         return False

@@ -125,6 +125,7 @@ class NameSite:
     def admits(self, mask: Mask, budget: Budget) -> Mask:
         documents = np.flatnonzero(mask).astype(np.uint32) if self._matcher.can_be_empty else NOTHING
         is_utf8_name = [is_utf8(self._segment.path(int(document))) for document in documents]
+        # An odd name is rare, so it is decoded here rather than marked at build time.
         modes = np.where(np.array(is_utf8_name, np.bool_), 1, 2).astype(np.uint8)
         return _filter_admitting(self._matcher, self._segment.names, documents, modes, budget)
 
@@ -177,6 +178,7 @@ class SymbolSite(ContentSite):
         firsts = np.searchsorted(self._segment.symbols.starts, starts[order])
         lasts = np.searchsorted(self._segment.symbols.starts, ends[order])
         counts = lasts - firsts
+        # The ranges from `firsts` to `lasts`, concatenated without a loop: a segment can have a million symbols.
         return np.repeat(lasts - np.cumsum(counts), counts) + np.arange(counts.sum())
 
 

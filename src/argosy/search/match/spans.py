@@ -119,6 +119,7 @@ def hits_of(found: QueryMatches, *, names_only: bool) -> Hits:
     for each in spans:
         atoms += each.mask(size)
     content = group_spans([] if names_only else [each for each in spans if not each.is_name])
+    # As in zoekt, a match in the name adds nothing where the content matches.
     in_names = found.mask.copy()
     in_names[content.documents] = False
     names = group_spans([each.within(in_names) for each in spans if each.is_name])
@@ -147,6 +148,7 @@ def _merge(several: Sequence[Spans]) -> tuple[U32, U32, U32, npt.NDArray[np.floa
     starts = np.concatenate([spans.starts for spans in several])
     ends = np.concatenate([spans.ends for spans in several])
     owners = np.concatenate([spans.documents for spans in several])
+    # As in zoekt, so that of two atoms that match at one place the longer match is shown.
     order = np.lexsort((-ends.astype(np.int64), starts))
     starts, ends, owners = starts[order], ends[order], owners[order]
     keep = without_overlaps(freeze(starts), freeze(ends))

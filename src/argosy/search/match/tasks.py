@@ -102,6 +102,8 @@ class TreeTask:
         self._index = index
         self._part = part
         self._number = number  # of the index, in this search
+        # Before the task is queued, because the sizes of all tasks decide whether threads share them, and postings are
+        # fast.
         self._possible = search.possible()
         self._is_for_names = isinstance(query, Type) and query.kind is ResultKind.FILE_NAME
 
@@ -138,6 +140,7 @@ class TreeTask:
         if is_cut or collector.files_loaded < self.documents:
             collector.limits_hit |= {limit.limit_hit for limit in self._limits if limit.is_met}
             collector.limits_hit |= {self._budget.limit_hit} if self._budget.limit_hit else set()
+            # Nothing of it was read, so it does not count as searched.
             if not has_begun:
                 collector.searched, collector.skipped = set(), {self._number}
         return collector

@@ -93,6 +93,7 @@ class PartHits:
         wanted = hits.documents[place]
         document, atoms = int(wanted), int(hits.atoms[place])
         for marks, is_name in ((hits.content, False), (hits.names, True)):
+            # Usually all matches are in the content, and both are one array.
             at = place if marks.documents is hits.documents else int(marks.documents.searchsorted(wanted))
             if at < len(marks.documents) and marks.documents[at] == document:
                 first, last = int(marks.firsts[at]), int(marks.firsts[at + 1])

@@ -73,6 +73,7 @@ def encode_query(query: Query) -> bytes:
     """The query as bytes; equal queries have equal bytes, so these serve as a cache key. Invalid above the bounds."""
     try:
         body = msgspec.msgpack.encode((QUERY_VERSION, _to_plain(query)))
+    # Only trees built by programs can be so deep; the parser bounds nesting.
     except RecursionError:
         raise Invalid(f"query too deep: nested more than {DEPTH_MAX} levels; use fewer groups") from None
     if len(body) > QUERY_BYTES_MAX:
@@ -82,6 +83,7 @@ def encode_query(query: Query) -> bytes:
 
 def decode_query(data: bytes) -> Query:
     """The tree again. UnsupportedQueryVersion for another version, Invalid for anything else that is no query."""
+    # Before decoding, which would allocate for whatever the bytes claim.
     if len(data) > QUERY_BYTES_MAX:
         raise Invalid(f"invalid query: {len(data)} bytes, limit {QUERY_BYTES_MAX}")
     try:
@@ -89,8 +91,10 @@ def decode_query(data: bytes) -> Query:
     except (ValueError, RecursionError) as error:  # msgspec's errors, and text that is not UTF-8, are ValueErrors
         raise Invalid(f"invalid query: {error}") from None
     # The version comes first and is checked alone: what follows it may have any form in another version.
+    # `type(...) is int`, because True is an int to isinstance.
     if not isinstance(body, list) or not body or type(body[0]) is not int:
         raise Invalid("invalid query: no version")
+    # Before the length: another version may append fields.
     if body[0] != QUERY_VERSION:
         raise UnsupportedQueryVersion(body[0])
     if len(body) != 2:
@@ -134,6 +138,7 @@ def _to_plain(query: Query) -> tuple[object, ...]:
         case RepoSet(names):
             return "repos", _plain_texts(names)
         case RepoIds(ids):
+            # Sorted, so that equal queries have equal bytes: sets have no order.
             return "repo-ids", sorted(ids)
         case BranchesRepos(pairs):
             return "branches-repos", *((_plain_text(name), sorted(ids)) for name, ids in pairs)
@@ -147,6 +152,7 @@ def _plain_text(text: str) -> str | bytes:
     """The text, or its bytes if they are not valid UTF-8: names of repositories and files may have any."""
     try:
         text.encode()
+    # Surrogates stand for bytes that are not UTF-8; msgpack has a type for bytes.
     except UnicodeEncodeError:
         return _raw_bytes(text)
     return text
@@ -197,6 +203,7 @@ class _Decoder:
                 return Not(self.node(child, depth + 1))
             case ["repo", str() as pattern]:
                 return Repo(self._check_cost(pattern))
+            # Anything but a text below a symbol is malformed: it falls through to the error below.
             case ["sym", child]:
                 name = self.node(child, depth + 1)
                 if isinstance(name, Substring | Regexp):
@@ -241,6 +248,7 @@ class _Decoder:
 
         Whether it is valid is found where it is compiled, which also raises Invalid.
         """
+        # A pattern without special characters costs a step per character, so most need not be parsed here.
         self._steps += len(pattern) if SPECIAL.isdisjoint(pattern) else steps(parse_regex(pattern))
         if self._steps > STEPS_MAX:
             raise Invalid("invalid query: the regexes are too large together")

@@ -59,8 +59,10 @@ class Field(Enum):
         return self.names[0] + (".NAME:" if self is Field.META else ":")
 
 
+# `meta` alone is missing, because its name goes on after the dot.
 _BY_NAME = {name: field for field in Field if field is not Field.META for name in field.names}
 _NAME = re.compile(r"([A-Za-z]+):")
+# Quoted, the name can contain the colon and the blank that would end it.
 _META = re.compile(r'meta\.(?:"((?:[^"\\]|\\.)+)"|([^\s:"()\\]+)):', re.IGNORECASE | re.DOTALL)
 
 

@@ -54,12 +54,15 @@ class _Level(IntEnum):
 
 def format_query(query: Query) -> str:
     """The query as text; it can exceed the length limit of queries."""
+    # The most frequent query, which would otherwise be lexed to find out that it needs no quotes.
     if isinstance(query, Substring) and _is_word(query):
         return query.text
     leaves = list(_texts(query))
     cases = {leaf.is_case_sensitive for leaf in leaves}
+    # No `case:` at all if every leaf is as it would be parsed without one.
     if all(leaf.is_case_sensitive is auto_case(leaf) for leaf in leaves):
         return _piece(query, _Level.LIST, has_cases=False)
+    # One `case:` at the end suffices unless leaves differ.
     if len(cases) > 1:
         return _piece(query, _Level.LIST, has_cases=True)
     return f"{_piece(query, _Level.LIST, has_cases=False)} {_case(cases.pop())}"
@@ -120,6 +123,7 @@ def _with_case(leaf: Substring | Regexp, prefix: str, *, has_cases: bool) -> tup
 def _plain(query: Query) -> str:
     """A leaf without case sensitivity, or an empty list."""
     match query:
+        # The language has no constants: an empty text matches everything.
         case Const(True) | And():
             return '""'
         case Const(False) | Or():
@@ -135,6 +139,7 @@ def _plain(query: Query) -> str:
         case Flag(name, value):
             return f"{name}:{'yes' if value else 'no'}"
         case Meta(name, pattern):
+            # The lexer itself decides whether the name needs quotes, so that the two cannot disagree.
             found = prefix_at(f"meta.{name}:", 0)
             is_plain = found is not None and found.name == name
             return _word(f"meta.{name if is_plain else _quote(name)}:", pattern)
@@ -161,6 +166,7 @@ def _programmatic(query: Query) -> str:
 
 def _some(names: Collection[str] | Collection[int]) -> str:
     """The first names of a set, and the number of the others."""
+    # Sorted, so that equal queries have equal texts.
     shown = [_word("", str(name)) for name in sorted(names)[:SHOWN_NAMES_MAX]]
     return " ".join(shown) + (f" and {len(names) - len(shown)} more" if len(names) > len(shown) else "")
 
@@ -196,6 +202,7 @@ def _escape(character: str) -> str:
         return "\\" + character
     if character in _ESCAPES:
         return _ESCAPES[character]
+    # Control characters would be invisible in a displayed query.
     return character if character.isprintable() else f"\\x{{{ord(character):x}}}"
 
 

@@ -49,11 +49,13 @@ def steps(node: Node) -> int:
         case Chars(chars):
             return _CHARACTER_STEPS * len(chars)
         case Class(parts, is_negated):
+            # A negated class contains nearly all characters beyond ASCII.
             own = _WIDE_CLASS_STEPS if is_negated else _CHARACTER_STEPS
             return own + sum(map(_part_steps, parts))
         case Sequence(children) | Choice(children):
             return sum(map(steps, children))
         case Repeat(child, least, most):
+            # RE2 unrolls bounded repetitions into copies.
             return steps(child) * max(1, least, most or 0)
         case Opaque():
             return _OPAQUE_STEPS
@@ -62,6 +64,7 @@ def steps(node: Node) -> int:
 
 
 def _part_steps(part: CodePoints | Named) -> int:
+    # The names of Perl and POSIX classes stand for ASCII sets; the others are Unicode categories and scripts.
     if isinstance(part, Named):
         is_unicode = part.name[0] not in "\\["  # else it is like \w or [:word:]
         return _UNICODE_CLASS_STEPS if is_unicode else _WIDE_CLASS_STEPS
@@ -94,6 +97,7 @@ class Leaves:
             case Field.SYMBOL:
                 return self._symbol(token)
             case Field.REPO:
+                # As in zoekt, a field without a value is no condition.
                 return Repo(self._regex(token)) if token.text else TRUE
             case Field.META:
                 return Meta(token.name, self._regex(token))
@@ -113,6 +117,7 @@ class Leaves:
         if is_literal or SPECIAL.isdisjoint(token.text):  # most words have no special character and need no regex
             return substring(token.text, scope)
         node = self._parse_regex(token)
+        # `foo\.bar` is a literal, which is searched without RE2.
         text = as_literal(node)
         if text is None:
             return Regexp(token.text, has_upper_case(node), scope)
@@ -134,9 +139,12 @@ class Leaves:
         self._steps += steps(node)
         if self._steps > STEPS_MAX:
             self._fail(r"the regexes are too large together; use less repetition, or fewer \p classes", token.place(0))
+        # Compiled here and again where it is used: the parser must name the position of an invalid pattern, and the
+        # tree stays a value that can be sent.
         try:
             Pattern.compile(token.text)
         except RegexError as error:
+            # Only where the same text could also be read as a literal is that a remedy.
             may_be_literal = token.field is None or token.field.takes is Value.PATTERN
             self._fail(f"{error}, or add patterntype:literal" if may_be_literal else str(error), token.place(0))
         return node

@@ -60,6 +60,7 @@ NESTING_MAX = 50  # nested groups; bounded because tree traversal is recursive
 
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 
+# Runs of parentheses are one sign, because a query of nothing but parentheses would otherwise take a step for each.
 _SIGN = re.compile(rf'[{BLANKS}"\\]|\(+|\)+')
 
 
@@ -117,6 +118,7 @@ def declared_pattern_type(query: str) -> str | None:
     does in the two pattern types that the value can select.
     """
     found = None
+    # Nearly no query has one, and reading the words twice would double the cost of lexing.
     at = 0 if Field.PATTERN_TYPE.label in query.lower() else len(query)
     while at < len(query):
         if query[at] in BLANKS:
@@ -173,6 +175,7 @@ class _Lexer:
         return self._type is PatternType.REGEX or self._groups > 0
 
     def _opens_group(self, at: int) -> bool:
+        # Read ahead as a word: whether the parenthesis belongs to a regex is known only where the word ends.
         word = self._read(at, is_regex=self._type is PatternType.REGEX)
         return word.is_broken or word.end == at + 1
 
@@ -184,6 +187,7 @@ class _Lexer:
             if self._type is not PatternType.KEYWORD:
                 kind = OPERATORS.get(self._query[at : word.end], TokenKind.TEXT)
             return Token(kind, at, word.end, word.text, word.spans)
+        # `patterntype:` decides only for fields that take a pattern; `file:` and `repo:` are regexes always.
         is_pattern = prefix.field.takes is Value.PATTERN
         word = self._read(prefix.end, is_regex=not is_pattern or self._type is PatternType.REGEX)
         return Token(TokenKind.FIELD, at, word.end, word.text, word.spans, prefix.field, prefix.name)
@@ -215,6 +219,7 @@ class _Word:
         return tuple(self._parts)
 
     def _read(self, *, has_groups: bool, closes: bool) -> None:
+        # `sign` can be a run of several parentheses, of which only the first ones may belong to the word.
         depth = 0
         while sign := _SIGN.search(self._query, self.end):
             self.end = sign.start()
@@ -227,6 +232,7 @@ class _Word:
                     depth += len(sign[0]) if has_groups else 0
                     self.end = sign.end()
                 case ")":
+                    # The parentheses that are open in the word belong to it; the next one closes a group.
                     if closes and len(sign[0]) > depth:
                         self.end += depth
                         return
@@ -255,6 +261,7 @@ class _Word:
                 text=self._query,
                 position=self.end,
             )
+        # A blank ends a literal word even after a backslash, which is an ordinary character there.
         is_pair = following and (self._is_regex or following not in BLANKS)
         self.end += 2 if is_pair else 1
 

@@ -59,9 +59,11 @@ def parse(text: str, *, pattern_type: PatternType = PatternType.REGEX) -> Parsed
         scope = Scope.CONTENT if plain["field"] else Scope.ANY
         return ParsedQuery(substring(plain["word"] or plain["words"], scope), None, pattern_type)
     try:
+        # Half of a surrogate pair cannot be encoded as UTF-8, and text is searched as UTF-8.
         text.encode()
     except UnicodeEncodeError as error:
         _fail("invalid character: half of a surrogate pair; remove it", text, error.start)
+    # An unknown type is reported later, by the directive, which knows its position.
     wanted = declared_pattern_type(text)
     if wanted is not None:
         pattern_type = _PATTERN_TYPES.get(wanted.lower(), pattern_type)
@@ -169,6 +171,7 @@ class _Parser:
                 inner.kinds.append(choice(token, self._text, _KINDS))
             case _:
                 self._query_directive(token)
+        # A directive may follow `AND`; after `or` it would be an alternative that matches everything.
         if inner.operator and inner.operator.kind is TokenKind.AND:
             inner.operator = None
         inner.is_started = True
@@ -191,6 +194,7 @@ class _Parser:
     def _parse_count(self, token: Token) -> int:
         if token.text.lower() == "all":
             return COUNT_ALL
+        # The length is checked before `int`, which refuses thousands of digits with another error.
         is_number = token.text.isascii() and token.text.isdecimal() and len(token.text) <= len(str(COUNT_MAX))
         if not is_number or not 1 <= int(token.text) <= COUNT_MAX:
             self._fail(f"count: takes a number from 1 to {COUNT_MAX}, or all, not {token.text!r}", token.place(0))
@@ -214,6 +218,7 @@ def _tree(found: _List, inherited: CaseDirective) -> Query:
     case = found.case or inherited
     query = disjunction(conjunction(_item(each, case) for each in items) for items in found.alternatives)
     if found.kinds:
+        # Of several `type:` in one list the most detailed one wins, as in zoekt.
         query = with_type(min(found.kinds, key=list(ResultKind).index), query)
     return negation(query) if found.is_negated else query
 

@@ -42,6 +42,7 @@ def simplify(query: Query) -> Query:
 
 def for_repository(query: Query, repository: Repository) -> Query:
     """The query reduced for the files of this repository; FALSE if none can match."""
+    # By identity, because `_fold_leaf` returns the constant itself and comparing leaves would take longer.
     if isinstance(query, And) and any(_fold_leaf(child, repository) is FALSE for child in query.children):
         return FALSE  # the common case if a query names a repository, checked first
     return _rebuild(query, lambda leaf: _fold_leaf(leaf, repository))
@@ -50,6 +51,7 @@ def for_repository(query: Query, repository: Repository) -> Query:
 def branch_mask(branch: OnBranch, repository: Repository) -> int:
     """The branches of the repository that the condition selects: bit i is the i-th. One without branches has a HEAD."""
     names = [each.name for each in repository.branches] or [HEAD]
+    # Even if another branch is called HEAD: the name always means the first branch.
     if branch.name == HEAD:
         return 1
     is_selected = branch.name.__eq__ if branch.is_exact else lambda name: branch.name in name
@@ -58,30 +60,31 @@ def branch_mask(branch: OnBranch, repository: Repository) -> int:
 
 def conjunction(children: Iterable[Query]) -> Query:
     """The conjunction of simple trees, as a simple tree."""
-    found = list(children)
-    if len(found) == 1:
-        return found[0]
-    kept: list[Query] = []
-    for child in map(_part, found):
+    parts = list(children)
+    # A list of one keeps its meaning: a `type:repo` alone is not yet part of another tree.
+    if len(parts) == 1:
+        return parts[0]
+    flat: list[Query] = []
+    for child in map(_part, parts):
         if child == FALSE:
             return FALSE
         if child != TRUE:
-            kept.extend(child.children if isinstance(child, And) else (child,))
-    return And(tuple(kept)) if len(kept) > 1 else kept[0] if kept else TRUE
+            flat.extend(child.children if isinstance(child, And) else (child,))
+    return And(tuple(flat)) if len(flat) > 1 else flat[0] if flat else TRUE
 
 
 def disjunction(children: Iterable[Query]) -> Query:
     """The disjunction of simple trees, as a simple tree."""
-    found = list(children)
-    if len(found) == 1:
-        return found[0]
-    kept: list[Query] = []
-    for child in map(_part, found):
+    parts = list(children)
+    if len(parts) == 1:
+        return parts[0]
+    flat: list[Query] = []
+    for child in map(_part, parts):
         if child == TRUE:
             return TRUE
         if child != FALSE:
-            kept.extend(child.children if isinstance(child, Or) else (child,))
-    return Or(tuple(kept)) if len(kept) > 1 else kept[0] if kept else FALSE
+            flat.extend(child.children if isinstance(child, Or) else (child,))
+    return Or(tuple(flat)) if len(flat) > 1 else flat[0] if flat else FALSE
 
 
 def negation(child: Query) -> Query:
@@ -145,6 +148,7 @@ def _fold_leaf(leaf: Query, repository: Repository) -> Query:
             return _constant(repository.flags.get(name, False) is value)
         case Meta(name, pattern):
             return _constant(name in repository.metadata and _matches(pattern, repository.metadata[name]))
+        # A name that is no language matches no file, not even one whose language is unknown.
         case Language(None):
             return FALSE
         case OnBranch():
@@ -164,6 +168,7 @@ def _on_branch(branch: OnBranch, repository: Repository) -> Query:
     mask = branch_mask(branch, repository)
     if mask == 0:
         return FALSE
+    # A repository without branches has one, HEAD.
     return TRUE if mask.bit_count() == max(1, len(repository.branches)) else branch
 
 
@@ -171,6 +176,8 @@ def _matches(pattern: str, text: str) -> bool:
     return _compile(pattern).matches(text.encode(errors="surrogateescape"))
 
 
+# Cached, because a query is reduced for each of thousands of repositories, and compiling takes far longer than
+# matching.
 @lru_cache(PATTERNS_CACHED_MAX)
 def _compile(pattern: str) -> Pattern:
     return Pattern.compile(pattern)

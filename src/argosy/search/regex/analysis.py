@@ -35,6 +35,7 @@ _CAPITALS = frozenset({"[:upper:]", "Lu"})
 def as_literal(node: Node) -> str | None:
     """The only text that the pattern matches, if there is just one and no flag in the pattern decides its case."""
     match node:
+        # A text under `(?i)` differs from one under the search's own case mode, unless it has no letters.
         case Chars(chars, case) if (case is CaseMode.DEFAULT or _is_caseless(chars)) and not _has_surrogates(chars):
             return chars
         case Class((CodePoints(low, high),), False, case) if low == high:
@@ -85,6 +86,7 @@ def _spells_capital(leaf: Node) -> bool:
 def _names_capital(part: CodePoints | Named) -> bool:
     if isinstance(part, Named):
         return part.name in _CAPITALS
+    # The ends of a range are what the user typed; what lies between was not typed as a capital.
     ends = chr(part.low) + chr(part.high)
     return ends != ends.lower()
 
@@ -158,6 +160,7 @@ def _repeat_span(child: Node, most: int | None) -> int | None:
     reach = _span_of(child)
     if reach == 0 or most == 0:
         return 0
+    # Any number of blank lines counts as one line break, because blank lines are not counted.
     if isinstance(child, Class) and _is_blank(child):
         return 1
     return None if reach is None or most is None else reach * most
@@ -212,10 +215,12 @@ def literal_set(node: Node) -> LiteralSet | None:
     Other letters have case variants that differ in more than a bit, and in text that is not UTF-8 a class or `?`
     applies to one of their bytes.
     """
+    # Assertions at the ends are checked by looking at one byte; anywhere else they need RE2.
     before, inner, after = _edges(node)
     texts = _texts(inner)
     if texts is None or not texts or not all(texts):
         return None
+    # A literal with a newline can span blocks, and a NUL is in no document.
     if any("\n" in text or "\0" in text or not text.isascii() for text in texts):
         return None
     return LiteralSet(tuple(dict.fromkeys(texts)), before, after)
@@ -225,6 +230,7 @@ def _edges(node: Node) -> tuple[AssertionKind | None, Node, AssertionKind | None
     """The assertions at the ends of a sequence, and the sequence without them."""
     children = node.children if isinstance(node, Sequence) else (node,)
     before = after = None
+    # An assertion alone is no literal: it matches empty text.
     if len(children) > 1 and isinstance(children[0], Assertion) and children[0].place in _EDGES:
         before, children = children[0].place, children[1:]
     if len(children) > 1 and isinstance(children[-1], Assertion) and children[-1].place in _EDGES:
@@ -236,6 +242,7 @@ def _texts(node: Node) -> list[str] | None:
     match node:
         case Chars(chars, CaseMode.DEFAULT):
             return [chars]
+        # Negated classes are left out, because they contain nearly everything.
         case Class(parts, False, CaseMode.DEFAULT):
             return _members(parts)
         case Sequence(children):
@@ -243,6 +250,7 @@ def _texts(node: Node) -> list[str] | None:
         case Choice(children):
             several = [_texts(child) for child in children]
             return _if_few([text for texts in several if texts is not None for text in texts], several)
+        # The order is RE2's preference: a greedy `?` tries the text first.
         case Repeat(child, 0, 1, is_greedy):
             texts = _texts(child)
             return None if texts is None else _if_few([*texts, ""] if is_greedy else ["", *texts], [texts])

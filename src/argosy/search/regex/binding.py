@@ -40,6 +40,7 @@ class PrivateProgram:
     def __init__(self, pattern: bytes, options: Any) -> None:
         compiled = re2._re2.RE2(pattern, options)
         self.error = "" if compiled.ok() else _text(compiled.error())
+        # The anchor is bound once, because the call is made per match.
         self.match = partial(compiled.Match, re2._Anchor.UNANCHORED)
 
 
@@ -60,6 +61,7 @@ class PublicProgram:
         self._groups = range(self._compiled.groups + 1)
 
     def match(self, text: Buffer, start: int, end: int) -> list[Span]:
+        # The public API takes only `bytes`.
         found = self._compiled.search(text if isinstance(text, bytes) else bytes(text), start, end)
         if found is None:
             return [(NOWHERE, NOWHERE) for _ in self._groups]
@@ -97,6 +99,8 @@ def check_private_path() -> None:
     """Raises if the private API is not what `PrivateProgram` expects of it."""
     text = b"abb\nbbb\nbbc\nb"
     program = PrivateProgram(b"(?m)^(b+)(c)?$", new_options())
+    # Each expectation is something that callers rely on: line anchors, groups without a match, buffers of three types,
+    # ranges.
     expected = [
         ((text, 0, 13), [(4, 7), (4, 7), (NOWHERE, NOWHERE)]),
         ((memoryview(text), 5, 13), [(8, 11), (8, 10), (10, 11)]),  # an assertion sees what is before the range

@@ -18,6 +18,7 @@ def byte_runs(node: Node, *, is_case_sensitive: bool) -> tuple[ByteSets, ...]:
     writer = _Writer(is_case_sensitive)
     writer.visit(node)
     writer.cut()
+    # A dictionary removes duplicates and preserves the order, so that equal patterns have equal runs.
     runs = dict.fromkeys(run for run in writer.runs if not _is_text(run))
     return tuple(sorted(runs, key=_commonness)[:RUNS_MAX])
 
@@ -49,6 +50,7 @@ class _Writer:
     def _visit_repeat(self, child: Node, least: int, most: int | None) -> None:
         if most == 0:
             return
+        # What precedes an optional part and what follows it need not be adjacent.
         if least == 0:
             self.cut()
         elif (sets := self._fixed_bytes(child)) is None:
@@ -77,6 +79,7 @@ class _Writer:
         if not node.case.is_folded(is_case_sensitive=self.is_case_sensitive):
             return tuple(frozenset((byte,)) for byte in utf8(char))
         forms = [utf8(each) for each in variants(char)]
+        # Variants of different lengths would shift every byte after them.
         if len({len(form) for form in forms}) > 1:
             return None
         return tuple(map(frozenset, zip(*forms, strict=True)))
@@ -85,6 +88,8 @@ class _Writer:
         """The bytes of the node, if all its matches have the same number of bytes."""
         match node:
             case Chars(chars):
+                # One character more than is used, so that a text that is too long is recognized without expanding all
+                # of it.
                 return self._concat_fixed([self._char(char, node) for char in chars[: _FIXED_BYTES_MAX + 1]])
             case Class():
                 return self._charset(node).byte_sets()

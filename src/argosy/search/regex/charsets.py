@@ -41,6 +41,7 @@ def variants(char: str) -> tuple[str, ...]:
     code = ord(char)
     if not any(low <= code < high for low, high in _CASED_RANGES):
         return (char,)
+    # Which characters fold to this one is what RE2 finds in a text of all that have case.
     text = _text_with_case_variants()
     spans = Pattern.compile(rf"\x{{{code:x}}}", is_case_sensitive=False).find_all(text)
     return tuple(sorted(text[start:end].decode() for start, end in spans)) or (char,)
@@ -84,6 +85,7 @@ class CharSet:
             return (frozenset(self.ascii_codes()),) if self.ascii else None
         low, high = self.wide[0][0], self.wide[-1][1]
         length = utf8_length(low)
+        # Members of different lengths would shift every byte after them.
         if self.ascii or utf8_length(high) != length:
             return None
         sets: list[set[int]] = [set() for _ in range(length)]
@@ -142,6 +144,7 @@ def _range(part: CodePoints, *, is_folded: bool) -> tuple[int, list[tuple[int, i
     wide = [(low, part.high)]
     if not is_folded:
         return mask, wide, True
+    # A range that contains the Kelvin sign or the long s also matches the ASCII letter it folds to.
     for odd, letters in ODD_FOLDS.items():
         if low <= odd <= part.high:
             mask |= _mask(letters)
@@ -162,6 +165,7 @@ def _set_of_name(part: Named, *, is_folded: bool) -> tuple[int, bool, bool]:
     is_ascii_only = part.name.startswith(("\\", "["))
     if part.is_negated:
         return _ASCII & ~mask, True, is_ascii_only and not is_folded
+    # Folded sets are not exact, because letters beyond ASCII can fold into them.
     return mask, not is_ascii_only, is_ascii_only and not is_folded
 
 
@@ -175,6 +179,7 @@ def _ascii_of_name(name: str) -> int:
         return _mask(filter(str.isalpha, map(chr, range(0x80))))
     if name == "Common":
         return _ASCII & ~_ascii_of_name("Latin")
+    # A general category: one letter, or two for a part of it.
     if len(name) <= 2:
         return _mask(char for char in map(chr, range(0x80)) if category(char).startswith(name))
     return 0  # any other script: ASCII is Latin or common
@@ -232,4 +237,5 @@ def _posix_sets() -> Iterator[tuple[str, int]]:
 
 
 _ASCII_SETS = {f"[:{name}:]": mask for name, mask in _posix_sets()}
+# RE2's `\s` lacks the vertical tab that `[:space:]` has.
 _ASCII_SETS |= {r"\d": _ASCII_SETS["[:digit:]"], r"\w": _ASCII_SETS["[:word:]"], r"\s": _mask(_SPACE)}

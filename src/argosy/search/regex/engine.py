@@ -10,6 +10,7 @@ from argosy.base.errors import Invalid
 from argosy.search.regex.binding import NOWHERE, Buffer, Program, Span, compile_program, latin1, new_options
 
 PATTERN_BYTES_MAX = 32 << 10  # a query has at most 10,000 characters
+# RE2's own default.
 PROGRAM_BYTES_MAX = 8 << 20  # of one compiled program with its caches; RE2 refuses a pattern that needs more
 SHOWN_CHARACTERS = 80  # of a pattern, or of what RE2 says about it, in an error
 MATCHES_MAX = 1 << 31  # more than a segment has bytes
@@ -70,10 +71,12 @@ class Pattern:
         end = _check_end(text, start, end)
         program = self._by_chars if is_utf8 else self._bytes_program()
         spans: list[Span] = []
+        # A pattern with a character beyond Latin-1 matches no such text, and that is no error.
         if program.error:
             return spans
         if not program.takes_buffers:
             text = bytes(text)
+        # Bound to local names, because this loop runs once per match.
         found = program.match
         keep = spans.append
         last = -1  # where the last match ended
@@ -86,10 +89,12 @@ class Pattern:
                 continue
             if begin < 0:
                 break
+            # As in Go, no empty match follows directly on another match.
             if with_empty and begin != last:
                 keep(span)
             if begin >= end:
                 break
+            # A whole character, because RE2 would otherwise match the rest of it as invalid bytes.
             start = begin + (_char_length(text, begin, end) if is_utf8 else 1)
         return spans
 
@@ -100,6 +105,7 @@ class Pattern:
         return not program.error and program.match(text, start, end)[0][0] >= 0
 
     def _bytes_program(self) -> Program:
+        # Two threads may compile it at once; both programs are equal, and one is dropped.
         if self._by_bytes is None:
             self._by_bytes = _program(self.source, is_case_sensitive=self.is_case_sensitive, is_latin1=True)
         return self._by_bytes
@@ -117,10 +123,12 @@ def _program(source: str, *, is_case_sensitive: bool, is_latin1: bool) -> Progra
         raise RegexError(f"pattern too long: {len(written)} bytes; use at most {PATTERN_BYTES_MAX}")
     options = new_options()
     options.case_sensitive = is_case_sensitive
+    # Without captures RE2 can use its DFA alone.
     options.never_capture = True
     options.max_mem = PROGRAM_BYTES_MAX
     if is_latin1:
         options.encoding = latin1()
+    # `^` and `$` are line anchors, as in zoekt.
     return compile_program(b"(?m)" + written, options)
 
 
@@ -152,6 +160,7 @@ def _check_end(text: Buffer, start: int, end: int | None) -> int:
         view = memoryview(text)
         assert view.c_contiguous, view.strides
         assert view.itemsize == 1, view.format
+    # Assertions, because a wrong range would make RE2 read foreign memory.
     size = len(text)
     end = size if end is None else end
     assert 0 <= start <= end <= size, (start, end, size)

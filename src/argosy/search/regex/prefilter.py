@@ -21,7 +21,7 @@ from argosy.search.regex.tree import Assertion, Chars, Choice, Class, CodePoints
 PRODUCT_MAX = 16  # strings of the product of two sets, unless one of them has just one
 STRINGS_MAX = 200  # strings of one set: a long alternation is still worth a lookup each
 STRINGS_BYTES_MAX = 8192  # of one set, all together
-CLAUSES_MAX = 16  # kept for the whole pattern, the rarest
+CLAUSES_MAX = 16  # of the whole pattern, the rarest
 COMPARED_MAX = 1024  # pairs of strings compared to drop a clause that another implies
 COMMON_BYTES_MIN = 3  # shorter ones have no trigram
 UNROLLED_MAX = 32  # copies of a repeated part
@@ -36,6 +36,7 @@ class Literal:
     is_folded: bool = False
 
     def __add__(self, other: "Literal") -> "Literal":
+        # Joined with a folded literal, the other one is compared ignoring case, too: less selective, never wrong.
         is_folded = self.is_folded or other.is_folded
         text = self.text + other.text
         return Literal(text.lower() if is_folded else text, is_folded)
@@ -44,6 +45,7 @@ class Literal:
         """Whether text that contains this literal contains the other too."""
         if other.is_folded:
             return other.text in self.text.lower()
+        # A folded literal can occur in the other case, so it guarantees no letter in its exact case.
         if self.is_folded and other.text.lower() != other.text.upper():
             return False
         return other.text in self.text
@@ -97,6 +99,8 @@ def concat(first: StringInfo, second: StringInfo) -> StringInfo:
     clauses = [*first.clauses, *second.clauses]
     prefixes, suffixes = first.prefixes, second.suffixes
     middle = _product(first.suffixes, second.prefixes)
+    # A part that is known exactly extends the beginnings (or ends) of the other one; otherwise the text where both meet
+    # is a clause of its own.
     if first.exact is not None and middle is not None:
         prefixes = middle
     elif second.exact is not None and middle is not None:
@@ -114,6 +118,7 @@ def any_of(parts: list[StringInfo]) -> StringInfo:
         known = exactly(literal for strings in exacts for literal in strings)
         if known.exact is not None:
             return known
+    # A match takes one part, which contains one string of that part's clause: so it contains one string of their union.
     best = [min(part.all_clauses(), key=commonness, default=NOTHING) for part in parts]
     clause = _union(best)
     return StringInfo(
@@ -128,8 +133,10 @@ def repeat(part: StringInfo, least: int, most: int | None) -> StringInfo:
     if most == 0:
         return exactly(NOTHING)
     if least == 0:
+        # The strings of `x?` are known exactly: those of `x`, and none.
         is_optional = most == 1 and part.exact is not None
         return exactly((*NOTHING, *(part.exact or ()))) if is_optional else UNKNOWN
+    # Fewer copies than the pattern requires are still required.
     copies = min(least, UNROLLED_MAX)
     known = part
     for _ in range(copies - 1):
@@ -144,12 +151,13 @@ def simplify_clauses(clauses: list[Strings]) -> tuple[Strings, ...]:
 
     If all strings of a clause share a beginning or an end, that is a clause too: implied, but faster to search for.
     """
-    kept: list[Strings] = []
+    strongest: list[Strings] = []
+    # Rarest first, so that CLAUSES_MAX drops the clauses that would select least.
     for clause in _rarest(map(_shortest, clauses)):
-        if not any(_implies(stronger, clause) for stronger in kept):
-            kept = [weaker for weaker in kept if not _implies(clause, weaker)]
-            kept.append(clause)
-    return _rarest([*kept, *(end for clause in kept for end in _common_ends(clause))])
+        if not any(_implies(stronger, clause) for stronger in strongest):
+            strongest = [weaker for weaker in strongest if not _implies(clause, weaker)]
+            strongest.append(clause)
+    return _rarest([*strongest, *(end for clause in strongest for end in _common_ends(clause))])
 
 
 def _common_ends(strings: Strings) -> list[Strings]:
@@ -176,11 +184,11 @@ def _rarest(clauses: Iterable[Strings]) -> tuple[Strings, ...]:
 
 def _shortest(strings: Strings) -> Strings:
     """The set without the strings that contain another of it."""
-    kept: list[Literal] = []
+    shortest: list[Literal] = []
     for literal in sorted(strings, key=lambda each: (len(each.text), not each.is_folded, each.text)):
-        if not any(literal.holds(shorter) for shorter in kept):
-            kept.append(literal)
-    return tuple(kept)
+        if not any(literal.holds(shorter) for shorter in shortest):
+            shortest.append(literal)
+    return tuple(shortest)
 
 
 def _implies(stronger: Strings, weaker: Strings) -> bool:
@@ -191,6 +199,7 @@ def _implies(stronger: Strings, weaker: Strings) -> bool:
 
 def _union(sets: list[Strings]) -> Strings:
     unique = tuple(dict.fromkeys(literal for strings in sets for literal in strings))
+    # Too many strings are the same as no information.
     return unique if _is_small(unique) else NOTHING
 
 
@@ -289,6 +298,7 @@ def _fold(chars: str) -> Literal:
 
 
 def _info_of_class(chars: CharSet) -> StringInfo:
+    # Twice the limit, because both cases of a letter become one folded literal.
     if not 0 < chars.count() <= 2 * CLASS_STRINGS_MAX:
         return UNKNOWN
     literals = [_ascii_literal(code, chars) for code in chars.ascii_codes()]

@@ -58,6 +58,7 @@ def read_escape(pattern: str, at: int) -> tuple[int, int]:
         return _CONTROLS[following], at + 2
     if found := _HEX.match(pattern, at + 1):
         digits = (found[1] or found[2]).lstrip("0")
+        # No code point has more than six digits.
         code = int(digits or "0", 16) if len(digits) <= 6 else CODE_POINT_MAX + 1
         if code > CODE_POINT_MAX:
             raise Unknown(found[0])
@@ -255,6 +256,7 @@ class _Reader:
             self.at += 1
         if len(self.groups) > DEPTH_MAX:
             raise Unknown(f"nested deeper than {DEPTH_MAX}")
+        # Flags set inside a group hold to its end, so the outer ones are kept with it.
         self.groups.append(_Group(outer))
 
     def _close_group(self) -> None:
@@ -267,6 +269,7 @@ class _Reader:
 
     def _read_repeat(self) -> None:
         found = _REPEAT.match(self.pattern, self.at)
+        # RE2 takes a brace that begins no repetition as text.
         if not found:
             self.at += 1
             return self._push_text("{")
@@ -291,6 +294,7 @@ class _Reader:
             self.at += 2
             self._push(ANY_CHAR)  # any byte, even inside a character: approximated by any character
         elif following == "Q":
+            # RE2 ends `\Q` at the end of the pattern if there is no `\E`.
             quoted, _, _ = self.pattern[self.at + 2 :].partition(r"\E")
             self.at = min(self.at + len(quoted) + 4, len(self.pattern))
             self._push_text(quoted)

@@ -45,6 +45,7 @@ _TEMPLATE_DEPTH_MAX = 16
 # How far to search for the end of a regular expression or an attribute. Without a bound, a minified file in which each
 # slash begins such a search takes quadratic time.
 _LOOKAHEAD_BYTES_MAX = 2_000
+# The limit of the C++ standard.
 _DELIMITER_BYTES_MAX = 16  # of a raw string in C++
 
 
@@ -61,6 +62,7 @@ _BEFORE_REGEX = _set_of(b"(,=:[!&|?{};+-*%<>~^")
 _BEFORE_COMMENT = _set_of(b" \t\n\r;(){}[],&|")
 
 
+# Newlines stay, so that later passes still see lines and all offsets hold.
 @helper
 def _wipe(out: U8, start: int, end: int) -> None:
     for at in range(start, end):
@@ -115,6 +117,7 @@ def _slash(out: U8, at: int, flags: int) -> int:
         return _wipe_line(out, at)
     if after == ord("*") and flags & SLASH_BLOCK:
         return _block(out, at, ord("/"), ord("/"), flags & NESTED != 0)
+    # Last, because `//` is always a comment.
     if flags & REGEX and _may_be_regex(out, at):
         return _regex(out, at)
     return at + 1
@@ -148,6 +151,7 @@ def _regex(out: U8, at: int) -> int:
             in_set = True
         elif byte == ord("]"):
             in_set = False
+        # A slash inside a set does not end the expression.
         elif byte == ord("/") and not in_set:
             _wipe(out, at + 1, here)
             return here + 1
@@ -260,6 +264,7 @@ def _string(out: U8, at: int, flags: int) -> int:
     if flags & RAW_C and before == ord("R"):
         return _raw_c(out, at)
     if flags & RAW_RUST:
+        # The prefix is read backwards, because the quote is what starts a string here.
         hashes = 0
         while at > hashes and out[at - 1 - hashes] == ord("#"):
             hashes += 1
@@ -276,6 +281,7 @@ def _character(out: U8, at: int) -> int:
     here = at + 1
     if here < out.size and out[here] == _BACKSLASH:
         here += 1
+    # In Rust `'a` is a lifetime, and in C++ an apostrophe separates digits.
     elif here + 1 < out.size and out[here] < 128 and out[here + 1] != ord("'"):
         return at + 1
     here += 1
@@ -304,6 +310,7 @@ def _backtick(out: U8, at: int, flags: int) -> int:
                 break
             if is_text:
                 level -= 1
+            # Deeper templates are not tracked; what follows in the file is then approximate.
             elif level + 1 < _TEMPLATE_DEPTH_MAX:
                 level += 1
                 depths[level] = 0
@@ -331,6 +338,7 @@ def _directive(out: U8, at: int) -> int:
     here = at + 1
     while here < out.size and (out[here] == _SPACE or out[here] == _TAB):
         here += 1
+    # `define` is the only directive that begins so and is followed by a name.
     is_define = _is_at(out, here, ord("d"), ord("e"))
     while here < out.size and _IS_WORD[out[here]]:
         here += 1
@@ -366,6 +374,7 @@ def _hash(out: U8, at: int, flags: int) -> int:
         start = at + 2 if after == ord("!") else at + 1
         if start < out.size and out[start] == ord("["):
             return _attribute(out, at, start)
+        # In Rust and the like `#` begins nothing but attributes; in PHP it is also a comment.
         if not flags & SLASH_LINE or flags & RAW_RUST:
             return at + 1
     if flags & BLANK_BEFORE and at and not _BEFORE_COMMENT[out[at - 1]]:

@@ -42,15 +42,18 @@ def definitions(language: str, content: bytes) -> list[Definition]:
     grammar = GRAMMARS.get(language)
     if grammar is None or not 0 < len(content) <= CONTENT_BYTES_MAX:
         return []
+    # Prose and data have no comments to blank; the pattern reads the content as it is.
     if grammar.lexical is None:
         matches = _matches(grammar, content)
         starts, ends = _ends_of(matches)
         return _to_definitions(_rows(grammar, matches, starts, ends, _by_level(grammar, matches), [0] * len(matches)))
+    # Comments first, then bodies: braces and keywords inside comments and strings would mislead every later step.
     text = mask_comments(content, grammar.lexical)
     scopes = _prepare(grammar, text)
     scanned = squeeze(text, has_directives=bool(grammar.lexical.flags & DIRECTIVES))
     matches = _matches(grammar, scanned.text)
     starts, ends = _ends_of(matches)
+    # Positions in the squeezed text are mapped back to those in the content.
     starts, ends = scanned.places[starts], scanned.places[ends - 1] + 1
     owns = [grammar.owns[match[2] - 1] for match in matches]
     if scopes is None:
@@ -80,6 +83,7 @@ def _matches(grammar: Grammar, text: bytes) -> list[_Match]:
     while position < size and len(matches) < DEFINITIONS_MAX:
         spans = following(text, position, end)
         first, last = spans[0]
+        # A match that ends at the window's end may be longer in the next one, so it is searched again from its start.
         if end < size and (first < 0 or (last == end and first > position)):
             position = first if first > position else max(position + 1, end - WINDOW_OVERLAP_BYTES)
             end = _window_end(text, end)
@@ -170,6 +174,7 @@ def _rows(
     rows: list[_Row] = []
     for start, length, kind, parent in zip(starts.tolist(), (ends - starts).tolist(), kinds, parents, strict=True):
         if kind:
+            # The parent may have turned out to be no definition; then its own parent takes its place.
             while parent >= 0 and not kinds[parent]:
                 parent = parents[parent]
             rows.append((start, length, kind, places[parent] if parent >= 0 else -1))
@@ -212,6 +217,7 @@ def _with_macros(rows: list[_Row], scanned: SqueezedText) -> list[Definition]:
     starts = scanned.macro_starts
     lengths = (scanned.macro_ends - starts).tolist()
     macros = [Definition(start, length, "macro") for start, length in zip(starts.tolist(), lengths, strict=True)]
+    # Macros are inserted between the rows, so every index of a parent moves by the number of macros before it.
     before = np.searchsorted(starts, np.array([row[0] for row in rows], np.int32)).tolist()
     shifted = [
         Definition(start, length, kind, place + before[place] if place >= 0 else -1)

@@ -66,6 +66,7 @@ def grammar(
     """The grammar of these forms; the first form that matches at a position wins. `%` in a form stands for a name."""
     parts = [form[0].replace(b"%", WORD) for form in forms]
     return Grammar(
+        # One pattern for all forms, because RE2 then reads the text once.
         pattern=Scanner(b"(?:" + b"|".join(parts) + b")"),
         kinds=tuple(kind for form in forms for kind in form[1:]),
         lexical=lexical,
@@ -76,6 +77,7 @@ def grammar(
         inner=inner or {},
         levels=levels,
         has_owners=any(OWNER in form[1:] for form in forms),
+        # With `BRACES` anything can own a scope: in JavaScript `const f = () => {` is a variable.
         owns=tuple(nest is Nest.BRACES or _may_own(kind) for form in forms for kind in form[1:]),
     )
 

@@ -20,6 +20,7 @@ KINDS = (
 )  # fmt: skip
 NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
+# Zoekt's factor 1 for a kind without a value.
 OTHER_POINTS = 100
 EXPORTED_POINTS = 50
 _TEST_FACTOR = 0.8
@@ -73,6 +74,7 @@ def points(language: str, kind: str, path: bytes, name: bytes = b"") -> int:
     return int(worth * _TEST_FACTOR) if _is_test(path) else worth
 
 
+# A builder asks once per kind of a file, so a few paths suffice.
 @lru_cache(maxsize=64)
 def _is_test(path: bytes) -> bool:
     return bool(category_of_path(path) & Category.TEST)

@@ -107,6 +107,7 @@ ATTRIBUTE = 33  # a call-like decoration: blanked with its brackets
 TYPEDEF = 34
 OPERATOR = 35
 
+# The kernels take the slot from the low 8 bits of the hash.
 _TABLE_SIZE = 256
 HASH_START = 0xCBF29CE484222325
 HASH_FACTOR = 0x100000001B3
@@ -134,6 +135,8 @@ def words(table: dict[int, str]) -> Words:
     hashes, codes = np.zeros(_TABLE_SIZE, np.uint64), np.zeros(_TABLE_SIZE, np.uint8)
     for code, listed in table.items():
         for word in listed.split():
+            # Words are compared by hash alone: 64 bits do not collide by chance, and a false match would cost one
+            # symbol at most.
             hashed = word_hash(word.encode())
             slot = hashed % _TABLE_SIZE
             while hashes[slot]:

@@ -58,6 +58,7 @@ ANGLE_BYTES_MAX = 1000
 WASTE_MAX = 8
 SCOPE_BYTES = 8  # the smallest scope is `enum{A}`
 _IFS_MAX = 32  # nested preprocessor conditionals; deeper ones are not balanced
+# Parentheses this close to `func` are the receiver of a Go method, whose type is its owner: they must stay.
 _RECEIVER_AT_MAX = len("func  ")
 _TYPEDEF_MARK = ord("$")
 
@@ -112,6 +113,7 @@ def _code_of(out: U8, start: int, end: int, hashes: U64, codes: U8) -> int:
 @helper
 def _close_paren(out: U8, at: int, state: I64) -> int:
     """The closing parenthesis of the one at `at`; -1 if a statement or block ends first."""
+    # From here on the file is read in linear time; symbols may be lost, the content is indexed in any case.
     if state[_WASTE] > WASTE_MAX * out.size:
         return -1
     depth, braces, here = 0, 0, at
@@ -130,6 +132,7 @@ def _close_paren(out: U8, at: int, state: I64) -> int:
         if braces < 0 or (byte == ord(";") and braces == 0):
             break
         here += 1
+    # Counted only if the search failed: a bracket that was matched is not read again.
     state[_WASTE] += here - at
     return -1
 
@@ -142,6 +145,7 @@ def _close_angle(out: U8, at: int) -> int:
         byte = out[here]
         if byte == ord("<"):
             depth += 1
+        # `->` and `=>` close nothing.
         elif byte == ord(">") and out[here - 1] != ord("-") and out[here - 1] != ord("="):
             depth -= 1
             if depth == 0:
@@ -190,6 +194,7 @@ def _body_end(out: U8, at: int, reads: int, saved: I32) -> int:
             here = _next_mark(out, here + 1)
             first = out[here] if here < out.size else _NEWLINE
             second = out[here + 1] if here + 1 < out.size else _NEWLINE
+            # `if`, `ifdef` and `ifndef`, not `include`; two letters identify each directive.
             if first == ord("i") and second != ord("n") and ifs < _IFS_MAX:
                 saved[ifs] = depth
                 ifs += 1
@@ -238,6 +243,7 @@ def _word(out: U8, at: int, reads: int, hashes: U64, codes: U8, state: I64) -> i
     if code == 0:
         return end
     before = out[at - 1] if at else _SPACE
+    # A member or a variable with the name of a keyword.
     if before == ord(".") or before == ord(":") or before == ord("$"):
         return end
     after = _next_mark(out, end)
@@ -257,9 +263,11 @@ def _word(out: U8, at: int, reads: int, hashes: U64, codes: U8, state: I64) -> i
         state[_HAS_VALUE] = 0
     elif CONSTANTS <= code <= TYPES:
         state[_CODE] = code if following == ord("(") else state[_CODE]
+    # `struct(`, `class=` and the like are no headers.
     elif not _REFUSED_AFTER[following] and (not reads & NAMED or _IS_WORD[following]):
-        is_kept = code in (CLASS, STRUCT) and (state[_CODE] == ENUM or state[_CODE] == RECORD)
-        state[_CODE] = state[_CODE] if is_kept else code
+        # `enum class` and `record struct` are an enum and a record.
+        keeps_code = code in (CLASS, STRUCT) and (state[_CODE] == ENUM or state[_CODE] == RECORD)
+        state[_CODE] = state[_CODE] if keeps_code else code
         state[_WORD_END] = end
         if not reads & FIRST:
             state[_IS_BODY] = 0
@@ -285,6 +293,7 @@ def _paren(out: U8, at: int, reads: int, state: I64) -> int:
         while here < close and out[here] != ord("("):
             here += 1
         _wipe(out, here, close)
+    # `struct foo f(void) {` is a function and no struct. A namespace can have an attribute with parentheses.
     if reads & PAREN_ENDS and state[_CODE] != NAMESPACE:
         state[_CODE] = 0
     return close + 1

@@ -58,9 +58,11 @@ def _blank_bodies(out: U8) -> None:
         while at < end and (out[at] == _SPACE or out[at] == _TAB):
             column += TAB_COLUMNS if out[at] == _TAB else 1
             at += 1
+        # Blank lines have no indentation, so they end no scope.
         is_blank = at >= end or out[at] == 13
         if is_blank:
             pass
+        # A continued line has any indentation, so it must not end a scope.
         elif brackets or is_continued:
             brackets = _brackets(out, at, end, brackets)
             _wipe(out, start, end)

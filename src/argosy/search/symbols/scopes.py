@@ -113,6 +113,7 @@ def _blank_arguments(text: U8, at: int) -> None:
             depth += 1
         elif byte == ord(")") and depth:
             depth -= 1
+            # Code in an inner parenthesis is inside all outer ones too.
             if depth < DEPTH_MAX and has_code[depth]:
                 has_code[max(0, depth - 1)] = True
             elif depth < DEPTH_MAX:
@@ -160,6 +161,7 @@ def _nest(text: U8, at: int, hashes: U64, codes: U8, scopes: I32) -> int:
                 depth, count = depth + 1, count + 1
             header, context = at + 1, 0
         elif byte == ord("}"):
+            # A brace that closes proves that parentheses inside it were never closed.
             while depth and kinds[depth - 1] == _PAREN:
                 depth -= 1
             header, context = at + 1, 0
@@ -169,6 +171,7 @@ def _nest(text: U8, at: int, hashes: U64, codes: U8, scopes: I32) -> int:
                 if kinds[depth] == _TYPE:
                     header, context = scopes[marks[depth], 0], contexts[depth]
         elif byte == ord("(") and depth < DEPTH_MAX:
+            # The header is saved, because it goes on behind the parenthesis: parameters are part of it.
             kinds[depth], marks[depth], contexts[depth] = _PAREN, header, context
             depth, header, context = depth + 1, at + 1, 0
         elif byte == ord(")"):
@@ -219,6 +222,7 @@ def _place(starts: I32, owns: Flags, scopes: I32, parents: I32, contexts: I32) -
             depth -= 1
         contexts[number] = scopes[stack[depth - 1], 3] if depth else TOP
         parents[number] = -1
+        # A scope that belongs to no definition, such as a plain block, leaves its definitions to the scope around it.
         for level in range(depth - 1, -1, -1):
             if owners[level] >= 0:
                 parents[number] = owners[level]
@@ -231,6 +235,7 @@ def find_parents(starts: I32, owns: Flags, scopes: I32) -> tuple[I32, I32]:
     `starts` are the positions of their names, ascending; `owns` says whether a scope can belong to the definition.
     """
     parents, contexts = np.empty(len(starts), np.int32), np.empty(len(starts), np.int32)
+    # Kernels take index arrays read-only.
     starts.setflags(write=False)
     _place(starts, owns, scopes, parents, contexts)
     return parents, contexts

@@ -72,6 +72,7 @@ def _squeeze(text: U8, has_directives: bool, out: U8, places: I32, macros: I32) 
         else:
             line = -1
             while at < end and _IS_BLANK[text[at]]:
+                # The last newline of the run, so that a position maps to the line on which the next code begins.
                 line = at if text[at] == _NEWLINE else line
                 at += 1
             if line >= 0:
@@ -88,5 +89,6 @@ def squeeze(text: U8, *, has_directives: bool) -> SqueezedText:
     out, places = np.empty(len(text) + 1, np.uint8), np.empty(len(text) + 1, np.int32)
     macros = np.empty((len(text) // MACRO_BYTES + 1 if has_directives else 0, 2), np.int32)
     size, count = _squeeze(text, has_directives, out, places, macros)
+    # With a newline at the end, patterns need no case for the end of the text.
     out[size], places[size] = _NEWLINE, len(text)
     return SqueezedText(out[: size + 1].tobytes(), places[: size + 1], macros[:count, 0], macros[:count, 1])

@@ -62,12 +62,14 @@ _C_REFUSED = """
 # What can follow the parameters of a function before its body: attributes are in capitals or have underscores.
 _TAIL = rb"(?:(?:__\w+|_[A-Z]\w*|[A-Z][A-Z0-9_]+)\b\s*(?:\(\s*\)\s*)?)*\{"
 
+# A type is named in the middle of its definition if it is a function pointer, else at its end.
 _TYPEDEFS: tuple[Form, ...] = (
     (rb"\btypedef\b[^;{}$]*?\(\s*[*^][^()]*?(%)\s*(?:\[\s*\]\s*)*\)", "type"),
     (rb"\btypedef\b[^;{}$]*?(%)\s*(?:\[\s*\]\s*)*;", "type"),
     (rb"\$[\s*]*(%)\s*(?:\[\s*\]\s*)*[;$]", "type"),
 )
 _DECLARATIONS: tuple[Form, ...] = (
+    # Forms without a group are skipped: here, declarations of what is defined elsewhere.
     (rb"\bextern\b[^;{}]*;",),
     (rb"\(\s*[*^]\s*(?:const\s+)?(%)\s*(?:\[\s*\]\s*)*\)\s*\(", _DECLARED),
     (rb"(%)\s*(?:\[\s*\]\s*)*(?:\{\s*\}\s*)?(?:[;,=}$]|:[^:;,{}()?]*[;,])", _DECLARED),
@@ -78,6 +80,7 @@ C = grammar(
     (rb"\bstruct\s+(?:%\s+)??(%)\s*\{", "struct"),
     (rb"\bunion\s+(?:%\s+)??(%)\s*\{", "union"),
     (rb"\benum\s+(?:%\s+)??(%)\s*\{", "enum"),
+    # A forward declaration defines nothing.
     (rb"\b(?:struct|union|enum)\s+%\s*;",),
     (rb"(%)\s*\(\s*\)\s*" + _TAIL, _FUNCTION),
     *_DECLARATIONS,
@@ -100,7 +103,9 @@ _CPP: tuple[Form, ...] = (
     (rb"\b(?:struct|union|enum(?:\s+class|\s+struct)?|class)\s+(?:%\s*::\s*)*%\s*(?::[^;{}()]*)?;",),
     (rb"\busing\s+(%)\s*=", "alias"),
     (rb"\bconcept\s+(%)\s*=", "concept"),
+    # A declaration that imports a name; aliases are matched above.
     (rb"\busing\b[^;]*;",),
+    # An access specifier, which would be taken for a bit field.
     (rb"\b(?:public|private|protected|signals|slots)\s*:",),
     (rb"(%)\s*(?:<\s*>\s*)?::\s*(~?%|" + _OPERATOR + rb")\s*\(\s*\)\s*" + _CPP_TAIL, OWNER, "method"),
     (rb"\b(" + _OPERATOR + rb")\s*\(\s*\)\s*" + _CPP_TAIL, _FUNCTION),
@@ -141,6 +146,7 @@ JAVA = grammar(
     (rb"\binterface\s+(%)", "interface"),
     (rb"\benum\s+(%)", "enum"),
     (rb"\brecord\s+(%)\s*(?:<\s*>\s*)?\(", "record"),
+    # Base types are skipped: followed by a comma they look like fields.
     (rb"\b(?:extends|implements|permits)\b[^;{}()]*\{",),
     (rb"^\s*package\s+([\w.]+)\s*;", "package"),
     (rb"\b(?:import|requires|exports|opens|uses|provides)\b[^;{}]*;",),
@@ -163,6 +169,7 @@ CSHARP = grammar(
     (rb"\bdelegate\b[^;(){}]*?(%)\s*(?:<\s*>\s*)?\(\s*\)[^;{}]*;", "delegate"),
     (rb"\bevent\b[^;(){}=]*?(%)\s*[;{=]", "event"),
     (rb"\busing\b[^;{}]*;",),
+    # Constraints of type parameters contain names that are not defined here.
     (rb"\bwhere\b[^;{}()]*",),
     (rb"(%)\s*(?:<\s*>\s*)?\(\s*\)\s*(?:where\b[^;{}]*|:[^;{}]*)?[{=]", each("method", _MANAGED)),
     (rb"[\w>\]?]\s+(?:%\.)*(%)\s*(?:<\s*>\s*)?\(\s*\)\s*(?:where\b[^;{}]*)?;", each("method", _MANAGED)),

@@ -58,6 +58,7 @@ GO = grammar(
     words=words({
         STRUCT: "struct", INTERFACE: "interface", OPAQUE: "func", CONSTANTS: "const", VARIABLES: "var", TYPES: "type"
     }),
+    # The blank identifier.
     reserved="_",
 )  # fmt: skip
 
@@ -77,7 +78,9 @@ RUST = grammar(
     (rb"\bimpl\b(?:\s*<\s*>)?\s+(?:dyn\s+)?(?:%\s*::\s*)*(%)", "implementation"),
     (rb"\bconst\s+(%)\s*:", "constant"),
     (rb"\bstatic\s+(?:mut\s+)?(?:ref\s+)?(%)\s*:", "variable"),
+    # An import defines nothing.
     (rb"\buse\b[^;]*;",),
+    # A return type defines nothing, nor do the bounds after it.
     (rb"->[^{};]*",),
     (rb"(%)\s*:[^:]", each("field", (STRUCT, UNION))),
     (rb"(%)\s*(?:\(\s*\)\s*)?(?:\{\s*\}\s*)?[,}=]", {ENUM: "enumerator"}),
@@ -161,6 +164,7 @@ DART = grammar(
     (rb"\bextension\s+(?:type\s+)?(%)\s+on\b", "extension"),
     (rb"\benum\s+(%)", "enum"),
     (rb"\btypedef\s+(?:[^;={}()]*?\s)?(%)\s*(?:<\s*>\s*)?[=(]", "type"),
+    # Base types are skipped: followed by a comma or a brace they look like definitions.
     (rb"\b(?:extends|implements|with|on)\b[^;{}()]*\{",),
     (rb"\b(?:import|export|part|library)\b[^;{}]*;",),
     (rb"\bget\s+(%)\s*(?:async\*?\s*)?[{=]", each("accessor", (TOP, *_BODIED))),
@@ -179,9 +183,11 @@ PROTOBUF = grammar(
     (rb"\boneof\s+(%)\s*\{", "union"),
     (rb"\brpc\s+(%)\s*\(", "rpc"),
     (rb"^\s*package\s+([\w.]+)\s*;", "package"),
+    # Options are assignments, as fields are.
     (rb"\b(?:option|import|reserved|extensions|syntax)\b[^;{}]*;",),
     (rb"[\w>.]\s+(%)\s*=", {STRUCT: "field"}),
     (rb"(%)\s*=", {ENUM: "enumerator"}),
+    # The comments and strings of a Protobuf file are those of JavaScript.
     lexical=lexical_rules.JAVASCRIPT, nest=Nest.OUTLINE, reads=PARENS | ANGLES | VALUES | NAMED,
     words=words({STRUCT: "message oneof extend group", ENUM: "enum", SERVICE: "service"}),
 )  # fmt: skip
@@ -198,6 +204,7 @@ GRAPHQL = grammar(
     (rb"^[ \t]*(?:query|mutation|subscription)[ \t]+(%)", "function"),
     (rb"^[ \t]*(%)[ \t]*(?:\(|:)", each("field", (CLASS, INTERFACE, STRUCT))),
     (rb"^[ \t]*(%)[ \t\r]*$", {ENUM: "enumerator"}),
+    # GraphQL has `#` comments and triple quotes, as Python has.
     lexical=lexical_rules.PYTHON, nest=Nest.OUTLINE, reads=PARENS | NAMED,
     words=words({CLASS: "type", INTERFACE: "interface", STRUCT: "input", ENUM: "enum"}),
 )  # fmt: skip

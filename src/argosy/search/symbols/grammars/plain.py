@@ -7,6 +7,7 @@ from argosy.search.symbols.grammar import Grammar, Nest, grammar
 _HEADINGS = ("chapter", "section", "subsection", "heading")
 
 MARKDOWN = grammar(
+    # Fenced code is skipped, because a comment in a shell script looks like a heading.
     (rb"(?s:^[ ]{0,3}```.*?^[ ]{0,3}```)",),
     (rb"(?s:^[ ]{0,3}~~~.*?^[ ]{0,3}~~~)",),
     (rb"^[ ]{0,3}#[ \t]+([^\n]*?[^\s#])[ \t#]*\r?$", "chapter"),
@@ -20,12 +21,15 @@ MARKDOWN = grammar(
 
 MAKEFILE = grammar(
     (rb"^define[ \t]+([\w.-]+)", "macro"),
+    # Special targets list names that are defined elsewhere. `\x25` below is the percent sign, which would stand for a
+    # name.
     (rb"^\.(?:PHONY|SUFFIXES|DEFAULT|PRECIOUS|SECONDARY|SILENT|NOTPARALLEL|DELETE_ON_ERROR)\b[^\n]*",),
     (rb"^(?:export[ \t]+|override[ \t]+)*([\w.-]+)[ \t]*(?:[:?+!]|::)?=", "variable"),
     (rb"^([\w./\x25-]+)(?:[ \t]+[\w./\x25-]+)*[ \t]*::?(?:[^=:]|$)", "target"),
 )
 
 _SQL_NAME = rb"(?:[`\"\[]?\w+[`\"\]]?\.)*[`\"\[]?(\w+)"
+# SQL keywords are written in either case.
 _CREATE = (
     rb"(?i:^\s*create\s+(?:or\s+replace\s+|or\s+alter\s+)?"
     rb"(?:temp(?:orary)?\s+|global\s+|unlogged\s+|external\s+)*"
@@ -73,6 +77,7 @@ DOCKERFILE = grammar(
     (rb"(?i:^(?:ARG|ENV)[ \t]+)(\w+)", "variable"),
 )
 
+# Keys are left out, because a file can have hundreds.
 TABLES = grammar((rb"^[ \t]*\[\[?([^\[\]\n]+)\]\]?", "section"))
 
 GRAMMARS: dict[str, Grammar] = {

@@ -33,7 +33,9 @@ _FUNCTION_VALUE = (
 )
 _ANYWHERE = (TOP, BLOCK, NAMESPACE, CLASS, INTERFACE, ENUM)
 _CLASSES = (CLASS, INTERFACE)
+# Not after a dot: `object.class` and the like are properties.
 _START = rb"(?:^|[^.\w$])"
+# A keyword with parentheses and a brace looks like a method: `if (x) {`.
 _CONTROL = """
     if for while switch catch with function return else do try new delete typeof await yield case throw in of
     import export extends exports prototype implements
@@ -69,6 +71,7 @@ _SCRIPT: tuple[Form, ...] = (
     (rb"^(?:[ \t]*export\s+)?(?:declare\s+)?(?:let|var)\s+(" + _ID + rb")", {TOP: "variable", NAMESPACE: "variable"}),
     (rb"[\w$\])]\.(" + _ID + rb")\s*=\s*" + _FUNCTION_VALUE, "method"),
 )
+# Last, because the first form that matches wins, and a function as a value of a line is more specific.
 _SCRIPT_END: tuple[Form, ...] = ((rb"(" + _ID + rb")\s*:\s*" + _FUNCTION_VALUE, {BLOCK: "property"}),)
 
 JAVASCRIPT = grammar(
@@ -111,10 +114,12 @@ PHP = grammar(
     reserved="extends implements",
 )  # fmt: skip
 
+# The percent sign is an operator here, and is escaped because it would stand for a name.
 _RUBY_NAME = rb"(?:[A-Za-z_\x80-\xff][\w\x80-\xff]*[?!=]?|\[\]=?|[-+*/%<>=!~^&|]+@?)".replace(b"%", b"\\x25")
 RUBY = grammar(
     (rb"^[ \t]*(?:\w+[ \t]+)?def[ \t]+(?:self|%)\.(" + _RUBY_NAME + rb")", "singleton method"),
     (rb"^[ \t]*(?:\w+[ \t]+)?def[ \t]+(" + _RUBY_NAME + rb")", "method"),
+    # A kind in no context: `class << self` opens a scope and is no definition.
     (rb"^[ \t]*class[ \t]*<<[ \t]*(%)", {}),
     (rb"^[ \t]*class[ \t]+(?:::)?(?:%::)*(%)", "class"),
     (rb"^[ \t]*module[ \t]+(?:::)?(?:%::)*(%)", "module"),
