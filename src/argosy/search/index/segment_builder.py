@@ -161,7 +161,6 @@ class SegmentBuilder:
         content = document.content
         start = self.text_bytes
         end = start + len(content)
-        # With room for the NUL.
         if end + 1 > len(self._data):
             # By half, so that the cost of copying stays linear; the estimate can be short, because files grow.
             self._data.resize(max(end + 1, len(self._data) * 3 // 2), refcheck=False)

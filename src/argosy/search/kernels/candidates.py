@@ -70,7 +70,6 @@ def _filter_by_galloping(out: U32, count: int, blocks: U16, start: int, length: 
     end = start + length
     for i in range(count):
         block = out[i]
-        # Double the step until the block is passed, then bisect the last step.
         step = 1
         probe = low
         while probe < end and blocks[_U(probe)] < block:

@@ -115,7 +115,6 @@ def _scan_range(
             at, mask = _next(data, at, min(end, near), pattern, folds, rare, ahead)
             while mask != _NONE:
                 here = at - WINDOW + lowest(mask)
-                # Clears the lowest bit.
                 mask &= mask - np.uint64(1)
                 if here < free or here >= end:  # inside the previous match, or past the range: the window is wider
                     continue
@@ -229,8 +228,8 @@ def scan_parts(
                 )
                 b += 1
             is_name = found == before
-            # Only the first block of a document is indexed by its name, so a candidate that is another block says
-            # nothing about it.
+            # Only the first block of a document is indexed by its name, so any other candidate block is no sign of a
+            # match in it.
             if is_name and with_names and (first == 0 or block_docs[_U(first - 1)] != document):
                 start, end = np.int64(name_starts[_U(document)]), np.int64(name_starts[_U(document) + _U(1)]) - 1
                 if with_positions and places.size - found < (end - start) // pattern.size + 1:
