@@ -28,9 +28,11 @@ from argosy.ipni.formats.node import (
 from argosy.ipni.formats.peer import PrivateKey, parse_peer
 from argosy.ipni.model import CONTEXT_BYTES_MAX, METADATA_BYTES_MAX
 
+# These are signed as part of the envelope, byte for byte as go-libipni writes them.
 DOMAIN = "indexer"
 SIGNATURE_KIND = b"/indexer/ingest/adSignature"
 EXTENDED_SIGNATURE_KIND = b"/indexer/ingest/extendedProviderSignature"
+# Each is stored with the provider and repeated in every result of a find.
 ADDRESSES_MAX = 1000
 EXTENDED_PEERS_MAX = 256  # each costs the verification of a signature
 SIGNATURE_BYTES_MAX = 16384  # the largest key and signature take less; a legacy payload holds the signed text itself
@@ -126,6 +128,7 @@ def _ad_from_node(node: Fields) -> Advertisement:
 
 
 def _id(text: str) -> tuple[str, str]:
+    # The signature covers the text as written, so a form other than the normal one is remembered.
     id = parse_peer(text)
     return id, "" if id == text else text
 
@@ -133,6 +136,7 @@ def _id(text: str) -> tuple[str, str]:
 def _extension(value: Node) -> AdvertisementExtension:
     node = as_map(value, "ExtendedProvider")
     peers = list_field(node, "Providers")
+    # Before any is decoded.
     if len(peers) > EXTENDED_PEERS_MAX:
         raise Invalid(f"there are {len(peers)} extended providers: up to {EXTENDED_PEERS_MAX} are taken")
     return AdvertisementExtension(tuple(_peer(each) for each in peers), bool_field(node, "Override"))
@@ -158,6 +162,7 @@ def sign(ad: Advertisement, key: PrivateKey, extended_keys: Sequence[PrivateKey]
         _check_extension(ad)
         keys = {each.peer_id: each for each in (key, *extended_keys)}
         missing = [each.id for each in extension.peers if each.id not in keys]
+        # Checked before anything is signed, so that all missing keys are named in one message.
         if missing:
             raise Invalid(f"the keys of extended providers are missing: {', '.join(missing)}")
         peers = tuple(_sign_peer(ad, each, keys[each.id]) for each in extension.peers)
@@ -177,6 +182,7 @@ def signer(ad: Advertisement) -> str:
 
     Whether this peer may publish for the provider is decided by `indexer.policy`.
     """
+    # The context is not in what is signed (a gap of the protocol): the CID chain up to the signed head protects it.
     opened = envelope.unseal(ad.signature, kind=SIGNATURE_KIND, domain=DOMAIN)
     _check_payload(opened.payload, b"".join(_signable(ad)), f"the advertisement of {ad.provider}")
     if ad.extension is not None:
@@ -189,6 +195,7 @@ def signer(ad: Advertisement) -> str:
 def _check_extension(ad: Advertisement) -> None:
     assert ad.extension is not None
     ids = {each.id for each in ad.extension.peers}
+    # A rule of the specification; an empty list, which removes all extended providers, is exempt.
     if ids and ad.provider not in ids:
         raise Invalid(f"the provider {ad.provider} is not among its own extended providers")
 

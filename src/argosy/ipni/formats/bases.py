@@ -26,6 +26,7 @@ _BASE32_RESTS = {0, 2, 4, 5, 7}  # characters beyond whole groups of 8 that whol
 
 
 def base58(data: bytes) -> str:
+    # A number has no leading zeros, so they are written separately, one digit each.
     zeros = len(data) - len(data.lstrip(b"\0"))
     number = int.from_bytes(data, "big")
     pairs = []
@@ -80,6 +81,7 @@ def from_base64(text: str) -> bytes:
         data = a2b_base64(bare.encode("ascii") + b"=" * (-len(bare) % 4), strict_mode=True)
     except (Error, ValueError):
         raise Invalid(f"{text[:80]!r} is not base64 text") from None
+    # Bits after the last byte that are not zero would be a second spelling of the same bytes.
     if base64(data) != bare:
         raise Invalid(f"{text[:80]!r} is not canonical base64 text")
     return data

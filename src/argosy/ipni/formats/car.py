@@ -11,6 +11,7 @@ from argosy.ipni.formats import dag, dag_cbor, varint
 from argosy.ipni.formats.cid import Cid
 from argosy.ipni.formats.node import Node, as_map, int_field, list_field
 
+# ROOTS_MAX roots of 40 bytes each fit.
 HEADER_BYTES_MAX = 65536
 SECTION_BYTES_MAX = 8 << 20  # twice the largest block that the specification advises
 ROOTS_MAX = 1024
@@ -52,6 +53,7 @@ class Reader:
     def _read_prefixed(self, size_max: int, what: str) -> bytes | None:
         prefix = b""
         while True:
+            # Byte by byte: reading further would take a part of the section away from the next read.
             byte = self._read(1)
             if not byte and not prefix:
                 return None
@@ -66,6 +68,7 @@ class Reader:
         return self._exactly(size, what)
 
     def _exactly(self, size: int, what: str) -> bytes:
+        # In a loop, because a read may return less than requested.
         parts: list[bytes] = []
         left = size
         while left:

@@ -13,6 +13,7 @@ DAG_PB = 0x70
 DAG_CBOR = 0x71
 LIBP2P_KEY = 0x72
 DAG_JSON = 0x0129
+# More than the largest multihash takes in hexadecimal.
 TEXT_CHARS_MAX = 512
 CACHED_TEXTS = 4096  # the links of the chains being read, and what clients look up repeatedly
 
@@ -63,6 +64,7 @@ def decode_at(data: bytes, at: int) -> tuple[Cid, int]:
     codec, start = varint.decode(data, at)
     _, at = varint.decode(data, start)
     _, end = varint.decode_bytes(data, at)
+    # Raises for a digest that is empty or too long.
     multihash.split(data[start:end])
     return Cid(codec, data[start:end]), end
 
@@ -83,6 +85,7 @@ def parse(text: str) -> Cid:
             cid = decode(_from_hex(text[1:]))
         case _:
             raise Invalid(f"{text[:80]!r} is not a CID: it begins with Qm, b, z or f")
+    # It would be a second text for the same CID.
     if cid.version == 0:
         raise Invalid(f"{text[:80]!r}: a version 0 CID has no multibase letter")
     return cid

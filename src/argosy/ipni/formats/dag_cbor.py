@@ -79,6 +79,7 @@ def _write(node: Node, out: list[bytes], depth: int) -> None:
 
 
 def _map_order(key: str) -> tuple[int, bytes]:
+    # Only for sorting: `_text` rejects such a key with a message when it is written.
     data = key.encode(errors="surrogatepass")
     return len(data), data
 
@@ -111,6 +112,7 @@ def read_head(data: bytes, at: int) -> tuple[int, int, int]:
     if info < 24:
         return major, info, at + 1
     size = _SIZES.get(info)
+    # 31 would be an indefinite length, 28 to 30 are reserved.
     if size is None:
         raise Invalid(f"the head {data[at]:#04x} at byte {at} is not dag-cbor: lengths are definite")
     if at + 1 + size > len(data):
@@ -179,6 +181,7 @@ class _CborReader:
             if major != _TEXT:
                 raise Invalid(f"the key at byte {at} is not text")
             key = self._text(start, number)
+            # Two readers could take different ones of them, and both would match the CID.
             if key in decoded:
                 raise Invalid(f"a map has the key {key[:80]!r} twice")
             decoded[key], at = self.read(start + number, depth + 1)

@@ -57,6 +57,7 @@ def decode(data: bytes) -> Node:
         )
     except UnicodeDecodeError:
         raise Invalid("the block is not UTF-8 text") from None
+    # Python's parser recurses, so very deep nesting fails there before it is counted.
     except RecursionError:
         raise Invalid(f"nesting is deeper than {DEPTH_MAX}") from None
     except ValueError as error:
@@ -88,6 +89,7 @@ def _node(value: Any, depth: int) -> Node:
     if depth > DEPTH_MAX:
         raise Invalid(f"nesting is deeper than {DEPTH_MAX}")
     if isinstance(value, dict):
+        # Reserved: any other map with this key is rejected, so a link cannot be mistaken for data.
         if "/" in value:
             return _bytes_or_link(value)
         return {check_text(key): _node(each, depth + 1) for key, each in value.items()}

@@ -23,6 +23,7 @@ from argosy.ipni.formats.bases import base64
 from argosy.ipni.formats.cid import DAG_CBOR, Cid
 from argosy.ipni.formats.node import ITEMS_MAX, Fields, Node, int_field, list_field, optional_link
 
+# The default of IPLD's HAMT.
 BUCKET_SIZE = 3
 BIT_WIDTH = 8  # one level per byte of the hash: 256 slots, a bitmap of 32 bytes
 _SLOTS = 1 << BIT_WIDTH
@@ -137,6 +138,7 @@ def _fast_cbor(data: bytes) -> EntryChunk | None:
 
 def _with_rest(items: Table | list[bytes], rest: Node) -> EntryChunk | None:
     """`rest` is the block around the list, decoded strictly with an empty list in its place."""
+    # Not a chunk after all: the strict decoders decide.
     if not isinstance(rest, dict) or "hamt" in rest:
         return None
     if not isinstance(items, list):
@@ -176,6 +178,7 @@ def _json_table(data: bytes, at: int) -> tuple[Table, int] | None:
     signs = stop - at - 1 - len(_JSON_BEFORE)
     stride = 1 + len(_JSON_BEFORE) + signs + len(_JSON_AFTER)
     count, rest = divmod(end - at, stride)
+    # The list is no whole number of rows, or no base64 has this length.
     if rest or not signs or signs % 4 == 1:
         return None
     rows = np.frombuffer(data, np.uint8, end - at, at).reshape(count, stride)
@@ -215,10 +218,12 @@ def _from_base64(text: Table) -> Table | None:
         made = a2b_base64(padded.tobytes(), strict_mode=True)
     except Error:
         return None
+    # Padding or other bytes inside a row would make the result shorter.
     if len(made) != count * full // 4 * 3:
         return None
     rows = np.frombuffer(made, np.uint8).reshape(count, full // 4 * 3)
     size = signs * 3 // 4
+    # The bytes of the filled-up characters must be zero, or the text was not canonical.
     return None if rows[:, size:].any() else rows[:, :size]
 
 
@@ -291,10 +296,12 @@ def encode_hamt(multihashes: Iterable[bytes], codec: int = DAG_CBOR) -> list[tup
 def _build(keys: list[tuple[bytes, bytes]], depth: int, codec: int, blocks: list[tuple[Cid, bytes]]) -> Node:
     slots: dict[int, list[tuple[bytes, bytes]]] = {}
     for digest, key in keys:
+        # A digest has 32 bytes, so the tree has at most 32 levels; keys with equal digests are equal.
         slots.setdefault(digest[depth], []).append((digest, key))
     items: list[Node] = []
     for slot in sorted(slots):
         inside = slots[slot]
+        # Sorted, so that equal sets give equal blocks and CIDs.
         if len(inside) <= BUCKET_SIZE:
             items.append([[key, True] for key in sorted(key for _, key in inside)])
             continue

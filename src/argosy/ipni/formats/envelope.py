@@ -52,6 +52,7 @@ def _signable(domain: str, kind: bytes, payload: bytes) -> bytes:
 
 RECORD_DOMAIN = "libp2p-peer-record"
 RECORD_KIND = b"\x03\x01"  # the multicodec of libp2p peer records
+# As for announcements.
 RECORD_ADDRESSES_MAX = 128
 
 _PEER, _SEQUENCE, _ADDRESS, _MULTIADDR = 1, 2, 3, 1  # field numbers; the last one within an address
@@ -87,6 +88,7 @@ def decode_record(data: bytes) -> PeerRecord:
     found = list(message_fields(opened.payload))
     by_number = dict(found)
     id = peer_of_bytes(bytes_value(by_number, _PEER, "the id of a peer record"))
+    # A peer may state only its own addresses.
     if id != opened.signer:
         raise Invalid(f"the record of {id} is signed by {opened.signer}")
     messages = [value for number, value in found if number == _ADDRESS and isinstance(value, bytes)]
@@ -100,5 +102,6 @@ def _record_address(message: bytes) -> str | None:
     data = bytes_value(last_fields(message), _MULTIADDR, "an address of a peer record")
     try:
         return multiaddr.to_text(data)
+    # One address of a newer protocol must not make the others unusable.
     except multiaddr.UnknownProtocol:
         return None

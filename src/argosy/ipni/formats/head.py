@@ -44,6 +44,7 @@ def decode_head(data: bytes) -> SignedHead:
         raise Invalid(f"a head of {len(data)} bytes is longer than {HEAD_BYTES_MAX}")
     node = as_map(dag_json.decode(data), "head")
     head = link_field(node, "head")
+    # Signed but not compared: the original does not check it either.
     topic = text_field(node, "topic") if "topic" in node else ""
     public = PublicKey.from_protobuf(bytes_field(node, "pubkey"))
     if not public.verify(_signable(head, topic), bytes_field(node, "sig")):
@@ -56,6 +57,7 @@ def _signable(head: Cid, topic: str) -> bytes:
 
 
 ANNOUNCE_BYTES_MAX = 1 << 20  # as storetheindex
+# Each is parsed before the announcement is accepted.
 ANNOUNCE_ADDRESSES_MAX = 128
 
 
@@ -140,6 +142,7 @@ def _publisher(addresses: Sequence[bytes]) -> Peer:
     found = [each for each in map(_split, addresses) if each is not None]
     if not found:
         raise Invalid("every address in the announcement is of an unknown protocol: announce one of http or https")
+    # One publisher per announcement: addresses of several would make it unclear whose head this is.
     ids = {id for _, id in found}
     if len(ids) != 1 or None in ids:
         raise Invalid("the addresses of an announcement all end in /p2p/ and the one id of the publisher")

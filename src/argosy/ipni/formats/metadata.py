@@ -98,6 +98,7 @@ class Label:
 
 def encode_label(label: Label) -> bytes:
     """The label's part of the metadata, for `join`."""
+    # Cut by bytes; "ignore" drops a character that was cut in half.
     name = label.name.encode("utf-8", "replace")[:LABEL_NAME_BYTES_MAX].decode("utf-8", "ignore")
     version = label.version.encode("ascii", "replace")[:LABEL_VERSION_CHARS_MAX].decode()
     return varint.encode(LABEL_CODE) + varint.encode_bytes(dag_cbor.encode({"name": name, "version": version}))

@@ -61,6 +61,7 @@ def _ip6_bytes(text: str) -> bytes:
         ip = IPv6Address(text)
     except ValueError:
         raise Invalid(f"{text[:80]!r} is not an IPv6 address") from None
+    # A zone is valid on one machine only.
     if ip.scope_id is not None:
         raise Invalid(f"{text[:80]!r} has a zone: write /ip6zone before it")
     return ip.packed
@@ -182,6 +183,7 @@ BY_CODE = {protocol.code: protocol for protocol in PROTOCOLS}
 BY_NAME = {protocol.name: protocol for protocol in PROTOCOLS} | {"ipfs": BY_CODE[421]}  # the former name of p2p
 
 
+# As for URLs, which are made from addresses.
 ADDRESS_CHARS_MAX = 2048
 COMPONENTS_MAX = 32  # an address through a relay has about ten
 CACHED_ADDRESSES = 1024  # publishers repeat the same addresses; an entry has a few kilobytes at most
@@ -289,6 +291,7 @@ def url_of(text: str) -> str | None:
     scheme = "https" if "https" in values or "tls" in values else "http"
     if ":" in host:
         host = f"[{host}]"
+    # Names are compared without case, and the URL is a key: two spellings would count as two addresses.
     host = host.lower()
     port = f":{values['tcp']}" if "tcp" in values else ""
     path = unquote(values.get("http-path", values.get("httpath", ""))).strip("/")

@@ -14,6 +14,7 @@ Node = None | bool | int | float | str | bytes | list["Node"] | dict[str, "Node"
 
 DEPTH_MAX = 32  # an advertisement has 4, a HAMT node 5
 ITEMS_MAX = 1 << 19  # per block: an item of one byte may take a hundred bytes in memory
+# CBOR's 64 bits for positive numbers, and those of a signed integer for negative ones.
 INT_MIN, INT_MAX = -(1 << 63), (1 << 64) - 1
 
 

@@ -82,8 +82,10 @@ def _check(data: bytes) -> None:
 
 Kind = Literal["ed25519", "rsa", "secp256k1", "ecdsa"]
 _KINDS: tuple[Kind, ...] = ("rsa", "ed25519", "secp256k1", "ecdsa")  # by number on the wire
+# libp2p's own minimum.
 RSA_BITS_MIN = 2048
 RSA_BITS_MAX = 8192  # the time of a verification grows with the square
+# An RSA private key of RSA_BITS_MAX bits takes about 5 KB.
 KEY_BYTES_MAX = 8192
 CACHED_KEYS = 1024  # all advertisements of a chain have the same key
 _SECP256K1_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141

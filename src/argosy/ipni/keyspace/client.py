@@ -146,6 +146,7 @@ class NodeClient:
 
 
 def _to_payload(body: bytes) -> bytes | io.BytesIO:
+    # aiohttp writes bytes at once and a file in pieces.
     return body if len(body) < WHOLE_BYTES_MAX else io.BytesIO(body)
 
 
