@@ -58,11 +58,11 @@ def missing_package(
     if not isinstance(error, ModuleNotFoundError) or name in ("", NAME):
         return error  # a broken installation
     package = DISTRIBUTIONS.get(name, name)
-    having = {
+    extras = {
         key: wanted for key, wanted in read_requirements().items() if key != ALL and package in map(name_of, wanted)
     }
-    if extra is None and having:
-        extra = max(having, key=lambda key: (key == DEFAULT, len(having[key])))
+    if extra is None and extras:
+        extra = max(extras, key=lambda key: (key == DEFAULT, len(extras[key])))
     if extra is None:
         return error
     return Invalid(f"{purpose} needs the package {package}, which is not installed: run `{install_command(extra)}`")

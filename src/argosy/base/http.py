@@ -60,9 +60,9 @@ def check_admin(request: Request, admin_token: str | None) -> None:
     """Requires the admin token; without a configured token every request is rejected."""
     if not admin_token:
         raise Forbidden("admin routes are disabled; set node.admin_token to enable them")
-    given = request.headers.get("authorization", "")
+    presented = request.headers.get("authorization", "")
     # A comparison that ends at the first difference would reveal the token byte by byte through its timing.
-    if not hmac.compare_digest(given.encode(), f"Bearer {admin_token}".encode()):
+    if not hmac.compare_digest(presented.encode(), f"Bearer {admin_token}".encode()):
         raise Unauthorized("missing or wrong admin token; send the header 'authorization: Bearer <admin token>'")
 
 

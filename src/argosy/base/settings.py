@@ -172,8 +172,8 @@ def setting(
 ) -> T:
     """A field of a settings class; both limits are allowed values themselves."""
     limits = {"doc": doc, "min": min, "max": max, "choices": tuple(choices) if choices else None, "secret": secret}
-    made: T = field(default=default, metadata={"setting": limits})
-    return made
+    declared: T = field(default=default, metadata={"setting": limits})
+    return declared
 
 
 @dataclass(frozen=True)

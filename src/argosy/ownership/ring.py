@@ -56,14 +56,14 @@ class Ring:
         if count < 0:
             raise Invalid(f"count of owners of {key!r} must be 0 or more, not {count}")
         wanted = min(count, len(self._nodes))
-        found: dict[str, None] = {}
+        distinct: dict[str, None] = {}
         # Neighbouring points often belong to one node, so the walk continues until enough different ones are found.
         for node in self._clockwise(key):
-            if len(found) == wanted:
+            if len(distinct) == wanted:
                 break
-            found[node] = None
-        assert len(found) == wanted
-        return tuple(found)
+            distinct[node] = None
+        assert len(distinct) == wanted
+        return tuple(distinct)
 
     def keys_of(self, node: str, keys: Iterable[str]) -> frozenset[str]:
         """Those of `keys` that `node` should hold."""

@@ -41,8 +41,8 @@ class AliasState:
 def create(name: str, targets: Sequence[str], kind: AliasKind = AliasKind.SINGLE) -> TransactionBody[IndexAlias]:
     """Creates an alias. Raises `Conflict` if it exists."""
     check_key(ALIASES, (name,))
-    clock, found = yield from read_many(Now(), Get(ALIASES, (name,)))
-    if found is not None:
+    clock, existing = yield from read_many(Now(), Get(ALIASES, (name,)))
+    if existing is not None:
         raise Conflict(f"alias {name!r} already exists")
     empty = IndexAlias(name, AliasKind(kind), None, (), clock)
     return (yield from put_row(ALIASES, _with_targets(empty, targets)))

@@ -89,8 +89,8 @@ def read(canary_id: str) -> TransactionBody[Canary | None]:
 @transaction
 def read_by_name(name: str) -> TransactionBody[Canary | None]:
     check_key(CANARIES, (name,))
-    found = yield from find(CANARIES, "name", name, limit=1)
-    return found[0] if found else None
+    rows = yield from find(CANARIES, "name", name, limit=1)
+    return rows[0] if rows else None
 
 
 @transaction

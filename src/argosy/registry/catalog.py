@@ -33,8 +33,8 @@ def add(
     """Adds a repository. Raises `Conflict` if its id or its url is already in the catalog."""
     check_key(REPOSITORIES, (repo_id,))
     _check_name(repo_id)
-    clock, found = yield from read_many(Now(), Get(REPOSITORIES, (repo_id,)))
-    if found is not None:
+    clock, existing = yield from read_many(Now(), Get(REPOSITORIES, (repo_id,)))
+    if existing is not None:
         raise Conflict(f"repository {repo_id!r} is already in the catalog")
     repository = RepositoryRow(repo_id, url, branches, is_pinned, replicas, max_bids, added_at=clock)
     _check(repository)
@@ -113,8 +113,8 @@ def read(repo_id: str) -> TransactionBody[RepositoryRow | None]:
 
 @transaction
 def read_by_url(url: str) -> TransactionBody[RepositoryRow | None]:
-    found = yield from find(REPOSITORIES, "url", url, limit=1)
-    return found[0] if found else None
+    rows = yield from find(REPOSITORIES, "url", url, limit=1)
+    return rows[0] if rows else None
 
 
 @transaction

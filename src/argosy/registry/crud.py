@@ -116,8 +116,8 @@ def check_unique(table: Table[R], row: R) -> TransactionBody[None]:
     answers = yield from read_many(*(Find(table, index.name, values, limit=1) for index, values in wanted))
     for (index, values), found in zip(wanted, answers, strict=True):
         if any(table.key_of(other) != table.key_of(row) for other in found):
-            taken = format_key(table.key_of(found[0]))
-            raise Conflict(f"{table.name} {taken} already has {', '.join(index.by)} {format_key(values)}")
+            existing = format_key(table.key_of(found[0]))
+            raise Conflict(f"{table.name} {existing} already has {', '.join(index.by)} {format_key(values)}")
 
 
 def check_version(table: Table[R], key: tuple[str, ...], row: R | None, expected: int) -> None:

@@ -40,9 +40,9 @@ def begin(key: str, body_sha256: bytes, ttl_ms: int = TTL_MS) -> TransactionBody
         raise Invalid(f"body_sha256 must be the {_SHA256_BYTES} bytes of a sha-256, not {len(body_sha256)}")
     clock, entry = yield from read_many(Now(), Get(IDEMPOTENCY_CACHE, (key,)))
     if entry is None:
-        taken = IdempotencyEntry(key, body_sha256, IdempotencyState.PENDING, None, clock + ttl_ms)
+        pending = IdempotencyEntry(key, body_sha256, IdempotencyState.PENDING, None, clock + ttl_ms)
         # Version 0: of two requests that found the key free, one commits, and the other runs again and sees it pending.
-        yield from put_row(IDEMPOTENCY_CACHE, taken)
+        yield from put_row(IDEMPOTENCY_CACHE, pending)
         return BeginResult(IdempotencyVerdict.NEW)
     # Checked before the state: even a request in progress must not be taken for another one.
     if entry.body_sha256 != body_sha256:

@@ -47,11 +47,11 @@ def acquire(scope: str, holder: str, ttl_ms: int = TTL_MS) -> TransactionBody[Le
     if is_held(lease, clock):
         if lease.holder != holder:
             return None
-        taken = replace(lease, expires_at=clock + ttl_ms)
+        acquired = replace(lease, expires_at=clock + ttl_ms)
     else:
         # A new fence even for the same holder: writes of its earlier term may still be on their way.
-        taken = LeaderLease(scope, holder, clock + ttl_ms, lease.fence + 1, clock, lease.version)
-    return (yield from put_row(LEADER_LEASE, taken))
+        acquired = LeaderLease(scope, holder, clock + ttl_ms, lease.fence + 1, clock, lease.version)
+    return (yield from put_row(LEADER_LEASE, acquired))
 
 
 @transaction
@@ -134,8 +134,8 @@ def start_operation(
     check_key(OPERATIONS, (operation_id, scope))
     if not type or not phase:
         raise Invalid(f"an operation has a type and a first phase, not {type!r} and {phase!r}")
-    clock, found = yield from read_many(Now(), Get(OPERATIONS, (operation_id,)))
-    if found is not None:
+    clock, existing = yield from read_many(Now(), Get(OPERATIONS, (operation_id,)))
+    if existing is not None:
         raise Conflict(f"operation {operation_id!r} already exists")
     operation = ControlOperation(
         operation_id,

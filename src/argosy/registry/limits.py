@@ -99,8 +99,8 @@ def is_first_seen(index_uid: str, event_id: str, ttl_ms: int = BEACON_MS) -> Tra
     """True for the first report of a page event, False for later ones. Later reports do not extend the expiry."""
     check_key(BEACONS, (index_uid, event_id))
     check_span("the ttl of an event", ttl_ms, WINDOW_MS_MAX)
-    clock, seen = yield from read_many(Now(), Get(BEACONS, (index_uid, event_id)))
-    if seen is not None:
+    clock, beacon = yield from read_many(Now(), Get(BEACONS, (index_uid, event_id)))
+    if beacon is not None:
         return False
     yield from commit(Put(BEACONS, BeaconSeen(index_uid, event_id, clock + ttl_ms)))
     return True

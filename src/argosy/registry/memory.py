@@ -326,13 +326,13 @@ def _canaries(now: int, runs: int) -> Iterator[Write]:
         yield Upsert(CANARIES, Canary(canary_id, f"canary-{n}", _index(n), 60, query, assertions, True, now))
         for run in range(runs):
             is_good = run % 50
-            made = CanaryRun(
+            canary_run = CanaryRun(
                 now - run * MINUTE_MS,
                 RunStatus.PASS if is_good else RunStatus.FAIL,
                 12 + run % 40,
                 None if is_good else {"min_hits": 2},
             )
-            yield Append(log_name(CANARY_RUNS_LOG, canary_id), encode_run(made), keep=runs)
+            yield Append(log_name(CANARY_RUNS_LOG, canary_id), encode_run(canary_run), keep=runs)
 
 
 def _configuration(now: int) -> Iterator[Write]:

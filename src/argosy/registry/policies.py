@@ -44,8 +44,8 @@ def record_rollover(name: str, error: str | None = None) -> TransactionBody[Roll
 def put_search_ui(
     index_uid: str, config: Mapping[str, Any], *, expected_version: int | None = None
 ) -> TransactionBody[SearchUiConfig]:
-    clock, found = yield from _read(SEARCH_UI_CONFIG, index_uid)
-    return (yield from _put(SEARCH_UI_CONFIG, SearchUiConfig(index_uid, config, clock), found, expected_version))
+    clock, existing = yield from _read(SEARCH_UI_CONFIG, index_uid)
+    return (yield from _put(SEARCH_UI_CONFIG, SearchUiConfig(index_uid, config, clock), existing, expected_version))
 
 
 @transaction
@@ -61,23 +61,23 @@ def put_ttl(
         raise Invalid(f"sweeps are 1 to {SWEEP_INTERVAL_S_MAX} seconds apart, not {sweep_interval_s}")
     if not 1 <= max_deletes_per_sweep <= DELETES_MAX:
         raise Invalid(f"a sweep deletes 1 to {DELETES_MAX} documents, not {max_deletes_per_sweep}")
-    clock, found = yield from _read(TTL_POLICIES, index_uid)
+    clock, existing = yield from _read(TTL_POLICIES, index_uid)
     policy = TtlPolicy(index_uid, sweep_interval_s, max_deletes_per_sweep, is_enabled, clock)
-    return (yield from _put(TTL_POLICIES, policy, found, expected_version))
+    return (yield from _put(TTL_POLICIES, policy, existing, expected_version))
 
 
 def _read(table: Table[R], index_uid: str) -> TransactionBody[tuple[int, R | None]]:
     check_key(table, (index_uid,))
-    clock, found = yield from read_many(Now(), Get(table, (index_uid,)))
-    return clock, found
+    clock, row = yield from read_many(Now(), Get(table, (index_uid,)))
+    return clock, row
 
 
-def _put(table: Table[R], row: R, found: R | None, expected_version: int | None) -> TransactionBody[R]:
-    if expected_version == 0 and found is not None:
+def _put(table: Table[R], row: R, existing: R | None, expected_version: int | None) -> TransactionBody[R]:
+    if expected_version == 0 and existing is not None:
         raise Conflict(f"{table.name} already has {crud.format_key(table.key_of(row))}")
     if expected_version:
-        check_version(table, table.key_of(row), found, expected_version)
-    return (yield from put_row(table, row if found is None else with_version(row, found.version)))
+        check_version(table, table.key_of(row), existing, expected_version)
+    return (yield from put_row(table, row if existing is None else with_version(row, existing.version)))
 
 
 # -- tenants ----------------------------------------------------------------------------------------------------------

@@ -74,8 +74,8 @@ def observe(pod_id: str, index_uid: str, generation: int, ttl_ms: int = OBSERVED
     check_span("the validity of a report", ttl_ms, OBSERVED_MS_MAX)
     clock = yield from now()
     # An upsert with the latest generation: gateways report often, and a lost older report does not matter.
-    seen = ScopedKeyObserved(pod_id, index_uid, generation, clock, clock + ttl_ms)
-    yield from commit(Upsert(SCOPED_KEYS_OBSERVED, seen))
+    report = ScopedKeyObserved(pod_id, index_uid, generation, clock, clock + ttl_ms)
+    yield from commit(Upsert(SCOPED_KEYS_OBSERVED, report))
 
 
 @transaction
@@ -133,10 +133,10 @@ def heartbeat_pod(pod_id: str) -> TransactionBody[None]:
 def remove_pod(pod_id: str) -> TransactionBody[bool]:
     """Removes a pod that shuts down. Returns False if there was none."""
     check_key(LIVE_PODS, (pod_id,))
-    (gone,) = yield from read_many(Get(LIVE_PODS, (pod_id,)))
-    if gone is None:
+    (pod,) = yield from read_many(Get(LIVE_PODS, (pod_id,)))
+    if pod is None:
         return False
-    yield from commit(Delete(LIVE_PODS, gone))
+    yield from commit(Delete(LIVE_PODS, pod))
     return True
 
 

@@ -126,9 +126,9 @@ class Table(Generic[R]):
         )
 
     def index(self, name: str) -> TableIndex:
-        found = next((index for index in self.indexes if index.name == name), None)
-        assert found is not None, f"{self.name} has no index {name!r}"
-        return found
+        match = next((index for index in self.indexes if index.name == name), None)
+        assert match is not None, f"{self.name} has no index {name!r}"
+        return match
 
     def key_of(self, row: R) -> tuple[str, ...]:
         return tuple(getattr(row, name) for name in self.key)

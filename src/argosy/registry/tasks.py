@@ -105,9 +105,9 @@ def insert(
     check_key(TASKS, (task_id,))
     if task_uid < 1:
         raise Invalid(f"a task's number comes from next_uid and is at least 1, not {task_uid}")
-    clock, found = yield from read_many(Now(), Get(TASKS, (task_id,)))
-    if found is not None:
-        raise Conflict(f"task {task_id!r} already exists, as number {found.task_uid}")
+    clock, existing = yield from read_many(Now(), Get(TASKS, (task_id,)))
+    if existing is not None:
+        raise Conflict(f"task {task_id!r} already exists, as number {existing.task_uid}")
     task = ControlTask(task_id, task_uid, clock, status, node_tasks or {}, index_uid=index_uid, task_type=task_type)
     return (yield from put_row(TASKS, _with_status(task, clock)))
 
@@ -151,14 +151,14 @@ def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit:
         answers = yield from read_many(*(replace(source, after=after) for source in sources))
         # Each source is in order, so the first _SCAN of their union are complete up to its last one; the rest is read
         # again.
-        seen = sorted({task.task_id: task for rows in answers for task in rows}.values(), key=_newest)[:_SCAN]
-        passed += filter(where.passes, seen)
+        scanned = sorted({task.task_id: task for rows in answers for task in rows}.values(), key=_newest)[:_SCAN]
+        passed += filter(where.passes, scanned)
         # One more than the page, because its number is where the next page starts.
         if len(passed) > limit:
             return TaskPage(tuple(passed[:limit]), passed[limit].task_uid)
-        if len(seen) < _SCAN:
+        if len(scanned) < _SCAN:
             return TaskPage(tuple(passed), None)
-        after = seen[-1].task_uid
+        after = scanned[-1].task_uid
     return TaskPage(tuple(passed), None if after is None else after - 1)
 
 
@@ -199,8 +199,8 @@ def delete_many(task_ids: Sequence[str]) -> TransactionBody[int]:
     check_key(TASKS, tuple(task_ids))
     if not task_ids:
         return 0
-    found = yield from read_many(*(Get(TASKS, (task_id,)) for task_id in dict.fromkeys(task_ids)))
-    ended = [task for task in found if task is not None and task.status.is_terminal]
+    tasks = yield from read_many(*(Get(TASKS, (task_id,)) for task_id in dict.fromkeys(task_ids)))
+    ended = [task for task in tasks if task is not None and task.status.is_terminal]
     if ended:
         yield from commit(*(Delete(TASKS, task) for task in ended))
     return len(ended)

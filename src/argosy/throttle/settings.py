@@ -90,7 +90,7 @@ class ThrottleSettings:
 
     def config(self) -> Config:
         """The configuration of the throttle."""
-        given = {name: value for name in _OVERRIDES if (value := getattr(self, name)) is not None}
+        overrides = {name: value for name in _OVERRIDES if (value := getattr(self, name)) is not None}
         return replace(
             preset(self.preset),
             final=FINALS[self.final],
@@ -99,5 +99,5 @@ class ThrottleSettings:
             admitted_min=self.admitted_min,
             is_shadow=self.is_shadow,
             clients_max=self.clients_max,
-            **given,
+            **overrides,
         )

@@ -165,9 +165,12 @@ def _raw(key: str | bytes) -> bytes:
     return key.encode() if isinstance(key, str) else key
 
 
-async def _with_chunks(mux: RedisMux, found: KeysByTable) -> KeysByTable:
+async def _with_chunks(mux: RedisMux, keys_by_table: KeysByTable) -> KeysByTable:
     """Adds the chunks into which long indexes were split."""
-    return {name: keys | await _chunks(mux, [key for key in keys if _may_split(key)]) for name, keys in found.items()}
+    return {
+        name: keys | await _chunks(mux, [key for key in keys if _may_split(key)])
+        for name, keys in keys_by_table.items()
+    }
 
 
 def _may_split(key: bytes) -> bool:
@@ -181,8 +184,10 @@ async def _chunks(mux: RedisMux, indexes: Sequence[bytes]) -> set[bytes]:
     return existing | {index + b":_" + n for index, numbers in zip(indexes, split, strict=True) for n in numbers}
 
 
-async def _tables(mux: RedisMux, found: KeysByTable, counts: dict[str, int], total: int) -> tuple[TableMemory, ...]:
-    usage = {name: await _usage(mux, sorted(keys)) for name, keys in found.items()}
+async def _tables(
+    mux: RedisMux, keys_by_table: KeysByTable, counts: dict[str, int], total: int
+) -> tuple[TableMemory, ...]:
+    usage = {name: await _usage(mux, sorted(keys)) for name, keys in keys_by_table.items()}
     rest = total - sum(map(sum, usage.values()))
     share = rest / sum(map(len, usage.values()))
     return tuple(
@@ -202,8 +207,8 @@ async def _usage(mux: RedisMux, keys: Sequence[bytes]) -> list[int]:
     return sizes
 
 
-async def _remove(mux: RedisMux, found: KeysByTable) -> None:
-    keys = [key for each in found.values() for key in sorted(each)]
+async def _remove(mux: RedisMux, keys_by_table: KeysByTable) -> None:
+    keys = [key for each in keys_by_table.values() for key in sorted(each)]
     for at in range(0, len(keys), BATCH):
         await mux.call("DEL", *keys[at : at + BATCH])
 

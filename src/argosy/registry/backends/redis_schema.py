@@ -46,7 +46,7 @@ async def greet(
     """Called on every new connection: creates the registry, checks its version, or migrates it."""
     hello = ("EVAL", _HELLO.text, "1", keys.meta, str(version), HALF_LOADED)
     schema, is_half_loaded, server = await connection.send(*hello)
-    found = int(schema)
+    current = int(schema)
     # Valkey reports the Redis version that it is compatible with (7.2), and a server that hides its version is trusted.
     if int(server or SERVER_MIN) < SERVER_MIN:
         raise Invalid(f"redis at {name} has version {int(server)}: the registry needs Redis {SERVER_MIN} or Valkey")
@@ -56,28 +56,28 @@ async def greet(
             f"the registry at {name} is half imported: delete the keys that begin with {keys.prefix} and import again"
         )
     # A newer layout may have columns and indexes that this process would not maintain.
-    if found > version:
+    if current > version:
         raise Conflict(
-            f"the registry at {name} has schema version {found} and this argosy knows {version}: "
+            f"the registry at {name} has schema version {current} and this argosy knows {version}: "
             f"use the argosy that wrote it, or a newer one"
         )
-    if found < version:
-        await _migrate(connection, keys, name, found, version, steps)
+    if current < version:
+        await _migrate(connection, keys, name, current, version, steps)
 
 
 async def _migrate(
     connection: RedisConnection,
     keys: RegistryKeys,
     name: str,
-    found: int,
+    current: int,
     version: int,
     steps: Sequence[RedisMigration],
 ) -> None:
     # Steps must be complete and in order, since each one expects the layout that the one before it left behind.
-    pending = [step for step in steps if found < step.number <= version]
-    if [step.number for step in pending] != list(range(found + 1, version + 1)):
+    pending = [step for step in steps if current < step.number <= version]
+    if [step.number for step in pending] != list(range(current + 1, version + 1)):
         raise Invalid(
-            f"the registry at {name} has schema version {found}, and there is no way from there to {version}: "
+            f"the registry at {name} has schema version {current}, and there is no way from there to {version}: "
             f"export it with the argosy that wrote it, and import it into a new one"
         )
     token = secrets.token_hex(8)

@@ -61,8 +61,8 @@ def _read_version(connection: sqlite3.Connection) -> int | None:
     known = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = '_meta'").fetchone()
     if known is None:
         return None
-    found = connection.execute("SELECT value FROM _meta WHERE name = 'schema_version'").fetchone()
-    return None if found is None else int(found[0])
+    row = connection.execute("SELECT value FROM _meta WHERE name = 'schema_version'").fetchone()
+    return None if row is None else int(row[0])
 
 
 async def _redis_version(url: str, clock: Clock, random: Random, namespace: str) -> int | None:
@@ -73,7 +73,7 @@ async def _redis_version(url: str, clock: Clock, random: Random, namespace: str)
     # Without `on_connect`, which would create or migrate the registry.
     mux = RedisMux(parse_redis_url(url), clock=clock, random=random)
     try:
-        found = await mux.call("HGET", RegistryKeys(namespace).meta, "schema")
-        return None if found is None else int(found)
+        schema = await mux.call("HGET", RegistryKeys(namespace).meta, "schema")
+        return None if schema is None else int(schema)
     finally:
         await mux.close()

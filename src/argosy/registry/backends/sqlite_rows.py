@@ -102,7 +102,8 @@ def _encoder(column: Column, hint: Any) -> Callable[[Any], Any] | None:
         return lambda value: _to_json(value).decode()
     if column.kind is ColumnKind.BOOLEAN:
         return int
-    # SQLite binds exact `str` values only fast (see `to_plain`), so enumerations are stored as their values.
+    # SQLite binds exact `str` values fast and subclasses slowly (`to_plain`), so enumerations are stored as their
+    # values.
     enum = _enum(hint)
     return None if enum is None else {member: member.value for member in enum}.__getitem__
 
@@ -172,10 +173,10 @@ class TableSql(RowCodec):
         # An expired row counts as missing: a new one replaces it and begins at version 1.
         replaces = f"DO UPDATE SET {assignments}, version = 1 WHERE {is_expired}" if table.expires else "DO NOTHING"
         self.insert = f"INSERT INTO {name} ({listed}) VALUES ({marks}) ON CONFLICT ({key}) {replaces}"
+        # The replacement: a table whose columns are all part of its key has no assignments.
         self.upsert = (
             f"INSERT INTO {name} ({listed}) VALUES ({marks}) ON CONFLICT ({key}) DO UPDATE SET {assignments}, "
             f"version = iif({is_expired}, 1, version + 1) RETURNING version"
-            # A table whose columns are all part of its key has no assignments.
         ).replace("SET , ", "SET ")
         self.delete = f"DELETE FROM {name} WHERE {self._key_is} AND version = ?{self._live}"
         self.version = f"SELECT version FROM {name} WHERE {self._key_is}{self._live}"

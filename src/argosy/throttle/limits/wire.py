@@ -118,27 +118,27 @@ def _list_of(body: bytes, name: str) -> list[Any]:
         raise Invalid("request body is nested too deeply") from error
     if not isinstance(whole, dict):
         raise Invalid(f'invalid body, a {type(whole).__name__}: expected an object {{"{name}": […]}}')
-    found = whole.get(name)
-    if found is not None and not isinstance(found, list):
+    items = whole.get(name)
+    if items is not None and not isinstance(items, list):
         raise Invalid(f"{name} must be a list")
-    return found or []
+    return items or []
 
 
 def _fields(row: object, kinds: Mapping[str, Callable[[str, Any], Any]]) -> dict[str, Any]:
     """The known fields of one object; a field that is null or missing has its default."""
     if not isinstance(row, dict):
         raise Invalid(f"expected an object, not {str(row)[:50]!r}")
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for spelled, value in row.items():
         # protobuf's JSON accepts both spellings of a field.
         name = _UPPER.sub(lambda letter: f"_{letter[0].lower()}", spelled)
         if name not in kinds or value is None:
             continue
         # Both spellings in one object: which one is meant cannot be known.
-        if name in found:
+        if name in values:
             raise Invalid(f"{name} is given twice")
-        found[name] = kinds[name](name, value)
-    return found
+        values[name] = kinds[name](name, value)
+    return values
 
 
 def _text(name: str, value: object) -> str:

@@ -72,8 +72,8 @@ class AsgiRequest:
 
     def header(self, name: str) -> str | None:
         wanted = name.lower().encode("latin-1")
-        found = [value for each, value in self.raw["headers"] if each == wanted]
-        return b",".join(found).decode("latin-1") if found else None
+        values = [value for each, value in self.raw["headers"] if each == wanted]
+        return b",".join(values).decode("latin-1") if values else None
 
 
 class WsgiRequest:

@@ -161,10 +161,10 @@ class OutcomeTracker:
     def outcome(self, error: BaseException | None = None) -> Outcome | None:
         """What to report if nothing else happens; `error` is what the application raised."""
         if self._status is not None:
-            said = self._outcomes.of_status(self._status)
+            status_outcome = self._outcomes.of_status(self._status)
             # A failure is known with the status; a success only with the last byte.
-            if self.is_over or said is Outcome.FAILURE:
-                return said
+            if self.is_over or status_outcome is Outcome.FAILURE:
+                return status_outcome
         return None if self._is_cut_short else self._outcomes.of_exception(error)
 
     # -- ASGI messages ------------------------------------------------------------------------------------------------

@@ -190,8 +190,8 @@ def _is_complete(parts: Iterable[bytes], environ: "WSGIEnvironment") -> bool:
 def _with_headers(fields: dict[str, str], start_response: "StartResponse") -> "StartResponse":
     """`start_response` with these headers added."""
 
-    def start(status: str, given: Headers, exc_info: Any = None, /) -> Callable[[bytes], object]:
-        added = [*given, *fields.items()]
+    def start(status: str, headers: Headers, exc_info: Any = None, /) -> Callable[[bytes], object]:
+        added = [*headers, *fields.items()]
         return start_response(status, added, exc_info) if exc_info else start_response(status, added)
 
     return start

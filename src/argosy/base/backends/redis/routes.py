@@ -168,7 +168,7 @@ class RedisRoutes:
             text = host.decode() if isinstance(host, bytes) else host
             address = (connection.address[0] if text in (None, "", "?") else text, int(port))
             slots[first : last + 1] = [address] * (last + 1 - first)
-        for gone in self._nodes.keys() - set(slots):
-            await self._nodes.pop(gone).close()
+        for departed in self._nodes.keys() - set(slots):
+            await self._nodes.pop(departed).close()
         self._slots = slots
         return slots

@@ -48,10 +48,10 @@ class BucketFile:
     def rows(self) -> list[tuple[str, Bucket]]:
         """Every bucket, least recently changed first."""
         try:
-            found = self._connection.execute("SELECT key, line FROM bucket ORDER BY rowid").fetchall()
+            stored = self._connection.execute("SELECT key, line FROM bucket ORDER BY rowid").fetchall()
         except sqlite3.DatabaseError as error:
             raise _damage_error(self.path, error) from error
-        return [(key, decode_bucket(line)) for key, line in found]
+        return [(key, decode_bucket(line)) for key, line in stored]
 
     def save(self, changes: Mapping[str, Bucket | None]) -> None:
         """Saves all changes or none."""
