@@ -61,6 +61,7 @@ ANNOUNCED = counter(
     "argosy_content_ads_announced", "Chain heads announced to indexers and assigners: accepted, failed", ("outcome",)
 )
 
+# Computed once: a repository has thousands of multihashes with the same head.
 _MULTIHASH_HEAD = wrap(SHA2_256, bytes(DIGEST_BYTES))[:-DIGEST_BYTES]
 
 log = logs.get("app")
@@ -235,6 +236,7 @@ class ContentPublisher:
         queued = {name for name, index in self._queue.items() if index is not None}
         current = {context_prefix(name) for name in queued | self._holdings.keys()}
         for published in await self._publisher.list_contexts():
+            # The last one: names of repositories may contain it, commits and hashes do not.
             name, sign, _ = published.context.rpartition(b"@")
             if name + sign not in current:
                 await self._remove(name.decode("utf-8", "replace"), {published.context})
@@ -284,6 +286,7 @@ def files_route(content: ContentPublisher, *, fleet_token: str | None = None) ->
         code, digest = split(cid.multihash)
         if cid.codec != RAW or code != SHA2_256:
             raise Invalid(f"unsupported CID {cid}: pass a raw CID with a sha2-256 hash; see argosy find")
+        # A CID names its content, so the response never changes.
         headers = {"etag": f'"{cid}.raw"', "cache-control": IMMUTABLE, "x-content-type-options": "nosniff"}
         if headers["etag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)

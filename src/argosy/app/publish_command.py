@@ -88,6 +88,7 @@ async def publish_and_serve(
             closing.callback(serving.cancel)
         done(_report(chain, changes, await head_announcer.announce(), None if listener is None else chain_at))
         if serving is not None:
+            # The announcer repeats, because an indexer may start later than this process.
             await asyncio.gather(serving, head_announcer.run())
 
 

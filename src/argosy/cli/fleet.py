@@ -33,6 +33,7 @@ POLL_S = 0.2  # between two checks whether a drained node has left
 
 def store_options(command: C) -> C:
     """Adds the options that select a store: `--store`, `--space`, `--config`."""
+    # In reverse order of the help, because each decorator adds its option before the others.
     for add in (
         config_option,
         click.option("--space", metavar="NAME", help="Set of units; overrides the setting ownership.space."),

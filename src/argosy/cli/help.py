@@ -58,6 +58,7 @@ def _context_of(ctx: click.Context, words: tuple[str, ...]) -> click.Context:
         if child is None:
             names = group.list_commands(context) if isinstance(group, click.Group) else []
             raise NoSuchCommand(word, possibilities=names, ctx=context)
+        # Contexts are nested as if the command had been called, so that its usage shows the whole path.
         context = child.context_class(child, parent=context, info_name=word, **child.context_settings)
     return context
 

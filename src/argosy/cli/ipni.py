@@ -35,6 +35,7 @@ def status(indexer: IndexerOptions, as_json: bool) -> None:
     """Show the state of the indexer: id, freeze state, disk usage and number of entries."""
 
     async def read(client: "IndexerClient") -> dict[str, Any]:
+        # Two requests: the state is part of the admin API, the counts are part of the find API.
         status, figures = await client.status(), await client.stats()
         return {
             "id": status.id,
@@ -262,6 +263,7 @@ def _print_done(as_json: bool, done: str) -> None:
     "--port",
     type=click.IntRange(0, 65535),
     metavar="PORT",
+    # Fixed, because indexers remember the address and read the chain there again.
     default=3104,
     help="Port to serve the chain on; 0 selects a free port.",
 )

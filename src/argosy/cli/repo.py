@@ -293,6 +293,7 @@ def parse_address(text: str) -> Address:
     """The repository that an argument names. A path that exists takes precedence over a URL."""
     # `argosy up tool` means the directory next to the user, even if a host of that name exists.
     if text.startswith(_PATHS) or os.path.exists(text):
+        # Absolute, because other processes read the catalog, in other directories.
         text = os.path.abspath(os.path.expanduser(text))
     elif _is_relative_path(text):
         raise NotFound(f"{text!r} not found: no such directory, and not a URL")
@@ -328,6 +329,7 @@ def _check_readable(address: Address) -> None:
         return
     if not os.path.isdir(address.path):
         raise Invalid(f"{address.path!r} is not a directory; pass the directory that contains it")
+    # Checked here, because otherwise it would show only as a failed index, minutes later.
     if not os.access(address.path, os.R_OK | os.X_OK):
         raise Invalid(f"cannot read {address.path!r}: permission denied")
 

@@ -55,6 +55,7 @@ class GatewayTelemetry:
         count(1.0)
         self._query_seconds(took_s)
         if missing:
+            # One call per reason: in a fleet that starts, hundreds of repositories are missing.
             for why, lacking in Counter([each.why for each in missing]).items():
                 self._metrics.inc(MISSING, by=lacking, reason=why.value)
 

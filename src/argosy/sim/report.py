@@ -150,6 +150,7 @@ class FleetReport:
 
     def to_json(self) -> bytes:
         """The same report is always the same bytes."""
+        # Fields are encoded in the order of their declaration.
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 

@@ -115,6 +115,7 @@ class SimSearchNode:
             in_thread=_run_inline,
             clock=self._clock,
         )
+        # As in `app.roles.search`: a search that is running ends before its index is dropped.
         self.node.before_drop = partial(quiesce, self.local_node, self._clock)
 
     def commit_of(self, repository: str) -> str | None:
@@ -173,6 +174,7 @@ class _Peers:
 
     def reach(self, name: str) -> "SimSearchNode":
         machine = self._machines(name)
+        # Both links: a partition of either machine cuts the connection.
         is_there = machine is not None and machine.can_answer and machine.link.is_whole() and self._link.is_whole()
         found = machine.search_node(self._space) if machine is not None and is_there else None
         if found is None:
@@ -196,6 +198,7 @@ class _Peer:
         index = sender.own_index(repository)
         for sent_bytes in range(0, index.index_bytes, STREAM_STEP_BYTES):
             await self._peers.wait(min(STREAM_STEP_BYTES, index.index_bytes - sent_bytes))
+            # A process that was restarted meanwhile has an empty memory.
             if self._peers.reach(self._name) is not sender:
                 raise Unavailable(f"node {self._name!r} was restarted")
         yield encode_index(index)

@@ -171,6 +171,7 @@ def evaluate(
     ways = list(setups(instances))
     runs = [(each, each.seed + n, way) for each in scenarios for n in range(seeds) for way in ways]
     # A sharing instance applies the changes of all others, so its cost grows with their number.
+    # Weighted, so that the progress bar moves evenly.
     total, done = sum(_cost(way) for _, _, way in runs), 0
     found: dict[tuple[str, Setup], list[Allocation]] = {(each.name, way): [] for each in scenarios for way in ways}
     for (scenario, _, way), allocation in zip(runs, _allocations(runs, jobs), strict=True):

@@ -102,6 +102,7 @@ def draw_convergence(report: EvalReport) -> str:
     found = report.convergence
     after = "not" if found.equal_after_s is None else f"{found.equal_after_s:.2f} s"
     deepest = -log10(EQUAL)
+    # Shifted, because the axes of a panel start at 0.
     points = [(at, deepest + log10(max(width, EQUAL))) for at, width in found.spreads]
     panel = Panel(
         10,

@@ -159,6 +159,7 @@ def _version(repository: Repository, branch: str) -> str:
 
 def _truncate(content: bytes) -> str:
     text = text_of(content[:SHOWN_BYTES_MAX])
+    # One more than is shown, which reveals that the file is longer.
     lines = text.split("\n", SHOWN_LINES_MAX)
     return text if len(lines) <= SHOWN_LINES_MAX else "\n".join([*lines[:SHOWN_LINES_MAX], ""])
 
@@ -269,6 +270,7 @@ class OthersView:
 
 def others_view(holders: Iterable[FileHolder], repository: str) -> OthersView:
     """All holders but the repository of the page, each once."""
+    # Sorted, so that the page does not change between two requests.
     others = sorted({(_name(each), each.url) for each in holders if each.name != repository})
     shown = tuple(OtherView(highlight_line(name, []), url) for name, url in others[:OTHERS_MAX])
     return OthersView(shown, len(others) - len(shown))

@@ -28,6 +28,7 @@ def treemap(weights: Sequence[float], box: TreemapBox) -> list[TreemapBox]:
     """One rectangle per weight, in the same order, with proportional area. Weights must be positive."""
     assert all(weight > 0 for weight in weights), weights
     total = sum(weights)
+    # The algorithm needs descending areas; positions are restored at the end.
     order = sorted(range(len(weights)), key=lambda number: -weights[number])
     areas = [weights[number] * box.width * box.height / total for number in order] if total else []
     placed: list[TreemapBox] = []
@@ -180,6 +181,7 @@ def _card(node: NodeView, now: float) -> NodeCard:
         version=report.version if report else "",
         problem=redact(node.problem),
         tiles=tiles,
+        # Counted, so that a page with many repositories does not look complete.
         omitted=len(report.repositories) - len(tiles) if report else 0,
     )
 

@@ -169,6 +169,7 @@ class WebUi:
         if query:
             return await self._search(request)
         try:
+            # The home page has numbers of the fleet, and must work while the gateway starts.
             fleet = fleet_page(await self._gateway.status())
         except ArgosyError:
             fleet = None  # the numbers are optional; a search will report the error
@@ -189,6 +190,7 @@ class WebUi:
         if is_repository_query(parsed.query):
             listing = await self._gateway.list(parsed.query)
             return self._list_page(listing, query)
+        # `count:` was typed by the user, `num` comes from a link.
         if parsed.count is not None:
             files = min(parsed.count or FILES_MAX, FILES_MAX)
         answer = await self._gateway.search(parsed.query, options_of(files, context))
@@ -264,6 +266,7 @@ class WebUi:
             folder = await self._gateway.folder(FolderRequest(target.repository, target.path, branch))
         except NotFound as error:
             return await self._maybe_inside(target, branch, error)
+        # A repository without files is shown empty; a folder without files does not exist in git.
         if target.path and not folder.names:
             raise NotFound(f"folder {target.path!r} not found in {target.repository!r}")
         view = folder_view(folder, branch)

@@ -93,6 +93,7 @@ def next_step(answer: SearchResult, files: int) -> int:
 
 def file_views(answer: SearchResult, query: str) -> Iterator[FileMatchView]:
     """The files in result order; `query` is passed on to file pages, which highlight its matches."""
+    # Lexers are slow, so the first files are colored and the others are plain.
     left = COLORED_BYTES_MAX
     for file in answer.files:
         left -= sum(len(chunk.content) for chunk in file.chunks)

@@ -137,6 +137,7 @@ def document(version: str) -> dict[str, Any]:
     """The OpenAPI document of this release."""
     types = _types()
     schemas, components = msgspec.json.schema_components(types, ref_template=REFERENCE)
+    # msgspec returns the schemas in the order of the types.
     by_type = dict(zip(map(_key, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
@@ -194,6 +195,7 @@ def _query_parameters(
         return
     struct = components[schemas[_key(operation.parameters)]["$ref"].rsplit("/", 1)[1]]
     for name, schema in struct["properties"].items():
+        # OpenAPI has no struct for query parameters, so each field becomes one.
         parameter = {"name": name, "in": "query", "required": name in struct.get("required", ()), "schema": schema}
         if name in operation.parameters_example:
             parameter["example"] = operation.parameters_example[name]

@@ -134,6 +134,7 @@ def result_page(answer: SearchResult, last: Last, shown: str) -> Page:
 
 def repos_page(listing: ListResult, last: Last, order: str) -> Page:
     entries = _sort_entries(listing.entries, order)
+    # The totals are those of all repositories, also of those that are not shown.
     shown = entries[: last.num] if last.num else entries
     repos = PageRepos(
         last=last,
@@ -210,6 +211,7 @@ def _match(line: Line, file: FileMatch, repository: Repository | None, last: Las
 def _fragments(line: Line) -> list[PageFragment]:
     """The line split around its matches; the last fragment has the rest of the line."""
     content, at = line.content, 0
+    # A clipped line may lack the text of some of its matches, which are left out.
     found: list[PageFragment] = []
     shown = [each for each in line.fragments if 0 <= each.line_offset <= len(content) - each.length]
     for i, each in enumerate(shown):

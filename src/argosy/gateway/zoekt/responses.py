@@ -23,6 +23,7 @@ def search_result(answer: model.SearchResult, query: Query, *, is_estimate: bool
         **_stats(answer, is_estimate=is_estimate),
         files=[_file(each, with_symbols=with_symbols) for each in answer.files],
         repo_urls={text(name): each.file_url_template for name, each in repositories.items()},
+        # Of the repositories of the files that are shown; the merge has dropped all others.
         line_fragments={text(name): each.line_fragment_template for name, each in repositories.items()},
         complete=answer.is_complete,
         limits_hit=[each.value for each in answer.limits_hit],

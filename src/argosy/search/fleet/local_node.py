@@ -202,6 +202,7 @@ class LocalNode:
         self._tracer = tracer
         self._counts = IndexCounts()
         self._requests = _RequestTracker()
+        # Wall time, because other processes read it.
         self._started_at = clock.wall()
 
     # -- requests about many repositories ---------------------------------------------------------------------------

@@ -76,6 +76,7 @@ class RemoteNodes:
     def __init__(self, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER) -> None:
         self.tracer = tracer
         token = {} if not fleet_token else {"authorization": f"Bearer {fleet_token}"}
+        # A line break would end the header, and what follows would be another header.
         if fleet_token and not fleet_token.isprintable():
             raise Invalid("invalid node.fleet_token: it contains control characters, and is sent in an HTTP header")
         self._headers = {"content-type": protocol.CONTENT_TYPE, **token}
@@ -139,6 +140,7 @@ class _RemoteNode:
     def search(self, request: SearchRequest) -> Awaitable[SearchResult]:
         within_s = wall_time_s(request.options) + MARGIN_S
         idle = None if self._frame_address is None else self._nodes.connections.idle(self._frame_address, SEARCH_LANE)
+        # The first request, or one after a closed connection, has to await a connection.
         if idle is None:
             return self._call(protocol.SEARCH, request, SearchResult, within_s)
         body, trace = pack(request), encode_trace(self._nodes.tracer.inject())
