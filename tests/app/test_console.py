@@ -1,4 +1,4 @@
-"""What a person at a terminal sees: bounded bars, words of strangers as they are, and each warning once."""
+"""Output on a terminal: bounded bars, foreign text unchanged, and each warning once."""
 
 import logging
 import sys
@@ -19,7 +19,7 @@ from argosy.search.fleet.model import Phase, RepoSpec, RepoStatus
 
 
 class Screen(StringIO):
-    """A terminal that remembers what was written."""
+    """A terminal that records its output."""
 
     def isatty(self) -> bool:
         return True
@@ -110,4 +110,4 @@ def test_an_error_ends_the_bars_and_is_printed_by_the_command(tmp_path: Path) ->
     with terminal() as screen, pytest.raises(ValueError, match="wrong"), open_display(LogSettings(), tmp_path):
         raise ValueError("wrong")
     assert "stopped" not in screen.getvalue()
-    assert screen.getvalue().endswith("\x1b[2K"), "nothing is left of the bars"
+    assert screen.getvalue().endswith("\x1b[2K"), "the bars are cleared"

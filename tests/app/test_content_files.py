@@ -1,4 +1,4 @@
-"""Files over HTTP by their hash, and the settings by which `argosy up` advertises to itself."""
+"""Files over HTTP by their hash, and the settings with which `argosy up` advertises to its own indexer."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

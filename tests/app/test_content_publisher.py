@@ -1,4 +1,4 @@
-"""What a node indexes is advertised by content, what it drops is taken back, whatever is interrupted."""
+"""Indexed repositories are advertised by content and dropped ones withdrawn, across interruptions."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ AT = ["/ip4/127.0.0.1/tcp/6070/http"]
 
 
 class Settling(SystemClock):
-    """Waits for the word, not for the time, when it is told to wait long."""
+    """Waits for the notification, not for the time, with a long interval."""
 
     def __init__(self) -> None:
         self.settled = asyncio.Event()
@@ -45,7 +45,7 @@ class Settling(SystemClock):
 
 
 class Node:
-    """What a search node is to the content index."""
+    """The interface of a search node to the content index."""
 
     def __init__(self, publisher: Publisher, adverts: ContentPublisher, clock: Settling, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -54,7 +54,7 @@ class Node:
         self.clock = clock
 
     async def until_offered(self, *contexts: str) -> None:
-        """By the names of repositories and the beginnings of their commits."""
+        """By repository names and commit prefixes."""
         async with asyncio.timeout(PATIENCE_S):
             while await self.offered() != sorted(contexts):
                 await SystemClock().sleep(0.005)
@@ -226,7 +226,7 @@ async def test_a_node_with_a_new_address_announces_it() -> None:
 
 
 class FullDisk(MemoryChain):
-    """Refuses to grow until there is room."""
+    """Rejects writes until there is room."""
 
     refusals = 3
 

@@ -13,7 +13,7 @@ from argosy.search.settings import SearchSettings
 
 
 class StoppedClock:
-    """Time passes only when it is told to."""
+    """Time passes only when the test advances it."""
 
     def __init__(self) -> None:
         self.time_s = 1000.0

@@ -1,4 +1,4 @@
-"""The port of `argosy up`: the default one gives way, one that was given does not."""
+"""The port of `argosy up`: the default may change, a configured one does not."""
 
 import socket
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def test_another_port_is_chosen_and_reported_if_another_argosy_uses_the_default(
         assert used != taken
         assert port.note == f"port {taken} is in use by another argosy; using {used}"
         with socket.create_connection(("127.0.0.1", used), timeout=5):
-            pass  # it listens already, so nobody else can take it
+            pass  # it listens already, so no other process can bind it
 
 
 def test_a_port_used_by_another_program_is_reported(taken: int) -> None:

@@ -1,4 +1,4 @@
-"""The catalog of a working set is what was given; a start that fails leaves it as it was."""
+"""The catalog of a working set is what was given; a failing start does not change it."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,7 +42,7 @@ async def test_repositories_not_given_are_set_aside_until_resume(tmp_path: Path)
         assert await names(registry) == {"tool": "/a/tool"}
         [listed] = read_list((tmp_path / SET_ASIDE).read_text())
         assert (listed.name, listed.url, listed.replicas) == ("tool-too", "/b/tool", 1)
-        # It is not forgotten by further starts either.
+        # Further starts keep it too.
         await set_catalog(registry, addresses("/a/tool"), None, tmp_path, resume=False)
         await set_catalog(registry, addresses("/a/tool"), None, tmp_path, resume=True)
         assert await names(registry) == {"tool": "/a/tool", "tool-too": "/b/tool"}

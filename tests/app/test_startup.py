@@ -66,7 +66,7 @@ async def test_ready_waits_for_the_roles_and_for_every_repository(monkeypatch: p
         return FleetStatus(0.0, repositories=repositories)
 
     async def look_again() -> None:
-        """Returns when a look that began after this call is over."""
+        """Returns when a poll that started after this call is over."""
         while not looks.empty():
             looks.get_nowait()
         for _ in range(2):

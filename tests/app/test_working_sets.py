@@ -62,7 +62,7 @@ def test_a_process_is_listed_as_long_as_it_holds_its_directory(tmp_path: Path) -
         assert list_running(tmp_path) == [record(held.directory)]
         kept = [path.read_bytes() for path in (tmp_path / "running").iterdir()]
     assert list_running(tmp_path) == []
-    (tmp_path / "running" / "left.json").write_bytes(kept[0])  # as a process that was killed leaves it
+    (tmp_path / "running" / "left.json").write_bytes(kept[0])  # as after a killed process
     (tmp_path / "running" / "damaged.json").write_text("{")
     assert list_running(tmp_path) == []
     assert list((tmp_path / "running").iterdir()) == []

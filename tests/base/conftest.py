@@ -1,10 +1,10 @@
-"""Shared by the tests of base: time that moves only when told."""
+"""Shared by the tests of base: time that moves only when a test moves it."""
 
 import pytest
 
 
 class FakeClock:
-    """A clock that stands still; `sleep` moves it at once and remembers what was asked for."""
+    """A clock that moves only by `sleep`, at once, and records the durations."""
 
     def __init__(self) -> None:
         self.time = 0.0

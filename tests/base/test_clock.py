@@ -38,7 +38,7 @@ def test_randomness_of_the_system_differs_between_two_sources() -> None:
 
 
 class Stepped:
-    """A machine whose wall clock is set by hand now and then."""
+    """A machine whose wall clock is adjusted now and then."""
 
     def __init__(self) -> None:
         self.at = 0.0

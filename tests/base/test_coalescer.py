@@ -1,4 +1,4 @@
-"""Single calls made together: who shares a call with whom, and what becomes of each."""
+"""Coalesced calls: which callers share a call, and the result of each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from argosy.base.shared_calls import BATCH_MAX, Coalescer
 
 
 class Shop:
-    """Answers when its door is open; what was asked for together is kept."""
+    """Answers when its gate is open; records the batches."""
 
     def __init__(self) -> None:
         self.calls: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""The driver: facts in order, orders carried out, time passed on, and a clean stop."""
+"""The driver: events in order, effects performed, deadlines, and a clean stop."""
 
 import asyncio
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from argosy.base.errors import Unavailable
 
 
 class Recorder:
-    """A machine that notes what it is told; `rules` maps an event to the effects that follow."""
+    """A machine that records its events; `rules` maps an event to the effects that follow."""
 
     def __init__(self, rules: dict[str | None, list[str]] | None = None, deadline: float | None = None) -> None:
         self.seen: list[tuple[str | None, float]] = []
@@ -87,7 +87,7 @@ async def test_the_machine_is_woken_when_its_deadline_comes(clock) -> None:
     clock.now = tick
     machine = Recorder(deadline=2.0)
     async with running(Driver(machine, nothing, clock=clock)):
-        # Asked for the first step, for the length of the wait (which is over), and for the second step.
+        # Called for the first step, for the length of the wait (which is over), and for the second step.
         assert machine.seen == [(None, 1.0), (None, 3.0)]
 
 

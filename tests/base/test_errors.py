@@ -1,4 +1,4 @@
-"""Errors are told apart by remedy, and each knows the status it is answered with."""
+"""Errors are classified by their remedy, and each has an HTTP status."""
 
 import pytest
 

@@ -32,7 +32,7 @@ METADATA = [
 
 @pytest.fixture
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a wheel was installed that requires METADATA."""
+    """Simulates an installed wheel that requires METADATA."""
     monkeypatch.setattr(extras, "read_requirements", lambda: requirements_from_metadata(METADATA))
     monkeypatch.setattr(extras, "_checkout", lambda: None)
     monkeypatch.setattr(extras, "_is_installed", lambda package: package == "grpcio")
@@ -46,7 +46,7 @@ def missing(module: str) -> ModuleNotFoundError:
 
 @pytest.mark.usefixtures("_installed")
 def test_a_missing_package_is_named_with_its_versions() -> None:
-    """The largest extra with the package is meant; what is installed of it already is left out."""
+    """The largest extra with the package is named; its installed packages are left out."""
     error = missing_package(missing("slatedb.uniffi"))
     assert isinstance(error, Invalid)
     assert str(error) == (

@@ -1,4 +1,4 @@
-"""The hash places a name in the same spot for ever."""
+"""The hash of a name never changes."""
 
 import pytest
 from hypothesis import given

@@ -31,7 +31,7 @@ from argosy.base.http import (
 
 
 class Informed(Unavailable):
-    """One that knows when to come back."""
+    """An error with a retry time."""
 
     retry_after_s = 4.1
 
@@ -96,7 +96,7 @@ async def test_a_body_is_read_up_to_its_bound() -> None:
 
 
 async def stray(method: str, path: str) -> tuple[int, str | None, dict[str, object]]:
-    """What an application with two routes at one path says to a request that is for neither."""
+    """The answer of an application with two routes at one path to a request for neither."""
 
     async def answer(_: Request) -> Response:
         return Response()
@@ -125,7 +125,7 @@ BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 
 async def with_pages(method: str, path: str, accept: str) -> httpx.Response:
-    """What an application with pages answers that has one route, and that fails."""
+    """The answer of an application with pages and one failing route."""
 
     async def fail(_: Request) -> Response:
         raise RuntimeError("a defect")

@@ -1,4 +1,4 @@
-"""A line of work: bounded, a few at a time, and in order for each key."""
+"""A keyed work queue: bounded, with limited concurrency, and in order for each key."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from argosy.base.tasks import KeyedWorkQueue
 
 
 class Bench:
-    """Work that ends when it is told to."""
+    """Work that the test ends."""
 
     def __init__(self, *, width: int = 2, waiting_max: int = 10) -> None:
         self.begun: list[tuple[str, int]] = []

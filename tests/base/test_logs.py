@@ -31,7 +31,7 @@ def test_a_json_line_has_time_level_logger_event_and_fields(stream: io.StringIO)
 
 
 def test_a_replacement_of_stderr_is_written_to(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A progress bar does, so that lines appear above it."""
+    """A progress bar replaces it, so that lines appear above it."""
     logs.configure("info", "json")
     monkeypatch.setattr(sys, "stderr", stream)
     logs.get("app").info("node up")

@@ -1,4 +1,4 @@
-"""Redaction: no password survives, and what is no secret stays readable."""
+"""Redaction: no password survives, and other text stays readable."""
 
 import pytest
 from hypothesis import given
@@ -78,6 +78,6 @@ def test_other_names_are_not_secret(name: str) -> None:
 
 
 def test_a_long_line_is_redacted_in_one_pass() -> None:
-    # Quadratic matching would take minutes here, and the suite's time limit would say so.
+    # Quadratic matching would take minutes here, and the suite's time limit would fail the test.
     for unit in ("a", "://", "://a:", ":", "token", "token ", "http://x@", "password='", "secret'", "secret' "):
         assert redact(f"://=:{unit * 200_000}").startswith("://=:")

@@ -1,4 +1,4 @@
-"""One socket for many callers: order, cancellation, deadlines, bounds, coming back. The server is a scripted one."""
+"""One socket for many callers: order, cancellation, deadlines, bounds, reconnecting. The server is a scripted one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,7 +30,7 @@ async def command(reader: asyncio.StreamReader) -> list[bytes]:
 
 @asynccontextmanager
 async def serving(handler: Handler) -> AsyncIterator[int]:
-    """A server that does what a test says; the port."""
+    """A scripted server; yields the port."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -48,7 +48,7 @@ async def serving(handler: Handler) -> AsyncIterator[int]:
 
 
 async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Says back the last argument of each command."""
+    """Returns the last argument of each command."""
     while True:
         last = (await command(reader))[-1]
         writer.write(b"$%d\r\n%s\r\n" % (len(last), last))
@@ -193,7 +193,7 @@ async def test_an_error_reply_is_raised_with_the_servers_text() -> None:
         wire.abort("done")
 
 
-# -- coming back ------------------------------------------------------------------------------------------------------
+# -- reconnecting -----------------------------------------------------------------------------------------------------
 
 
 async def test_a_lost_connection_is_reopened_and_callers_share_the_attempt() -> None:

@@ -1,4 +1,4 @@
-"""What URLs of Redis mean, and what is wrong with those that mean nothing; a password is never shown."""
+"""Redis URLs: their options, and errors of invalid ones; a password is never printed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A server's program: the one named, else the wheel's, else the one on PATH; never one that is too old."""
+"""A server's program: the configured one, else the wheel's, else the one on PATH; never one that is too old."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def wheel(server: ServerProgram) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """All that is on PATH, besides what scripts are run by."""
+    """The only programs on PATH, besides interpreters of scripts."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""Settings: defaults, then the file, then the environment; and every mistake told at once, with its source."""
+"""Settings: defaults, then the file, then the environment; and every error reported at once, with its source."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Shared work: done once, for all who wait, as long as somebody does."""
+"""Single flight: work runs once for all waiting callers, while there is one."""
 
 import asyncio
 
@@ -76,7 +76,7 @@ async def test_a_caller_during_the_cancellation_of_abandoned_work_restarts_it() 
     sharing, work = SingleFlight[int](), Work()
     [only] = await waiting(sharing, work, 1)
     only.cancel()
-    await asyncio.sleep(0)  # it has left, and the work has been told to end
+    await asyncio.sleep(0)  # it has left, and the work has been cancelled
     second = asyncio.create_task(sharing.run("key", work.run))
     work.finish.set()
     assert await second == 2

@@ -1,4 +1,4 @@
-"""Spans: nothing when off; recorded, nested and redacted when sent to OpenTelemetry."""
+"""Spans: no cost when off; recorded, nested and redacted when sent to OpenTelemetry."""
 
 import asyncio
 import sys
@@ -15,7 +15,7 @@ from argosy.base.tracing import NO_TRACER
 
 
 class Traced:
-    """A tracer and what it has recorded, by name of span."""
+    """A tracer and its recorded spans by name."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()

@@ -1,4 +1,4 @@
-"""The kinds of value: parsed from text, held to their limits, spelt for people."""
+"""The kinds of value: parsed from text, checked against limits, described for people."""
 
 from typing import Any, Optional
 

@@ -17,7 +17,7 @@ from argosy.cli.root import cli
 
 
 async def fake(bench: Bench) -> None:
-    """Measures nothing worth knowing."""
+    """Measures a constant."""
     rate = Figure("fake.rate", "1/s", "higher", goal=100)
     await bench.measure(rate, run=lambda: 250.0, peers={"other": lambda: 50.0})
 

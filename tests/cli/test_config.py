@@ -1,4 +1,4 @@
-"""`argosy config`: what a node would run with, and everything that is wrong with it."""
+"""`argosy config`: what a node would run with, and every error in it."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What people expect of any command line: examples, suggestions, exit codes, colours, completion, a manual page."""
+"""Conventions of any command line: examples, suggestions, exit codes, colours, completion, a manual page."""
 
 import os
 import pty
@@ -149,7 +149,7 @@ def test_ctrl_c_ends_with_130_and_without_a_traceback() -> None:
 
 @pytest.mark.parametrize("words", ["config show", "config show --json", "help --man", "completion bash"])
 def test_a_reader_that_closes_the_pipe_is_no_error(words: str) -> None:
-    """`head -1` ends first, and nothing is said of it."""
+    """`head -1` ends first, and no error is printed."""
     command = f"{shlex.join(COMMAND)} {words} | head -n 1"
     answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     assert answer.stderr == ""
@@ -165,7 +165,7 @@ def shown_on_a_terminal(*words: str, **environ: str) -> bytes:
         try:
             while part := os.read(master, 65536):
                 shown += part
-        except OSError:  # how Linux says that the other end is closed
+        except OSError:  # how Linux reports that the other end is closed
             pass
         process.wait(timeout=30)
     os.close(master)

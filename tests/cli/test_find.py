@@ -1,4 +1,4 @@
-"""`argosy find`: what may be asked for, and what is said when it cannot be."""
+"""`argosy find`: valid arguments, and errors of invalid ones."""
 
 import json
 from pathlib import Path

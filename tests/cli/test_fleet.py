@@ -1,4 +1,4 @@
-"""`argosy node|lease|auction|scale`: an operator sees the fleet as its store knows it."""
+"""`argosy node|lease|auction|scale`: the fleet as its store has it."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from argosy.ownership.model import Member, SessionRole, Space, Unit
 
 @pytest.fixture(scope="module")
 def store() -> Iterator[str]:
-    """A store in which n1 holds `alpha`, n2 bids for `beta`, and n3 has only just come."""
+    """A store in which n1 holds `alpha`, n2 bids for `beta`, and n3 has just joined."""
     with Valkey() as server:
         asyncio.run(populate(server.url))
         yield server.url

@@ -1,4 +1,4 @@
-"""`argosy ipni`, mistyped; and what is gone is taken back. With an indexer: tests/journeys/test_content_commands.py."""
+"""`argosy ipni`: invalid arguments, and withdrawals. With an indexer: tests/journeys/test_content_commands.py."""
 
 import asyncio
 import json

@@ -186,7 +186,7 @@ def test_a_split_under_way_at_another_point_is_not_waited_for(
 
 
 async def leave_wish(maps: DirShardMapStore, shard_id: str, split_request: SplitRequest) -> None:
-    """As a broker does that ended too early."""
+    """As after a broker that stopped too early."""
     shards = await maps.newest()
     assert shards is not None
     await maps.add(shards.with_split_request(shard_id, split_request))
@@ -205,7 +205,7 @@ def test_a_split_that_was_cut_short_is_done_when_the_broker_is_there_again(run: 
 
 def test_a_node_that_is_not_there_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_pause(*_: object) -> None:
-        """Tries again at once."""
+        """Retries at once."""
 
     monkeypatch.setattr(ShardRouter, "_pause", no_pause)
     answer = run("job", "get", "x", address="127.0.0.1:9")

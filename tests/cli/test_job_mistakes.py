@@ -1,4 +1,4 @@
-"""`argosy job` and `argosy worker`, mistyped: one line says what to mend, and no job more or less than was meant."""
+"""`argosy job` and `argosy worker` with invalid arguments: a one-line error, and no unintended effect on jobs."""
 
 import json
 import sys
@@ -76,7 +76,7 @@ def test_a_rejected_job_does_not_stop_the_others(run: Run) -> None:
 
 def test_without_a_broker_the_error_names_how_to_start_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async def no_pause(*_: object) -> None:
-        """Tries again at once."""
+        """Retries at once."""
 
     monkeypatch.setattr(ShardRouter, "_pause", no_pause)
     answer = CliRunner().invoke(cli, ["job", "list", "-a", "127.0.0.1:9"])

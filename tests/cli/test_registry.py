@@ -1,4 +1,4 @@
-"""`argosy registry`: a registry moves between SQLite and Redis unchanged, and what is wrong is said plainly."""
+"""`argosy registry`: a registry moves between SQLite and Redis unchanged, and errors are reported."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def valkey() -> Iterator[Valkey]:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A registry with something of every kind in it."""
+    """A registry with a row of every type."""
     made = f"sqlite:///{tmp_path}/registry.db"
     asyncio.run(fill(made))
     return made
@@ -64,7 +64,7 @@ async def _fill(store: RegistryStore) -> None:
 
 
 def lines_of(url: str, *more: object) -> list[dict[str, Any]]:
-    """An export, without what is told about the registry as a whole, in an order of its own."""
+    """The sorted lines of an export, without its header."""
     answer = run("export", "--url", url, *more, "-")
     assert answer.exit_code == 0, answer.output
     found = [json.loads(line) for line in answer.stdout.splitlines()]

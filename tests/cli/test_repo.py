@@ -1,4 +1,4 @@
-"""`argosy repo`: wishes are written to the registry, checked before, and told in words or JSON."""
+"""`argosy repo`: changes are validated, written to the registry, and printed as text or JSON."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ A, B = "https://example.org/o/a.git", "https://example.org/o/b"
 
 
 class Catalog:
-    """A registry of its own, asked as a person would."""
+    """The command with its own registry."""
 
     def __init__(self, folder: Path) -> None:
         self.url = f"sqlite:///{folder / 'deep' / 'registry.db'}"

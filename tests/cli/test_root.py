@@ -1,4 +1,4 @@
-"""The door handle: help is quick, errors help, and machines are told in JSON."""
+"""The root command: help is quick, errors contain remedies, and JSON on request."""
 
 import json
 import resource
@@ -79,7 +79,7 @@ def test_every_option_is_explained(name: str, command: click.Command) -> None:
 
 
 def failing(error: ArgosyError) -> click.Group:
-    """The real group, with a command in it that fails."""
+    """The real group, with a failing command."""
 
     class Group(LazyGroup):
         def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -97,7 +97,7 @@ def failing(error: ArgosyError) -> click.Group:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(Invalid("mend it"), 2), (Conflict("too late"), 1), (Unavailable("away"), 1)]
+    ("error", "code"), [(Invalid("fix it"), 2), (Conflict("too late"), 1), (Unavailable("down"), 1)]
 )
 def test_an_error_is_one_line_on_stderr_and_an_exit_code(error: ArgosyError, code: int) -> None:
     answer = CliRunner().invoke(failing(error), ["fail"])
@@ -105,9 +105,9 @@ def test_an_error_is_one_line_on_stderr_and_an_exit_code(error: ArgosyError, cod
 
 
 def test_with_json_an_error_is_an_object() -> None:
-    answer = CliRunner().invoke(failing(Conflict("somebody was first")), ["fail", "--json"])
+    answer = CliRunner().invoke(failing(Conflict("already taken")), ["fail", "--json"])
     assert answer.exit_code == 1
-    assert json.loads(answer.stderr) == {"error": {"kind": "Conflict", "status": 409, "message": "somebody was first"}}
+    assert json.loads(answer.stderr) == {"error": {"kind": "Conflict", "status": 409, "message": "already taken"}}
 
 
 @pytest.mark.parametrize("words", [["--json", "--count", "x"], ["--count", "x", "--json"]])
@@ -118,9 +118,9 @@ def test_with_json_a_wrong_option_is_an_object_too(words: list[str]) -> None:
 
 
 def test_an_error_never_contains_a_password() -> None:
-    answer = CliRunner().invoke(failing(Unavailable("redis://me:hunter2@store is away")), ["fail"])
+    answer = CliRunner().invoke(failing(Unavailable("redis://me:hunter2@store is unreachable")), ["fail"])
     assert "hunter2" not in answer.stderr
-    assert "store is away" in answer.stderr
+    assert "store is unreachable" in answer.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`argosy search`: what the options mean, exit codes like grep's, and nothing left out in silence."""
+"""`argosy search`: options, exit codes like grep's, and every omission reported."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from argosy.cli.root import cli
 from argosy.cli.search import load_engine
 from argosy.cli.search_progress import SearchProgress
 
-NOBODY = 65534
+UNPRIVILEGED_UID = 65534
 FILES = {
     "src/shelf.py": "import os\n\n\nclass Shelf:\n    def put(self, book):\n        self.books.append(book)\n",
     "src/reader.py": "from shelf import Shelf\n\nshelf = Shelf()\nshelf.put('one')\n# the end\n",
@@ -35,13 +35,13 @@ def written(root: Path, files: dict[str, str | bytes]) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def _engine() -> None:
-    """Loaded before anything is tested, so that a compiler that must run once runs now."""
+    """Loads the engine before the tests, so that a compiler that must run once runs now."""
     load_engine(SearchProgress())
 
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small folder to be in."""
+    """A small working directory."""
     monkeypatch.chdir(tmp_path)
     return written(tmp_path, FILES)
 
@@ -182,7 +182,7 @@ def test_a_number_above_all_bounds_means_all(library: Path, option: str, form: s
 
 
 def test_a_search_that_stops_early_reports_it(library: Path) -> None:
-    for number in range(12):  # more than is looked at in one go
+    for number in range(12):  # more than one batch
         written(library, {f"many/{number:02}.txt": "word " * 350_000})
     answer = run("-c", "word", "many", "--match-limit", "1000")
     assert answer.exit_code == 0
@@ -208,7 +208,7 @@ def test_long_lines_are_clipped_and_reported(library: Path) -> None:
     assert answer.stdout.endswith("…\n")
     (place,) = lines("--vimgrep", "needle")
     assert place.startswith("long.txt:1:9001:")
-    for names in ("-l", "-c"):  # no line is shown, so none in part
+    for names in ("-l", "-c"):  # no line is printed, so none is clipped
         assert run(names, "needle").stderr == ""
 
 
@@ -327,11 +327,11 @@ def test_hostile_names_and_lines_are_escaped(library: Path) -> None:
 
 @contextmanager
 def powerless() -> Iterator[None]:
-    """Nobody's rights, where the tests run as somebody whom permissions do not stop."""
+    """Drops to an unprivileged user if the tests run as root."""
     if os.geteuid() != 0:
         yield
         return
-    os.seteuid(NOBODY)
+    os.seteuid(UNPRIVILEGED_UID)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""An answer as JSON: exact for names and lines of any bytes, and harmless to look at."""
+"""A result as JSON: exact for names and lines of any bytes, and safe to print."""
 
 import json
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""Work in a thread of its own: its result and its errors are this thread's, and Ctrl-C waits for nobody."""
+"""Work in its own thread: its result and errors are returned to the caller, and Ctrl-C does not wait."""
 
 import signal
 import sys
@@ -18,7 +18,7 @@ def test_the_result_of_the_work_is_returned() -> None:
     assert seen == ("", False)
 
 
-@pytest.mark.parametrize("error", [Invalid("mend it"), TimeoutError("its own"), MemoryError()])
+@pytest.mark.parametrize("error", [Invalid("fix it"), TimeoutError("its own"), MemoryError()])
 def test_an_exception_of_the_work_is_raised(error: Exception) -> None:
     def fail(stage: SearchProgress) -> None:
         raise error
@@ -100,7 +100,7 @@ def test_a_long_wait_for_the_compiler_is_explained_once_even_without_a_terminal(
 
 
 class Screen(StringIO):
-    """A terminal that remembers."""
+    """A terminal that records its output."""
 
     def isatty(self) -> bool:
         return True
@@ -115,7 +115,7 @@ def test_a_bar_shows_the_progress_from_its_first_drawing(monkeypatch: pytest.Mon
             view.draw()
     shown = screen.getvalue()
     assert "1.0/10.0 MB" in shown
-    assert "bytes" not in shown  # of a total that nobody has told
+    assert "bytes" not in shown  # the total is unknown
 
 
 def test_a_warm_engine_is_loaded_silently(capsys: pytest.CaptureFixture[str]) -> None:

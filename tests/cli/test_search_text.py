@@ -1,4 +1,4 @@
-"""An answer as text: lines once and in order, matches marked, places that editors find."""
+"""A result as text: lines once and in order, matches marked, positions that editors open."""
 
 import itertools
 import re
@@ -33,7 +33,7 @@ def line(number: int, content: bytes, *spans: tuple[int, int], symbol: SymbolInf
 
 
 def numbered(number: int, context: int, of: int) -> Line:
-    """A line among numbered ones, with the context that there is."""
+    """A numbered line with its context."""
     before = tuple(b"%d" % each for each in range(max(1, number - context), number))
     after = tuple(b"%d" % each for each in range(number + 1, min(of, number + context) + 1))
     return line(number, b"%d" % number, (0, 1), before=before, after=after)

@@ -1,4 +1,4 @@
-"""What strangers wrote is shown and never obeyed."""
+"""Foreign text is printed and its control characters are escaped."""
 
 import unicodedata
 

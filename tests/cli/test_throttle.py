@@ -1,4 +1,4 @@
-"""`argosy throttle`: how fair it is, and what it holds against whom just now."""
+"""`argosy throttle`: the fairness evaluation, and the current state of clients."""
 
 import json
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ def test_pictures_that_cannot_be_drawn_are_refused_before_anything_is_reckoned(
 
 
 def blamed(server: Valkey, namespace: str) -> FairThrottle:
-    """An instance that has told the server of one noisy and one less noisy client."""
+    """An instance that has shared one noisy and one less noisy client."""
     throttle = FairThrottle()
     with ThrottleSync.open(throttle, ThrottleSettings(store=server.url, namespace=namespace, call_timeout_s=10.0)):
         for client, failures in (("noisy", 20), ("other", 5)):
@@ -120,7 +120,7 @@ def test_the_table_is_for_people_and_counts_are_obeyed(server: Valkey) -> None:
     assert answer.exit_code == 0, answer.stderr
     assert "1 instances · 6 buckets blamed" in answer.output
     rows = [line.split() for line in answer.output.splitlines() if line.rstrip().endswith("noisy")]
-    assert [len(row) for row in rows] == [5, 5, 2]  # two buckets of its own, and where it stands
+    assert [len(row) for row in rows] == [5, 5, 2]  # its two buckets and its probability
 
 
 def test_top_refreshes_until_interrupted(server: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:

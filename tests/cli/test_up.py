@@ -1,4 +1,4 @@
-"""`argosy up` and `argosy serve`: processes start from nothing, answer, and leave when told."""
+"""`argosy up` and `argosy serve`: processes start from nothing, answer, and exit on a signal."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def process(*words: str, **settings: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def wait_for(process: subprocess.Popen[str], event: str, **fields: str) -> dict[str, object]:
-    """Reads a log up to an event; a process that ends before is an error with all that it said."""
+    """Reads a log up to an event; a process that ends before is an error with its output."""
     assert process.stderr is not None
     said = []
     for line in process.stderr:

@@ -1,4 +1,4 @@
-"""The alert rules speak of metrics that exist, as what they are, with labels they have."""
+"""The alert rules use existing metrics according to their types and labels."""
 
 import re
 from pathlib import Path
@@ -65,7 +65,7 @@ def test_a_rule_has_a_severity_and_a_remedy(rule: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_compared_series_have_the_same_labels(rule: dict[str, Any]) -> None:
-    """Prometheus finds no pair, and says nothing, if one side was summed over more labels than the other."""
+    """Prometheus matches no pair, silently, if one side was summed over more labels than the other."""
     sides = [side for side in re.split(r" (?:/|>|==) ", rule["expr"]) if "argosy_" in side]
     kept = [re.findall(r"by \(([^)]*)\)", side) or bool(re.match(r"\w+\(", side)) for side in sides]
     assert all(each == kept[0] for each in kept)

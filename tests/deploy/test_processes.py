@@ -1,4 +1,4 @@
-"""Whatever starts the processes gives them settings that exist, roles that exist, and time to drain."""
+"""Every deployment starts processes with existing settings, existing roles, and time to drain."""
 
 import re
 from pathlib import Path
@@ -18,7 +18,7 @@ TEMPLATES = sorted((CHART / "templates").iterdir())
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 COMPOSE = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
 DRAIN_S = OwnershipSettings().drain_timeout_s
-OF_THE_COMPOSER = {"ARGOSY_ADMIN_TOKEN"}  # read by compose itself, from whoever calls it
+COMPOSE_VARIABLES = {"ARGOSY_ADMIN_TOKEN"}  # read by compose itself, from its environment
 
 
 def files() -> list[Path]:
@@ -28,7 +28,7 @@ def files() -> list[Path]:
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
 def test_every_setting_that_is_named_exists(path: Path) -> None:
     known = {each.env for each in settings.describe(SECTIONS)}
-    assert set(re.findall(r"\bARGOSY_[A-Z0-9_]+", path.read_text())) - OF_THE_COMPOSER <= known
+    assert set(re.findall(r"\bARGOSY_[A-Z0-9_]+", path.read_text())) - COMPOSE_VARIABLES <= known
 
 
 @pytest.mark.parametrize("path", files(), ids=lambda path: path.name)

@@ -1,6 +1,6 @@
-"""What each deploy artefact starts is started: the image's layout, compose's services, the chart's pods, the units.
+"""Starts what each deploy artefact would start: the image's layout, compose's services, the chart's pods, the units.
 
-There is no container runtime here. The image's file system is made as its Dockerfile says, read-only but for /data,
+There is no container runtime here. The image's file system is built as in its Dockerfile, read-only but for /data,
 /mirrors and /tmp; commands and environments are those of the artefacts, with addresses of this machine put in.
 """
 
@@ -53,7 +53,7 @@ class Image:
 
 
 class Container:
-    """A process of the image with volumes of its own."""
+    """A process of the image with its own volumes."""
 
     def __init__(self, image: Image, volumes: Path, command: list[str], environ: dict[str, str]) -> None:
         self.port = free_port()

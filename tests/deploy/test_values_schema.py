@@ -1,6 +1,6 @@
-"""The chart's values: its own defaults are valid, and what would split the fleet's memory or lose it is refused.
+"""The chart's values: its own defaults are valid, and values that would split or lose the fleet's state are rejected.
 
-Every rule is tried both ways, and each fault of the schema that ours corrects is a test of its own.
+Every rule is tested both ways, and each fault of the original schema that ours corrects has its own test.
 """
 
 import copy
@@ -38,7 +38,7 @@ def with_values(**changes: Any) -> dict[str, Any]:
 
 
 def shared(**changes: Any) -> dict[str, Any]:
-    """A fleet of two gateways that is as it should be, but for the changes."""
+    """Valid values of a fleet of two gateways, with the changes."""
     redis = {
         "replicas": 2,
         "registry__backend": "redis",
@@ -56,7 +56,7 @@ def complaints(values: dict[str, Any]) -> list[str]:
 
 def test_the_schema_is_a_schema() -> None:
     Draft7Validator.check_schema(SCHEMA)
-    assert "errorMessage" not in json.dumps(SCHEMA), "Helm does not know that word"
+    assert "errorMessage" not in json.dumps(SCHEMA), "Helm does not support this keyword"
 
 
 def test_the_charts_own_defaults_are_valid() -> None:

@@ -1,4 +1,4 @@
-"""The client of an indexer: what goes over the wire, and what comes of every kind of answer."""
+"""The client of an indexer: its requests, and the result of every kind of answer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,7 +34,7 @@ AD = cid.of(b"an advertisement", cid.DAG_JSON)
 
 
 class Wire:
-    """An HTTP server that notes what it is asked and gives one answer to all."""
+    """An HTTP server that records requests and gives one answer to all."""
 
     def __init__(self, answer: Response | None = None) -> None:
         self.answer = answer or Response(status_code=200)

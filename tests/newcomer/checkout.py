@@ -1,4 +1,4 @@
-"""A clone of this checkout, as a newcomer has it: a folder of its own, a home of its own, no environment yet.
+"""A clone of this checkout as a newcomer has it: in its own folder, with its own home, no environment yet.
 
 The clone has what the working tree has, committed or not. The download caches of uv and pip are those of the machine,
 and the kernels that this checkout has compiled are copied, so that a set-up takes seconds.
@@ -22,7 +22,7 @@ SET_UP = (PYTHON, "tools/setup_env.py", "run")
 COMMAND_S_MAX = 240.0  # the longest is a set-up on a busy machine
 STOP_S_MAX = 20.0
 LOOK_S = 0.05
-# What would lead a command away from the newcomer's home, or to this test's environment.
+# Variables that point out of the newcomer's home, or to this test's environment.
 DROPPED = ("ARGOSY_", "XDG_", "VIRTUAL_ENV", "PYTHON", "PYTEST_", "MAKE", "GIT_", "NUMBA_", "CI", "VENV")
 
 

@@ -1,4 +1,4 @@
-"""Calls every command of the installed argosy, each in a process of its own, and prints what came of it as JSON.
+"""Calls every command of the installed argosy, each in a process of its own, and prints the results as JSON.
 
 Run by the Python of the environment under test, which has no test packages. The parent imports only what the default
 install must have, so a fork is as good as a fresh start, and takes a third of its time.

@@ -21,7 +21,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 
 def read(url: str) -> bytes | None:
-    """The body of a page, None if nobody answers or the answer is an error."""
+    """The body of a page, None without an answer or if the answer is an error."""
     try:
         with urlopen(url, timeout=STOP_S_MAX) as answer:
             body: bytes = answer.read()

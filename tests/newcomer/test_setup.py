@@ -1,4 +1,4 @@
-"""The set-up when something is in its way: no network, an interruption at any moment, no pip, another Python."""
+"""The set-up under faults: no network, an interruption at any moment, no pip, another Python."""
 
 import os
 import signal
@@ -63,7 +63,7 @@ def test_an_interrupted_set_up_is_continued(checkout: Checkout, tmp_path: Path) 
     env, log = checkout.folder / ".venv", tmp_path / "setup.log"
     packages = env / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
 
-    # Killed while packages are being installed, with one of them half there: uv takes such a package for installed.
+    # Killed while packages are being installed, with one of them incomplete: uv takes such a package for installed.
     with checkout.start(*SET_UP, log=log) as killed:
         wait_until(lambda: (packages / "click").is_dir() or killed.poll() is not None, "packages are being installed")
         os.killpg(killed.pid, signal.SIGKILL)

@@ -34,7 +34,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def environ(home: Path, **settings: str) -> dict[str, str]:
-    """A user's environment with a home of its own, without settings of whoever runs the tests."""
+    """A user's environment with a home of its own, without settings of the user who runs the tests."""
     dropped = ("ARGOSY_", "NO_COLOR", "FORCE_COLOR", "LC_", "LANG", "COLUMNS", "LINES")
     mine = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     return {
@@ -83,7 +83,7 @@ def test_the_screen_after_ready_has_the_address_and_no_log_line(tmp_path: Path, 
         assert found is not None
         connection = HTTPConnection(found[1].removeprefix("http://"), timeout=30)
         connection.request("GET", "/readyz")
-        assert connection.getresponse().status == 200, "ready is what /readyz says"
+        assert connection.getresponse().status == 200, "ready means what /readyz reports"
         connection.close()
 
         path = log_path(tmp_path, screen)

@@ -1,4 +1,4 @@
-"""`argosy up` as often as one likes: unique names, own state, free ports, ready only when a search is answered."""
+"""`argosy up` several times: unique names, own state, free ports, ready only when a search is answered."""
 
 import os
 import signal
@@ -128,7 +128,7 @@ def test_a_data_directory_serves_one_process_and_names_it(home: Home) -> None:
 
 
 def starts_that_fail(home: Home, taken: str) -> list[tuple[str, subprocess.CompletedProcess[str]]]:
-    """What the message must say, and the start."""
+    """The start, and what its message must contain."""
     folder = home.folder_with("one", one="sail = 1")
     return [
         ("nowhere", home.run("up", folder, home.folder / "nowhere")),

@@ -28,7 +28,7 @@ class Session:
 
     @property
     def record(self) -> dict[str, Any] | None:
-        """What it tells other commands of this user."""
+        """The record that other commands of this user read."""
         found = [json.loads(path.read_bytes()) for path in self.running.glob("*.json")]
         return next((each for each in found if each["pid"] == self.process.pid), None)
 
@@ -61,7 +61,7 @@ class Session:
             return {each["name"] for each in json.load(answer)["repositories"]}
 
     def addresses(self) -> set[str]:
-        """Of the nodes that take part."""
+        """Addresses of the members."""
         with urlopen(f"{self.url}/v1/fleet", timeout=10) as answer:
             return {each["address"] for each in json.load(answer)["nodes"] if each["is_member"]}
 

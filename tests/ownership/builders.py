@@ -1,4 +1,4 @@
-"""Builders that the tests of ownership share: sessions, leases, stream, and a node's parts that already stand."""
+"""Builders that the tests of ownership share: sessions, leases, streams, and a node's parts in a steady state."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T")
 ME, OTHER = "n1", "n2"
 GIB = 1 << 30
 TIMING = KeepAliveTiming(ttl_s=30.0, renew_s=8.0, margin_s=3.0)
-VALID_S = TIMING.ttl_s - TIMING.margin_s  # how long a keepalive is believed after its request left
+VALID_S = TIMING.ttl_s - TIMING.margin_s  # how long a session is valid after its keepalive was sent
 
 
 class FixedRandom:
@@ -75,7 +75,7 @@ def of_kind(effects: Iterable[object], kind: Any) -> list[Any]:
 
 
 class Bench:
-    """A node's parts, both promises standing and a first snapshot seen, for one machine to be tried beside them."""
+    """A node's parts with both sessions valid and a first snapshot handled, around one machine under test."""
 
     def __init__(self, *specs: UnitSpec | str, node: str = ME, **changes: Any) -> None:
         self.settings = settings(**changes)
@@ -97,7 +97,7 @@ class Bench:
         self.handle(SessionOpened(session(SessionRole.HOLDER, self._node), now), now)
 
     def handle(self, event: Event | None, now: float) -> list[Effect]:
-        """What the machine under test orders; the parts beside it take the same event in first."""
+        """The effects of the machine under test; the other parts handle the event first."""
         self.view.apply(event, now)
         self.member.handle(event, now)
         self.keeper.handle(event, now)
@@ -114,7 +114,7 @@ class Bench:
     def wait(self, now: float, *, until: float) -> list[tuple[float, Effect]]:
         """Lets time pass as the driver does, waking the machine at its deadlines; each effect with its instant.
 
-        The machine's answers are lost on nobody: none are given."""
+        The machine's effects are not answered."""
         done: list[tuple[float, Effect]] = []
         for _ in range(10_000):
             deadline = self.machine.deadline()

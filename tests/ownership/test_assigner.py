@@ -1,7 +1,7 @@
-"""The assigner's choice: who is asked, in which order, how many, and what a handoff leaves to do.
+"""The assigner's choice: which indexers, in which order, how many, and which handoffs remain.
 
 `Indexer` below is a model of the real thing: it keeps an allow-list and proofs of handoff, and accepts or refuses. The
-assigner's own picture of the pool must equal what the indexers say at every moment.
+assigner's own state of the pool must equal the indexers' answers at every moment.
 """
 
 from dataclasses import FrozenInstanceError, dataclass, field, replace
@@ -107,7 +107,7 @@ def test_an_empty_preset_list_is_rejected() -> None:
         PoolPolicy(presets={"p": ()})
 
 
-# Who, and in which order
+# Which indexers, and in which order
 
 
 def test_candidates_are_the_preferred_then_the_least_loaded() -> None:
@@ -279,7 +279,7 @@ def test_the_inputs_of_a_plan_are_immutable() -> None:
 
 
 def test_a_frozen_holder_does_not_count_and_is_continued_rather_than_ingested_from_the_start() -> None:
-    """Sixth defect of the reference: the frozen node counts until its handoff, so an announcement mends nothing."""
+    """Sixth defect of the reference: the frozen node counts until its handoff, so an announcement repairs nothing."""
     pool: Pool = (indexer("a", "p", frozen=True), indexer("b"), indexer("c"))
     assert plan_assignment("p", pool, ONCE) == AssignmentPlan(1, ("b", "c"), resume_from=("a",))
     assert plan_assignment("p", pool, TWICE) == AssignmentPlan(2, ("b", "c"), resume_from=("a",))
@@ -341,12 +341,12 @@ def test_an_indexer_that_is_not_in_the_pool_is_named_in_the_error() -> None:
             call()
 
 
-# The picture and the world
+# The assigner's state and the indexers
 
 
 @dataclass
 class Indexer:
-    """What an indexer keeps on its own disk."""
+    """What an indexer stores on its own disk."""
 
     id: str
     is_online: bool = True
@@ -378,7 +378,7 @@ steps = st.lists(
 
 
 class World:
-    """Indexers, and an assigner that sees them only through answers."""
+    """Indexers, and an assigner that knows them only by their answers."""
 
     def __init__(self, policy: PoolPolicy) -> None:
         self.policy = policy

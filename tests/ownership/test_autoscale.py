@@ -74,7 +74,7 @@ def test_long_waits_for_a_holder_require_a_node() -> None:
     signal = watch.signal(2 * WINDOW_S + 2)
     assert signal.desired_nodes == 3
     assert signal.claim_latency_s == 2 * WINDOW_S + 1
-    watch.handle(LeaseChanged(lease("a")), now=2 * WINDOW_S + 3)  # nobody waits any more
+    watch.handle(LeaseChanged(lease("a")), now=2 * WINDOW_S + 3)  # no unit waits any more
     assert watch.signal(2 * WINDOW_S + 4).desired_nodes == 2
 
 

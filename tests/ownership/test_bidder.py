@@ -60,7 +60,7 @@ def test_a_fleet_starting_together_waits_for_its_last_member_with_a_bound() -> N
     bench = BidderBench("a", members_min=3, window_s=60.0, claim_jitter_s=0.0)
     assert bench.bids(MemberChanged(member("other")), 1.0) == []
     assert bench.bids(MemberChanged(member("third")), 2.0) + bench.bids(None, 2.0) == [A]
-    # Complete once is enough: who leaves later is not waited for.
+    # Complete once is enough: a node that leaves later is not waited for.
     late = BidderBench("a", members_min=3, window_s=5.0, claim_jitter_s=0.0)
     assert late.bids(None, 4.9) == []
     assert late.bids(None, 5.0) + late.bids(None, 5.0) == [A]
@@ -186,7 +186,7 @@ def test_a_lost_answer_is_retried_later() -> None:
     assert bench.bids(BidFailed(A), 1.0) == []
     again = bench.machine.deadline()
     assert 1.0 < again <= 1.1
-    bench.handle(None, again)  # the jitter begins anew
+    bench.handle(None, again)  # the jitter starts over
     assert bench.bids(None, again + 0.2) == [A]
 
 
@@ -347,12 +347,12 @@ def test_under_random_events_it_has_one_pending_bid_and_never_spins(
             bids = of_kind(effects, PlaceBid)
             assert len(bids) <= 1
             if bids:
-                assert asked is None  # OWN-3, as far as this node can tell
+                assert asked is None  # OWN-3, as far as this node knows
                 asked = bids[0].unit
             deadline = bench.machine.deadline()
             if deadline is None or deadline > now:
                 break
-            assert deadline >= now, "a deadline in the past would wake the driver for ever"
+            assert deadline >= now, "a deadline in the past would wake the driver endlessly"
             effects = bench.handle(None, now)
         else:
             raise AssertionError("the bidder spins")

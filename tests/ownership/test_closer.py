@@ -1,4 +1,4 @@
-"""Closing auctions: when they are due, not too often, and by whoever comes first."""
+"""Closing auctions: when they are due, within a rate limit, by the first node to try."""
 
 import pytest
 from hypothesis import given

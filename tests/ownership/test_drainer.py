@@ -1,4 +1,4 @@
-"""Letting go: first stop serving, then tell the store, again and again until it is so."""
+"""Draining: a unit stops serving first and is then released, with retries until the store confirms."""
 
 from argosy.ownership.drainer import Drainer
 from argosy.ownership.effects import HandOffLease, ReleaseLease, ServingStopped, SetLeaseState

@@ -1,4 +1,4 @@
-"""The client against real servers: logins, TLS, several endpoints, and what its errors say."""
+"""The client against real servers: logins, TLS, several endpoints, and its error messages."""
 
 import asyncio
 import socket
@@ -135,7 +135,7 @@ async def test_a_cluster_never_reached_that_refuses_is_not_waited_for_to_the_end
 
 
 async def test_a_slow_endpoint_gets_its_full_timeout() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections and says nothing
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts connections and sends nothing
         url = f"etcd://127.0.0.1:{free_ports(1)[0]},127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unavailable, match=r"is reachable \(waited 1\.5 s\)"):
             await EtcdClient.open(EtcdUrl.parse(url), connect_timeout_s=1.5)
@@ -156,7 +156,7 @@ async def test_a_program_that_starts_reports_that_etcd_refuses() -> None:
 
 
 async def test_a_dead_endpoint_is_skipped_and_a_dying_one_abandoned() -> None:
-    with Etcd() as one, Etcd() as two:  # two strangers, so each shows by its keys that it was asked
+    with Etcd() as one, Etcd() as two:  # two independent servers, so the keys reveal which one was called
         dead = free_ports(1)[0]
         client = await connected(f"etcd://127.0.0.1:{dead},{one.endpoint},{two.endpoint}")
         await client.put(b"k", b"first")
@@ -193,7 +193,7 @@ async def test_a_lease_that_has_ended_is_no_error_but_an_answer() -> None:
 
 
 async def test_conditions_of_keys_that_are_absent() -> None:
-    """The store leans on these: an absent key stands on no lease, and of no keys none is newer."""
+    """The store relies on these: an absent key has no lease, and no key of an empty range is newer."""
     with Etcd() as etcd:
         client = await connected(etcd.url)
         lease = await client.grant(60)

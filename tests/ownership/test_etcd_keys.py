@@ -1,4 +1,4 @@
-"""How keys are spelt: any printable name, and no name within another."""
+"""The format of keys: any printable name, and no name within another."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""The newer etcd of the contract suite: which program is taken, and what is said where there is none."""
+"""The newer etcd of the contract suite: which program is used, and the error where there is none."""
 
 import os
 import subprocess

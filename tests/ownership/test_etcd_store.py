@@ -206,7 +206,7 @@ async def test_bids_placed_while_an_auction_closes_leave_no_pending_markers(open
             *(store.close_auction(unit) for _ in range(3)),
         )
         assert sum(isinstance(r, CloseResult) and r.outcome is CloseOutcome.WON for r in results) == 1
-        # A mark stands for a bid that is in some auction, or it does not stand.
+        # A pending marker exists only for a bid that is in some auction.
         kvs, _ = await store._client.list(store._keys.root)
         parts = [store._keys.split(kv.key) for kv in kvs]
         marks = {p[1] for p in parts if p[0] == "pending"}

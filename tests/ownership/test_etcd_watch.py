@@ -23,7 +23,7 @@ MISSED = 1500  # more than the 1000 revisions that etcd sends in one reply while
 
 
 class GatedClock(SystemClock):
-    """Keeps a watcher that lost its stream waiting before it reconnects, until the test lets it go."""
+    """Delays the reconnect of a watcher that lost its stream until the test releases it."""
 
     def __init__(self) -> None:
         self.is_waiting = asyncio.Event()
@@ -84,7 +84,7 @@ async def listening(store: EtcdStore) -> AsyncIterator[Listener]:
 
 
 async def count_from(store: EtcdStore, session: Session, first: int, number: int) -> None:
-    """Tells stream that carry consecutive numbers."""
+    """Writes keys with consecutive numbers."""
     for n in range(first, first + number):
         await store.announce(session, Member("n", "a", started_at=float(n)))
 
@@ -203,7 +203,7 @@ async def test_closing_the_store_ends_its_watch_with_unavailable_not_with_cancel
     stream = cast(Any, store.watch())
     assert isinstance(await anext(stream), Snapshot)
     waiting = asyncio.create_task(anext(stream))
-    await store.sessions()  # by now the watch has had a turn
+    await store.sessions()  # by now the watch has run once
     await store.close()
     with pytest.raises(Unavailable, match="closed"):
         await asyncio.wait_for(waiting, PATIENCE_S)

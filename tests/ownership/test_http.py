@@ -1,4 +1,4 @@
-"""The node's routes, asked as a client would, in one process."""
+"""The node's routes, called as by a client, in one process."""
 
 import asyncio
 import json

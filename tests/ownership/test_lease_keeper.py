@@ -1,4 +1,4 @@
-"""Do I hold this unit at this instant? Grants, pauses, losses, and the balance of starts and stops."""
+"""Whether a unit is held at an instant: grants, pauses, losses, and the balance of starts and stops."""
 
 import pytest
 from hypothesis import given, settings
@@ -49,7 +49,7 @@ def test_a_grant_on_the_watch_is_served_at_once() -> None:
 def test_nothing_is_held_at_the_very_instant_the_session_ends() -> None:
     keeper = keeping(A)
     assert keeper.holds(A, VALID_S - 1e-6)
-    assert not keeper.holds(A, VALID_S)  # even before the machine is told that time has passed
+    assert not keeper.holds(A, VALID_S)  # even before the machine gets a time event
 
 
 def test_when_renewal_fails_all_units_pause_at_once() -> None:
@@ -155,7 +155,7 @@ def test_a_unit_being_released_is_never_served_again_under_its_epoch() -> None:
     keeper = keeping(A)
     assert keeper.stop_serving(A) == [ServingStopped(A, 1)]
     assert not keeper.holds(A, 1.0)
-    assert A in keeper.held_leases  # the store has not been told yet
+    assert A in keeper.held_leases  # the store has not confirmed it yet
     assert serving_changes(keeper.handle(LeaseChanged(lease(A, state=LeaseState.DRAINING)), 2.0)) == []
     assert serving_changes(keeper.handle(SessionRenewed(MINE, 8.0, frozenset({(A, 1)})), 8.1)) == []
     assert not keeper.holds(A, 8.1)
@@ -198,7 +198,7 @@ UNITS = st.sampled_from([A, B])
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[tuple[float, str, Unit, float]]:
-    """Steps of (span until then, what happens, to which unit, how long ago its request left)."""
+    """Steps of (span until then, what happens, to which unit, how long ago its request was sent)."""
     of_session = ["open", "renew", "forgetful", "miss", "end"]
     of_leases = ["grant", "foreign", "gone", "snapshot", "empty", "stop"]
     step = st.tuples(st.floats(0, 12), st.sampled_from(["pass", *of_session, *of_leases]), UNITS, st.floats(0, 6))
@@ -209,7 +209,7 @@ def histories(draw: st.DrawFn) -> list[tuple[float, str, Unit, float]]:
 @given(histories())
 def test_no_unit_is_ever_served_without_a_valid_session(history: list[tuple[float, str, Unit, float]]) -> None:
     keeper, now, epoch, runs = LeaseKeeper(TIMING, FixedRandom()), 0.0, 0, 0
-    confirmed_at = float("-inf")  # when the latest confirmed request of this session left
+    confirmed_at = float("-inf")  # when the latest confirmed request of this session was sent
     served: dict[Unit, int] = {}
     keeper.keepalive.start(now)
     for span, kind, unit, ago in history:

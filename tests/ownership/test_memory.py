@@ -1,4 +1,4 @@
-"""What only the memory store does: grace after forgetting, watchers that lag, observers, and its marks."""
+"""Behaviour of the memory store alone: grace after data loss, lagging watchers, observers, and pending markers."""
 
 from contextlib import aclosing
 from typing import Any

@@ -1,4 +1,4 @@
-"""The nouns of ownership, and what they refuse to be."""
+"""The value types of ownership, and the values they reject."""
 
 import pytest
 from hypothesis import given

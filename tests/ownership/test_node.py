@@ -1,4 +1,4 @@
-"""The whole node as one machine: warming, readiness, slots, leaving; and that it never wakes for nothing."""
+"""The whole node as one machine: warming, readiness, slots, leaving; and no needless wakeups."""
 
 from collections.abc import Iterator
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Whole nodes on a memory store in virtual time: sharing, failover, draining, trouble with the store."""
+"""Whole nodes on a memory store in virtual time: sharing, failover, draining, faults of the store."""
 
 import asyncio
 from collections import Counter
@@ -18,7 +18,7 @@ TTL_S, WINDOW_S = 30.0, 60.0
 
 
 def never_two_at_once(world: World, *names: str) -> bool:
-    """OWN-1, by what the nodes themselves said of their serving."""
+    """OWN-1, from the spans in which the nodes reported serving."""
     for name in names:
         spans = world.spans(name)
         if any(later[0] < earlier[1] for earlier, later in pairwise(spans)):

@@ -1,4 +1,4 @@
-"""Without auctions: claims towards the ring's wish or one's own, and letting go in time."""
+"""Without auctions: claims towards the ring's assignment or the node's own, and timely releases."""
 
 import pytest
 from hypothesis import given
@@ -97,7 +97,7 @@ def test_a_unit_known_to_be_held_causes_no_call() -> None:
     bench.handle(LeaseChanged(lease("a", node=OTHER)), 0.0)
     bench.handle(MemberChanged(member(ME)), 0.0)
     assert bench.wait(0.0, until=20.0) == []
-    assert bench.machine.deadline() is not None  # and yet it keeps looking
+    assert bench.machine.deadline() is not None  # it continues to check
     bench.confirm(20.0)
     bench.handle(LeaseGone(A, 1), 20.0)
     assert bench.claims(None, 20.2) == ["a"]  # not a whole retry later
@@ -128,7 +128,7 @@ def test_old_owners_wait_a_little_and_then_leave() -> None:
     assert bench.machine.due_releases(5.9) == []
     assert bench.machine.deadline() == 6.0
     assert set(bench.machine.due_releases(6.0)) == theirs
-    assert bench.machine.due_releases(6.0) == []  # said once
+    assert bench.machine.due_releases(6.0) == []  # reported once
 
 
 def test_a_unit_desired_again_in_time_is_kept() -> None:

@@ -1,4 +1,4 @@
-"""The Redis backend against a server that fails, forgets, cuts its stream, or is watched from outside."""
+"""The Redis backend against a server that fails, loses data, trims its stream, or is inspected from outside."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -58,7 +58,7 @@ class Opened(Protocol):
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[Valkey]:
-    """Its own for each test, since these tests end it, empty it and look at all its keys; by default without memory."""
+    """One per test, since these tests stop it, flush it and read all its keys; by default without persistence."""
     with Valkey(is_durable=getattr(request, "param", False)) as started:
         yield started
 
@@ -104,7 +104,7 @@ async def whole_life(store: RedisStore) -> None:
     await store.end_session(as_member)
 
 
-# -- what is asked of the server --------------------------------------------------------------------------------------
+# -- commands sent to the server --------------------------------------------------------------------------------------
 
 
 async def test_no_command_scans_all_keys(opened: Opened, server: Valkey) -> None:
@@ -248,7 +248,7 @@ async def granted(store: RedisStore, session: Session) -> Lease | None:
 
 @pytest.mark.parametrize("server", [True], indirect=True, ids=["durable"])
 async def test_a_restart_with_data_starts_a_grace_period_and_keeps_leases(opened: Opened, server: Valkey) -> None:
-    """ "Redis restart between bid and evaluation": bids, leases and sessions stand; only new grants wait."""
+    """ "Redis restart between bid and evaluation": bids, leases and sessions survive; only new grants wait."""
     store = await opened(AUCTIONED, grace_s=GRACE_S)
     first, second = await holder(store, "n1"), await holder(store, "n2")
     await bid(store, first, UNIT, max_bids=1)
@@ -261,7 +261,7 @@ async def test_a_restart_with_data_starts_a_grace_period_and_keeps_leases(opened
     assert closing.outcome is CloseOutcome.NOT_DUE
     assert 0 < closing.wait_s <= GRACE_S
     assert (await close_when_due(store, Unit("other"))).outcome is CloseOutcome.WON
-    # Of the writes that a restart may lose the newest epoch is the dearest: epochs leap ahead of all that was given.
+    # Of the writes that a restart may lose the newest epoch is the dearest: epochs skip ahead of all that were granted.
     await store.release(first, UNIT, lease.epoch)
     await bid(store, first, UNIT, max_bids=1)
     newer = (await close_when_due(store, UNIT)).lease
@@ -315,7 +315,7 @@ async def test_a_failover_by_sentinel_keeps_leases_and_starts_a_grace_period(ser
 
 
 async def test_a_primary_replaced_by_sentinel_is_abandoned_even_if_it_still_answers(server: Valkey) -> None:
-    """A primary that is cut off from Sentinel would go on renewing leases that the new one gives away."""
+    """A primary that is cut off from Sentinel would continue renewing leases that the new one grants to others."""
     with Valkey() as second, run_sentinel(server, second) as url:
         store = await RedisStore.open(url, CLAIMED, clock=CLOCK, random=system_random(), grace_s=0.0)
         await holder(store, "n1")
@@ -508,7 +508,7 @@ async def test_a_hung_server_is_unavailable_after_a_bounded_time(
     with pytest.raises(Unavailable, match=r"timed out after 0\.3 s"):
         await store.claim(session, UNIT)
     server.resume()
-    # The call may or may not have taken effect; what it did is for the caller to look up.
+    # The call may or may not have taken effect; the caller reads what it did.
     assert set(await holders(store)) <= {UNIT}
 
 
@@ -529,7 +529,7 @@ async def test_a_mark_that_was_not_cleared_binds_its_node_only_for_the_window_an
         return (await bid(store, session, Unit("other"), max_bids=1)).outcome is BidOutcome.PLACED
 
     await eventually(bids_again)
-    assert (await close_when_due(store, UNIT)).outcome is CloseOutcome.NO_WINNER, "the old bid went with its mark"
+    assert (await close_when_due(store, UNIT)).outcome is CloseOutcome.NO_WINNER, "the old bid is gone with its marker"
     assert (await close_when_due(store, Unit("other"))).outcome is CloseOutcome.WON
     assert (await bid(store, session, UNIT)).outcome is BidOutcome.PLACED
 

@@ -15,7 +15,7 @@ MINE = session()
 
 
 def opened(at: float = 0.0, *, random: object = None) -> SessionKeepAlive:
-    """A promise whose opening left at `at` and has been answered."""
+    """A session whose opening was sent at `at` and has been answered."""
     keepalive = SessionKeepAlive(SessionRole.HOLDER, TIMING, random or FixedRandom())  # type: ignore[arg-type]
     keepalive.start(at)
     assert keepalive.handle(None, at) == [OpenSession(SessionRole.HOLDER)]

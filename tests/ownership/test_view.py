@@ -1,4 +1,4 @@
-"""What a node knows of its space: the fold of the watch, and what is open."""
+"""A node's view of its space: the fold of the watch, and the open units."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -21,7 +21,7 @@ PATIENCE_S = 600.0  # of virtual time
 
 
 class IndexSet:
-    """A node's workload and its memory: what is warm takes bytes, and warming takes time."""
+    """A node's workload and its memory: warm units take bytes, and warming takes time."""
 
     def __init__(self, clock: SimClock, budget_bytes: int, sizes: dict[str, int], warm_s: float = 1.0) -> None:
         self._clock = clock
@@ -64,7 +64,7 @@ class MutableCatalog:
 
 
 class Link:
-    """One node's way to the store: counts the calls, and can be cut."""
+    """One node's link to the store: counts the calls, and can be cut."""
 
     def __init__(self, store: MemoryOwnershipStore) -> None:
         self._store = store
@@ -143,7 +143,7 @@ class World:
         return node
 
     async def crash(self, node_id: str) -> None:
-        """The process is gone without a word: its sessions live on until they expire."""
+        """The process dies at once: its sessions stay until they expire."""
         self.links[node_id].is_cut = True
         self.tasks[node_id].cancel()
         await asyncio.gather(self.tasks[node_id], return_exceptions=True)
@@ -151,7 +151,7 @@ class World:
         self.crashed[node_id] = self.clock.now()
 
     async def until(self, is_so: Callable[[], bool], *, within_s: float = PATIENCE_S) -> float:
-        """Lets time pass until it is so; returns the instant."""
+        """Lets time pass until the condition holds; returns the instant."""
         deadline = self.clock.now() + within_s
         while not is_so():
             if self.clock.now() > deadline:
@@ -198,7 +198,7 @@ class World:
 def in_virtual_time(
     *, is_auctioned: bool = True, **changes: Any
 ) -> Callable[[Callable[[World], Coroutine[Any, Any, None]]], Callable[[], None]]:
-    """Makes a test of an `async def test_…(world)`: the whole story runs on the simulator's loop."""
+    """Makes a test of an `async def test_…(world)`: all of it runs on the simulator's loop."""
 
     def made(story: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[], None]:
         async def main(loop: SimLoop) -> None:

@@ -1,8 +1,8 @@
-"""The meaning of programs, in dictionaries: the oracle that backends are held to, and what operations are tested on.
+"""The semantics of programs on dictionaries: the oracle for backends and the store for tests of operations.
 
-It has a clock that stands still until a test moves it. `meanwhile` slips other programs in just before a commit, as a
+Its clock moves only when a test moves it. `meanwhile` slips other programs in just before a commit, as a
 race would: rows that the program got, or found and writes, must not have changed, else it runs again, as it does on a
-store whose programs race. A row that it writes without having looked is the caller's claim, and a Conflict if it fails.
+store whose programs race. A row written without a read is the caller's claim, and a Conflict if it fails.
 """
 
 from collections.abc import Iterable
@@ -56,7 +56,7 @@ class State:
 
     rows: dict[str, dict[tuple[str, ...], Any]] = field(default_factory=dict)
     logs: dict[str, Log] = field(default_factory=dict)
-    counters: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # value, and when it ends
+    counters: dict[str, tuple[int, int | None]] = field(default_factory=dict)  # value and expiry
     changes: list[Change] = field(default_factory=list)
     notifications: list[tuple[str, str]] = field(default_factory=list)
 
@@ -66,7 +66,7 @@ Cells = dict[tuple[str, tuple[str, ...]], tuple[Table[Any], int]]
 
 @dataclass
 class Seen:
-    """The rows that one run of a program has been shown, with their versions."""
+    """The rows that one run of a program has read, with their versions."""
 
     got: Cells = field(default_factory=dict)
     found: Cells = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Interpreter:
         self.clock_ms += milliseconds
 
     def meanwhile(self, *programs: Transaction[Any]) -> None:
-        """Each is run just before one commit of the next program, which then finds what it saw changed or not."""
+        """Each is run just before one commit of the next program, which then finds its reads changed or not."""
         self._meanwhile += programs
 
     def run(self, transaction: Transaction[T]) -> T:
@@ -133,7 +133,7 @@ class Interpreter:
         watched = seen.got | {cell: found for cell, found in seen.found.items() if cell in written}
         return any(self._version(table, key) != version for (_, key), (table, version) in watched.items())
 
-    # -- questions --------------------------------------------------------------------------------------------
+    # -- reads ------------------------------------------------------------------------------------------------
 
     def _answer(self, question: Read, seen: "Seen") -> Any:
         match question:

@@ -1,4 +1,4 @@
-"""A table to try things on, small programs over it, and a store whose clock stands still until it is moved."""
+"""A test table, small programs over it, and a store whose clock moves only when a test moves it."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

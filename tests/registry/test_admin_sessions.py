@@ -1,4 +1,4 @@
-"""Admin sessions: missing, over and revoked are all no session."""
+"""Admin sessions: missing, expired and revoked are all no session."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Aliases: one step moves a name, and its last states stay known."""
+"""Aliases: one step moves a name, and its last states are kept."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Canaries: known by id, named once, deleted with their runs."""
+"""Canaries: identified by id, with unique names, deleted with their runs."""
 
 from dataclasses import replace
 

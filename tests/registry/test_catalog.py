@@ -59,7 +59,7 @@ def test_recording_an_indexing_keeps_the_configuration() -> None:
 def test_failures_are_counted_until_an_indexing_succeeds() -> None:
     store = Interpreter()
     store.run(catalog.add("a", URL))
-    store.run(catalog.record_index_failure("a", error="the origin is away"))
+    store.run(catalog.record_index_failure("a", error="the origin is unreachable"))
     store.pass_time(7)
     failed = store.run(catalog.record_index_failure("a", error="x" * 5000))
     assert (failed.failures, failed.last_failed_at) == (2, START_MS + 7)

@@ -1,4 +1,4 @@
-"""Change delivery: cursors go forward from where they stand, and overflow is exact to the byte."""
+"""Change delivery: cursors only move forward, and overflow is exact to the byte."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rows that are simply kept: whoever is late is told so."""
+"""Plain rows: a late writer gets an error."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Export and import: what a registry holds survives the way through text unchanged, and a damaged file is refused."""
+"""Export and import: the content of a registry round-trips through text, and a damaged file is rejected."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -64,7 +64,7 @@ def rows_of(table: Table[Any]) -> st.SearchStrategy[DumpItem]:
     return st.fixed_dictionaries({**columns, "version": versions}).map(lambda values: (table.name, values))
 
 
-# A log without entries is remembered for what it has dropped. Names that begin with _ are the stores' own.
+# A log without entries is exported for its count of dropped entries. Names that begin with _ are the stores' own.
 NAMES = WORDS.map(lambda name: f"x{name}")
 ENTRIES = st.fixed_dictionaries(
     {"name": NAMES, "payload": st.none() | st.binary(max_size=30), "dropped": st.integers(1, 1 << 40)}
@@ -172,7 +172,7 @@ def test_an_endless_line_is_not_read_into_memory() -> None:
 
 
 def unlike(items: list[DumpItem]) -> list[DumpItem]:
-    """Those that can stand in one registry together: no key, unique value or name twice."""
+    """Rows that can be in one registry together: no key, unique value or name twice."""
     taken: set[tuple[object, ...]] = set()
     kept = []
     for kind, values in items:
@@ -206,7 +206,7 @@ def valkey() -> Iterator[Valkey]:
 
 
 async def moved(store: LoadableStore, items: list[DumpItem]) -> list[DumpItem]:
-    """Into the store by way of text, and out of it again."""
+    """Imports the rows through text, and exports them again."""
     lines = export(items)
     read_header(lines[0])
     try:

@@ -1,4 +1,4 @@
-"""Idempotency: a key is taken in one step, and later comers are told what became of it."""
+"""Idempotency: a key is reserved in one step, and later requests get the recorded result."""
 
 import pytest
 

@@ -59,7 +59,7 @@ def test_only_the_leader_renews_and_releases() -> None:
     assert not store.run(leadership.renew("ilm", "b", 1))
     assert not store.run(leadership.renew("other", "b", 2))
     store.pass_time(100)
-    assert not store.run(leadership.renew("ilm", "b", 2)), "a lease that is over is taken anew, not renewed"
+    assert not store.run(leadership.renew("ilm", "b", 2)), "an expired lease is acquired again, not renewed"
 
 
 def test_of_two_concurrent_acquisitions_one_leads() -> None:

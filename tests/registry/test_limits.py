@@ -1,4 +1,4 @@
-"""Limits: a window that ends, a lock that doubles, an event that counts once."""
+"""Limits: a window with an end, a lock that doubles, an event that counts once."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_locked_address_gets_the_remaining_time_and_is_not_counted() -> None:
 
 
 def test_failures_outlive_their_lock_but_expire() -> None:
-    """Later-branch defects: doubling began anew after a lock, and a counter below the threshold had no end."""
+    """Later-branch defects: doubling restarted after a lock, and a counter below the threshold never expired."""
     store = Interpreter()
     for _ in range(5):
         store.run(limits.login_failed("ip"))
@@ -82,7 +82,7 @@ def test_failures_at_once_are_all_counted() -> None:
 
 
 def test_an_event_counts_once_within_a_day_however_often_it_is_reported() -> None:
-    """A later-branch defect: telling it again set its end anew, so it never ended."""
+    """A later-branch defect: reporting it again reset its expiry, so it never expired."""
     store = Interpreter()
     assert store.run(limits.is_first_seen("docs", "e1"))
     store.pass_time(limits.BEACON_MS - 1)

@@ -1,4 +1,4 @@
-"""What a registry takes: the accounting adds up, the measurement is right, and the server is left as it was."""
+"""Memory of a registry: the accounting adds up, the measurement is right, and the server is unchanged."""
 
 import asyncio
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def found_by_runs(server: Valkey) -> dict[int, MemoryReport]:
 
 @pytest.fixture
 def _once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For those who look at what a measurement does, not at what it finds."""
+    """For tests of what a measurement does, not of its result."""
     monkeypatch.setattr(redis_memory, "ROUNDS", 1)
 
 
@@ -174,7 +174,7 @@ async def test_the_keys_follow_from_the_writes(server: Valkey, client: Redis, mo
     assert [unknown for unknown in seen if unknown] == []
     sent = client.info("commandstats")
     assert isinstance(sent, dict)
-    assert sent["cmdstat_keys"]["calls"] == len(seen), "only this test looks for keys"
+    assert sent["cmdstat_keys"]["calls"] == len(seen), "only this test lists keys"
     assert "cmdstat_scan" not in sent
 
 

@@ -1,4 +1,4 @@
-"""A store is created at the present version, led there from an older one, and refused if it is of a newer argosy."""
+"""A store is created at the present version, migrated from an older one, and rejected if it is of a newer argosy."""
 
 import sqlite3
 from dataclasses import dataclass, field
@@ -168,7 +168,7 @@ def test_the_text_of_a_table_and_its_indexes() -> None:
         '    "settings_version" INTEGER NOT NULL,\n    "updated_at" INTEGER NOT NULL,\n'
         '    "version" INTEGER NOT NULL,\n    PRIMARY KEY ("index_uid", "node_id")\n) WITHOUT ROWID'
     )
-    assert create_indexes(NODE_SETTINGS_VERSION) == [], "the key already finds a family"
+    assert create_indexes(NODE_SETTINGS_VERSION) == [], "the key already refers to a family"
     assert 'CREATE INDEX "jobs.state" ON "jobs" ("state", "due")' in create_indexes(JOBS)
     assert (
         'CREATE INDEX "jobs.claims" ON "jobs" ("state", "claim_expires_at") WHERE "claim_expires_at" IS NOT NULL'

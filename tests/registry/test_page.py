@@ -1,4 +1,4 @@
-"""The program on the registry's page is whole: it runs as it stands."""
+"""The program on the registry's page is complete: it runs unchanged."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""Pods are alive as long as they say so."""
+"""Pods are alive while they send heartbeats."""
 
 from argosy.registry import scoped_keys
 from tests.registry.interpreter import Interpreter

@@ -1,4 +1,4 @@
-"""Policies of an index: written if nobody else was first."""
+"""Policies of an index: written at the expected version only."""
 
 from dataclasses import replace
 

@@ -41,7 +41,7 @@ def _commit(writes: list[Write]) -> Any:
 
 
 async def used(admin: Redis) -> int:
-    """When the clients of the load have left."""
+    """After the clients of the load have disconnected."""
     async with asyncio.timeout(10):
         while True:
             info = await admin.info()
@@ -55,7 +55,7 @@ async def test_the_sample_data_set_is_within_its_budget(server: Valkey, runs: in
     admin: Redis = Redis.from_url(server.url, single_connection_client=True)
     seconds, _ = await admin.time()
     writes = list(sample_writes(seconds * 1000, runs_per_canary=runs))
-    await fill(server.url, writes)  # once for nothing, so that scripts and buffers are not counted
+    await fill(server.url, writes)  # a first run, so that scripts and buffers are not counted
     await admin.flushall()
     before = await used(admin)
     await fill(server.url, writes)

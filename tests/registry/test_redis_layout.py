@@ -1,4 +1,4 @@
-"""How rows lie in Redis: encodings, names of keys, indexes that stay listpacks, and what expired rows leave behind."""
+"""The layout of rows in Redis: encodings, key names, indexes that stay listpacks, and traces of expired rows."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -307,7 +307,7 @@ async def _is_gone(store: RedisRegistry) -> bool:
 
 
 async def test_indexes_of_expiring_rows_do_not_grow_without_bound(store: RedisRegistry, admin: Redis) -> None:
-    """Sessions come and go, and nobody lists them."""
+    """Sessions come and go, and are never listed."""
     for n in range(600):
         soon = await now_ms(admin) + 5
         await store.run(commit_of(Put(SESSIONS, ClientSession(f"s{n}", None, None, {}, 0, soon))))
@@ -323,16 +323,16 @@ async def test_indexes_of_expiring_rows_do_not_grow_without_bound(store: RedisRe
 
 
 async def test_a_counter_has_its_end_from_its_first_hit_on(store: RedisRegistry, admin: Redis) -> None:
-    """Defect R19: a crash between INCR and EXPIRE left a counter for good."""
+    """Defect R19: a crash between INCR and EXPIRE left a counter forever."""
     await store.run(commit_of(CountUp("ratelimit:searchui:a", 60_000)))
     assert 0 < await admin.pttl(f"{TAG}ratelimit:searchui:a") <= 60_000
 
 
-# -- what the server sees ---------------------------------------------------------------------------------------------
+# -- commands received -----------------------------------------------------------------------------------------------
 
 
 async def whole_life(store: RedisRegistry, admin: Redis) -> None:
-    """Something of every kind, every question, and an export."""
+    """A row of every type, every read, and an export."""
     now = await now_ms(admin)
     await load(store, [*sample_writes(now), Append("cdc:overflow:sink", b"x"), CountUp("task_uid")])
     for table in TABLES:

@@ -1,4 +1,4 @@
-"""Callers of one turn share a call to the server, and nothing else."""
+"""Callers of one loop turn share a call to the server, and nothing else."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

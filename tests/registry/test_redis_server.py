@@ -43,7 +43,7 @@ Open = Callable[..., Awaitable[RedisRegistry]]
 
 @pytest.fixture
 def server(request: pytest.FixtureRequest) -> Iterator[Valkey]:
-    """Its own for each test, since these tests end it; by default without memory."""
+    """One per test, since these tests stop it; by default without persistence."""
     with Valkey(is_durable=getattr(request, "param", False)) as started:
         yield started
 
@@ -90,7 +90,7 @@ async def persistently(call: Callable[[], Awaitable[Any]]) -> Any:
                 continue
 
 
-# -- trouble on the way -----------------------------------------------------------------------------------------------
+# -- connection faults ------------------------------------------------------------------------------------------------
 
 
 async def test_an_unreachable_server_is_unavailable_at_once_and_its_password_is_not_shown(opened: Open) -> None:
@@ -119,7 +119,7 @@ async def test_a_needless_password_is_rejected_and_not_shown(opened: Open, serve
 
 
 async def test_a_lost_reply_is_unavailable_and_the_commit_is_atomic(opened: Open, server: Valkey, admin: Redis) -> None:
-    """A commit is one script: a crash finds it done or not begun, and whoever lost the reply can look."""
+    """A commit is one script: a crash finds it done or not started, and a caller that lost the reply can read it."""
     store, other = await opened(server.url), await opened(server.url)
     names = [client["id"] for client in await admin.client_list() if client["name"] == "argosy-registry"]
     writes = [Put(ALIASES, replace(ALIAS, name=f"a{n}")) for n in range(200)]
@@ -155,7 +155,7 @@ async def test_scripts_lost_by_the_server_are_loaded_again(opened: Open, server:
     assert (await answer(store, Get(ALIASES, ("docs",)))).current_uid == "docs-2"
 
 
-# -- a server that refuses --------------------------------------------------------------------------------------------
+# -- a server that rejects --------------------------------------------------------------------------------------------
 
 
 async def test_when_maxmemory_is_reached_nothing_is_written_and_pruning_works(
@@ -261,7 +261,7 @@ async def test_a_server_without_persistence_starts_empty_and_watchers_get_gone(o
 
 @durable
 async def test_a_watcher_across_a_restart_gets_gone(opened: Open, server: Valkey) -> None:
-    """The server may have lost the last second, so nothing that was told before is certain."""
+    """The server may have lost the last second, so nothing read before is certain."""
     store = await opened(server.url)
     start = await store.revision()
     await store.run(commit_of(Put(ALIASES, ALIAS)))

@@ -1,4 +1,4 @@
-"""Scoped keys: the old one goes only when every live gateway has used the new one."""
+"""Scoped keys: the old one is revoked only when every live gateway has used the new one."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_a_crashed_gateway_blocks_nothing_and_an_expired_report_does_not_count()
     assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ("dead",))
     store.pass_time(scoped_keys.WINDOW_MS)
     store.run(scoped_keys.heartbeat_pod("p1"))
-    assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ("p1",)), "what it said has expired"
+    assert store.run(scoped_keys.gate("docs")) == RevocationCheck(False, ("p1",)), "its report has expired"
     store.run(scoped_keys.observe("p1", "docs", 2))
     assert store.run(scoped_keys.gate("docs")).is_open
 

@@ -1,4 +1,4 @@
-"""Sessions: stored as given, gone when over, bounded in number."""
+"""Sessions: stored unchanged, removed at expiry, bounded in number."""
 
 import pytest
 

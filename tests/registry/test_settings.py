@@ -1,4 +1,4 @@
-"""Where the registry is: what cannot work is said before anything is opened."""
+"""The registry's URL: invalid settings are reported before anything is opened."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings versions only grow, and are asked for by index or by node."""
+"""Settings versions only grow, and are read by index or by node."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Nothing answered is lost and nothing is half written: when the process is killed, and when the disk is full."""
+"""No acknowledged commit is lost or partial: when the process is killed, and when the disk is full."""
 
 import asyncio
 import signal
@@ -41,7 +41,7 @@ asyncio.run(main())
 
 
 def acknowledged_until_killed(path: Path, count: int) -> list[str]:
-    """What a process has acknowledged by the time that it is killed, which is after so many."""
+    """The commits a process has acknowledged when it is killed, after so many."""
     command = [sys.executable, "-c", WRITER, str(path)]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root, text=True) as process:

@@ -1,4 +1,4 @@
-"""Logs forget their oldest and know exactly what they hold; counters end when their time is up."""
+"""Logs drop their oldest entries and count exactly; counters expire."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows in SQLite: what is written comes back, in the order asked for, and a stale writer is told."""
+"""Rows in SQLite: writes round-trip, in the requested order, and a stale writer gets an error."""
 
 from dataclasses import replace
 from types import MappingProxyType
@@ -292,7 +292,7 @@ async def test_updates_of_read_rows_leave_table_and_indexes_in_step(balls: list[
 
 
 def _changed(ball: Ball) -> Any:
-    """Reads a row and writes it anew, as operations do."""
+    """Reads a row and writes it again, as operations do."""
 
     def program() -> Any:
         (known,) = yield (Get(BALLS, (ball.name,)),)

@@ -1,4 +1,4 @@
-"""Opening a registry file, and what its operator is told when that fails."""
+"""Opening a registry file, and the errors when that fails."""
 
 import asyncio
 import sqlite3

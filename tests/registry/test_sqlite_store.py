@@ -1,4 +1,4 @@
-"""The store around the tables: programs share commits and stand alone, changes are watched, messages heard."""
+"""The store around the tables: programs share commits and are isolated, changes are watched, messages delivered."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -253,7 +253,7 @@ async def test_a_watcher_learns_that_the_store_is_closed() -> None:
 
 
 class HastyClock(SystemClock):
-    """Does not wait between two looks."""
+    """Does not wait between two polls."""
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0)

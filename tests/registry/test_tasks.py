@@ -1,4 +1,4 @@
-"""Control tasks: numbers that are never given twice, ends that stay, lists newest first."""
+"""Control tasks: unique numbers, final states, lists newest first."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tenants: a key is known by its hash, to those who write and to those who read."""
+"""Tenants: a key is stored and looked up by its hash."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Each checker catches a violation made by hand, and stays silent about what is lawful."""
+"""Each checker reports a constructed violation, and nothing for allowed behaviour."""
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_serving_one_after_the_other_is_lawful(serving: ServingStage) -> None:
     serving.now = 5.0
     serving.checker.on_call(StoreCall("a", "renew", (session("a"),), frozenset()))
     serving.checker.on_serving_change("a", serving.clock, ServingExtended(14.0))
-    serving.now = 15.0  # its word is over, though it never said so: it may stand still
+    serving.now = 15.0  # its validity is over, though it did not report it: it may be paused
     serving.checker.on_event(LeaseGone(U, 1))
     serving.grant("b", 2)
     serving.start("b", 2, 24.0)
@@ -439,7 +439,7 @@ def test_a_node_may_not_answer_without_an_index() -> None:
 def test_a_node_may_not_search_an_index_known_to_be_damaged() -> None:
     watched = Watched()
     watched.checker.on_damage_found("n1", "u")
-    assert watched.answers("u") == [], "in the same instant it can do nothing about it"
+    assert watched.answers("u") == [], "in the same instant it cannot react"
     watched.now = 1.1
     assert watched.answers("u") == ["NODE-1"]
     watched.put("u", 10)
@@ -448,7 +448,7 @@ def test_a_node_may_not_search_an_index_known_to_be_damaged() -> None:
 
 def test_memory_may_be_exceeded_by_the_last_index_and_by_no_other() -> None:
     watched = Watched()
-    watched.put("v", 95)  # 105 of 100: now somebody must go
+    watched.put("v", 95)  # 105 of 100: now one unit must be evicted
     assert watched.violations.entries == []
     watched.put("w", 1, leaving=("v",))
     assert watched.violations.entries == []

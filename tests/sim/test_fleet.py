@@ -61,7 +61,7 @@ def test_commits_are_found_and_served(report: FleetReport) -> None:
     assert refresh.commits == 4
     assert refresh.p50_s is not None
     assert refresh.max_s is not None
-    assert 0 < refresh.p50_s <= refresh.max_s < 90.0, "a look each minute, and a short build"
+    assert 0 < refresh.p50_s <= refresh.max_s < 90.0, "a poll each minute, and a short build"
 
 
 def test_a_drained_nodes_indexes_are_streamed_and_none_goes_unserved(report: FleetReport) -> None:
@@ -108,7 +108,7 @@ def test_a_fleet_without_room_is_reported_as_not_settled() -> None:
     cramped = run_fleet(replace(SMALL, headroom=0.8, kill=0, ttl_s=5.0, window_s=5.0))
     assert not cramped.is_settled
     assert cramped.all_ready_s is None
-    assert cramped.scale[-1][1] > cramped.scale[-1][2], "and more nodes are asked for"
+    assert cramped.scale[-1][1] > cramped.scale[-1][2], "and more nodes are requested"
 
 
 def test_progress_only_grows() -> None:

@@ -1,4 +1,4 @@
-"""The store seen through a bad link."""
+"""The store behind a faulty link."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""A hundred throttles with skewed clocks and partitions: THR-1 and THR-2 hold, and the checkers would notice if not."""
+"""A hundred throttles with skewed clocks and partitions: THR-1 and THR-2 hold, and the checkers detect violations."""
 
 import json
 
@@ -63,7 +63,7 @@ def test_an_error_is_a_violation_with_the_command_that_replays_it(monkeypatch: p
     assert violation["replay"] == "argosy sim throttle --instances 2 --first-seed 4 --seeds 1"
 
 
-# -- the checkers notice ----------------------------------------------------------------------------------------------
+# -- detected violations ----------------------------------------------------------------------------------------------
 
 
 def watched(settings: ThrottleSettings | None = None) -> tuple[ThrottleWorld, ThrottleChecker, ViolationLog]:
@@ -117,7 +117,7 @@ def test_a_decision_and_a_bucket_outside_the_bounds_break_thr_1() -> None:
 
 
 def test_instances_that_do_not_converge_break_thr_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a squash that keeps what one has, what others know is never taken over."""
+    """With a squash that keeps local state, state of other instances is never merged."""
     monkeypatch.setitem(rows._NAMED, "max", lambda local, fetched, outstanding: local)
     world, checker, violations = watched(ThrottleSettings(flush_s=0.25, poll_s=0.5, squash="max"))
     world.instances[0].throttle.report("a", Outcome.FAILURE)

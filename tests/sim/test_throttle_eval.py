@@ -1,4 +1,4 @@
-"""The evaluation: with and without, alone and together, and what is drawn of it."""
+"""The evaluation: with and without a throttle, alone and shared, and its plot."""
 
 import math
 import xml.etree.ElementTree as xml

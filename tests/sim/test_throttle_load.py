@@ -1,4 +1,4 @@
-"""The evaluator's scenarios: who arrives, what the resource gives, and how fairness is reckoned."""
+"""The evaluator's scenarios: arrivals, the capacity of the resource, and the fairness measure."""
 
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ TINY = Scenario("tiny", 1, 10, 5, (ClientClass("heal", 2, 1), ClientClass("late"
 
 
 class Doorman:
-    """Turns away whom it is told to, and remembers what became of the others."""
+    """Rejects the given clients, and records the outcomes of the others."""
 
     def __init__(self, *unwanted: str) -> None:
         self._unwanted = unwanted

@@ -1,4 +1,4 @@
-"""Real nodes in a simulated world: what each fault does, and that all is well afterwards."""
+"""Real nodes in a simulated world: the effect of each fault, and recovery afterwards."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -74,7 +74,7 @@ def holders(world: World) -> dict[str, str]:
 
 
 def settles(*faults: Fault, placement: str = "auction") -> World:
-    """Plays faults out, all of which are over by 30 s, and expects everything to be served soon after."""
+    """Runs faults, all of which are over by 30 s, and expects everything to be served soon after."""
 
     async def scenario(world: World) -> None:
         await asyncio.sleep(READY_S)
@@ -99,7 +99,7 @@ def test_a_crashed_nodes_units_are_served_by_others() -> None:
         assert world.unsettled_units() != {}
         took_s = await world.settle(TTL_S + WINDOW_S + 5.0)
         assert took_s is not None
-        assert took_s > TTL_S / 2, "a lease is not taken before it has expired"
+        assert took_s > TTL_S / 2, "a lease is not granted again before it has expired"
         assert victim not in holders(world).values()
 
     play(scenario, plan())
@@ -116,7 +116,7 @@ def test_a_paused_node_reports_nothing_and_holds_nothing_when_it_resumes() -> No
         process.pause()
         await asyncio.sleep(3 * TTL_S)
         assert holders(world)["u0"] != victim.name
-        assert not member.holds(Unit("u0")), "asked before it had a chance to hear or do anything"
+        assert not member.holds(Unit("u0")), "checked before it could receive or do anything"
         process.resume()
 
     play(scenario, plan())

@@ -1,7 +1,7 @@
-"""The document's scheme to the letter, to compare with: not part of the product.
+"""The design document's scheme, literally implemented for comparison: not part of the product.
 
-Probabilities are summed with a bare increment that knows no bounds, the newest time wins without anything having
-decayed, and what is fetched overwrites what is there.
+Probabilities are summed with an unbounded increment, the newest time wins without anything having
+decayed, and fetched values overwrite local ones.
 """
 
 import math
@@ -19,7 +19,7 @@ class LiteralStore:
 
     def __init__(self) -> None:
         self.rows: dict[Place, tuple[float, int]] = {}
-        self.extremes = (0.0, 0.0)  # the least and the greatest that was ever stored
+        self.extremes = (0.0, 0.0)  # the least and the greatest value ever stored
 
     def increment(self, place: Place, delta: float, at_ms: int) -> None:
         prob, stored_ms = self.rows.get(place, (0.0, 0))
@@ -28,7 +28,7 @@ class LiteralStore:
 
 
 class LiteralInstance:
-    """Decides as the original does, one window long, and shares to the letter."""
+    """Decides like the original within one window, and shares as the document describes."""
 
     def __init__(self, config: Config, store: LiteralStore, random: Random) -> None:
         self._config = config
@@ -57,7 +57,7 @@ class LiteralInstance:
             self._deltas[place] = self._deltas.get(place, 0.0) + after - before
 
     def share(self, now_ms: int) -> None:
-        """Pushes all changes, then pulls everything over what is here."""
+        """Pushes all changes, then overwrites the local state with everything pulled."""
         for place, delta in self._deltas.items():
             self._store.increment(place, delta, self._buckets[place][1])
         self._deltas.clear()

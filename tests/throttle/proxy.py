@@ -1,4 +1,4 @@
-"""A proxy before a server: slow if wanted, with TLS if wanted, and it can be led to another server."""
+"""A proxy before a server: optionally slow, optionally with TLS, and switchable to another server."""
 
 import socket
 import ssl
@@ -11,7 +11,7 @@ CHUNK_BYTES = 1 << 16
 
 
 class Proxy:
-    """Forwards connections to `target`; what clients send is held back for `delay_s`."""
+    """Forwards connections to `target`; client data is delayed by `delay_s`."""
 
     def __init__(self, target: int, *, tls: ssl.SSLContext | None = None) -> None:
         self.target = target
@@ -29,7 +29,7 @@ class Proxy:
         return f"redis{'s' if self._tls else ''}://{HOST}:{self.port}/0"
 
     def switch(self, target: int) -> None:
-        """Leads new connections elsewhere, and ends those there are, as a failover does."""
+        """Sends new connections to another server, and closes the open ones, as a failover does."""
         self.target = target
         self._hang_up()
 
@@ -58,7 +58,7 @@ class Proxy:
                     client = self._tls.wrap_socket(client, server_side=True)
                 server = socket.create_connection((HOST, self.target))
             except OSError:
-                continue  # closed, or nobody there: the client finds out by itself
+                continue  # closed, or no server: the client detects it
             self._open += (client, server)
             threading.Thread(target=self._pump, args=(client, server, True), daemon=True).start()
             threading.Thread(target=self._pump, args=(server, client, False), daemon=True).start()
@@ -71,4 +71,4 @@ class Proxy:
                 sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # either end is gone
+            pass  # either end has disconnected

@@ -128,7 +128,7 @@ def test_no_sequence_of_steps_leaves_the_bounds(moves: list[tuple[float, int]], 
         assert one.at_ms == newest
 
 
-# -- keeping account --------------------------------------------------------------------------------------------------
+# -- recorded changes -------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.tuples(steps, times), max_size=30), rates)
@@ -142,7 +142,7 @@ def test_keeping_account_changes_no_result(moves: list[tuple[float, int]], per_m
 
 @given(st.lists(st.tuples(steps, st.integers(0, 100_000)), max_size=30))
 def test_the_returned_changes_are_the_applied_changes(moves: list[tuple[float, int]]) -> None:
-    """Decayed to the same instant, the changes make up the whole difference: limits swallow, and are not told."""
+    """Decayed to the same instant, the changes sum to the whole difference: clamped parts are not reported."""
     one = bucket(0.0, 0)
     for step, now_ms in moves:
         move_shared([one], step, now_ms, PER_MS, [])

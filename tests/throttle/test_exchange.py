@@ -1,4 +1,4 @@
-"""The exchange machine: orders out, answers in, and what happens when the store fails, forgets or is slow."""
+"""The exchange machine: orders out, answers in, with a store that fails, loses data or is slow."""
 
 import math
 
@@ -30,7 +30,7 @@ SETTINGS = ThrottleSettings(flush_s=0.25, poll_s=1.0, attempts_max=3, queue_max=
 
 
 class Stage:
-    """An exchange, and a clock that moves on to whenever it next wants something."""
+    """An exchange, and a clock that advances to its next deadline."""
 
     def __init__(self, settings: ThrottleSettings = SETTINGS, config: Config | None = None) -> None:
         self.exchange = StoreExchange(config or Config(levels=1), settings, seeded_random(1), instance="me")
@@ -52,7 +52,7 @@ class Stage:
     def reply(
         self, order: SyncBatch, mark: RowVersion = FIRST, states: dict[int, BucketState] | None = None, **more: object
     ) -> None:
-        """Answers an order; every row it names has the mark, and every pull finds `states`."""
+        """Answers an order; every row it names has the version, and every pull returns `states`."""
         written = {col: BucketState(0.5, 1000) for push in order.pushes for col, _, _ in push.deltas}
         answer = SyncReply(
             tuple(RowWrite(restore.cell, mark, False, {}) for restore in order.restores),
@@ -66,7 +66,7 @@ class Stage:
         assert self.exchange.handle(ExchangeFailed(), self.now) == []
 
     def give_up(self) -> None:
-        """The store goes away."""
+        """The store becomes unavailable."""
         self.push()
         self.order()
         while not self.exchange.status(self.now).is_unreachable:
@@ -184,7 +184,7 @@ def test_changes_the_answer_cannot_contain_are_returned_with_it() -> None:
     stage.push(0.04, at_ms=1000)
     stage.exchange.request(SEED)
     order = stage.order()
-    stage.push(0.02, at_ms=61_000)  # after the order had gone
+    stage.push(0.02, at_ms=61_000)  # after the order was sent
     stage.reply(order, states={1: BucketState(0.5, 1000)})
     (response,) = stage.exchange.take()
     (bucket,) = response.updates
@@ -222,11 +222,11 @@ def test_a_duplicate_is_counted() -> None:
     assert order.pushes
 
 
-# -- what is read again -----------------------------------------------------------------------------------------------
+# -- versions and rereads ---------------------------------------------------------------------------------------------
 
 
 def seen(stage: Stage) -> RowVersion:
-    """The mark that the next pull names."""
+    """The version that the next pull names."""
     stage.exchange.request(SEED)
     order = stage.order()
     stage.reply(order, RowVersion(1, 99), {})
@@ -321,7 +321,7 @@ def test_while_the_store_is_unavailable_no_changes_are_queued() -> None:
         stage.push(col=col)
     assert stage.exchange.status(stage.now).queue == 0
     assert stage.exchange.counters.dropped == 101
-    assert stage.order() == SyncBatch()  # a mere question
+    assert stage.order() == SyncBatch()  # a read only
 
 
 def test_polls_back_off_up_to_a_bound() -> None:
@@ -352,10 +352,10 @@ def test_when_the_store_is_back_everything_is_read_again() -> None:
 
 
 def test_after_an_outage_every_row_is_restored_first() -> None:
-    """What was learnt meanwhile is not in it, and an answer without it would undo it."""
+    """Changes made meanwhile are not in it, and an answer without them would undo them."""
     stage = Stage()
     stage.give_up()
-    stage.reply(stage.order())  # the store is back, but nothing was read yet
+    stage.reply(stage.order())  # the store is back, but nothing has been read yet
     stage.push()
     stage.reply(stage.order())
     assert stage.exchange.take() == []

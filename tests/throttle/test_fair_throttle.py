@@ -1,4 +1,4 @@
-"""`FairThrottle`: decisions, outcomes, shares, and the promise that nothing waits."""
+"""`FairThrottle`: decisions, outcomes, shares, and the guarantee that nothing waits."""
 
 import math
 import threading
@@ -39,7 +39,7 @@ class HandClock:
 
 
 class Dice:
-    """Randomness that always shows the same number, and counts the throws."""
+    """A random source that always returns the same number, and counts the draws."""
 
     def __init__(self, number: float) -> None:
         self.number = number
@@ -128,7 +128,7 @@ def test_time_forgives() -> None:
     blame(made, "a", 25)
     clock.wall_s += 100
     assert made.explain("a").probability == pytest.approx(math.exp(-1))
-    assert made.explain("a").probability == pytest.approx(math.exp(-1))  # looking has changed nothing
+    assert made.explain("a").probability == pytest.approx(math.exp(-1))  # reading has changed nothing
 
 
 def test_one_bucket_without_blame_clears_a_client() -> None:
@@ -289,7 +289,7 @@ def test_a_clock_set_back_deletes_nothing() -> None:
     assert made.explain("a").probability == pytest.approx(0.24)
 
 
-# -- what operators see -----------------------------------------------------------------------------------------------
+# -- metrics ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_explanation_names_every_bucket() -> None:
@@ -421,7 +421,7 @@ def test_the_state_of_other_instances_is_merged() -> None:
     made.share()
     assert made.absorb(fetched(made, 0.6)) == 3
     assert made.explain("a").probability == pytest.approx(0.6)
-    assert made.collect() == []  # what was fetched is not ours to tell
+    assert made.collect() == []  # fetched state is not shared again
 
 
 def test_our_own_changes_on_their_way_are_put_on_top() -> None:

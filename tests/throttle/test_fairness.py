@@ -1,4 +1,4 @@
-"""Is it fair? The evaluator's scenarios, alone and shared; and why the document was not built to the letter."""
+"""Fairness in the evaluator's scenarios, alone and shared; and why the document was not implemented literally."""
 
 from dataclasses import replace
 from random import Random
@@ -28,12 +28,12 @@ def unthrottled(scenario: Scenario, seed: int) -> Allocation:
 def throttled(
     scenario: Scenario, seed: int, preset: str = "standard", *, instances: int = 1, is_shared: bool = False
 ) -> Allocation:
-    """Requests go to random instances, which share one resource, and their state if they are to."""
+    """Requests go to random instances, which share one resource, and optionally their state."""
     return run_once(scenario, arrivals(scenario, seed), Setup(preset, instances, is_shared), seed, settings=SHARED)
 
 
 class LiteralFleet:
-    """Instances by the letter of the document, each of which shares every `share_s`."""
+    """Instances that implement the document literally, each of which shares every `share_s`."""
 
     def __init__(self, seed: int, *, instances: int, share_s: float) -> None:
         self.store = LiteralStore()
@@ -102,7 +102,7 @@ def test_instances_that_share_are_as_fair_as_one_and_others_are_not() -> None:
     assert shared.utilisation > 0.99
 
 
-# -- the letter of the document ---------------------------------------------------------------------------------------
+# -- the literal document ---------------------------------------------------------------------------------------------
 
 
 def test_the_letter_of_the_document_leaves_the_bounds() -> None:

@@ -1,4 +1,4 @@
-"""Which buckets a client falls into: pinned, because every instance of every release must find the same ones."""
+"""The buckets of a client: pinned, because every instance of every release must compute the same ones."""
 
 from collections import Counter
 from itertools import combinations

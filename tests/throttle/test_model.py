@@ -1,4 +1,4 @@
-"""A configuration is checked when it is made; the final probabilities."""
+"""A configuration is checked when it is created; the final probabilities."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""With the Go original's own dice its published evaluation comes out to the last unit, and so is our arithmetic its."""
+"""With the Go original's random numbers, our arithmetic reproduces its published evaluation exactly."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from argosy.sim.throttle_reference import GoRandom, original_allocation
 
 
 def test_the_dice_are_those_of_go() -> None:
-    """What a Go program prints that draws ten numbers below a hundred from seed 1, as is widely known."""
+    """The well-known output of a Go program that draws ten numbers below a hundred from seed 1."""
     dice = GoRandom(1)
     assert [dice.below(100) for _ in range(10)] == [81, 87, 47, 59, 81, 18, 25, 40, 56, 0]
 

@@ -1,4 +1,4 @@
-"""From what an operator knows to a throttle's numbers."""
+"""Presets: from an operator's figures to a throttle's parameters."""
 
 import math
 

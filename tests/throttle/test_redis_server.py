@@ -1,6 +1,6 @@
-"""The shared state on a server that dies, forgets, stands still, is slow, fails over, is a cluster, wants a password.
+"""The shared state on a server that dies, loses data, hangs, is slow, fails over, is a cluster, needs a password.
 
-Through all of it the throttle decides: a decision that waited for the store would hang these tests (THR-2).
+The throttle always decides: a decision that waited for the store would hang these tests (THR-2).
 """
 
 import ssl
@@ -33,7 +33,7 @@ FOREVER = Config(decay_per_s=0.0, window_s=86_400 * 20)  # neither time nor rota
 
 @pytest.fixture
 def server() -> Iterator[Valkey]:
-    """Its own for each test, since these tests end it; it remembers nothing."""
+    """One per test, since these tests stop it; without persistence."""
     with Valkey() as started:
         yield started
 
@@ -44,7 +44,7 @@ def pace(url: str, **more: object) -> ThrottleSettings:
 
 
 class Front:
-    """One front door: a throttle, its sharing, and requests that must always be answered."""
+    """One instance: a throttle, its sharing, and requests that must always be answered."""
 
     def __init__(self, settings: ThrottleSettings) -> None:
         self.throttle = FairThrottle(FOREVER)
@@ -87,12 +87,12 @@ def fronts(*settings: ThrottleSettings) -> Iterator[list[Front]]:
 
 
 def until(is_so: Callable[[], bool], *serving: Front) -> None:
-    """Serves requests until it is so."""
+    """Serves requests until the condition holds."""
     deadline = CLOCK.now() + PATIENCE_S
     while not is_so():
         for front in serving:
             front.serve(20)
-        assert CLOCK.now() < deadline, "it did not come to pass"
+        assert CLOCK.now() < deadline, "the condition did not hold in time"
 
 
 # -- a server that fails ----------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def test_a_server_that_is_killed_and_comes_back_empty(server: Valkey) -> None:
         server.start()
         until(lambda: not one.is_unreachable and not two.is_unreachable, one, two)
         with fronts(pace(server.url)) as (newcomer,):
-            until(newcomer.knows("noisy", 0.8), one)  # the server was told what it had forgotten
+            until(newcomer.knows("noisy", 0.8), one)  # the server got the lost state again
         two.blame("noisy", 2)
         until(lambda: abs(one.probability("noisy") - 0.88) < 1e-9, one)
         assert one.metrics.value(telemetry.STORE_ERRORS) > 0
@@ -125,7 +125,7 @@ def test_a_server_that_loses_data_without_a_disconnect(server: Valkey) -> None:
         client.flushall()
         until(lambda: one.metrics.value(telemetry.ROWS_LOST) > 0, one)
         assert two.probability("noisy") == pytest.approx(0.8)
-        client.script_flush()  # the scripts are told again, too
+        client.script_flush()  # the scripts are loaded again, too
         with fronts(pace(server.url)) as (newcomer,):
             until(newcomer.knows("noisy", 0.8), one)
         assert not one.is_unreachable
@@ -175,7 +175,7 @@ def test_a_failover_to_a_replica(server: Valkey) -> None:
             one.blame("noisy", 20)
             until(two.knows("noisy", 0.8))
             until(lambda: bool(replica.keys()))
-            name.switch(second.port)  # still a replica: writes are refused
+            name.switch(second.port)  # still a replica: writes are rejected
             one.blame("noisy", 2)
             until(lambda: one.metrics.value(telemetry.STORE_ERRORS) > 0, one)
             server.kill()
@@ -197,7 +197,7 @@ def test_a_failover_that_sentinels_see_to(server: Valkey) -> None:
         until(lambda: bool(replica.keys()))
         server.kill()
         until(lambda: one.is_unreachable and two.is_unreachable, one, two)
-        assert one.probability("noisy") >= 0.8 - 1e-9  # nobody has forgotten anything meanwhile
+        assert one.probability("noisy") >= 0.8 - 1e-9  # no instance has lost anything meanwhile
         until(lambda: not one.is_unreachable and not two.is_unreachable, one, two)
         assert replica.execute_command("ROLE")[0] == b"master"
         two.blame("noisy", 1)
@@ -229,7 +229,7 @@ async def test_the_same_as_a_task(server: Valkey) -> None:
     one, two = Front(pace(server.url)), Front(pace(server.url))
     async with one.sharing:
         one.blame("noisy", 20)
-    async with two.sharing:  # the first has left nothing unsaid
+    async with two.sharing:  # the first has flushed everything
         assert two.probability("noisy") == pytest.approx(0.8)
         with pytest.raises(Conflict, match="started already"):
             two.sharing.start()
@@ -269,7 +269,7 @@ def keys_of(node: Valkey) -> list[bytes]:
         return list(client.keys())
 
 
-# -- the schema, and who may touch it ---------------------------------------------------------------------------------
+# -- the schema and permissions --------------------------------------------------------------------------------------
 
 
 def test_rows_are_as_the_design_spells_them(server: Valkey) -> None:
@@ -357,7 +357,7 @@ def test_a_user_with_no_more_rights_than_needed_is_enough(server: Valkey) -> Non
 
 
 def test_the_wire_can_be_encrypted(server: Valkey) -> None:
-    with Etcd(scheme="https", options=("--auto-tls",)) as etcd:  # the one here that can make a certificate
+    with Etcd(scheme="https", options=("--auto-tls",)) as etcd:  # the one here that can create a certificate
         (certificate,) = etcd.folder.rglob("cert.pem")
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(certificate, certificate.with_name("key.pem"))

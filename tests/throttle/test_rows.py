@@ -1,4 +1,4 @@
-"""What a store of rows does, as arithmetic; the contract suite holds the stores to it."""
+"""The arithmetic of a store of rows; the contract suite checks the stores against it."""
 
 import math
 
@@ -82,7 +82,7 @@ def test_restoring_keeps_the_greater_as_of_one_instant() -> None:
     assert apply_restore(None, 0.3, NOW + 10**9, now_ms=NOW, per_ms=PER_MS) == BucketState(0.3, NOW + SKEW_MS_MAX)
 
 
-# -- marks and rules --------------------------------------------------------------------------------------------------
+# -- versions and rules -----------------------------------------------------------------------------------------------
 
 
 def written(number: int, *, cell: RowId = CELL, is_duplicate: bool = False) -> list[RowWrite]:

@@ -19,7 +19,7 @@ SETTLED_S = 3.0  # a flush, a poll and some way
 
 
 class Act(NamedTuple):
-    """A request of one client to one instance, and what becomes of it if it is let through."""
+    """A request of one client to one instance, and its outcome if it is admitted."""
 
     after_s: float
     instance: int
@@ -94,7 +94,7 @@ def lowest(squash: str) -> float:
     world = World(delay_s=0.5, settings=ThrottleSettings(flush_s=0.1, poll_s=0.1, squash=squash))
     throttle = world.add().throttle
     blame(throttle, "a", 10)
-    world.advance(0.3)  # the first batch is under way
+    world.advance(0.3)  # the first batch is in flight
     blame(throttle, "a", 10)
     found = []
     while world.now < 4:
@@ -205,7 +205,7 @@ def test_a_lost_answer_does_not_count_a_batch_twice() -> None:
     assert [probability(each.throttle, "a") for each in (one, two)] == pytest.approx([0.2, 0.2])
 
 
-# -- the store is away ------------------------------------------------------------------------------------------------
+# -- the store is unavailable -----------------------------------------------------------------------------------------
 
 
 def test_while_the_store_is_unavailable_each_instance_stands_for_all() -> None:
@@ -228,7 +228,7 @@ def test_while_the_store_is_unavailable_each_instance_stands_for_all() -> None:
 
 
 def test_state_learnt_during_an_outage_is_not_added_up_afterwards() -> None:
-    """Each stood for all, so the sum would blame twice; the greater of the two is what both know then."""
+    """Each stood for all, so the sum would blame twice; both then have the greater of the two."""
     world = World(Config(decay_per_s=0.0), settings=ThrottleSettings(flush_s=0.25, poll_s=0.5))
     one, two = world.add(), world.add()
     world.is_store_down = True
@@ -268,7 +268,7 @@ def test_a_new_instance_pulls_the_shared_state_first() -> None:
     assert probability(new.throttle, "noisy") == pytest.approx(probability(old, "noisy"))
 
 
-# -- the store forgets ------------------------------------------------------------------------------------------------
+# -- the store loses data ---------------------------------------------------------------------------------------------
 
 
 def test_a_store_that_lost_its_data_is_restored_and_no_client_is_pardoned() -> None:
@@ -282,7 +282,7 @@ def test_a_store_that_lost_its_data_is_restored_and_no_client_is_pardoned() -> N
     while world.now < 15.0:
         world.advance(world.now + 0.1)
         least = min(least, *(probability(throttle, "noisy") for throttle in throttles))
-        blame(throttles[0], "other", 1)  # so that the rows come to life again at once
+        blame(throttles[0], "other", 1)  # so that the rows are created again at once
     assert least == pytest.approx(0.84 * exp(-0.01 * world.now), abs=0.01)  # time alone has forgiven
     assert world.instances[0].storage.counters.losses > 0
     newcomer = world.add().throttle

@@ -1,4 +1,4 @@
-"""The background worker: it begins, ends, survives its own bugs, and tells people how it goes."""
+"""The background worker: start, end, bugs of its own, and log events."""
 
 import threading
 from collections.abc import Callable
@@ -21,7 +21,7 @@ PACE = ThrottleSettings(flush_s=0.01, poll_s=0.01, attempts_max=1)
 
 
 class Unwell:
-    """Rows that fail as they are told to."""
+    """Rows with scripted failures."""
 
     def __init__(self, rows: RowStore) -> None:
         self._rows = rows
@@ -40,7 +40,7 @@ class Unwell:
 
 
 class Stage:
-    """A throttle on a store in memory, whose way there can be unwell."""
+    """A throttle on a store in memory behind rows that can fail."""
 
     def __init__(self) -> None:
         self.throttle = FairThrottle(Config(decay_per_s=0.0))
@@ -61,11 +61,11 @@ def stage() -> Stage:
 def until(is_so: Callable[[], bool]) -> None:
     deadline = CLOCK.now() + PATIENCE_S
     while not is_so():
-        assert CLOCK.now() < deadline, "it did not come to pass"
+        assert CLOCK.now() < deadline, "the condition did not hold in time"
 
 
 def test_a_thread_shares_and_flushes_before_it_ends(stage: Stage) -> None:
-    before = set(threading.enumerate())  # some may be of earlier tests, and on their way out
+    before = set(threading.enumerate())  # some may be of earlier tests, and ending
     with stage.sharing:
         assert len(set(threading.enumerate()) - before) == 1
         stage.throttle.report("a", Outcome.FAILURE)
@@ -149,6 +149,6 @@ def test_statistics_are_reported(stage: Stage) -> None:
 
 def test_without_an_answering_store_the_start_does_not_wait_long(stage: Stage) -> None:
     stage.rows.why = Unavailable("nobody there")
-    with stage.sharing:  # one attempt, and it is given up for now
+    with stage.sharing:  # one attempt, then it waits
         assert stage.sharing.storage.status(CLOCK.now()).is_unreachable
         assert not stage.throttle.register("a").throttled

@@ -1,4 +1,4 @@
-"""Two windows that turn by the clock, and the clients remembered in them."""
+"""Two windows that rotate by the clock, and the clients cached in them."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The simulator's world as these tests like it: instances begin at once, and every way takes the same time."""
+"""The simulator's world for these tests: instances start at once, and every link has the same delay."""
 
 from argosy.sim.throttle_world import Instance, ThrottleWorld, buckets, spread
 from argosy.throttle.exchange import ExchangeFailed, ExchangeReplied
@@ -13,7 +13,7 @@ PACE = ThrottleSettings(flush_s=1.0, poll_s=1.0)
 
 
 class World(ThrottleWorld):
-    """Each order takes `delay_s` to the store and as long back; `heard` is what came back to each instance."""
+    """Each order takes `delay_s` to the store and as long back; `replies` are those that each instance received."""
 
     def __init__(
         self,

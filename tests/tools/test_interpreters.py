@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def program(path: Path, line: str) -> str:
-    """A program that answers the probe with this line."""
+    """A program whose answer to the probe is this line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\n{line}\n")
     path.chmod(0o755)
@@ -64,7 +64,7 @@ def test_the_oldest_and_the_newest_are_chosen() -> None:
 
 
 def test_ci_stops_at_the_first_python_whose_tests_fail(tmp_path: Path) -> None:
-    """The script of CI with a `make` that records what it is asked for, and fails on one Python."""
+    """The script of CI with a `make` that records its targets, and fails on one Python."""
     (tmp_path / ".ci").mkdir()
     (tmp_path / "tools").mkdir()
     (tmp_path / ".ci" / "run").write_bytes((ROOT / ".ci" / "run").read_bytes())

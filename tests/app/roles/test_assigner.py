@@ -1,4 +1,4 @@
-"""The role `assigner` starts only if there is somebody to give publishers to."""
+"""The role `assigner` starts only if there is an indexer to assign publishers to."""
 
 from contextlib import AsyncExitStack
 
@@ -18,7 +18,7 @@ from argosy.ownership.model import Space
 
 
 async def started(**environ: str) -> int:
-    """How many tasks the role asks the process to run."""
+    """How many tasks the role adds to the process."""
     loaded = load([AssignerSettings, NodeSettings], environ={"ARGOSY_ASSIGNER_PORT": "0", **environ})
     async with AsyncExitStack() as closing:
         store = MemoryOwnershipStore(Space("test", is_auctioned=False), clock=SystemClock(), random=seeded_random(1))

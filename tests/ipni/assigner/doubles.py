@@ -1,4 +1,4 @@
-"""Indexers that are only what an assigner sees of them, in memory or behind a real HTTP server, with faults."""
+"""Doubles of indexers with the interface an assigner uses, in memory or behind a real HTTP server, with faults."""
 
 import asyncio
 import hashlib
@@ -42,19 +42,19 @@ def announcement(publisher: str, head: int = 0, address: str = "/ip4/127.0.0.1/t
 
 @dataclass
 class Double:
-    """An indexer's allow-list and what it was asked, with the statuses of the real one."""
+    """An indexer's allow-list and the requests it received, with the statuses of the real one."""
 
     name: str
     is_frozen: bool = False
-    is_offline: bool = False  # turns everything away with 503
-    is_losing: bool = False  # does what it is asked, and the answer never arrives
-    silent: set[str] = field(default_factory=set)  # calls that are not even begun, and never answered
+    is_offline: bool = False  # rejects everything with 503
+    is_losing: bool = False  # executes the request, and the answer never arrives
+    silent: set[str] = field(default_factory=set)  # calls that are never started and never answered
     has_preferred: bool = True
     usage_percent: float = 10.0
     allowed: dict[str, str] = field(default_factory=dict)
     preferred_ones: list[str] = field(default_factory=list)
     refusing: set[str] = field(default_factory=set)
-    empty_handed: set[str] = field(default_factory=set)  # publishers that a frozen one no longer has
+    empty_handed: set[str] = field(default_factory=set)  # publishers a frozen indexer no longer has
     announced: list[Announcement] = field(default_factory=list)
     handoffs: list[tuple[str, str, str]] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
@@ -127,7 +127,7 @@ class Double:
 
 
 def indexer_app(double: Double) -> Starlette:
-    """The double as facts have it on the wire; admin, find and ingest at one URL."""
+    """The double with the protocol of the real indexer; admin, find and ingest at one URL."""
 
     def route(path: str, method: str, call: Callable[[Request], Awaitable[Any]]) -> Route:
         async def answer(request: Request) -> Response:
@@ -200,7 +200,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
 
 
 class Stage:
-    """Doubles behind real servers, and assigners that see them only through HTTP."""
+    """Doubles behind real servers, and assigners that reach them only over HTTP."""
 
     def __init__(self, closing: AsyncExitStack, doubles: tuple[Double, ...]) -> None:
         self._closing = closing
@@ -223,7 +223,7 @@ class Stage:
         return Configuration(entries, **rest)
 
     async def assigner(self, configuration: Configuration | None = None) -> AssignerService:
-        """An assigner that has asked everybody once."""
+        """An assigner that has polled every indexer once."""
         service = await self.assigner_unasked(configuration)
         await polled(service)
         return service
@@ -251,7 +251,7 @@ async def stage(*doubles: Double) -> AsyncIterator[Stage]:
 
 
 async def assigner_of(*doubles: Double) -> AssignerService:
-    """An assigner that calls the doubles without a network, and has asked everybody once."""
+    """An assigner that calls the doubles without a network, and has polled every indexer once."""
     by_name = {double.name: double for double in doubles}
     service = AssignerService(
         Configuration(tuple(PoolEntry(name, f"{name}-find", f"{name}-ingest") for name in by_name)),
@@ -266,13 +266,13 @@ async def assigner_of(*doubles: Double) -> AssignerService:
 
 
 async def until(is_so: Callable[[], object]) -> None:
-    """Lets the loop run until it is so; the test's own timeout ends what never comes."""
+    """Runs the loop until the condition holds; otherwise the test's own timeout ends it."""
     while not is_so():  # noqa: ASYNC110 - the doubles are plain objects, with nothing to wait on
         await asyncio.sleep(0)
 
 
 async def announced(service: AssignerService, publisher: str, head: int = 0) -> None:
-    """Announces, and waits until all has come of it that will."""
+    """Announces, and waits until the announcement is processed."""
     service.announce(announcement(publisher, head))
     await service.wait_idle()
 

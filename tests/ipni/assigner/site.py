@@ -1,4 +1,4 @@
-"""A pool of real indexers behind real HTTP servers, the chains they can read, and assigners that see only HTTP."""
+"""A pool of real indexers behind real HTTP servers, the chains they can read, and assigners that use only HTTP."""
 
 import asyncio
 from collections import Counter
@@ -44,11 +44,11 @@ async def providers_of(url: str) -> Sequence[Provider]:
 
 
 async def _at_once(name: str) -> None:
-    """Nobody who asks is kept waiting."""
+    """Answers every request at once."""
 
 
 class Site:
-    """Indexers at URLs by name, and whichever assigner is on duty."""
+    """Indexers at URLs by name, and the current assigner."""
 
     def __init__(self, closing: AsyncExitStack, *chains: Chain) -> None:
         self._closing = closing
@@ -59,7 +59,7 @@ class Site:
         self.usages: dict[str, SetUsage] = {}
         self.clients: dict[str, IndexerClient] = {}
         self.entries: dict[str, PoolEntry] = {}
-        self.away: set[str] = set()  # those who turn everybody away
+        self.away: set[str] = set()  # indexers that reject every request
         self.asked: Counter[str] = Counter()
         self.entered: Callable[[str], Awaitable[None]] = _at_once
 
@@ -87,13 +87,13 @@ class Site:
         return answer
 
     async def fill(self, name: str, service: AssignerService) -> None:
-        """Its disk is full, it has frozen, and the assigner sees it."""
+        """Fills its disk, so that it freezes and the assigner detects it."""
         self.usages[name].value = 95.0
         await self.clients[name].freeze()
         await self.polled(service)
 
     async def lose(self, name: str) -> None:
-        """It answers nobody any more."""
+        """It stops answering."""
         await self._servers[name].aclose()
         await self.indexers.pop(name).close()
         del self.clients[name]
@@ -114,7 +114,7 @@ class Site:
         )
 
     async def assigner(self, configuration: Configuration | None = None) -> AssignerService:
-        """One that has asked everybody once."""
+        """An assigner that has polled every indexer once."""
         service = self.assigner_unasked(configuration)
         await self.polled(service)
         return service
@@ -134,7 +134,7 @@ class Site:
         return service
 
     async def wait_idle(self, service: AssignerService) -> None:
-        """Until nothing is to be assigned, passed on or ingested any more."""
+        """Waits until nothing is left to assign, hand over or ingest."""
         await service.wait_idle()
         await self.idle()
 
@@ -160,7 +160,7 @@ class Site:
         return {name: len(found) for name, found in (await self.assignments()).items()}
 
     async def holders(self, chain: Chain) -> list[str]:
-        """Those the publisher is assigned to, frozen ones, too."""
+        """The indexers the publisher is assigned to, frozen ones included."""
         assigned = await self.assignments()
         return [name for name, found in assigned.items() if chain.id in {each.publisher for each in found}]
 

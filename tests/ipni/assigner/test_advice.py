@@ -1,4 +1,4 @@
-"""Advice and pages: what an operator is told about a pool."""
+"""Advice and pages: what an operator sees of a pool."""
 
 from argosy.ipni.assigner.advice import Advice, advise
 from argosy.ipni.assigner.configuration import Configuration, PoolEntry
@@ -7,7 +7,7 @@ from argosy.ipni.assigner.pool_state import IndexerReport, PoolState
 
 
 def pool_state(replication: int = 1, presets: tuple[str, ...] = (), **answers: IndexerReport | None) -> PoolState:
-    """Each answer is of the indexer named so; the presets are those of the first one."""
+    """The keyword names the indexer of each answer; the presets are those of the first one."""
     entries = [PoolEntry(name, f"{name}-find", f"{name}-ingest") for name in answers]
     entries[0] = PoolEntry(entries[0].admin_url, entries[0].find_url, entries[0].ingest_url, frozenset(presets))
     made = PoolState(Configuration(tuple(entries), replication=replication))

@@ -1,4 +1,4 @@
-"""The pool file: what it says, what the settings say for it, and what is wrong with it."""
+"""The pool file: its values, the settings for absent ones, and errors in it."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The assigner's own API: announcements in both forms, what it shows, and what needs the admin token."""
+"""The assigner's own API: announcements in both forms, its pages, and what needs the admin token."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ ADMIN = {"authorization": "Bearer sesame"}
 
 
 class Door:
-    """An assigner behind a real server, and whoever asks it."""
+    """An assigner behind a real server, and a client of it."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession, service: AssignerService, it: Stage) -> None:
         self.url = url

@@ -1,4 +1,4 @@
-"""What did not get to an indexer is tried again when the indexer is heard of, the newest of each publisher."""
+"""Undelivered announcements are retried when the indexer answers again, the newest of each publisher."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ class Hasty(SystemClock):
 
 class Destination:
     def __init__(self) -> None:
-        self.refusal: ArgosyError | None = Unavailable("away")
+        self.refusal: ArgosyError | None = Unavailable("down")
         self.told: list[Announcement] = []
 
     async def announce(self, announce: Announcement) -> None:
@@ -45,7 +45,7 @@ async def tried(box: Outbox, *announces: Announcement) -> None:
 
 async def back(box: Outbox, destination: Destination) -> list[Announcement]:
     destination.refusal = None
-    for _ in range(2):  # and nothing is told twice
+    for _ in range(2):  # and nothing is delivered twice
         box.resend_missed()
         await box.queue.wait_idle()
     return destination.told

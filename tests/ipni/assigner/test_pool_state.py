@@ -1,4 +1,4 @@
-"""What is known of a pool: answers, what was accepted meanwhile, and what may have been."""
+"""The state of a pool: answers, requests accepted since then, and requests with an unknown outcome."""
 
 from dataclasses import replace
 
@@ -124,7 +124,7 @@ def test_the_state_of_remaining_indexers_is_kept_and_of_removed_ones_dropped() -
         "c-admin": IndexerState("c-admin", is_known=False),
     }
     assert made.policy.presets == {"q": ("b-admin",)}
-    made.on_accept(AssignmentStep("p", "a-admin"))  # the answer of one who has left
+    made.on_accept(AssignmentStep("p", "a-admin"))  # the answer of a removed indexer
     made.on_report("a-admin", IndexerReport("A"), 0)
     assert (made.entry("a-admin"), made.report("a-admin")) == (None, None)
     made.configure(POOL)

@@ -1,4 +1,4 @@
-"""An assigner from its settings: the pool file is read, followed, and never believed when it is wrong."""
+"""An assigner from its settings: the pool file is read, watched, and not applied when it is invalid."""
 
 import asyncio
 import json

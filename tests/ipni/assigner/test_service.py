@@ -1,4 +1,4 @@
-"""The assigner over real HTTP: whom it asks, what it passes on, and what it makes of refusals, freezes and absences."""
+"""The assigner over real HTTP: which indexers it calls, what it hands over; rejections, freezes and outages."""
 
 import asyncio
 from dataclasses import replace
@@ -31,7 +31,7 @@ def allowed(*doubles: Double) -> list[set[str]]:
     return [set(double.allowed) for double in doubles]
 
 
-# What the tests of the reference pin down
+# Behaviour the reference's tests require
 
 
 async def test_presets_and_replication_decide_who_is_assigned_and_who_gets_announcements() -> None:
@@ -170,7 +170,7 @@ async def test_a_publisher_the_policy_bars_is_refused_before_anything_is_passed_
         assert only.announced == []
 
 
-# What must not be as in the reference
+# Defects of the reference that must not be repeated
 
 
 async def test_after_a_restart_the_receiver_of_a_handoff_counts_and_the_frozen_one_does_not() -> None:
@@ -245,7 +245,7 @@ async def test_polls_and_announcements_at_the_same_time_hand_a_publisher_off_onc
 
 
 async def test_a_frozen_holder_does_not_count_even_before_its_handoff() -> None:
-    """Sixth defect: until the handoff is complete, an announcement finds enough holders and mends nothing."""
+    """Sixth defect: until the handoff is complete, an announcement finds enough holders and repairs nothing."""
     zero, one, two = Double("0", allowed={P1: ""}), Double("1"), Double("2")
     async with stage(zero, one, two) as it:
         service = await it.assigner(it.configuration(replication=2))
@@ -307,7 +307,7 @@ async def test_a_publisher_the_frozen_indexer_no_longer_has_starts_over_at_its_n
         service = await it.assigner()
         assert one.allowed == {}
         await polled(service)
-        assert len(one.handoffs) == 1  # it is not asked for again and again
+        assert len(one.handoffs) == 1  # it is not requested again and again
         await announced(service, "p1")
         assert one.allowed == {P1: ""}
         assert one.heads("p1") == 1
@@ -396,7 +396,7 @@ async def test_only_the_publisher_of_a_request_waits_for_the_indexer_that_stoppe
     assert P1 not in other.allowed  # it may have been assigned already
     assert service.short == (P1,)
     asked = hanging.asked.count("assign")
-    await announced(service, "p3")  # the silent one is asked last
+    await announced(service, "p3")  # the silent one is tried last
     assert (P3 in other.allowed, hanging.asked.count("assign")) == (True, asked)
     hanging.silent = set()
     await polled(service)
@@ -480,7 +480,7 @@ async def test_the_state_of_remaining_indexers_survives_a_reload() -> None:
         await service.reload(it.configuration(replication=2))
         await announced(service, "p1")
         assert allowed(zero, one) == [{P1}, {P1}]
-        assert zero.asked.count("status") == questions  # only the one who joined was asked
+        assert zero.asked.count("status") == questions  # only the new one was called
 
 
 async def test_one_indexer_at_two_urls_counts_once() -> None:

@@ -1,4 +1,4 @@
-"""An assigner and real indexers over real HTTP: assigned, frozen, handed on, replaced, and all stays findable."""
+"""An assigner and real indexers over real HTTP: publishers are assigned and handed over, and all stays findable."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ async def test_publishers_are_spread_ingested_and_known_to_a_new_assigner() -> N
 
 
 async def test_publishers_of_a_frozen_indexer_continue_elsewhere_and_nothing_is_read_twice() -> None:
-    """Both go on processing advertisements, but only the second stores new ones; among them they answer for all."""
+    """Both go on processing advertisements, but only the second stores new ones; together they answer for all."""
     chain = Chain("publisher")
     old, new = hashes("old", 5), hashes("new", 5)
     async with site(chain) as it:
@@ -60,7 +60,7 @@ async def test_publishers_of_a_frozen_indexer_continue_elsewhere_and_nothing_is_
         assert not set(chain.fetched) & {chain.ads[0]}
         chain.remove(b"old")
         await it.announced(service, chain)
-        assert await it.finders(old[0]) == []  # the frozen one is told, too, and honours removals
+        assert await it.finders(old[0]) == []  # the frozen one gets it too, and honours removals
 
 
 async def test_an_assigner_that_is_replaced_after_a_handoff_repeats_nothing() -> None:
@@ -119,7 +119,7 @@ async def test_replication_is_restored_when_an_indexer_has_left_the_pool() -> No
         chain.add(b"new", hashes("new", 3))
         await it.announced(service, chain)
         assert len(await it.finders(hashes("new", 1)[0])) == 2
-        assert len(await it.finders(hashes("old", 1)[0])) == 3  # ingested from the beginning by the one who joined
+        assert len(await it.finders(hashes("old", 1)[0])) == 3  # ingested from the beginning by the new one
 
 
 async def test_assignments_survive_an_indexer_restart_and_are_removed_by_hand(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Many things at once, in virtual time: announcements, polls, freezes, absences, lost answers and restarts.
 
-Whatever the order, no publisher has more active indexers than wished, and once all is well again each has as many as
+In any order, no publisher has more active indexers than configured, and after all repairs each has as many as
 there can be.
 """
 
@@ -24,7 +24,7 @@ ENTRIES = tuple(PoolEntry(name, f"{name}-find", f"{name}-ingest") for name in NA
 
 
 class Slow(Double):
-    """A double that takes its time over everything."""
+    """A double that delays every call."""
 
     random: Random = seeded_random(0)
 
@@ -91,7 +91,7 @@ class World:
             assert self.active(publisher) <= self.replication
 
     async def mend(self) -> None:
-        """All is well again: nobody is away, and everybody is announced once more."""
+        """Ends all faults: every indexer is reachable, and every publisher is announced once more."""
         for double in self.doubles.values():
             double.is_offline = double.is_losing = False
         for name in NAMES:

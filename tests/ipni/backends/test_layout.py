@@ -1,4 +1,4 @@
-"""Keys and rows of the content index say the same when they are read as when they were made."""
+"""Keys and rows of the content index round-trip."""
 
 import pytest
 from hypothesis import given

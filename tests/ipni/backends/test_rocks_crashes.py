@@ -1,4 +1,4 @@
-"""Whatever ends the process, what was written first is there if what was written later is, and nothing is left over."""
+"""However the process ends, a surviving write implies all earlier ones, and no orphans remain."""
 
 import asyncio
 import shutil
@@ -35,7 +35,7 @@ async def test_a_killed_writer_leaves_a_cursor_that_is_never_ahead_of_its_data(t
 
 
 def write_until_killed(database: Path, *, chunks: int) -> int:
-    """Kills it in the middle of something; the last chunk it told of."""
+    """Kills it at a random moment; returns the last chunk it reported."""
     command = [sys.executable, "-m", "tests.ipni.backends.writing", str(database)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -77,7 +77,7 @@ async def test_a_cancelled_put_leaves_nothing_that_cannot_be_freed(tmp_path: Pat
         await store.put(value(), [sha("before")])
     hashes = many("file", 5 * PIECE)
     putting = asyncio.create_task(store.put(value(), hashes, {b"cursor": b"1"}))
-    for _ in range(2 * TURNS):  # it has begun, and written a part of it
+    for _ in range(2 * TURNS):  # it has started, and written a part of it
         await asyncio.sleep(0)
     assert PIECE <= (await store.stats()).entries < 5 * PIECE
     putting.cancel()

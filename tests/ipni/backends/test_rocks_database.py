@@ -1,4 +1,4 @@
-"""A folder that is no store, or not to be had, is refused with words that say what to do."""
+"""A folder that is no store, or not accessible, is rejected with an error that contains the remedy."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A store in a folder lets others run, waits for compaction, and gives space back."""
+"""A store in a folder yields to other tasks, waits for compaction, and frees space."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.contracts.index_store_stage import ALICE, BOB, many, sha, value
 
 
 class CountedClock:
-    """Time that passes only when somebody sleeps."""
+    """Time that passes only during sleeps."""
 
     def __init__(self) -> None:
         self.sleeps = 0

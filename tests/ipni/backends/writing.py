@@ -1,4 +1,4 @@
-"""A process that writes chunks into a store until it is killed, and says after each that it is in.
+"""A process that writes chunks into a store until it is killed, and prints each after it is stored.
 
 `python -m tests.ipni.backends.writing FOLDER`
 """

@@ -1,4 +1,4 @@
-"""Advertisements and their signatures, held against those that other implementations made."""
+"""Advertisements and their signatures, compared with those of other implementations."""
 
 from dataclasses import replace
 
@@ -105,7 +105,7 @@ def test_no_byte_of_the_envelope_can_be_changed(at: int, change: int) -> None:
 
 
 def test_the_old_form_of_the_signature_is_read() -> None:
-    """The text itself stands where its hash stands now."""
+    """The old form contains the text itself instead of its hash."""
     assert PLAIN.previous is not None
     signable = (
         PLAIN.previous.bytes + PLAIN.entries.bytes + PEER.encode() + b"/ip4/1.2.3.4/tcp/1" + PLAIN.metadata + b"\0"

@@ -1,4 +1,4 @@
-"""Announcements in both forms, and whose they are."""
+"""Announcements in both forms, and their publishers."""
 
 import json
 from base64 import b64encode

@@ -1,4 +1,4 @@
-"""Bytes as text, in one form only."""
+"""Encodings of bytes as text are canonical."""
 
 from base64 import b32decode
 

@@ -1,4 +1,4 @@
-"""dag-json and dag-cbor: written in one form, read with care."""
+"""dag-json and dag-cbor: canonical when written, validated when read."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Chunks and HAMTs: fast where they are regular, and the same to the reader where they are not."""
+"""Chunks and HAMTs: decoded fast where they are regular, with the same result where they are not."""
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +21,7 @@ uniform = st.lists(st.binary(min_size=32, max_size=32).map(lambda digest: multih
 
 
 def strict(name: Cid, data: bytes) -> EntryChunk:
-    """What the decoders that know no table say."""
+    """The result of the decoders without tables."""
     node = dag.decode_map(name, data)
     items = node["Entries"]
     assert isinstance(items, list)

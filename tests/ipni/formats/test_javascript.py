@@ -1,4 +1,4 @@
-"""What the JavaScript implementations write is what we read, and write."""
+"""Blocks of the JavaScript implementations are read and written identically."""
 
 import pytest
 

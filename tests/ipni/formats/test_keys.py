@@ -1,4 +1,4 @@
-"""Keys of every kind sign what others verify; peer ids follow from them."""
+"""Keys of every type sign what other implementations verify; peer ids are derived from them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The signed record by which a provider says where it is."""
+"""The signed record in which a provider publishes its addresses."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""A store that fails from some call on, as a process does that is killed: what came before has counted."""
+"""A store that fails from some call on, like a killed process: earlier calls have taken effect."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ class Crash(Unavailable):
 
 
 class CrashingStore:
-    """Passes everything on to `inner`; the changing call with number `crashes_at`, and all after it, fail."""
+    """Forwards everything to `inner`; the changing call with number `crashes_at`, and all after it, fail."""
 
     def __init__(self, inner: MemoryIndexStore, *, crashes_at: int | None = None) -> None:
         self.inner = inner

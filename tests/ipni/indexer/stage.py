@@ -44,7 +44,7 @@ class Chain:
     fetched: list[Cid] = field(default_factory=list)
     ads: list[Cid] = field(default_factory=list)
     is_down: bool = False
-    fails_on: set[Cid] = field(default_factory=set)  # not reachable, for now
+    fails_on: set[Cid] = field(default_factory=set)  # unreachable for now
 
     @property
     def key(self) -> PrivateKey:
@@ -169,7 +169,7 @@ class SetUsage:
 
 
 async def follow(indexer: IndexerService, chain: Chain) -> None:
-    """Announces the chain's head and waits until the indexer has nothing left to do for it."""
+    """Announces the chain's head and waits until the indexer has processed it."""
     await indexer.announce(chain.announced())
     await indexer.wait_idle(chain.id)
 
@@ -181,7 +181,7 @@ async def until_found(indexer: IndexerService, multihashes: Sequence[bytes]) -> 
 
 
 async def turn() -> None:
-    """Lets others run."""
+    """Lets other tasks run."""
     await asyncio.sleep(0)
 
 

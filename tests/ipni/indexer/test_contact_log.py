@@ -1,4 +1,4 @@
-"""Publishers that have fallen silent, in virtual time; and announcements that lead to nothing."""
+"""Publishers that stopped announcing, in virtual time; and announcements that fail."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def test_a_silent_publisher_is_polled_hidden_and_removed_in_turn() -> None:
         found = contacts.plan_polls([provider], SETTINGS, now, polls_max=5)
         return len(found.polls), len(found.deactivations), len(found.removals)
 
-    assert look(0.0) == (1, 0, 0), "what it announced while we were away was not heard"
+    assert look(0.0) == (1, 0, 0), "announcements sent while we were down were not received"
     contacts.on_poll("publisher", 0.0)
     assert look(DAY_S - 1) == (0, 0, 0)
     assert look(DAY_S) == (1, 0, 0)
@@ -42,9 +42,7 @@ def test_a_provider_with_an_error_is_polled_every_time_and_never_too_many_at_onc
     failed = [Provider(f"p{number}", ("/a",), Peer(f"q{number}", ("/a",)), last_error="broken") for number in range(9)]
     assert len(ContactLog(0.0).plan_polls(failed, SETTINGS, 1.0, polls_max=5).polls) == 5
     nowhere = replace(failed[0], publisher=Peer("q", ()))
-    assert ContactLog(0.0).plan_polls([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], (
-        "there is no address to ask at"
-    )
+    assert ContactLog(0.0).plan_polls([nowhere], SETTINGS, 1.0, polls_max=5).polls == [], "there is no address to poll"
 
 
 def test_providers_with_errors_do_not_prevent_polling_a_silent_one() -> None:
@@ -81,7 +79,7 @@ def test_the_last_heads_are_kept_until_they_fail() -> None:
     heads = [cids.of(str(number).encode()) for number in range(RECENT_MAX + 1)]
     assert all(recent.is_new(head) for head in heads)
     assert not recent.is_new(heads[-1])
-    assert recent.is_new(heads[0]), "the oldest has made room"
+    assert recent.is_new(heads[0]), "the oldest was evicted"
     recent.invalidate(heads[-1])
     assert recent.is_new(heads[-1])
 

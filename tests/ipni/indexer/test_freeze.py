@@ -1,4 +1,4 @@
-"""An indexer that is full: it stores no more, still honours what is removed, and begins again just there."""
+"""A full indexer stores no more, still honours removals, and continues where it stopped."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""When an indexer freezes, and how early it says so."""
+"""When an indexer freezes, and how early it warns."""
 
 from pathlib import Path
 

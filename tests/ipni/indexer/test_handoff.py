@@ -1,4 +1,4 @@
-"""An indexer takes publishers over from one that froze, and goes on where that one stopped."""
+"""An indexer takes publishers over from a frozen one, and continues where that one stopped."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ ASSIGNED = replace(SETTINGS, use_assigner=True)
 
 
 class Pool:
-    """Indexers that can ask each other for their providers by `http://<name>`."""
+    """Indexers that fetch each other's providers by `http://<name>`."""
 
     def __init__(self, *chains: Chain) -> None:
         self._chains = chains
@@ -62,7 +62,7 @@ async def test_an_indexer_in_a_pool_accepts_only_its_assigned_publishers() -> No
     await again.unassign(chain.id)
     with pytest.raises(NotFound, match="was not assigned"):
         await again.unassign(chain.id)
-    assert again.preferred_publishers() == [chain.id], "what it already has it would rather have again"
+    assert again.preferred_publishers() == [chain.id], "it prefers a publisher it already has"
     await pool.close()
 
 

@@ -1,5 +1,5 @@
 """Whatever is published, and however often the indexer dies, fills up and is emptied again on the way, in the end it
-answers like one that read the chain in peace."""
+answers like one that read the chain without faults."""
 
 import asyncio
 from contextlib import suppress
@@ -63,7 +63,7 @@ adverts = st.one_of(
 
 @dataclass(frozen=True)
 class Life:
-    """One life of the process: how much has been published when it begins, and what ends it."""
+    """One life of the process: how much has been published at its start, and what ends it."""
 
     published: int
     crashes_at: int | None

@@ -1,4 +1,4 @@
-"""What an indexer does by itself, in time that a test moves."""
+"""Periodic work of an indexer, on a clock that the test advances."""
 
 import asyncio
 from dataclasses import replace
@@ -14,7 +14,7 @@ from tests.ipni.indexer.stage import METADATA, SETTINGS, Chain, ChainSources, Se
 
 
 class HandClock:
-    """Time stands still until it is moved; sleepers wake when it reaches them."""
+    """A clock the test advances; sleepers wake when it reaches their deadline."""
 
     def __init__(self) -> None:
         self._now = 1000.0

@@ -1,4 +1,4 @@
-"""Copies of advertisements on disk: written whole, and read instead of asking the publisher."""
+"""Copies of advertisements on disk: written atomically, and read instead of fetching from the publisher."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ async def test_an_indexer_reads_from_the_mirror_of_another(tmp_path: Path) -> No
     await follow(second, chain)
     await second.close()
     assert all(await has(second, hashes("c", 40) + hashes("t", 2000)))
-    assert sorted(map(str, chain.fetched)) == sorted(map(str, chain.ads)), "no entries were asked for"
+    assert sorted(map(str, chain.fetched)) == sorted(map(str, chain.ads)), "no entries were requested"
 
 
 async def test_a_file_of_the_mirror_holds_the_advertisement_and_then_its_chunks(tmp_path: Path) -> None:

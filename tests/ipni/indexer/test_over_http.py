@@ -68,7 +68,7 @@ async def test_publish_find_freeze_remove_unfreeze(tmp_path: Path, codec: int) -
             assert not any(await has(indexer, hashes("1", 450) + hashes("2", 450)))
         (tmp_path / "usage").write_text("50")
         async with indexing(tmp_path, replace(settings, unfreeze_on_start=True)) as indexer:
-            await until_found(indexer, hashes("2", 450))  # it goes on by itself
+            await until_found(indexer, hashes("2", 450))  # it continues by itself
             await indexer.wait_idle(publisher.id)
             assert not any(await has(indexer, hashes("1", 450)))
             assert indexer.provider(publisher.id).last_ad == publisher.head

@@ -35,7 +35,7 @@ def test_rules_for_a_provider_outrank_the_rule_for_all() -> None:
     assert not policy.may_publish("b", "p")
     assert policy.may_publish("a", "q")
     assert not policy.may_publish("b", "q")
-    assert not policy.may_publish("c", "r"), "what is barred is barred"
+    assert not policy.may_publish("c", "r"), "a blocked publisher stays blocked"
 
 
 def test_operator_decisions_survive_a_reload() -> None:

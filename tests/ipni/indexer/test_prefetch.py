@@ -1,4 +1,4 @@
-"""Entries are read ahead, but never without end."""
+"""Entries are read ahead, within a bound."""
 
 import asyncio
 
@@ -43,7 +43,7 @@ async def test_it_reads_ahead_of_a_slow_reader_but_only_so_far() -> None:
         await turn()
     assert 2 <= len(chain.fetched) <= 1 + STEPS_AHEAD + 2
     await reading.aclose()
-    assert len(asyncio.all_tasks()) == 1, "nothing goes on when nobody reads"
+    assert len(asyncio.all_tasks()) == 1, "no task runs without a reader"
 
 
 async def test_a_missing_block_is_reported_after_the_present_ones() -> None:

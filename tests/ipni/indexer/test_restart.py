@@ -1,4 +1,4 @@
-"""Whenever the process dies, the next one goes on: nothing is lost, nothing is stored twice (IPN-3)."""
+"""Whenever the process dies, the next one continues: nothing is lost, nothing is stored twice (IPN-3)."""
 
 import asyncio
 from contextlib import suppress
@@ -77,7 +77,7 @@ async def test_an_interrupted_reading_does_not_fetch_advertisements_again() -> N
     indexer = await opened(store, chain)
     await follow(indexer, chain)
     assert [cid for cid in chain.fetched if cid in chain.ads] == [chain.ads[0]]
-    assert not await rows_of(store, keys.pending_of(chain.id)), "what is applied is not kept twice"
+    assert not await rows_of(store, keys.pending_of(chain.id)), "an applied advertisement is not stored twice"
     await indexer.close()
 
 
@@ -106,7 +106,7 @@ async def test_an_indexer_keeps_its_identity() -> None:
 
 
 async def test_blocks_of_an_abandoned_chain_are_dropped() -> None:
-    """A publisher may begin anew: what was read of its old chain must not stay for ever."""
+    """A publisher may start over: blocks of its old chain must not stay forever."""
     store, old, new = MemoryIndexStore(), Chain(), Chain()
     old.add(b"old", hashes("old", 1))
     old.add(b"older", hashes("older", 1))

@@ -1,4 +1,4 @@
-"""The indexer as a whole: what is announced is found, in the right order, once, and survives what goes wrong."""
+"""The indexer as a whole: announced content is found, in the right order, once, and survives faults."""
 
 from dataclasses import replace
 
@@ -240,7 +240,7 @@ async def test_a_provider_without_an_address_silences_its_publisher() -> None:
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 async def test_a_removed_provider_is_back_when_its_chain_is_announced_again(is_restarted: bool) -> None:
-    """The content must come back without a resync, also behind advertisements of other providers."""
+    """The content must come back without a resync, even after advertisements of other providers."""
     chain = Chain()
     other = key_of("other").peer_id
     chain.add(b"1", hashes("1", 3))

@@ -1,4 +1,4 @@
-"""What keeps syncs apart."""
+"""Locks and queues that serialise syncs."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ HEADS = [cids.of(bytes((number,))) for number in range(4)]
 
 
 class Runs:
-    """Runs that end when the test says so."""
+    """Syncs that the test ends."""
 
     def __init__(self) -> None:
         self.seen: list[SyncRequest] = []

@@ -1,7 +1,7 @@
-"""The JavaScript publisher as a process, with its packages fetched once and kept under .venv.
+"""The JavaScript publisher as a process, with its packages fetched once and stored under .venv.
 
-The packages are those of package-lock.json, each with the hash that is written there; where they come from is for the
-machine's npm to know. What cannot be fetched is an error: a test that passes over it would prove nothing.
+The packages are those of package-lock.json, each with the hash that is written there; their source depends on the
+machine's npm. A failed fetch is an error: a skipped test would prove nothing.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ FOLDER = Path(__file__).parent / "publisher"
 HOME = Path(__file__).resolve().parents[3] / ".venv" / "interop"
 NAMED = ("package.json", "package-lock.json")
 INSTALL_S_MAX = 240.0  # 100 packages, 9 MB
-ANSWER_S_MAX = 60.0  # making an RSA key may take seconds on a busy machine
+ANSWER_S_MAX = 60.0  # generating an RSA key may take seconds on a busy machine
 LINE_BYTES_MAX = 1 << 20
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the publisher says it has published; multihashes in hexadecimal, by context."""
+    """What the publisher reports as published; multihashes in hexadecimal, by context."""
 
     id: str
     friend: str
@@ -50,7 +50,7 @@ class JavaScriptPublisher:
         self.told = told
 
     async def announce(self, url: str, *, is_json: bool) -> int:
-        """The status that the announcement was answered with."""
+        """The status of the answer to the announcement."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"url": url, "json": is_json}).encode() + b"\n")
         answer = await _line(self._process)
@@ -93,7 +93,7 @@ async def _line(process: asyncio.subprocess.Process) -> dict[str, object]:
 
 
 def installed() -> Path:
-    """The folder with the packages and the script. Several processes may ask at once: one fetches, the others wait."""
+    """The folder with the packages and the script. Of concurrent processes one fetches, the others wait."""
     named = b"".join((FOLDER / name).read_bytes() for name in NAMED)
     home = HOME / hashlib.sha256(named).hexdigest()[:16]
     HOME.mkdir(parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def installed() -> Path:
         if not home.exists():
             with tempfile.TemporaryDirectory(dir=HOME) as passing:
                 _install(Path(passing) / "packages")
-                (Path(passing) / "packages").rename(home)  # it is there whole, or not at all
+                (Path(passing) / "packages").rename(home)  # it exists completely or not at all
         script = (FOLDER / "publisher.mjs").read_bytes()
         if not (home / "publisher.mjs").exists() or (home / "publisher.mjs").read_bytes() != script:
             (home / "publisher.mjs").write_bytes(script)

@@ -49,7 +49,7 @@ async def reading() -> AsyncIterator[HttpSources]:
 
 
 async def read(source: PublisherSource, advert: Advertisement) -> set[str]:
-    """Every multihash that the advertisement leads to, whichever form its entries have."""
+    """Every multihash of the advertisement's entries, in any form."""
     found: set[str] = set()
     waiting: list[tuple[Cid, bool]] = [] if advert.entries == NO_ENTRIES else [(advert.entries, True)]
     while waiting:
@@ -85,7 +85,7 @@ async def test_content_published_and_announced_from_javascript_is_found(
 
 
 async def see_the_chain(told: Told) -> None:
-    """Read without an indexer: the signatures hold, each entry is there, and nobody else can be its publisher."""
+    """Read without an indexer: the signatures hold, each entry is there, and no other key can be its publisher."""
     async with reading() as sources:
         source = sources.open(Peer(told.id, (told.address,)))
         told_adverts = await chain(source)

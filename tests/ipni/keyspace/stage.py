@@ -1,4 +1,4 @@
-"""Query nodes on loopback, each with a store of its own, and a file that says who they are."""
+"""Query nodes on loopback, each with its own store, and a file that lists them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +27,7 @@ CLOCK = SystemClock()
 
 
 class Door:
-    """An address whose application comes and goes."""
+    """A server at a fixed address whose application can be replaced."""
 
     def __init__(self) -> None:
         self.app: ASGIApp | None = None
@@ -72,7 +72,7 @@ class Fleet:
             await self.start(name)
 
     async def change(self, names: str, *, replicas: int | None = None, lost: str = "") -> None:
-        """Writes the moving layout, and starts who joins."""
+        """Writes the moving layout, and starts the joining nodes."""
         urls = {name: await self.url(name) for name in names}
         self.write(start_move(self.layout, urls, replicas=replicas, lost=frozenset(lost)))
         for name in names:
@@ -96,7 +96,7 @@ class Fleet:
         )
 
     async def start(self, name: str) -> KeyspaceNode:
-        """Again, if it was stopped: with what its store has."""
+        """Starts the node, after a stop with the content of its store."""
         await self.url(name)
         store: RangedStore
         if self.kind == "memory":
@@ -112,7 +112,7 @@ class Fleet:
             self._running[name] = asyncio.ensure_future(self.nodes[name].run())
 
     async def stop(self, name: str) -> None:
-        """As a process ends: what a store in memory has is kept for the next start."""
+        """Stops like a process; the content of a memory store is kept for the next start."""
         self._doors[name][0].app = None
         await self._halt(name)
         node = self.nodes.pop(name)
@@ -132,7 +132,7 @@ class Fleet:
             await asyncio.gather(task, return_exceptions=True)
 
     async def store(self) -> ShardedStore:
-        """It finds everything, whoever's it is."""
+        """A store that finds the entries of every indexer."""
         backoff = Backoff(first_s=0.02, ceiling_s=0.5, attempts_max=self.attempts_max)
         opened = ShardedStore(
             MemoryIndexStore(),
@@ -147,7 +147,7 @@ class Fleet:
         return opened
 
     async def ingest_store(self, local: IndexStore) -> IngestStore:
-        """It finds what is its indexer's; the caller closes it."""
+        """A store that finds its indexer's entries; the caller closes it."""
         return await IngestStore.open(self.settings(""), local, clock=CLOCK, random=seeded_random(1))
 
     async def moved(self) -> None:
@@ -174,7 +174,7 @@ class Fleet:
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """A node that cannot follow yet is not there yet."""
+    """A node that cannot apply the layout yet has not moved."""
     async with asyncio.timeout(60):
         while True:
             try:

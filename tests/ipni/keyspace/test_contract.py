@@ -17,7 +17,7 @@ async def store(tmp_path: Path) -> AsyncIterator[IndexStore]:
         yield await made.store()
 
 
-# Query nodes sweep by themselves, so these have nothing to count here.
+# Query nodes sweep by themselves, so these tests have nothing to count.
 SWEEPING = {
     "test_a_provider_put_again_keeps_its_new_entries",
     "test_a_sweep_frees_at_most_its_limit_and_continues",

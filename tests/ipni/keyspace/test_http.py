@@ -1,4 +1,4 @@
-"""The wire of a query node: who may speak, how much, and what comes back when something is wrong."""
+"""The HTTP API of a query node: authorisation, limits, and errors."""
 
 from io import BytesIO
 from pathlib import Path
@@ -98,7 +98,7 @@ async def test_a_request_whose_caller_timed_out_is_not_executed_afterwards(tmp_p
         service = made.nodes["a"].service
         async with serving(keyspace_app(service, token=TOKEN, call_s=0.05)) as url:
             node = made.connections.node(url)
-            async with service._changing:  # somebody else's turn, and a long one
+            async with service._changing:  # another task holds the lock for long
                 with pytest.raises(Unavailable, match=r"timed out after .*: put"):
                     await node.put(1, value(), many("file", 1), is_durable=False)
             await node.remove(1, ALICE, b"other", is_durable=False)

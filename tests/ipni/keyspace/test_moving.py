@@ -1,4 +1,4 @@
-"""Nodes come and go while indexers write and readers read: no live multihash is ever not found."""
+"""Nodes join and leave under reads and writes: every live multihash is found at every moment."""
 
 import asyncio
 from pathlib import Path
@@ -58,14 +58,14 @@ class Load:
         gone = self._random.sample(sorted(self.gone), min(5, len(self.gone)))
         found = dict(zip([*sample, *gone], await self._reader.find([*sample, *gone]), strict=True))
         for each, value in before.items():
-            if self.live.get(each) == value:  # and was so all the time, for no value comes twice
+            if self.live.get(each) == value:  # and did so all the time, because values are unique
                 assert found[each] == (value,), (each.hex(), value, found[each])
         for each in gone:
             assert each not in self.gone or found[each] == ()
         self.finds += 1
 
     async def _put(self, number: int, turn: int) -> None:
-        """More under a context, with another metadata for all."""
+        """Adds entries to a context, with new metadata for all."""
         value = IndexValue(ALICE, _context(number), b"%d" % turn)
         old = [each for each, known in self.live.items() if known.context == value.context]
         for each in old:
@@ -80,14 +80,14 @@ def _context(number: int) -> bytes:
 
 
 class Running:
-    """The load as tasks; what goes wrong in one of them is told at the end at the latest."""
+    """The load as tasks; an error in one of them is raised at the end at the latest."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
         self._tasks = [asyncio.ensure_future(each) for each in (load.write(), load.read(), load.read())]
 
     async def go_on(self, count: int = 3) -> None:
-        """Until there were so many more writes and finds."""
+        """Waits for so many more writes and finds."""
         writes, finds = self._load.writes + count, self._load.finds + count
         while self._load.writes < writes or self._load.finds < finds:
             for each in self._tasks:
@@ -144,7 +144,7 @@ async def test_a_node_is_added_and_another_removed_under_load(tmp_path: Path, ki
 
 
 async def held_by_one(load: Load) -> int:
-    """How many entries there should be: what is live, and what the writer was at when it was stopped."""
+    """How many entries there should be: the live ones, and those of the write in progress at the stop."""
     total = 0
     for number in range(CONTEXTS):
         total += len(await load._reader.multihashes(ALICE, _context(number), start=b"", limit=10_000))
@@ -157,7 +157,7 @@ async def test_a_node_that_was_killed_is_replaced_from_the_other_replicas(tmp_pa
         load = await started(made, "abc", 2)
         await made.kill("b")
         await load.check(sorted(load.live))
-        running = Running(load)  # its writes wait until the lost one is named
+        running = Running(load)  # its writes wait until the lost node is named
         await run_move(made, running, "acd", lost="b")
         await running.stop()
         await load.check(sorted(load.live))

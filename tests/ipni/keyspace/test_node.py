@@ -1,4 +1,4 @@
-"""What one query node takes, tells and refuses."""
+"""What one query node stores, returns and rejects."""
 
 import asyncio
 from pathlib import Path
@@ -23,7 +23,7 @@ SETTLED = finalize(JOINING)
 
 
 class Told:
-    """A layout that is told, not read."""
+    """A layout set by the test instead of a file."""
 
     def __init__(self, layout: KeyspaceLayout) -> None:
         self.layout = layout

@@ -1,4 +1,4 @@
-"""On a change of members just those slots move that somebody owns anew, and each comes from somebody who has it."""
+"""On a change of members only slots with a new owner move, each from a node that has it."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""What a store must know of ranges, on both kinds of store."""
+"""Range operations, on both kinds of store."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

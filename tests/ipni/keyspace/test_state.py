@@ -1,4 +1,4 @@
-"""KEY-1: a node follows a layout only if it has all that the layout takes for granted."""
+"""KEY-1: a node applies a layout only if it has every slot that the layout expects of it."""
 
 import pytest
 

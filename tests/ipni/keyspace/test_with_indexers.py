@@ -1,4 +1,4 @@
-"""Indexers that keep their tracking and write what they ingest to the query layer."""
+"""Indexers that store their tracking locally and write entries to the query layer."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -59,7 +59,7 @@ async def test_two_indexers_share_the_query_layer_and_each_finds_its_own(tmp_pat
         await follow(two, second)
         assert await has(one, hashes("first", 30)) == [True] * 30
         assert await has(two, hashes("second", 30)) == [True] * 30
-        # What is another's is neither told nor taken for left over.
+        # Entries of another indexer are neither returned nor swept as orphans.
         assert await has(two, hashes("first", 30)) == [True] * 5 + [False] * 25
         assert not two._resolver.orphans
         first.remove(b"1")
@@ -118,7 +118,7 @@ async def test_the_front_answers_for_all_indexers_and_ingests_nothing(tmp_path: 
 
         late.add(b"1", hashes("late", 3))
         await follow(two, late)
-        front._refreshed_at -= 10  # long enough since it has asked
+        front._refreshed_at -= 10  # long enough since its last request
         assert [len(each) for each in await front.find(hashes("late", 3))] == [1, 1, 1]
         assert late.id in {each.id for each in front.providers()}
 

@@ -1,4 +1,4 @@
-"""Chains to test with, and a reader of them that trusts nothing."""
+"""Chains for tests, and a reader that verifies everything."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -80,12 +80,12 @@ async def multihashes(source: PublisherSource, first: Cid) -> list[list[bytes]]:
 
 
 async def found(source: PublisherSource) -> dict[bytes, set[bytes]]:
-    """By context what an indexer would find in the end."""
+    """By context the entries an indexer would finally have."""
     adverts_told = await chain(source)
     held: dict[bytes, set[bytes]] = {}
     for at, ad in enumerate(adverts_told):
         is_removed = any(later.is_removal and later.context == ad.context for later in adverts_told[at:])
-        if ad.metadata and not is_removed:  # entries that are removed later need not be there any more
+        if ad.metadata and not is_removed:  # entries that are removed later need not exist any more
             parts = await multihashes(source, ad.entries)
             held.setdefault(ad.context, set()).update(each for part in parts for each in part)
     return held

@@ -12,7 +12,7 @@ from uvicorn.server import ServerState
 
 @asynccontextmanager
 async def serving(app: ASGIApp, host: str = "127.0.0.1") -> AsyncIterator[str]:
-    """The URL of it: uvicorn without its main loop, which would take 0.1 s to end."""
+    """Yields its URL: uvicorn without its main loop, which would take 0.1 s to end."""
     config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", http=HttpToolsProtocol)
     config.load()
     state = ServerState()

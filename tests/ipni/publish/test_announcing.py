@@ -1,4 +1,4 @@
-"""Announcements: at the start, when the chain grows, again after a while, and again when an indexer was away."""
+"""Announcements: at the start, when the chain grows, again after a while, and again after an outage of an indexer."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -28,7 +28,7 @@ PATIENCE_S = 20.0
 
 @dataclass
 class Ear:
-    """An indexer's ingest door, which notes what it is told."""
+    """An indexer's ingest endpoint, which records announcements."""
 
     heard: list[Announcement] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
@@ -178,7 +178,7 @@ async def test_an_announcement_without_an_address_is_refused(publisher: Publishe
 
 
 async def test_a_head_is_not_announced_twice_in_a_row(publisher: Publisher) -> None:
-    """An indexer that may not read the publisher would refuse, and log it, twice."""
+    """An indexer that may not read the publisher would reject it, and log that, twice."""
     ear = Ear()
     first = publisher.head
     async with listening(ear) as url, announcing(url) as announcer:

@@ -1,4 +1,4 @@
-"""What every chain store keeps: whole steps, offers by their contexts, and no block that nobody needs."""
+"""Every chain store has atomic steps, offers by their contexts, and no unreferenced blocks."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -71,7 +71,7 @@ async def test_a_sweep_takes_so_many_blocks_and_never_one_that_is_needed(store: 
     await store.append([link("four", b"a", is_removed=True)])
     assert [await store.sweep(1) for _ in range(3)] == [1, 1, 0]
     assert [await store.block(cid) is None for cid in (shared, own, more)] == [False, True, True]
-    assert await store.block(name("one")) == b"one"  # advertisements stay: the chain goes through them
+    assert await store.block(name("one")) == b"one"  # advertisements stay: they link the chain
     assert await store.find_context(PROVIDER, b"a") is None
 
 

@@ -1,4 +1,4 @@
-"""Names for people in the metadata."""
+"""Human-readable labels in the metadata."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files and folders as they are published: what is taken, what is passed over, and what changes when they do."""
+"""Files and folders as they are published: what is included, what is skipped, and what changes when they do."""
 
 import os
 from hashlib import sha256
@@ -132,7 +132,7 @@ async def test_links_outside_the_folder_are_not_followed_and_special_files_are_r
 async def test_unreadable_files_are_reported_and_the_rest_is_published(
     folder: Path, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Root may read everything, so the refusal is the system call's."""
+    """Root may read everything, so the error comes from the system call."""
     real = os.open
 
     def refusing(path: Path, flags: int, *rest: int) -> int:

@@ -50,7 +50,7 @@ async def test_published_entries_can_be_read_and_verified(tmp_path: Path, kind: 
     assert cid.codec == ad.entries.codec == codec
     assert adverts.signer(ad) == KEY.peer_id == ad.provider
     assert (ad.addresses, ad.context, ad.metadata) == (ADDRESSES, b"ctx", BITSWAP)
-    assert parts == [words[6:], words[3:6], words[:3]]  # the chunk written last is the one that is named
+    assert parts == [words[6:], words[3:6], words[:3]]  # the error names the chunk written last
 
 
 async def test_an_empty_chain_has_no_head(publisher: Publisher) -> None:
@@ -180,7 +180,7 @@ async def test_a_publication_that_breaks_off_leaves_the_chain_as_it_was(tmp_path
         with pytest.raises(OSError, match="has gone"):
             await publisher.publish(b"b", BITSWAP, broken())
         assert (publisher.head, await publisher.find_context(b"b")) == (first, None)
-        assert await store.sweep(100) == 3  # the chunks that nothing leads to
+        assert await store.sweep(100) == 3  # unreferenced chunks
         assert await store.sweep(100) == 0
 
 
@@ -271,7 +271,7 @@ async def test_half_a_million_multihashes_need_little_memory_and_no_space_when_r
         assert published is not None
         assert published.multihashes == count
         await publisher.remove(b"many")
-    assert (tmp_path / "chain.db").stat().st_size < 1 << 20  # 18 MB before: removal gives the space back
+    assert (tmp_path / "chain.db").stat().st_size < 1 << 20  # 18 MB before: removal frees the space
     assert grown_kib < 64 * 1024  # 31 chunks; all multihashes as objects would be 34 MiB
 
 

@@ -23,7 +23,7 @@ HEAD = "/ipni/v1/ad/head"
 
 
 async def published(path: Path, context: bytes, word: str) -> None:
-    """By a publisher that holds the chain no longer than that."""
+    """By a publisher that opens the chain only for that."""
     async with chain_of("sqlite", path) as store:
         await (await Publisher.open(KEY, store)).publish(context, BITSWAP, hashes(word))
 

@@ -1,4 +1,4 @@
-"""The publisher's HTTP surface, asked by a plain client."""
+"""The publisher's HTTP API, called by a plain client."""
 
 import gzip
 

@@ -1,4 +1,4 @@
-"""A publisher that is killed: what it has said is there is there, and the chain goes on whole."""
+"""A killed publisher: what it reported as published exists, and the chain continues intact."""
 
 import subprocess
 import sys
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def killed(path: Path) -> tuple[int, str]:
-    """Runs a publisher and kills it in the middle of something; the last that it said, a version and its head."""
+    """Runs a publisher and kills it at a random moment; returns its last report, a version and its head."""
     command = [sys.executable, "-c", PUBLISHING, str(path)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -57,6 +57,6 @@ async def test_a_killed_publisher_continues_where_it_stopped(tmp_path: Path) -> 
         assert number <= kept <= number + 1
         assert kept > number or str(publisher.head) == head
         await publisher.publish(b"after", BITSWAP, hashes("after"), supersedes=[published.context])
-        assert await store.sweep(1000) == 0  # nothing is left of what was broken off
+        assert await store.sweep(1000) == 0  # nothing is left of the interrupted step
     finally:
         await store.close()

@@ -1,4 +1,4 @@
-"""A publisher that answers whatever it is told to, byte by byte, and remembers what it was asked."""
+"""A publisher with scripted answers, byte by byte, that records its requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,11 +26,11 @@ def reply(body: bytes = b"", status: int = 200, length: int | None = None, **hea
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
-    """Ends without a word."""
+    """Closes the connection without an answer."""
 
 
 async def drip(writer: asyncio.StreamWriter) -> None:
-    """A byte now and then, for as long as anyone listens."""
+    """A byte now and then, until the client disconnects."""
     writer.write(b"HTTP/1.1 200 So\r\ncontent-length: 1000000\r\n\r\n")
     while not writer.is_closing():
         writer.write(b"x")
@@ -52,12 +52,12 @@ def trickle(body: bytes, piece_bytes: int) -> Answer:
 
 
 async def silence(writer: asyncio.StreamWriter) -> None:
-    """Takes the question and never answers."""
+    """Reads the request and never answers."""
     await writer.wait_closed()
 
 
 def pour(piece: bytes, **headers: str) -> Answer:
-    """The same piece without end."""
+    """Sends the same piece endlessly."""
     lines = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
 
     async def answer(writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ def pour(piece: bytes, **headers: str) -> Answer:
 
 @dataclass
 class Liar:
-    """`answers` are by path, each list used up but for its last; what has none is 404."""
+    """`answers` are by path, each list is consumed except its last element; a path without a list is 404."""
 
     host: str
     port: int = 0

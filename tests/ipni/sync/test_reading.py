@@ -1,6 +1,6 @@
-"""Publishers read over real HTTP: honest ones in all their forms, and every way in which one may lie or tarry.
+"""Publishers read over real HTTP: correct ones in all their forms, and every way to be malicious or slow.
 
-"PUBLIC" is taken for an address of the open internet; this machine has no other.
+"PUBLIC" stands for an address of the public internet; this machine has no other.
 """
 
 import gzip
@@ -143,7 +143,7 @@ async def test_a_connection_that_ends_is_tried_once_more(liar: Liar, sources: Ht
     liar.answers[PATH] = [hang_up]
     with pytest.raises(Unavailable, match="cannot be read"):
         await opened(sources, liar).block(BLOCK, is_entries=True)
-    assert len(liar.asked) <= 6  # the HTTP library has a retry of its own besides
+    assert len(liar.asked) <= 6  # the HTTP library also retries
 
 
 async def test_a_truncated_body_is_unavailable_not_a_wrong_block(liar: Liar, sources: HttpSources) -> None:
@@ -253,7 +253,7 @@ async def test_a_redirect_leads_to_http_or_nowhere(liar: Liar, sources: HttpSour
 
 @pytest.fixture
 async def careful() -> AsyncIterator[HttpSources]:
-    """Sources as they are by default, but for one address that plays a public one."""
+    """Sources with their defaults, but with one address treated as public."""
     made = HttpSources(private=lambda number: number != PUBLIC)
     yield made
     await made.close()

@@ -1,4 +1,4 @@
-"""An indexer's surfaces on one application, asked within the process."""
+"""An indexer's HTTP APIs in one application, called within the process."""
 
 from collections.abc import AsyncIterator
 
@@ -32,7 +32,7 @@ def app(indexer: IndexerDouble, metrics: Metrics) -> ASGIApp:
 
 @pytest.fixture
 async def asking(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
-    """Anybody."""
+    """A client without the token."""
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://test", headers={"accept": "*/*"}) as made:
         yield made
@@ -40,7 +40,7 @@ async def asking(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture
 async def operator(app: ASGIApp) -> AsyncIterator[httpx.AsyncClient]:
-    """Somebody who shows the token."""
+    """A client with the token."""
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test", headers=headers) as made:
         yield made

@@ -1,4 +1,4 @@
-"""An indexer in memory that does what the port says, for the shapes of the surfaces; nothing is synced."""
+"""An indexer in memory behind the port, for tests of the HTTP APIs; nothing is synced."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,7 @@ from argosy.ipni.model import Assignment, IndexerStatus, Peer, Provider, Provide
 
 
 class IndexerDouble:
-    """Public fields are what a test arranges and looks at."""
+    """Tests set and read the public fields."""
 
     def __init__(self, id: str) -> None:
         self.id = id

@@ -1,4 +1,4 @@
-"""Content, providers and results to test with."""
+"""Content, providers and results for tests."""
 
 from argosy.ipni.formats import cid, metadata, multihash
 from argosy.ipni.formats.peer import PrivateKey

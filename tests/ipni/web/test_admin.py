@@ -209,7 +209,7 @@ async def test_telemetry_is_returned_once_under_readable_names(
     assert (await operator.get(f"/telemetry/providers/{A}")).status_code == 204
     indexer.counted = {B: (1, 0.5, 1)}
     told = (await operator.get("/telemetry/providers")).json()
-    assert told == {B: {"Count": 21, "Elapsed": 2_000_000_000, "Samples": 3}}, "what was not asked for is still told"
+    assert told == {B: {"Count": 21, "Elapsed": 2_000_000_000, "Samples": 3}}, "uncollected telemetry is still returned"
     assert (await operator.get("/telemetry/providers")).status_code == 204
 
 

@@ -1,4 +1,4 @@
-"""The find surface, as clients of the original know it, and delegated routing."""
+"""The find API, compatible with clients of the original, and delegated routing."""
 
 import json
 from base64 import b64decode, b64encode
@@ -245,7 +245,7 @@ async def test_a_lookup_by_second_hash_returns_only_encrypted_values(asking: htt
     nowhere = base58(privacy.second_hash(NOWHERE))
     assert (await asking.get(f"/encrypted/multihash/{nowhere}")).status_code == 404
     assert (await asking.get(f"/multihash/{nowhere}")).status_code == 404
-    assert (await asking.get(f"/encrypted/multihash/{NAME}")).status_code == 400, "a plain hash would tell on the asker"
+    assert (await asking.get(f"/encrypted/multihash/{NAME}")).status_code == 400, "a plain hash would reveal the query"
 
 
 async def test_metadata_is_had_by_the_hash_of_its_value_key(asking: httpx.AsyncClient) -> None:

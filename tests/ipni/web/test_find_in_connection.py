@@ -1,4 +1,4 @@
-"""A find is answered in the connection as it would be on ASGI, to the byte; and only if it is as plain as most are."""
+"""A find is answered in the connection byte for byte as by ASGI, and only if it is a plain one."""
 
 import asyncio
 import socket
@@ -32,7 +32,7 @@ def ask(path: str = HIT, *headers: str, method: str = "GET", version: str = "1.1
 
 @dataclass
 class Ways:
-    """The same indexer's surfaces, on two ports; each has figures of its own."""
+    """The same indexer's HTTP APIs on two ports, each with its own metrics."""
 
     connection: Served
     asgi: Served
@@ -40,14 +40,14 @@ class Ways:
     asgi_metrics: Metrics
 
     async def told(self, *packets: bytes, in_turn: bool = False) -> bytes:
-        """What both say, which is the same."""
+        """The answer of both, which must be equal."""
         told = await self.connection.told(packets, in_turn=in_turn)
         assert told == await self.asgi.told(packets, in_turn=in_turn)
         return told
 
     @property
     def by_asgi(self) -> list[str]:
-        """What was asked at the port of finds in the connection and went the normal way all the same."""
+        """Requests at the port with finds in the connection that ASGI handled nevertheless."""
         return [each for each in self.connection.by_asgi if each != "GET /health"]
 
     def counted(self) -> list[tuple[float, float]]:
@@ -155,7 +155,7 @@ async def test_an_invalid_find_is_rejected_as_by_asgi(ways: Ways, request_bytes:
 
 @pytest.mark.parametrize("request_bytes", BROKEN.values(), ids=BROKEN)
 async def test_a_find_is_answered_with_anything_pipelined_after_it(ways: Ways, request_bytes: bytes) -> None:
-    """By ASGI it would not be: the server refuses the second before it has begun with the first."""
+    """By ASGI it would not be: the server rejects the second before it has started with the first."""
     told = await ways.connection.told([ask() + request_bytes])
     assert [int(each[:3]) for each in told.split(b"HTTP/1.1 ")[1:]] == [200, 400]
 
@@ -181,7 +181,7 @@ async def test_pipelined_finds_are_answered_in_order_and_the_first_at_once(ways:
     told = await ways.told(b"".join(map(ask, asked)) + END)
     answers = [int(each[:3]) for each in told.split(b"HTTP/1.1 ")[1:]]
     assert answers == [200, 404, 400, 200, 404, 200]
-    assert ways.by_asgi == [f"GET {path}" for path in asked[1:]], "others have their turn in between"
+    assert ways.by_asgi == [f"GET {path}" for path in asked[1:]], "other tasks run in between"
 
 
 async def test_a_find_pipelined_after_a_long_answer_waits_for_it(ways: Ways, indexer: IndexerDouble) -> None:
@@ -210,7 +210,7 @@ async def test_a_find_that_waits_is_handled_by_asgi_and_counts_once(
 
 
 @pytest.mark.parametrize(
-    ("error", "ends", "status"), [(Unavailable("the store is away"), [END], 503), (RuntimeError("a bug"), [], 500)]
+    ("error", "ends", "status"), [(Unavailable("no store"), [END], 503), (RuntimeError("a bug"), [], 500)]
 )
 async def test_a_failing_find_is_reported_as_by_asgi(
     ways: Ways,
@@ -246,7 +246,7 @@ async def test_an_answered_connection_ends_with_the_server(ways: Ways) -> None:
 
 
 async def test_an_asker_who_does_not_read_fills_no_memory(ways: Ways, indexer: IndexerDouble) -> None:
-    """Kernels buffer some megabytes; behind them no more is held than one answer and what uvicorn lets through."""
+    """Kernels buffer some megabytes; beyond them only one answer and uvicorn's own buffer are held."""
     indexer.results[CONTENT] = tuple(result(A, b"%d" % number) for number in range(4000))
     one_bytes = len(results.encode_json([(CONTENT, indexer.results[CONTENT])]))
     loop, asked = asyncio.get_running_loop(), 30

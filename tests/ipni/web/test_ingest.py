@@ -1,4 +1,4 @@
-"""The ingest surface."""
+"""The ingest API."""
 
 import httpx
 import pytest
@@ -40,7 +40,7 @@ async def test_a_blocked_publisher_may_not_announce(asking: httpx.AsyncClient, i
 
 
 def strange_address(publisher: str) -> bytes:
-    """An address of a protocol that nobody has registered."""
+    """An address of an unregistered protocol."""
     return b"\xff\xff\x7f" + multiaddr.to_bytes(f"/p2p/{publisher}")
 
 

@@ -1,4 +1,4 @@
-"""What a find asks for."""
+"""Parameters of a find."""
 
 import pytest
 

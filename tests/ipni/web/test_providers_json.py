@@ -1,4 +1,4 @@
-"""What is told of providers, written and read."""
+"""Providers as JSON, written and read."""
 
 import json
 

@@ -76,7 +76,7 @@ def test_no_records_are_an_empty_list() -> None:
 def test_addresses_are_filtered_by_protocols_and_refusals_come_first(wanted: str, left: tuple[str, ...]) -> None:
     filtered = Filters.parse(addresses=wanted).apply(RoutingRecord(A, (TCP, WSS, HTTPS, QUIC)))
     assert (() if filtered is None else filtered.addresses) == left
-    assert filtered is not None or not left, "a record whose addresses all vanish is dropped"
+    assert filtered is not None or not left, "a record without any matching address is dropped"
 
 
 def test_a_record_without_addresses_stays_only_when_unknown_is_requested() -> None:

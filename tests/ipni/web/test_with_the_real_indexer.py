@@ -1,4 +1,4 @@
-"""The surfaces over a real indexer on a real store, a real publisher, and real HTTP between them."""
+"""The HTTP APIs over a real indexer on a real store, a real publisher, and real HTTP between them."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ WITHIN_S = 30
 
 @dataclass
 class Stage:
-    """An indexer, where it listens, and those who talk to it."""
+    """An indexer, its addresses, and its clients."""
 
     indexer: IndexerService
     url: str
@@ -58,7 +58,7 @@ class Stage:
     async def until_indexed(self, ad: Cid) -> None:
         async with asyncio.timeout(WITHIN_S):
             while not json.loads((await self.get(f"/sync/status/ad/{ad}"))[1])["Indexed"]:
-                pass  # asking takes turns with what is waited for
+                pass  # polling alternates with what is waited for
 
 
 async def providers_of(url: str) -> list[Provider]:
@@ -179,7 +179,7 @@ async def test_a_publisher_is_handed_over_from_the_state_of_the_frozen_indexer(t
         assert list(await new.client.assignments()) == [Assignment(A, old_id)]
         await new.until_indexed(second)
         found = [(await new.get(f"/multihash/{base58(CONTENT[at])}"))[0] for at in (0, 30)]
-        assert found == [404, 200], "what the frozen one has is not read again"
+        assert found == [404, 200], "entries of the frozen one are not read again"
 
 
 async def test_the_surfaces_may_listen_apart(stage: Stage) -> None:
@@ -197,4 +197,4 @@ async def test_the_surfaces_may_listen_apart(stage: Stage) -> None:
             assert [each.id for each in await client.providers()] == [A]
         for url, path in ((find, "/status"), (ingest, "/providers"), (admin, f"/cid/{Cid(cid.RAW, CONTENT[0])}")):
             async with stage.web.get(url + path) as answer:
-                assert answer.status == 404, "what belongs to another surface is not answered"
+                assert answer.status == 404, "routes of another API are not answered"

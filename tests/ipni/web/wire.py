@@ -1,4 +1,4 @@
-"""A find surface on a real socket, answered in the connection or on ASGI, and spoken to in bytes."""
+"""A find API on a real socket, answered in the connection or by ASGI, with raw bytes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -21,14 +21,14 @@ KEEP_ALIVE_S = 60
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    """Lets the loop run, in which the server listens too; the caller's timeout ends what never comes."""
-    while not is_so():  # noqa: ASYNC110 - what is waited for is a figure, which wakes nobody
+    """Runs the loop, in which the server runs too, until the condition holds or the caller's timeout ends."""
+    while not is_so():  # noqa: ASYNC110 - the condition is a counter, which notifies no waiter
         await asyncio.sleep(0)
 
 
 @dataclass
 class Served:
-    """Where an application listens, and which requests came to it by way of ASGI."""
+    """The address of an application, and the requests that reached it by ASGI."""
 
     app: FindFastPath
     state: ServerState = field(default_factory=ServerState)
@@ -51,9 +51,9 @@ class Served:
         await self.app(scope, receive, send)
 
     async def told(self, packets: Sequence[bytes], *, in_turn: bool = False) -> bytes:
-        """All that it says until it closes the connection.
+        """Everything the server sends until it closes the connection.
 
-        Each packet is heard before the next is sent; `in_turn`, it is also answered.
+        Each packet is received before the next is sent; with `in_turn` it is also answered.
         """
         async with asyncio.timeout(WITHIN_S):
             reader, writer = await asyncio.open_connection(HOST, self.port)

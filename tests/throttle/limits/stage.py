@@ -26,7 +26,7 @@ from argosy.throttle.limits.ports import RateLimiter
 
 HOST = "127.0.0.1"
 NOON_MS = 1_700_049_600_000  # 15 November 2023, 12:00 UTC
-PATIENCE_S = 60.0  # of clients here, whose machine may be busy with other things
+PATIENCE_S = 60.0  # of clients here; the machine may be busy
 UNDER, OVER = Status.UNDER_LIMIT, Status.OVER_LIMIT
 
 # Answers of the published Go arithmetic, run with Go on amd64: one sequence on one bucket per line, each step a pair of
@@ -38,7 +38,7 @@ Step = tuple[list[int], list[int]]
 
 
 class HandClock:
-    """Stands still until a test moves it."""
+    """Moves only when a test moves it."""
 
     def __init__(self, ms: int = NOON_MS) -> None:
         self.ms = ms
@@ -83,12 +83,12 @@ def as_record(response: RateLimitResponse) -> list[int]:
 
 @asynccontextmanager
 async def served_http(limiter: RateLimiter, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """The URL of a real server for a limiter: uvicorn without its main loop, which would take 0.1 s to end."""
+    """Yields the URL of a real server for a limiter: uvicorn without its main loop, which would take 0.1 s to end."""
     web = Starlette(routes=limit_routes(limiter, advertise_address="here:1051"))
     config = uvicorn.Config(web, log_config=None, access_log=False, lifespan="off")
     config.load()
     state = ServerState()
-    # Said to be TCP, or asyncio would not turn off Nagle's algorithm, and every answer would take 40 ms.
+    # Declared as TCP, or asyncio would not turn off Nagle's algorithm, and every answer would take 40 ms.
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind((HOST, 0))
     server = await asyncio.get_running_loop().create_server(

@@ -1,4 +1,4 @@
-"""The arithmetic itself: against answers recorded from Go, and by what must hold for any sequence."""
+"""The arithmetic itself: against answers recorded from Go, and by properties of any sequence."""
 
 import math
 from datetime import UTC
@@ -39,7 +39,7 @@ def test_the_recorded_responses_are_reproduced() -> None:
 
 
 def test_the_recording_has_every_case() -> None:
-    """Each branch of the arithmetic is worth nothing if no recorded step walks it."""
+    """The recorded steps cover every branch of the arithmetic."""
     steps = [step for sequence in recorded() for step in sequence]
     for algorithm in (0, 1):
         asked = [(a, b) for a, b in steps if a[4] == algorithm]
@@ -75,7 +75,7 @@ def test_a_leaked_fraction_stays_on_a_query_and_is_dropped_when_all_is_consumed(
 
 
 def test_querying_an_empty_leaky_bucket_drops_its_fraction() -> None:
-    """Odd, and as upstream: no hits and no whole room are the same number, so the rest is taken."""
+    """Odd, and as upstream: no hits and no whole free hit are the same number, so the fraction is consumed."""
     bucket = LeakyBucket(10, 0.75, NOON_MS, NOON_MS + 1000)
     assert decided(bucket, leaky(0)).bucket == LeakyBucket(10, 0.0, NOON_MS, NOON_MS + 1000)
     assert decided(bucket, leaky(1, behavior=Behavior.DRAIN_OVER_LIMIT)).bucket == bucket

@@ -1,4 +1,4 @@
-"""Limits in a Redis Cluster: buckets lie on several nodes, and are found where they have moved to."""
+"""Limits in a Redis Cluster: buckets are on several nodes, and are found after a move."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -28,7 +28,7 @@ def keys_on(node: Valkey) -> int:
 
 
 def move_slot(nodes: list[Valkey], key: str) -> None:
-    """Gives the slot of a key that nobody has written yet to another node."""
+    """Moves the slot of an unwritten key to another node."""
     with ExitStack() as stack:
         clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
         slot = clients[0].execute_command("CLUSTER", "KEYSLOT", key)
@@ -37,12 +37,12 @@ def move_slot(nodes: list[Valkey], key: str) -> None:
         name = taker.execute_command("CLUSTER", "MYID")
         for client in (taker, *clients):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", name)
-        taker.execute_command("CLUSTER", "BUMPEPOCH")  # so that the others do not talk it out of that
+        taker.execute_command("CLUSTER", "BUMPEPOCH")  # so that the other nodes do not override it
 
 
 @contextmanager
 def begin_move(nodes: list[Valkey], key: str) -> Iterator[None]:
-    """The slot of a key that nobody has written yet, on its way from its node to another one."""
+    """Marks the slot of an unwritten key as migrating to another node."""
     with ExitStack() as stack:
         clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
         slot = clients[0].execute_command("CLUSTER", "KEYSLOT", key)
@@ -114,7 +114,7 @@ async def test_the_nodes_of_a_cluster_may_have_ipv6_addresses() -> None:
 
 
 async def test_a_bucket_in_a_migrating_slot_is_found_on_the_target_node(nodes: list[Valkey], clock: HandClock) -> None:
-    """ASK: the key is not on the old node any more, and the new one serves it only to a client that says ASKING."""
+    """ASK: the key is not on the old node any more, and the new one serves it only to a client that sends ASKING."""
     limiter = redis_limiter(cluster_url(nodes), clock, namespace="asked")
     assert await answers(limiter, ["stays"]) == [9]
     with begin_move(nodes, "asked:limit:n_moves"):

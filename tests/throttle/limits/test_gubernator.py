@@ -1,4 +1,4 @@
-"""Gubernator's gRPC API: the bytes themselves, what a generated client of another make would see, and failures."""
+"""Gubernator's gRPC API: the bytes themselves, what a generated foreign client would receive, and failures."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ from tests.throttle.limits.stage import HOST, NOON_MS, PATIENCE_S, HandClock, re
 
 
 class Fickle(MemoryLimiter):
-    """A limiter that fails as it is told to."""
+    """A limiter with scripted failures."""
 
     error: Exception | None = None
 
@@ -96,8 +96,8 @@ async def test_the_health_of_a_limiter_is_reported(server: LimitsServer, limiter
     assert (health.status, health.message, health.peer_count) == ("healthy", "", 1)
     assert health.advertise_address == "here:1051"
     assert await call(server, "LiveCheck", b"") == b""
-    limiter.error = Unavailable("the store is away")
-    with pytest.raises(Unavailable, match="is unhealthy: the store is away"):
+    limiter.error = Unavailable("the store is unreachable")
+    with pytest.raises(Unavailable, match="is unhealthy: the store is unreachable"):
         await client.ping()
     assert await call(server, "LiveCheck", b"") == b""
 
@@ -141,7 +141,7 @@ async def test_a_number_of_more_than_64_bits_does_not_fit_the_wire(client: GrpcL
 
 
 async def test_a_server_of_another_kind_is_unavailable() -> None:
-    """One that gives no answer to a request: a proxy, or another service under this name."""
+    """A server that does not answer a request: a proxy, or another service at this address."""
 
     async def empty(_: bytes, __: Any) -> bytes:
         return b""

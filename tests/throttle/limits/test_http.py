@@ -1,4 +1,4 @@
-"""Gubernator's HTTP API, asked with raw requests over a real connection."""
+"""Gubernator's HTTP API, called with raw requests over a real connection."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from tests.throttle.limits.stage import NOON_MS, PATIENCE_S, HandClock, request,
 
 
 class Broken(MemoryLimiter):
-    """A limiter whose store is away."""
+    """A limiter whose store is unavailable."""
 
     error: Exception = Unavailable("redis at redis://user:hidden@host/0 is away")
 

@@ -1,4 +1,4 @@
-"""The HTTP client: connections used again, servers that hang up, dribble, lie or are away."""
+"""The HTTP client: connections used again, servers that disconnect, trickle, send garbage or are unreachable."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +24,7 @@ def reply(body: bytes, status: str = "200 OK", *headers: str) -> bytes:
 
 
 async def heard(reader: asyncio.StreamReader) -> bytes:
-    """One whole request."""
+    """Reads one complete request."""
     head = await reader.readuntil(b"\r\n\r\n")
     (length,) = [int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
     return head + await reader.readexactly(length)
@@ -32,7 +32,7 @@ async def heard(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def talking(talk: Talk) -> AsyncIterator[str]:
-    """A server that says what the test wants."""
+    """A server with scripted answers."""
     talks: set[asyncio.Task[None]] = set()
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -211,11 +211,11 @@ async def test_an_address_without_a_listener_is_unavailable() -> None:
 async def test_a_server_that_is_not_healthy_is_unavailable(clock: HandClock) -> None:
     class Sick(MemoryLimiter):
         async def ping(self) -> None:
-            raise Unavailable("the store is away")
+            raise Unavailable("the store is unreachable")
 
     async with served_http(Sick(clock=clock)) as url:
         client = HttpLimiter(url, call_timeout_s=PATIENCE_S)
-        with pytest.raises(Unavailable, match="is unhealthy: the store is away"):
+        with pytest.raises(Unavailable, match="is unhealthy: the store is unreachable"):
             await client.ping()
         await client.close()
 

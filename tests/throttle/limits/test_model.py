@@ -1,4 +1,4 @@
-"""What makes a request wrong, and what a bucket is known by."""
+"""Which requests are invalid, and how a bucket is identified."""
 
 import pytest
 

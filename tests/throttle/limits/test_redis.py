@@ -1,4 +1,4 @@
-"""The limiter on a real Valkey: equal to the one in memory, on the server's time, honest when the server is away."""
+"""The limiter on a real Valkey: equal to the one in memory, on the server's time, unavailable when the server is."""
 
 import asyncio
 import re
@@ -96,7 +96,7 @@ class Twins:
         return self._runner.run(self._differences(steps))
 
     async def _differences(self, steps: list[tuple[int, RateLimitRequest]]) -> list[Any]:
-        """Every answer and every bucket that is not the same, on keys of this example's own."""
+        """Every answer and bucket that differs, on keys of this example only."""
         self._clock.ms, self._example = NOON_MS, self._example + 1
         table, found = BucketTable(), []
         for pause, drawn in steps:
@@ -140,7 +140,7 @@ async def test_time_is_the_servers(limiter: RedisLimiter, admin: Redis) -> None:
 
 
 async def test_a_process_with_a_wrong_clock_uses_the_servers_calendar(limits_valkey: Valkey, admin: Redis) -> None:
-    """Its guess at the date is refused, nothing is counted, and it asks again with the date it was told."""
+    """Its assumed date is rejected, nothing is counted, and it retries with the server's date."""
     astray = HandClock(NOON_MS + 400 * 86_400_000)
     limiter = RedisLimiter(limits_valkey.url, clock=astray, namespace=secrets.token_hex(6), call_timeout_s=PATIENCE_S)
     asked = [request(1, duration=5, behavior=GREGORIAN, key=key) for key in "ab"] + [request(1, key="c")]
@@ -218,7 +218,7 @@ async def test_an_unreachable_server_is_unavailable_and_the_password_is_not_prin
 
 
 async def test_a_hung_server_is_unavailable_in_time_and_answers_correctly_afterwards() -> None:
-    """The answer to a call that was given up must not be taken for that of the next."""
+    """The answer to a timed-out call must not be taken for that of the next."""
     with Valkey() as server:
         limiter = RedisLimiter(server.url, clock=SystemClock(), call_timeout_s=0.3)
         await limiter.check([request(1, limit=100, duration=600_000)])

@@ -25,7 +25,7 @@ async def test_a_file_is_opened_with_the_numbers_given(clock: HandClock, tmp_pat
     assert isinstance(limiter, SqliteLimiter)
     for key in ("a", "b", "c"):
         await limiter.check([request(3, key=key)])
-    assert [each.remaining for each in await limiter.check([request(3, key="a")])] == [7]  # it had to make room
+    assert [each.remaining for each in await limiter.check([request(3, key="a")])] == [7]  # it had to evict
     await limiter.close()
 
 

@@ -1,4 +1,4 @@
-"""The embedded limiter with a file: what a restart, a crash, a full disk and a second process do to it."""
+"""The embedded limiter with a file: restart, crash, full disk, and a second process."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from argosy.throttle.limits.buckets import TokenBucket
 from argosy.throttle.limits.table import CHECKS, KEYS
 from tests.throttle.limits.stage import NOON_MS, HandClock, figures, leaky, request
 
-# Counts hits for ever, telling after each batch how many tokens remain.
+# Counts hits endlessly and prints after each batch how many tokens remain.
 COUNTING = """
 import asyncio, sys
 from argosy.base.clock import SystemClock
@@ -100,7 +100,7 @@ def test_a_killed_process_loses_no_answered_request(path: Path) -> None:
     ((_, bucket),) = file.rows()
     file.close()
     assert isinstance(bucket, TokenBucket)
-    assert told[-1] - 1 <= bucket.remaining <= told[-1]  # one more hit may have been written and not told
+    assert told[-1] - 1 <= bucket.remaining <= told[-1]  # one more hit may have been written and not printed
 
 
 async def test_callers_at_once_share_a_write(path: Path, clock: HandClock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ async def test_a_damaged_row_is_refused(path: Path, clock: HandClock) -> None:
     other.close()
     with pytest.raises(Invalid, match="invalid bucket 'nonsense'"):
         await SqliteLimiter.open(path, clock=clock)
-    with sqlite3.connect(path) as other:  # it was given free again
+    with sqlite3.connect(path) as other:  # the lock was released
         other.execute("DELETE FROM bucket")
     other.close()
     await (await SqliteLimiter.open(path, clock=clock)).close()

@@ -1,4 +1,4 @@
-"""A bounded table of buckets: who has to go, and what is noted for an owner who saves it."""
+"""A bounded table of buckets: eviction, and the changes recorded for persistence."""
 
 import pytest
 

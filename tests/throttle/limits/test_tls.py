@@ -1,6 +1,6 @@
-"""Limits over TLS, HTTP and gRPC: a client speaks to a server whose certificate its authority has signed, to no other.
+"""Limits over TLS, HTTP and gRPC: a client connects only to a server whose certificate its authority has signed.
 
-The authority is made here, for the occasion; so is another one, which has signed nothing.
+The authority is created here; so is another one, which has signed nothing.
 """
 
 import ssl
@@ -21,7 +21,7 @@ from tests.throttle.limits.stage import HOST, PATIENCE_S, HandClock, request, se
 
 @dataclass(frozen=True)
 class Papers:
-    """What a server shows, and the authorities a client may trust: the one that signed it, and a stranger."""
+    """A server's certificate, and two authorities a client may trust: the signer, and an unrelated one."""
 
     certificate: bytes
     key: bytes

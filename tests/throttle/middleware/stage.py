@@ -1,4 +1,4 @@
-"""What the tests of the front doors share: a server played by hand, real servers, a resource that runs short."""
+"""Shared by the tests of the middleware: a simulated server, real servers, a limited resource."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def blamed(throttle: FairThrottle, client: str) -> float:
     return throttle.explain(client).probability
 
 
-# -- by hand ----------------------------------------------------------------------------------------------------------
+# -- simulated server-------------------------------------------------------------------------------------------------
 
 
 def scope_of(path: str = "/", *, kind: str = "http", headers: Mapping[str, str] | None = None, **more: Any) -> Message:
@@ -49,7 +49,7 @@ def scope_of(path: str = "/", *, kind: str = "http", headers: Mapping[str, str] 
 
 @dataclass
 class Played:
-    """A server that plays one request by hand and keeps what was sent."""
+    """A simulated server for one request that records what was sent."""
 
     incoming: list[Message] = field(default_factory=list)
     sent: list[Message] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Played:
     async def receive(self) -> Message:
         if self.incoming:
             return self.incoming.pop(0)
-        return await asyncio.get_running_loop().create_future()  # nothing more ever comes
+        return await asyncio.get_running_loop().create_future()  # no further message arrives
 
     async def send(self, message: Message) -> None:
         self.sent.append(message)
@@ -102,7 +102,7 @@ class SyncReply:
 
 
 class Browser:
-    """A client of a real server, on one connection as long as the server keeps it."""
+    """A client of a real server, on one connection as long as the server keeps it open."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -120,7 +120,7 @@ class Browser:
 
 @contextmanager
 def asgi_server(app: Any) -> Iterator[Browser]:
-    # Said to be TCP, or asyncio would not turn off Nagle's algorithm, and every answer would take 40 ms.
+    # Declared as TCP, or asyncio would not turn off Nagle's algorithm, and every answer would take 40 ms.
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind((HOST, 0))
     listener.listen()
@@ -141,7 +141,7 @@ class _Quiet(WSGIRequestHandler):
 
 class _Server(WSGIServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are part of the tests."""
+        """Clients that disconnect are part of the tests."""
 
 
 @contextmanager
@@ -167,14 +167,14 @@ def _running(run: Callable[[], None], stop: Callable[[], None]) -> Iterator[None
         assert not thread.is_alive()
 
 
-# -- a resource that runs short ---------------------------------------------------------------------------------------
+# -- a limited resource -----------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Resource:
-    """Serves so many requests a second, and no more. The clock goes by what the requests say.
+    """Serves so many requests a second, and no more. The requests set the clock.
 
-    So it moves in the server's thread, between two requests, and every run is the same.
+    It moves in the server's thread, between two requests, so every run is the same.
     """
 
     clock: HandClock
@@ -195,7 +195,7 @@ NOISY = "noisy"
 
 
 def crowd(browser: Browser, seconds: int) -> dict[str, list[int]]:
-    """The statuses each client saw: six want one answer a second, one wants twelve, and there are eight."""
+    """The statuses per client: six send one request a second, one sends twelve, and the capacity is eight."""
     random = seeded_random(7)
     seen: dict[str, list[int]] = {client: [] for client in (*QUIET, NOISY)}
     for second in range(seconds):

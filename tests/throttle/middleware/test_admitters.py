@@ -1,4 +1,4 @@
-"""Quotas: what is asked of a limiter, what its answer means, and how a client is told."""
+"""Quotas: the request to a limiter, the meaning of its answer, and the response to the client."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Fair admission in front of an ASGI application, with the server played by hand."""
+"""Fair admission in front of an ASGI application, with a simulated server."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ async def test_a_blamed_client_is_refused_in_our_error_form(throttle: FairThrott
     assert played.headers["retry-after"] == "60"
     assert played.headers["ratelimit"] == '"fair";r=0;t=60'
     assert played.headers["x-argosy-throttled"] == "fair"
-    assert "ratelimit-policy" not in played.headers, "a fair throttle has no quota to promise"
+    assert "ratelimit-policy" not in played.headers, "a fair throttle has no quota to report"
 
 
 async def test_an_application_may_format_the_rejection(throttle: FairThrottle) -> None:
@@ -141,7 +141,7 @@ async def test_cost_weighs_the_decision_and_the_report(throttle: FairThrottle) -
     await play(app, scope_of("/5"))
     assert blamed(throttle, CLIENT) == pytest.approx(0.2)
     await play(app, scope_of("/0"))
-    assert blamed(throttle, CLIENT) == pytest.approx(0.2), "what costs nothing is neither asked nor reported"
+    assert blamed(throttle, CLIENT) == pytest.approx(0.2), "a free request is neither checked nor reported"
     statuses = [(await play(app, scope_of("/1000"))).status for _ in range(20)]
     assert set(statuses) == {429}, "0.8 to the power of 1000 is no chance at all"
 

@@ -1,4 +1,4 @@
-"""Who is asking: the same id from either kind of server, and none that a client can take for itself."""
+"""Client ids: the same from either kind of server, and none that a client can forge."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def wsgi(path: str = "/", *, address: str | None = "192.0.2.1", **headers: str) 
 
 
 def found(extract: Extractor, path: str = "/", *, address: str | None = "192.0.2.1", **headers: str) -> Any:
-    """The id, which is the same whichever kind of server brings the request."""
+    """The id, which is the same for ASGI and WSGI requests."""
     ids = [extract(kind(path, address=address, **headers)) for kind in (asgi, wsgi)]
     assert ids[0] == ids[1]
     return ids[0]
@@ -84,7 +84,7 @@ def test_without_proxies_a_forwarded_header_is_ignored() -> None:
         (1, "203.0.113.9", "203.0.113.9"),
         (1, "10.6.6.6, 203.0.113.9", "203.0.113.9"),  # the client wrote the first itself
         (2, "10.6.6.6, 203.0.113.9, 198.51.100.2", "203.0.113.9"),
-        (2, "203.0.113.9", "203.0.113.9"),  # came round the outer proxy
+        (2, "203.0.113.9", "203.0.113.9"),  # bypassed the outer proxy
         (1, "", "192.0.2.1"),
         (1, "unknown", "192.0.2.1"),
         (2, "unknown, 198.51.100.2", "198.51.100.2"),

@@ -1,4 +1,4 @@
-"""Admission by quota in front of an ASGI application: counted by real limiters, and what happens without them."""
+"""Admission by quota in front of an ASGI application: counted by real limiters, and the behaviour without them."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ TWO = Quota(2, 60.0, name="searches")
 
 
 class Unwell(MemoryLimiter):
-    """A limiter that fails, or never answers, as it is told to."""
+    """A limiter with scripted failures and hangs."""
 
     why: Exception | None = None
     is_hanging = False
@@ -97,7 +97,7 @@ async def test_while_the_limiter_is_unavailable_all_requests_pass(
     app = LimitAdmission(answering(200), limiter, TWO, clock=clock)
     with caplog.at_level(logging.WARNING, logger="argosy"):
         assert [(await play(app)).status for _ in range(5)] == [200] * 5
-    assert limiter.calls == 1, "who is away is not asked by every request"
+    assert limiter.calls == 1, "an unavailable limiter is not called by every request"
     assert caplog.text.count("limiter unreachable") == 1
 
 

@@ -1,4 +1,4 @@
-"""THR-2: no request waits on the shared store, shown at the front door."""
+"""THR-2: no request waits on the shared store, tested at the middleware."""
 
 import threading
 from typing import Any
@@ -25,7 +25,7 @@ CLIENT = "address:192.0.2.1"
 
 
 def steps(app: Any) -> int:
-    """How often a request lets go of the event loop before it is answered, in an application that never does."""
+    """How often a request yields to the event loop before it is answered, in an application that never does."""
     played = Played()
     request = app(scope_of(), played.receive, played.send)
     count = 0
@@ -44,11 +44,11 @@ def test_admission_never_yields_to_the_event_loop() -> None:
     assert steps(FairAdmission(answering(200), throttle)) == 0
     assert steps(FairAdmission(answering(503), throttle)) == 0
     blame(throttle, CLIENT)
-    assert steps(FairAdmission(answering(200), throttle)) == 0, "a refusal is answered at once, too"
+    assert steps(FairAdmission(answering(200), throttle)) == 0, "a rejection is answered at once, too"
 
 
 class Stuck:
-    """Rows whose store takes a call and does not answer until it is released."""
+    """Rows whose store accepts a call and does not answer until it is released."""
 
     def __init__(self, rows: RowStore) -> None:
         self._rows = rows

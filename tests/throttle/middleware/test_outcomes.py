@@ -1,4 +1,4 @@
-"""What the end of a request says: shortage, success, or nothing."""
+"""The outcome of a request: overload, success, or neutral."""
 
 import asyncio
 from typing import Any
@@ -15,7 +15,7 @@ GONE = {"type": "http.disconnect"}
 
 
 def tracker(*messages: dict[str, Any], outcomes: OutcomeRules | None = None) -> OutcomeTracker:
-    """How a request has gone, told by what was sent and what was received."""
+    """The outcome of a request, from the messages sent and received."""
     found = OutcomeTracker(outcomes or OutcomeRules())
     for message in messages:
         if message["type"].endswith("disconnect"):

@@ -1,4 +1,4 @@
-"""The programs on the throttle's page are whole: each runs as it stands, before an application and on a real server."""
+"""The programs on the throttle's page are complete: each runs unchanged, with an application and a real server."""
 
 import ast
 import re
@@ -28,7 +28,7 @@ def server() -> Iterator[Valkey]:
 
 
 async def run(program: str, server: Valkey) -> dict[str, Any]:
-    """What it has named when it ends. The page's reader has an application, and a way to serve it."""
+    """Its names after it ran. The page's reader has an application, and a way to serve it."""
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     code = compile(program.replace("redis://cache:6379", server.url), "docs/throttle.md", "exec", flags=flags)
     names: dict[str, Any] = {"app": Starlette(), "served": [], "serve": lambda app: names["served"].append(app)}

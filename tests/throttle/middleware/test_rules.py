@@ -1,4 +1,4 @@
-"""Who is asked at all, and for what."""
+"""Which requests are checked, and with which id and cost."""
 
 from typing import Any
 

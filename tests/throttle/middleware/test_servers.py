@@ -1,4 +1,4 @@
-"""Front doors on real servers: a noisy client is held back and the others are served, end to end."""
+"""The middleware on real servers: a noisy client is throttled and the others are served, end to end."""
 
 import asyncio
 import socket
@@ -56,7 +56,7 @@ def starlette_app(resource: Resource, throttle: FairThrottle | None) -> Served:
 
 def plain_asgi_app(resource: Resource, throttle: FairThrottle | None) -> Served:
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        assert scope["type"] == "http"  # uvicorn takes a failing lifespan for none
+        assert scope["type"] == "http"  # uvicorn treats a failing lifespan as an unsupported one
         status = 200 if resource.take(AsgiRequest(scope).header("x-second")) else 503
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body"})
@@ -83,7 +83,7 @@ def test_a_noisy_client_is_throttled_and_the_others_are_served(
     throttle = throttle_of(clock)
     with serve(Resource(clock, per_s=8), throttle) as browser:
         fair = crowd(browser, 40)
-    assert served_part(unfair, QUIET, last_s=20) < 0.55, "without a throttle everybody fails alike"
+    assert served_part(unfair, QUIET, last_s=20) < 0.55, "without a throttle all clients fail alike"
     assert served_part(fair, QUIET, last_s=30) > 0.75
     assert served_part(fair, [NOISY], last_s=30, per_s=12) < 0.3
     assert fair[NOISY].count(429) > 8 * sum(fair[client].count(429) for client in QUIET)
@@ -112,7 +112,7 @@ def test_both_doors_together_with_three_lines_each() -> None:
     assert [reply.status for reply in replies] == [200, 200, 429]
     assert replies[0].headers["ratelimit"] == '"requests";r=1;t=60'
     assert seen == ["start", "end"]
-    assert throttle.stats().failures == 0, "a quota that is used up is no shortage"
+    assert throttle.stats().failures == 0, "an exhausted quota is no overload"
 
 
 def test_a_rejection_over_http_has_retry_after() -> None:

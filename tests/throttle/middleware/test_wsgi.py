@@ -1,4 +1,4 @@
-"""Admission in front of a WSGI application, checked against WSGI's own rules, with the server played by hand."""
+"""Admission in front of a WSGI application, checked against WSGI's own rules, with a simulated server."""
 
 import asyncio
 import secrets
@@ -41,7 +41,7 @@ def answering(status: str, body: Callable[[], Iterable[bytes]] = lambda: [b"ok"]
 
 
 def play(app: Any, path: str = "/", **more: Any) -> tuple[int, dict[str, str], bytes]:
-    """One request, with both sides of the door held to WSGI's rules."""
+    """One request, with both sides of the middleware checked against WSGI's rules."""
     environ: dict[str, Any] = {"REMOTE_ADDR": "127.0.0.1", "SCRIPT_NAME": "", "PATH_INFO": path, "QUERY_STRING": ""}
     environ |= more
     setup_testing_defaults(environ)

@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.throttle.mutants.catalogue import MUTANTS, Mutant
 
 CONTROL = "control"
-# Asserts need no rewriting, for nobody reads what they say, and nothing that looks after a long run is needed.
+# Asserts need no rewriting, because their messages are not read, and no plugin for long runs is needed.
 OPTIONS = (
     "-x",
     "-q",

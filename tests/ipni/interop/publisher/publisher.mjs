@@ -3,7 +3,7 @@
 //   node publisher.mjs KEY_KIND CODEC       KEY_KIND is Ed25519, RSA or secp256k1; CODEC is dag-json or dag-cbor
 //
 // The first line that it writes tells what it has published, as JSON. Each line that it reads is the JSON of an
-// announcement to make, {"url", "json"}, and is answered with a line that tells the status. It ends with its input.
+// announcement to make, {"url", "json"}, and is answered with a line that contains the status. It ends with its input.
 //
 // The package makes and signs advertisements; chunks, the signed head and the HTTP server are left to its users.
 
