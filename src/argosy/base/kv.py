@@ -95,6 +95,7 @@ class MemoryKV:
     """
 
     def __init__(self) -> None:
+        # Sorted by key, because scans are what distinguishes this store from a dict.
         self._pairs = SortedDict()
         self._is_closed = False
 

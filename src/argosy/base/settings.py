@@ -295,6 +295,7 @@ def declarations(sections: Sequence[type]) -> dict[_Key, Spec]:
     """The declarations in `sections`; an invalid one is a bug in the program, so it is asserted."""
     specs = [spec for cls in sections for spec in _specs(cls)]
     by_key = {(spec.section, spec.name): spec for spec in specs}
+    # `a_b` of section `c` and `b` of section `c_a` would have one variable.
     assert len({spec.env for spec in specs}) == len(specs), "two settings share an environment variable"
     return by_key
 
@@ -306,6 +307,7 @@ def _specs(cls: Any) -> Iterator[Spec]:
         assert meta is not None, f"{cls.__name__}.{each.name} must be declared with setting(...)"
         kind = setting_type(hints[each.name], min=meta["min"], max=meta["max"], choices=meta["choices"])
         try:
+            # The default obeys the same limits as every other value.
             default = kind.check(each.default)
         except Invalid as wrong:
             raise AssertionError(f"the default of {cls.__name__}.{each.name} does not fit: {wrong}") from None
@@ -346,6 +348,7 @@ class _Loading:
 
     def read_environ(self, environ: Mapping[str, str]) -> None:
         by_env = {spec.env: spec for spec in self._specs.values()}
+        # Sorted, so that the same environment gives the same list of problems.
         for env in sorted(environ):
             if spec := by_env.get(env):
                 self._take(spec, spec.kind.parse(environ[env]), env, env)

@@ -99,6 +99,7 @@ class KeyedWorkQueue(Generic[V]):
         self._waiting_max = waiting_max
         self._merge = merge
         self._waiting: dict[str, V] = {}
+        # A dict in the order of start, for `close` (see the module's docstring).
         self._running: dict[str, asyncio.Future[None]] = {}
         self._idle = asyncio.Event()
         self._idle.set()
@@ -117,6 +118,7 @@ class KeyedWorkQueue(Generic[V]):
             return
         if key in self._waiting:
             value = value if self._merge is None else self._merge(self._waiting[key], value)
+        # Only new keys are rejected: a value for a key that waits takes no more room.
         elif len(self._waiting) >= self._waiting_max:
             raise Unavailable(f"{self._waiting_max} are waiting already; retry later")
         self._waiting[key] = value

@@ -12,6 +12,7 @@ from argosy.ownership.lease_keeper import LeaseKeeper
 from argosy.ownership.model import BidOutcome, BidResult, CloseOutcome, CloseResult, SessionRole, Unit
 from argosy.ownership.view import FleetView
 
+# From an auction that fills at once to one of five minutes; the default window is 60 s.
 _WINDOW_BUCKETS_MS = (10, 50, 100, 500, 1_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000)
 _LATENCY_BUCKETS_S = (0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 
@@ -116,6 +117,7 @@ class OwnershipTelemetry:
 
     def set_gauges(self, view: FleetView, keeper: LeaseKeeper, signal: ScaleSignal, now: float) -> None:
         space = self._space
+        # The keeper counts by itself and stays pure; here the increase since the last sweep is added.
         self._metrics.inc(PAUSES, by=keeper.pauses - self._pauses, space=space)
         self._pauses = keeper.pauses
         self._metrics.set(UNITS_HELD, len(keeper.held_leases), space=space)

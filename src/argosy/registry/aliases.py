@@ -67,6 +67,7 @@ def flip(
         raise Conflict(f"alias {name!r} is {alias.kind}: it cannot be flipped as {kind}")
     if expected_version is not None:
         check_version(ALIASES, (name,), alias, expected_version)
+    # The state before the flip, so that it can be undone by flipping to it.
     history = (*alias.history, _encode_state(alias, clock))
     return (
         yield from put_row(

@@ -55,8 +55,8 @@ def create(
 ) -> TransactionBody[Canary]:
     """Creates a canary. Raises `Conflict` if its id or name is in use."""
     check_key(CANARIES, (canary_id,))
-    clock, known = yield from read_many(Now(), Get(CANARIES, (canary_id,)))
-    if known is not None:
+    clock, existing = yield from read_many(Now(), Get(CANARIES, (canary_id,)))
+    if existing is not None:
         raise Conflict(f"canary {canary_id!r} already exists")
     encoded = tuple(json.dumps(assertion, separators=(",", ":"), ensure_ascii=False) for assertion in assertions)
     canary = Canary(canary_id, name, index_uid, interval_s, query, encoded, is_enabled, clock)

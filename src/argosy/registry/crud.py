@@ -41,11 +41,11 @@ def put(table: Table[R], row: R) -> TransactionBody[R]:
     table.check(row)
     key = table.key_of(row)
     # The write requires the version, too; these checks tell a missing row from a changed one.
-    known = yield from get(table, *key)
-    if row.version == 0 and known is not None:
+    stored = yield from get(table, *key)
+    if row.version == 0 and stored is not None:
         raise Conflict(f"{table.name} already has {format_key(key)}")
     if row.version != 0:
-        check_version(table, key, known, row.version)
+        check_version(table, key, stored, row.version)
     yield from check_unique(table, row)
     return (yield from put_row(table, row))
 
@@ -54,12 +54,12 @@ def put(table: Table[R], row: R) -> TransactionBody[R]:
 def delete(table: Table[R], *key: str, expected_version: int | None = None) -> TransactionBody[bool]:
     """Deletes a row. Returns False if there is none; raises `Conflict` if it is not at `expected_version`."""
     check_key(table, key)
-    known = yield from get(table, *key)
-    if known is None:
+    stored = yield from get(table, *key)
+    if stored is None:
         return False
     if expected_version is not None:
-        check_version(table, key, known, expected_version)
-    yield from commit(Delete(table, known))
+        check_version(table, key, stored, expected_version)
+    yield from commit(Delete(table, stored))
     return True
 
 

@@ -65,6 +65,7 @@ def enqueue(
             f"a job needs a type, 1 to {ATTEMPTS_MAX} attempts and a time from 0, "
             f"not {type!r}, {max_attempts} and {not_before}"
         )
+    # The store's clock: it decides about leases, so it also orders the queue.
     clock = yield from now()
     if (yield from get(JOBS, job_id)) is not None:
         raise Conflict(f"job {job_id!r} already exists")
@@ -124,8 +125,10 @@ def heartbeat(
     job = yield from get(JOBS, job_id)
     if job is None or not _is_held(job, worker, fence, clock):
         return False
-    held = replace_row(job, claim_expires_at=clock + lease_ms, progress=job.progress if progress is None else progress)
-    yield from commit(Put(JOBS, held))
+    extended = replace_row(
+        job, claim_expires_at=clock + lease_ms, progress=job.progress if progress is None else progress
+    )
+    yield from commit(Put(JOBS, extended))
     return True
 
 
@@ -134,6 +137,7 @@ def complete(job_id: str, worker: str, fence: int, result: Mapping[str, Any] | N
     """Finishes a claimed job. Returns False if it is no longer claimed under this fence."""
     clock = yield from now()
     job = yield from get(JOBS, job_id)
+    # Work that is done is accepted after its lease as well, as long as the fence is still this worker's.
     if job is None or not _is_held(job, worker, fence, None):
         return False
     done = _finish(job, ControlJobState.COMPLETED, clock)
@@ -211,6 +215,7 @@ def reap() -> TransactionBody[int]:
     clock = yield from now()
     expired = yield from find(JOBS, "claims", ControlJobState.IN_PROGRESS, until=clock, limit=PRUNE_MAX)
     if expired:
+        # A job whose workers keep disappearing must end, too.
         is_spent = {job.job_id: job.attempts >= job.max_attempts for job in expired}
         yield from commit(
             *(

@@ -67,11 +67,12 @@ def hit_admin_login(
 def login_failed(ip: str) -> TransactionBody[int]:
     """Records a wrong key, and returns for how many milliseconds the address is now locked (0: not yet)."""
     check_key(LOGIN_BACKOFF, (ip,))
-    clock, known = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
-    failures = 1 if known is None else known.failed_count + 1
+    clock, backoff_before = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
+    # The record outlives the lock (FAILURES_TTL_MS), so the next failure continues the series.
+    failures = 1 if backoff_before is None else backoff_before.failed_count + 1
     locked_ms = lock_ms(failures)
     allowed_at = clock + locked_ms
-    version = 0 if known is None else known.version
+    version = 0 if backoff_before is None else backoff_before.version
     backoff = LoginBackoff(ip, failures, allowed_at, allowed_at + FAILURES_TTL_MS, version)
     yield from put_row(LOGIN_BACKOFF, backoff)
     return locked_ms
@@ -81,8 +82,9 @@ def login_failed(ip: str) -> TransactionBody[int]:
 def login_succeeded(ip: str) -> TransactionBody[None]:
     """Deletes the failures and attempts of an address."""
     check_key(LOGIN_BACKOFF, (ip,))
-    (known,) = yield from read_many(Get(LOGIN_BACKOFF, (ip,)))
-    deletes: list[Write] = [] if known is None else [Delete(LOGIN_BACKOFF, known)]
+    # The address starts afresh, because its user has the key.
+    (backoff,) = yield from read_many(Get(LOGIN_BACKOFF, (ip,)))
+    deletes: list[Write] = [] if backoff is None else [Delete(LOGIN_BACKOFF, backoff)]
     yield from commit(DropCounter(log_name(ADMIN_LOGIN_RATE, ip)), *deletes)
 
 
@@ -90,8 +92,8 @@ def login_succeeded(ip: str) -> TransactionBody[None]:
 def login_locked_ms(ip: str) -> TransactionBody[int]:
     """Milliseconds for which an address is still locked; 0 if it is not."""
     check_key(LOGIN_BACKOFF, (ip,))
-    clock, known = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
-    return 0 if known is None else max(0, known.next_allowed_at - clock)
+    clock, backoff = yield from read_many(Now(), Get(LOGIN_BACKOFF, (ip,)))
+    return 0 if backoff is None else max(0, backoff.next_allowed_at - clock)
 
 
 @transaction
@@ -102,6 +104,7 @@ def is_first_seen(index_uid: str, event_id: str, ttl_ms: int = BEACON_MS) -> Tra
     clock, beacon = yield from read_many(Now(), Get(BEACONS, (index_uid, event_id)))
     if beacon is not None:
         return False
+    # Version 0: of two reports at the same time one commits, and the other runs again and finds the row.
     yield from commit(Put(BEACONS, BeaconSeen(index_uid, event_id, clock + ttl_ms)))
     return True
 
@@ -118,6 +121,7 @@ def _hit(counter: str, limit: int, window_ms: int) -> TransactionBody[RateDecisi
     if limit < 1:
         raise Invalid(f"a limit allows at least 1 hit, not {limit}")
     check_span("a window", window_ms, WINDOW_MS_MAX)
+    # One write without a read before it, so concurrent hits never race; those over the limit are counted, too.
     done = yield from commit(CountUp(counter, window_ms))
     count, left_ms = done.counts[0]
     return RateDecision(count <= limit, count, 0 if count <= limit else left_ms)

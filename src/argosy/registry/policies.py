@@ -99,11 +99,11 @@ def put_tenant(
     _check_key_hash(api_key_hash)
     if not tenant_id or (group_id is not None and group_id < 0):
         raise Invalid(f"a tenant needs a name, and its group must be 0 or more, not {tenant_id!r} and {group_id}")
-    clock, known = yield from read_many(Now(), Get(TENANT_MAP, (api_key_hash,)))
+    clock, existing = yield from read_many(Now(), Get(TENANT_MAP, (api_key_hash,)))
     if expected_version:
-        check_version(TENANT_MAP, (api_key_hash,), known, expected_version)
+        check_version(TENANT_MAP, (api_key_hash,), existing, expected_version)
     # A key that is mapped again keeps its place in the list, which is ordered by this time.
-    added_at, version = (clock, 0) if known is None else (known.added_at, known.version)
+    added_at, version = (clock, 0) if existing is None else (existing.added_at, existing.version)
     return (yield from put_row(TENANT_MAP, Tenant(api_key_hash, tenant_id, group_id, added_at, version)))
 
 

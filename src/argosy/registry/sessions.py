@@ -30,6 +30,7 @@ from argosy.registry.transaction import (
     transaction,
 )
 
+# The design's 15 minutes.
 TTL_MS = 900_000  # since the last use
 TTL_MS_MAX = 7 * 86_400_000
 SESSIONS_MAX = 100_000  # the design's bound; about 33 MB in Redis
@@ -53,12 +54,12 @@ def upsert(
     check_span("a session's life", ttl_ms, TTL_MS_MAX)
     if len(pinned_groups) > PINS_MAX:
         raise Invalid(f"a session pins at most {PINS_MAX} indexes, not {len(pinned_groups)}")
-    clock, known, number = yield from read_many(Now(), Get(SESSIONS, (session_id,)), CountRows(SESSIONS, "all"))
+    clock, existing, number = yield from read_many(Now(), Get(SESSIONS, (session_id,)), CountRows(SESSIONS, "all"))
     session = ClientSession(
         session_id, last_write_task_id, last_write_at, pinned_groups, min_settings_version, clock + ttl_ms
     )
     evicted: list[Write] = []
-    if known is None and number >= sessions_max:
+    if existing is None and number >= sessions_max:
         # Bounded, because a setting that was lowered could make thousands superfluous at once.
         limit = min(number - sessions_max + 1, EVICTED_MAX)
         # The order is the time of expiry, which every use moves; so the first ones are those least recently used.
@@ -76,6 +77,7 @@ def pin(session_id: str, index_uid: str, group: int | None) -> TransactionBody[C
     session = yield from get(SESSIONS, session_id)
     if session is None:
         return None
+    # One pin per index: a session may write to several, whose writes arrive in different groups.
     pins = {uid: pinned for uid, pinned in session.pinned_groups.items() if uid != index_uid}
     if group is not None:
         pins[index_uid] = group
@@ -145,8 +147,8 @@ def insert_admin(
     check_span("an admin session", ttl_ms, ADMIN_TTL_MS_MAX)
     if not csrf_token or not admin_key_hash:
         raise Invalid("an admin session needs a csrf token and the hash of the key that it was opened with")
-    clock, known = yield from read_many(Now(), Get(ADMIN_SESSIONS, (session_id,)))
-    if known is not None:
+    clock, existing = yield from read_many(Now(), Get(ADMIN_SESSIONS, (session_id,)))
+    if existing is not None:
         raise Conflict("this admin session already exists; generate another id")
     session = AdminSession(
         session_id,

@@ -34,6 +34,7 @@ def advance(index_uid: str, node_id: str, settings_version: int) -> TransactionB
     # The fleet's row is written with the first node's, because `delete_node` finds the indexes through it.
     clock, fleet = yield from read_many(Now(), _get(FLEET, index_uid))
     row = yield from get(NODE_SETTINGS_VERSION, index_uid, node_id)
+    # Nothing is written, so messages that arrive late or twice cause no change events.
     if row is not None and settings_version <= row.settings_version:
         return row
     version = 0 if row is None else row.version

@@ -109,6 +109,7 @@ class Table(Generic[R]):
     def __post_init__(self) -> None:
         hints = get_type_hints(self.row)
         columns = tuple(_column(f.name, hints[f.name]) for f in fields(self.row) if f.name != "version")
+        # Frozen dataclasses set computed fields this way. All of this runs once per table, at import.
         object.__setattr__(self, "columns", columns)
         object.__setattr__(self, "_checks", tuple((_check_of(self.name, c), c.is_nullable) for c in columns))
         assert len(columns) > 1, f"{self.name}: a table needs a key and at least one other column"

@@ -27,6 +27,8 @@ from argosy.registry.rows import (
 )
 from argosy.registry.table import Table, TableIndex, TableLayout, check_key_part
 
+# A row for each: tasks are updated one by one, from several nodes at once. The order is the number and not the time of
+# creation, because numbers are unique and need no clock.
 TASKS = Table(
     "tasks",
     ControlTask,
@@ -39,6 +41,7 @@ TASKS = Table(
         TableIndex("index", ("index_uid",), "task_uid"),
     ),
 )
+# Read per index by every request that needs a minimum version, so the nodes of one index are together.
 NODE_SETTINGS_VERSION = Table(
     "node_settings_version",
     NodeSettingsVersion,
@@ -55,6 +58,7 @@ ALIASES = Table(
     "alias names and the indexes that they point to",
     (TableIndex("all", order="created_at"),),
 )
+# Expiring rows need keys of their own. The order of expiry is the order of use, by which sessions are evicted.
 SESSIONS = Table(
     "sessions",
     ClientSession,
@@ -64,6 +68,7 @@ SESSIONS = Table(
     (TableIndex("all", order="expires_at"),),
     "expires_at",
 )
+# Up to a million rows that are only read by key: one small value each, without any index.
 IDEMPOTENCY_CACHE = Table(
     "idempotency_cache",
     IdempotencyEntry,
@@ -73,6 +78,8 @@ IDEMPOTENCY_CACHE = Table(
     (),
     "expires_at",
 )
+# `state` is the queue, `claims` finds expired leases, `finished` is for pruning. A finished job gives up its dedupe
+# key.
 JOBS = Table(
     "jobs",
     ControlJob,
@@ -88,6 +95,7 @@ JOBS = Table(
         TableIndex("dedupe", ("dedupe_key",), is_unique=True),
     ),
 )
+# One row per scope, and few scopes.
 LEADER_LEASE = Table(
     "leader_lease",
     LeaderLease,
@@ -104,6 +112,7 @@ CANARIES = Table(
     "canaries: searches with expected results",
     (TableIndex("all", order="created_at"), TableIndex("name", ("name",), is_unique=True)),
 )
+# The cursors of one sink are read together.
 CDC_CURSORS = Table(
     "cdc_cursors",
     CdcCursor,
@@ -145,6 +154,7 @@ ADMIN_SESSIONS = Table(
     (TableIndex("all", order="expires_at"), TableIndex("key", ("admin_key_hash",), "expires_at")),
     "expires_at",
 )
+# Every node lists the whole catalog; a repository is found by URL when one is added.
 REPOSITORIES = Table(
     "repositories",
     RepositoryRow,
@@ -153,6 +163,7 @@ REPOSITORIES = Table(
     "the catalog: repositories to serve",
     (TableIndex("all", order="added_at"), TableIndex("url", ("url",), is_unique=True)),
 )
+# `busy` has only operations that have not ended (see `busy_scope`), so it allows one at a time for each scope.
 OPERATIONS = Table(
     "operations",
     ControlOperation,
@@ -169,6 +180,7 @@ OPERATIONS = Table(
 TTL_POLICIES = Table(
     "ttl_policies", TtlPolicy, ("index_uid",), TableLayout.PACKED, "TTL policies of documents", (TableIndex("all"),)
 )
+# Only the existence of a row matters, and it expires: the smallest layout is enough.
 BEACONS = Table(
     "beacons",
     BeaconSeen,
@@ -190,6 +202,7 @@ LOGIN_BACKOFF = Table(
 SCOPED_KEYS = Table(
     "search_ui_scoped_key", ScopedKey, ("index_uid",), TableLayout.PACKED, "current search keys", (TableIndex("all"),)
 )
+# A row for each gateway and index, because reports expire one by one.
 SCOPED_KEYS_OBSERVED = Table(
     "search_ui_scoped_key_observed",
     ScopedKeyObserved,

@@ -79,6 +79,7 @@ def aggregate(statuses: Collection[TaskStatus]) -> TaskStatus:
             return status
     if not statuses:
         return TaskStatus.ENQUEUED
+    # Only ended statuses are left here: succeeded or cancelled.
     one = set(statuses)
     return one.pop() if len(one) == 1 else TaskStatus.FAILED
 
@@ -131,6 +132,7 @@ def set_node_task(task_id: str, node: str, node_task: str, error: str | None = N
     if not node or not node_task:
         raise Invalid(f"a node and its task need names, not {node!r} and {node_task!r}")
     task = yield from require(TASKS, task_id)
+    # The row is read and written in one transaction, so two nodes that report at once do not overwrite each other.
     errors = task.node_errors if error is None else {**task.node_errors, node: error}
     updated = replace(task, node_tasks={**task.node_tasks, node: node_task}, node_errors=errors)
     return (yield from put_row(TASKS, updated))
@@ -143,6 +145,7 @@ def page(where: TaskFilter | None = None, *, from_uid: int | None = None, limit:
     where = where or TaskFilter()
     if where.uids is not None:
         return (yield from _lookup(where, where.uids, from_uid, limit))
+    # A filter with an empty list matches nothing; without it, `read_many` would have nothing to read.
     if (sources := _sources(where)) == []:
         return TaskPage((), None)
     passed: list[ControlTask] = []
@@ -218,6 +221,7 @@ def _newest(task: ControlTask) -> int:
 
 def _sources(where: TaskFilter) -> list[Find]:
     """The finds that together return every task that can pass, each newest first."""
+    # By index first: usually it is the narrowest, and other filters are applied to the rows that were read.
     chosen: list[tuple[str, tuple[str, ...]]] = [("all", ())]
     if where.index_uids is not None:
         chosen = [("index", (uid,)) for uid in where.index_uids]

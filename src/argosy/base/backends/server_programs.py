@@ -66,6 +66,7 @@ def find_program(server: ServerProgram, explicit: str | None = None) -> Path:
                 f"{_name_of(server)} {explicit!r} is not an executable program: correct the path, or unset it"
             )
         return _check_version(server, Path(found))
+    # Not checked: its version is pinned by our own requirements.
     if (wheel := find_in_wheel(server.package, server.pattern)) is not None:
         return wheel
     for name in server.names:

@@ -97,6 +97,7 @@ class EventTranslator:
         match self._keys.split(kv.key):
             case ("leases", key):
                 unit = Unit.from_key(key)
+                # A deletion has only the key; the epoch is that of the last write that was seen.
                 yield LeaseGone(unit, self._epochs.pop(unit))
             case ("members", node):
                 yield MemberGone(node)

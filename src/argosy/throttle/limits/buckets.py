@@ -147,15 +147,15 @@ def decide(bucket: Bucket | None, request: RateLimitRequest, *, now_ms: int, int
     # 0 means not set, as in protobuf.
     created_at = request.created_at or now_ms
     # The store's clock decides whether the bucket has expired: a client with a wrong clock cannot revive one.
-    held = bucket if bucket is not None and bucket.expire_at >= now_ms else None
+    live = bucket if bucket is not None and bucket.expire_at >= now_ms else None
     if request.algorithm == Algorithm.TOKEN_BUCKET:
-        if held is not None and request.behavior & _RESET:
+        if live is not None and request.behavior & _RESET:
             return BucketUpdate(None, _under(request, request.limit, 0))
-        if isinstance(held, TokenBucket):
-            return _on_token(held, request, created_at, interval)
+        if isinstance(live, TokenBucket):
+            return _on_token(live, request, created_at, interval)
         return _new_token(request, created_at, interval)
-    if isinstance(held, LeakyBucket):
-        return _on_leaky(held, request, created_at, now_ms, interval)
+    if isinstance(live, LeakyBucket):
+        return _on_leaky(live, request, created_at, now_ms, interval)
     return _new_leaky(request, created_at, now_ms, interval)
 
 

@@ -137,9 +137,11 @@ class LimitAdmission:
             await self._app(scope, receive, _with_headers(fields, send) if fields else send)
 
     async def _decide(self, admission: AdmissionRequest) -> tuple[dict[str, str], Response | None]:
+        # Decided before any wait: otherwise every request would wait for the timeout of a limiter that is down.
         if self._quota.is_limiter_unreachable:
             return {}, self._quota.unavailable_response()
         try:
+            # The hits may be counted all the same: the limiter may have received the call.
             async with asyncio.timeout(self._wait_s_max):
                 (answer,) = await self._limiter.check([self._quota.quota.request(admission)])
             return self._quota.on_response(admission, answer)

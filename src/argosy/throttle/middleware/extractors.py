@@ -162,7 +162,7 @@ def by_address(
     _check_header(header)
 
     def extract(call: HttpRequest) -> ClientId | None:
-        found = _network(call.address, ipv6_prefix) if call.address else None
+        client = _network(call.address, ipv6_prefix) if call.address else None
         if trusted_proxies:
             entries = (call.header(header) or "").rsplit(",", trusted_proxies)[-trusted_proxies:]
             # From the right: the last entry was appended by our own proxy, and each trusted proxy vouches for one
@@ -171,8 +171,8 @@ def by_address(
                 further = _network(entry, ipv6_prefix) if len(entry) <= ADDRESS_LENGTH_MAX else None
                 if further is None:
                     break  # not written by a trusted proxy: the address before it is the last known one
-                found = further
-        return found
+                client = further
+        return client
 
     return extract
 
@@ -194,7 +194,7 @@ def first_of(*extractors: Extractor) -> Extractor:
     _check_some(extractors)
 
     def extract(call: HttpRequest) -> ClientId | None:
-        return next((found for each in extractors if (found := each(call)) is not None), None)
+        return next((client for each in extractors if (client := each(call)) is not None), None)
 
     return extract
 
@@ -206,10 +206,10 @@ def all_of(*extractors: Extractor) -> Extractor:
     def extract(call: HttpRequest) -> ClientId | None:
         parts: list[str] = []
         for each in extractors:
-            found = each(call)
-            if found is None:
+            client = each(call)
+            if client is None:
                 return None
-            part = as_text(found)
+            part = as_text(client)
             parts.append(f"{len(part)}:{part}")  # with lengths, so that different lists of parts are different texts
         return "all:" + "".join(parts)
 

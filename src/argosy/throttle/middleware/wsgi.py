@@ -96,6 +96,7 @@ class WsgiFairAdmission:
         except BaseException as error:
             report(error)
             raise
+        # Passed on unwrapped: of a list the server knows the length, and a file it sends by itself.
         if _is_complete(parts, environ):
             tracker.on_end()
             report()
@@ -173,6 +174,7 @@ class _TrackedBody:
             raise
 
     def close(self) -> None:
+        # Closed before the end: the client has disconnected, and a response cut short is no success.
         if not self._tracker.is_over:
             self._tracker.on_disconnect()
         self._report(None)

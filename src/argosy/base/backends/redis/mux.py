@@ -304,15 +304,15 @@ class RedisMux:
                     self.name, host, self._tls, connect_s=self._connect_timeout_s, call_s=self._call_timeout_s
                 )
                 try:
-                    found = await sentinel.send("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._url.service or "")
+                    address = await sentinel.send("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._url.service or "")
                 finally:
                     sentinel.abort("done")
             # One Sentinel may be down or not know the service yet; all of them together are authoritative.
             except (Unavailable, ReplyError) as error:
                 causes.append(str(error))
                 continue
-            if found:
-                return found[0].decode(), int(found[1])
+            if address:
+                return address[0].decode(), int(address[1])
             causes.append(f"{host[0]}:{host[1]} knows no service {self._url.service!r}")
         raise unreachable(self.name, "; ".join(causes), may_have_happened=False)
 

@@ -92,6 +92,7 @@ def parse_redis_url(url: str) -> RedisUrl:
     parts = split_url(url)
     # The last @: a password should be percent-encoded, but often is not.
     login, _, places = parts.netloc.rpartition("@")
+    # Without login and options: this name is in logs and error messages.
     name = f"{parts.scheme}://{places}{parts.path}"
     if parts.scheme not in SCHEMES:
         raise Invalid(f"{name} is not a Redis URL; expected {SCHEMES_TEXT}")

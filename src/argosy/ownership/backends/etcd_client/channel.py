@@ -36,6 +36,7 @@ class Remedy(Enum):
 _STALE_TOKEN = ("invalid auth token", "revision of auth store is old")
 # A full database or a long queue concerns the whole cluster: another endpoint would give the same answer.
 _CLUSTER_WIDE = ("database space exceeded", "too many requests")
+# gRPC reports a broken connection under several of these codes, depending on the moment at which it breaks.
 _UNREACHABLE = (
     StatusCode.UNAVAILABLE,
     StatusCode.DEADLINE_EXCEEDED,
@@ -58,6 +59,7 @@ def remedy(error: grpc.aio.AioRpcError) -> Remedy:
 
 def translate(error: grpc.aio.AioRpcError, what: str, where: str) -> ArgosyError:
     """The error to raise for a failed call `what` to the cluster `where`."""
+    # The text first where etcd uses one code for errors with different remedies.
     code, text = error.code(), _text(error)
     if "lease not found" in text:
         return NotFound(f"{what}: the lease has ended")
@@ -106,11 +108,13 @@ _NEEDS_LEADER = ("hasleader", "true")
 _OPTIONS = [
     ("grpc.keepalive_time_ms", int(PING_AFTER_S * 1000)),
     ("grpc.keepalive_timeout_ms", int(PING_TIMEOUT_S * 1000)),
+    # 0 is no limit: a watch may be quiet for hours, and only pings show that its server is gone.
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", int(RECONNECT_FIRST_S * 1000)),
     ("grpc.min_reconnect_backoff_ms", int(RECONNECT_FIRST_S * 1000)),
     ("grpc.max_reconnect_backoff_ms", int(RECONNECT_CEILING_S * 1000)),
     ("grpc.max_receive_message_length", REPLY_BYTES_MAX),
+    # gRPC must not send a call twice: a transaction could take effect twice.
     ("grpc.enable_retries", 0),
     ("grpc.enable_http_proxy", 0),  # only `app` reads the environment
     ("grpc.use_local_subchannel_pool", 1),  # else a closed store's connections stay open in a global pool
@@ -126,9 +130,11 @@ class EtcdChannel:
         self.is_closed = False
         self._endpoints = [_endpoint_channel(url, endpoint) for endpoint in url.endpoints]
         self._current = self._endpoints[0]
+        # The endpoint of the latest failure, left out of the next race.
         self._suspect: Any = None
         self._streams: set[EtcdStream[Any]] = set()
         self._token: str | None = None
+        # Without it every call in flight would log in by itself when a token expires.
         self._log_in_lock = asyncio.Lock()
 
     async def close(self) -> None:
@@ -143,10 +149,13 @@ class EtcdChannel:
         ends_at = asyncio.get_running_loop().time() + deadline_s
         try:
             return await self._call(method, request, reply, ends_at)
+        # Once, because the server rejected the call without executing it; a second rejection is an error of the
+        # account.
         except StaleToken:
             return await self._call(method, request, reply, ends_at)
 
     async def _call(self, method: str, request: Message, reply: type[R], ends_at: float) -> R:
+        # Login and connection count against the deadline of the call.
         metadata = await self._metadata()
         endpoint = await self.connect(_remaining_s(ends_at))
         start = endpoint.unary_unary(method, type(request).SerializeToString, reply.FromString)
@@ -154,6 +163,7 @@ class EtcdChannel:
             return cast(R, await start(request, timeout=_remaining_s(ends_at), metadata=metadata))
         except grpc.aio.AioRpcError as error:
             raise self.failure(error, endpoint, _name(method)) from error
+        # Either the caller was cancelled or the channel was closed under it; only the first is a cancellation.
         except asyncio.CancelledError:
             raise self.cancellation(_name(method)) from None
 
@@ -200,10 +210,12 @@ class EtcdChannel:
         # An endpoint that has just failed still looks connected until a ping is missed, and would win every race.
         racers = [e for e in self._endpoints if e is not self._suspect] or self._endpoints
         self._suspect = None
+        # All at once, so that a dead endpoint costs no time as long as another one answers.
         races = {asyncio.create_task(endpoint.channel_ready()): endpoint for endpoint in racers}
         try:
             done, _ = await asyncio.wait(races, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # `channel_ready` of an endpoint that is down never returns.
             for race in races:
                 race.cancel()
         for race in done:
@@ -259,6 +271,7 @@ class EtcdChannel:
         request = pb.AuthenticateRequest(name=self.url.user, password=self.url.password)
         endpoint = await self.connect(CALL_DEADLINE_S)
         method = "/etcdserverpb.Auth/Authenticate"
+        # Without a token: it is what this call gets.
         start = endpoint.unary_unary(
             method, pb.AuthenticateRequest.SerializeToString, pb.AuthenticateResponse.FromString
         )

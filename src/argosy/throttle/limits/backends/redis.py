@@ -62,6 +62,7 @@ class RedisLimiter:
         is_simulated: bool = False,
     ) -> None:
         """The clock only guesses the server's date, unless time is simulated. Nothing is sent before the first call."""
+        # Each key is in a slot of its own: checks touch one key each, so a cluster shares the load.
         self._prefix = prefix(namespace)
         self._clock = clock
         self._is_simulated = is_simulated
@@ -85,8 +86,11 @@ class RedisLimiter:
         errors = [request_error(request) for request in requests]
         responses = [RateLimitResponse(error=error) for error in errors]
         calendar_ms = now_ms(self._clock)
+        # Invalid requests are answered here and not sent; the others keep their positions.
         todo = [_PendingCheck(n, request, calendar_ms) for n, request in enumerate(requests) if not errors[n]]
         async with self._with_timeout():
+            # A check is repeated only if its server answered that it did nothing: no script, or a calendar interval of
+            # another day.
             for _ in range(TRIES_MAX):
                 todo = await self._run(todo, responses) if todo else []
         if todo:
