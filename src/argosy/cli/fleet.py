@@ -64,9 +64,9 @@ def list_nodes(store: str | None, space: str | None, config: Path | None, as_jso
 async def _nodes(store: "OwnershipStore") -> list[dict[str, Any]]:
     snapshot, sessions = await first_snapshot(store), await store.sessions()
     members = {member.node: member for member in snapshot.members}
-    found: dict[str, list[SessionInfo]] = {}
+    sessions_by_node: dict[str, list[SessionInfo]] = {}
     for session in sessions:
-        found.setdefault(session.node, []).append(session)
+        sessions_by_node.setdefault(session.node, []).append(session)
     return [
         {
             "node": name,
@@ -76,7 +76,7 @@ async def _nodes(store: "OwnershipStore") -> list[dict[str, Any]]:
             "leases": sum(lease.node == name for lease in snapshot.leases),
             **{f"{role}_expires_in_s": _expiry(of_node, role) for role in ("member", "holder")},
         }
-        for name, of_node in sorted(found.items())
+        for name, of_node in sorted(sessions_by_node.items())
     ]
 
 
@@ -233,25 +233,27 @@ def settings(config: Path | None, store: str | None, space: str | None) -> "Owne
     """The settings with the options applied. Rejects a store in memory, which no other process can read."""
     from argosy.ownership.settings import OwnershipSettings
 
-    found = load(config).get(OwnershipSettings)
-    found = replace(found, store=store or found.store, space=space or found.space)
-    if found.store.startswith("memory:"):
-        raise Invalid(f"store {found.store} is private to one process; pass the store of the fleet with --store URL")
-    return found
+    effective = load(config).get(OwnershipSettings)
+    effective = replace(effective, store=store or effective.store, space=space or effective.space)
+    if effective.store.startswith("memory:"):
+        raise Invalid(
+            f"store {effective.store} is private to one process; pass the store of the fleet with --store URL"
+        )
+    return effective
 
 
-async def _run_with(found: "OwnershipSettings", call: "Callable[[OwnershipStore], Awaitable[T]]") -> T:
+async def _run_with(effective: "OwnershipSettings", call: "Callable[[OwnershipStore], Awaitable[T]]") -> T:
     from argosy.base.clock import SystemClock, system_random
     from argosy.ownership import open_ownership_store
     from argosy.ownership.model import Space
 
     opened = await open_ownership_store(
-        found.store,
-        Space(found.space, is_auctioned=found.placement == "auction"),
+        effective.store,
+        Space(effective.space, is_auctioned=effective.placement == "auction"),
         clock=SystemClock(),
         random=system_random(),
-        grace_s=found.grace,
-        namespace=found.namespace,
+        grace_s=effective.grace,
+        namespace=effective.namespace,
     )
     try:
         return await call(opened)

@@ -229,13 +229,13 @@ def settings(config: Path | None, url: str | None, namespace: str | None) -> "Re
     from argosy.registry.factory import SCHEMES
     from argosy.registry.settings import RegistrySettings
 
-    found = load(config).get(RegistrySettings)
-    found = replace(found, url=url or found.url, namespace=namespace or found.namespace)
-    if not found.url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
-        raise Invalid(f"invalid registry URL {redact(found.url)!r}: expected sqlite://, {SCHEMES_TEXT}")
-    if found.url.startswith("memory:"):
-        raise Invalid(f"registry {found.url} is private to one process; pass another one with --url URL")
-    return found
+    effective = load(config).get(RegistrySettings)
+    effective = replace(effective, url=url or effective.url, namespace=namespace or effective.namespace)
+    if not effective.url.startswith(tuple(f"{scheme}://" for scheme in SCHEMES)):
+        raise Invalid(f"invalid registry URL {redact(effective.url)!r}: expected sqlite://, {SCHEMES_TEXT}")
+    if effective.url.startswith("memory:"):
+        raise Invalid(f"registry {effective.url} is private to one process; pass another one with --url URL")
+    return effective
 
 
 async def _read_schema(effective: "RegistrySettings") -> "Schema":

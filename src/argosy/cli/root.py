@@ -45,11 +45,11 @@ def cli() -> None:
 
 def command_tree(command: click.Command = cli, path: Sequence[str] = ("argosy",)) -> list[tuple[str, click.Command]]:
     """Every command with its full name, a group before its commands; for the reference page and the tests."""
-    found = [(" ".join(path), command)]
+    result = [(" ".join(path), command)]
     if isinstance(command, click.Group):
         ctx = click.Context(command)
         for name in command.list_commands(ctx):
             child = command.get_command(ctx, name)
             assert child is not None
-            found += command_tree(child, (*path, name))
-    return found
+            result += command_tree(child, (*path, name))
+    return result

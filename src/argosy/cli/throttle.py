@@ -143,8 +143,8 @@ def top(
 def _settings(config: Path | None, url: str | None, namespace: str | None) -> "ThrottleSettings":
     from argosy.throttle import ThrottleSettings
 
-    found = load(config).get(ThrottleSettings)
-    found = replace(found, store=url or found.store, namespace=namespace or found.namespace)
-    if found.store is None:
+    effective = load(config).get(ThrottleSettings)
+    effective = replace(effective, store=url or effective.store, namespace=namespace or effective.namespace)
+    if effective.store is None:
         raise Invalid("no shared store configured; pass --url, such as redis://localhost:6379, or set throttle.store")
-    return found
+    return effective

@@ -57,13 +57,13 @@ def build_fleet_status(
 
 def _by_name(leases: Iterable[Lease]) -> dict[str, list[Lease]]:
     """The leases of each repository: the primary first, successors last."""
-    found: dict[str, list[Lease]] = {}
+    result: dict[str, list[Lease]] = {}
     for lease in leases:
-        found.setdefault(lease.unit.name, []).append(lease)
-    for held in found.values():
+        result.setdefault(lease.unit.name, []).append(lease)
+    for held in result.values():
         # Successors have negative slot numbers, and do not serve yet.
         held.sort(key=lambda lease: (lease.unit.replica < 0, lease.unit.replica))
-    return found
+    return result
 
 
 def _nodes(view: FleetView, reports: StatusReports, open_circuits: Collection[str]) -> tuple[NodeView, ...]:

@@ -232,13 +232,13 @@ ANSWERING = (LeaseState.READY, LeaseState.DRAINING)
 
 def _by_name(leases: Iterable[Lease], specs: Mapping[str, RepoSpec]) -> dict[str, list[Lease]]:
     """The leases of each repository, primaries first. Successors do not serve until the handoff is complete."""
-    found: dict[str, list[Lease]] = {}
+    result: dict[str, list[Lease]] = {}
     for lease in leases:
         if lease.unit.name in specs and lease.unit.replica >= PRIMARY:
-            found.setdefault(lease.unit.name, []).append(lease)
-    for held in found.values():
+            result.setdefault(lease.unit.name, []).append(lease)
+    for held in result.values():
         held.sort(key=lambda lease: lease.unit.replica)
-    return found
+    return result
 
 
 def _missing_reason(spec: RepoSpec, held: list[Lease]) -> Missing:

@@ -162,12 +162,12 @@ class ScatterMachine:
 
     def _other_holders(self, request: NodeRequest, names: Iterable[str], now: float) -> dict[str, list[str]]:
         """The repositories that have another holder, by its address."""
-        found: dict[str, list[str]] = {}
+        result: dict[str, list[str]] = {}
         for name in names:
             tried = self._tried.setdefault(name, [request.address])
             if len(tried) < HOLDERS_TRIED_MAX and (address := self._holders.another(name, tried, now)) is not None:
-                found.setdefault(address, []).append(name)
-        return found
+                result.setdefault(address, []).append(name)
+        return result
 
     def _hedge(self, now: float) -> list[Effect]:
         effects: list[Effect] = []

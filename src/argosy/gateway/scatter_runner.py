@@ -120,12 +120,12 @@ class ScatterRunner(Generic[T]):
 
     def missing(self) -> list[Missing]:
         """Repositories without an answer; raises Unserved if there is no answer at all."""
-        found = [*self._unroutable, *self.machine.missing.values()]
+        result = [*self._unroutable, *self.machine.missing.values()]
         # Without any answer there is nothing to show: an error with a retry time, instead of an empty result (decision
         # 0022).
-        if found and not self.machine.taken:
-            raise Unserved(sorted(found, key=lambda each: each.repository))
-        return found
+        if result and not self.machine.taken:
+            raise Unserved(sorted(result, key=lambda each: each.repository))
+        return result
 
     async def _wait(self) -> None:
         self._check()

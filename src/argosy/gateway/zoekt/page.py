@@ -212,15 +212,15 @@ def _fragments(line: Line) -> list[PageFragment]:
     """The line split around its matches; the last fragment has the rest of the line."""
     content, at = line.content, 0
     # A clipped line may lack the text of some of its matches, which are left out.
-    found: list[PageFragment] = []
+    result: list[PageFragment] = []
     shown = [each for each in line.fragments if 0 <= each.line_offset <= len(content) - each.length]
     for i, each in enumerate(shown):
         end = each.line_offset + each.length
         post = content[end:] if i == len(shown) - 1 else b""
         pieces = (content[at : each.line_offset], content[each.line_offset : end], post)
-        found.append(PageFragment(*map(decode_text, pieces)))
+        result.append(PageFragment(*map(decode_text, pieces)))
         at = end
-    return found
+    return result
 
 
 def _url(file: FileMatch, repository: Repository | None, last: Last, line: int) -> str:

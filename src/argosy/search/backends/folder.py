@@ -141,11 +141,11 @@ class _Walk:
 
     def _children(self, path: bytes) -> list[os.DirEntry[str]]:
         with os.scandir(self.files.folder(path)) as children:
-            found = [child for child in children if child.name != _GIT]
-        self.seen += len(found)
+            result = [child for child in children if child.name != _GIT]
+        self.seen += len(result)
         if self.seen > FILES_MAX:
             raise Invalid(f"more than {FILES_MAX:,} files below {self.root!r}; choose a folder further down")
-        return found
+        return result
 
     def _list(
         self, path: bytes, children: list[os.DirEntry[str]], ignore: GitIgnore, folders: list[tuple[bytes, GitIgnore]]

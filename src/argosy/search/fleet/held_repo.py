@@ -82,6 +82,7 @@ class HeldRepo:
 
     def has(self, heads: tuple[Branch, ...]) -> bool:
         """Whether the loaded index is of these commits."""
+        # Either of the two: the index of a directory names its branches differently from its origin.
         return self.loaded is not None and heads in (self.loaded.stats.branches, self.loaded.origin_heads)
 
 

@@ -213,9 +213,11 @@ class LocalNode:
         held, missing = self._serving.split(request.repositories)
         answer = SearchResult()
         with self._tracer.span("search serve", node=self._node_id, repositories=len(held)):
+            # This ends, because each further turn has lost at least one repository.
             while held:
                 with self._requests.track(held):
                     answer = await self._indexes.search(query, options, only=held.keys())
+                # OWN-1: a lease may have been lost while the search was running.
                 lost = self._serving.drop_lost(held)
                 if not lost:
                     break
@@ -237,6 +239,7 @@ class LocalNode:
             entries = await self._in_thread(
                 lambda: [self._counts.listing(held[each.name], statuses.get(each.name)) for each in found]
             )
+        # OWN-1, as in `search`; an entry is about one repository, so the others remain valid.
         missing += self._serving.drop_lost(held)
         return ListResult(tuple(each for each in entries if each.repository.name in held), _by_name(missing))
 

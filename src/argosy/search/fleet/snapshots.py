@@ -62,6 +62,7 @@ class Snapshots:
         path = self._path(name)
         try:
             with path.open("rb") as file:
+                # All three: other build options give another index of the same commits.
                 if _label(file) == _Label(name, recipe, branches):
                     return load(iter(lambda: file.read(CHUNK_BYTES), b""))
                 why = "outdated"
