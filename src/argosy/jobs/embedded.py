@@ -107,6 +107,7 @@ async def _until_served(node: JobsNode, running: "asyncio.Future[None]") -> None
     try:
         async with asyncio.timeout(READY_S_MAX):
             while len(node.local()) < len(node.topology().shards):
+                # A node that has failed would never serve: its error is raised instead of the timeout.
                 if running.done():
                     running.result()
                 await asyncio.sleep(POLL_S)

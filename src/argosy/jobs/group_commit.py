@@ -169,6 +169,7 @@ class GroupCommitStore:
         """Waits until all staged changes are durable or lost, and closes the store."""
         # No further changes are accepted, or a busy shard would never close.
         self._is_closing = True
+        # After a failure nothing becomes durable any more, and all callers have been answered.
         while self._unsettled and self._failure is None:
             self._settled.clear()
             await self._settled.wait()

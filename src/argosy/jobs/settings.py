@@ -45,6 +45,7 @@ class JobsSettings:
     dev_mode: bool = setting(False, doc="allow ResetShards, which deletes all jobs; for tests of clients")
 
     grpc_host: str = setting("127.0.0.1", doc="address to listen on for gRPC")
+    # silo's port, so that its clients' default address works.
     grpc_port: int = setting(7450, min=0, max=65535, doc="port for gRPC; 0 selects a free port")
     grpc_address: str | None = setting(None, doc="address announced to other nodes and clients; default: host:port")
     tokens: tuple[str, ...] = setting((), secret=True, doc="accepted bearer tokens; without any, calls need none")
@@ -115,7 +116,9 @@ class ShardStoreSettings:
     )
     read_s_max: float = setting(10.0, min=0.1, doc="timeout of reading a row")
     open_s_max: float = setting(60.0, min=0.1, doc="timeout of opening a shard, which replays its last writes")
+    # One cache for the process: SlateDB's own default is one per database, and a node has many.
     cache_bytes: int = setting(64 << 20, min=0, doc="memory of cached blocks, shared by all shards of the process")
+    # Half of SlateDB's default: a node has several shards, each with such a buffer.
     l0_bytes: int = setting(
         32 << 20,
         min=1 << 20,

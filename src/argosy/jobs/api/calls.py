@@ -140,6 +140,7 @@ class ApiCalls:
         tenant, shard = self._tenant_shard(context, request.tenant)
         check_batch(request.ids)
         ids: Sequence[str] = request.ids
+        # Without ids the latest dead letters, up to the limit.
         if not ids:
             ids = [view.job.id for view in await shard.find(tenant, is_dead=True, limit=_limit(request.limit))]
 

@@ -38,7 +38,7 @@ class DirSync:
         if (self._folder / _WAL).exists():  # not yet in a clone that was never opened
             numbers = sorted(_numbers(self._folder / _WAL))
             for number in numbers:
-                _fsync_if_there(self._wal_file(number))
+                _fsync_if_present(self._wal_file(number))
             self._wal_next = numbers[-1] + 1 if numbers else 0
             self.sync_names()
         self.sync_others()
@@ -53,7 +53,7 @@ class DirSync:
         if self._sync_next() == 0:
             # No file with the next number: either all are synced, or SlateDB has skipped numbers.
             for number in sorted(number for number in _numbers(self._folder / _WAL) if number >= self._wal_next):
-                _fsync_if_there(self._wal_file(number))
+                _fsync_if_present(self._wal_file(number))
                 self._wal_next = number + 1
 
     def sync_names(self) -> None:
@@ -64,6 +64,7 @@ class DirSync:
         for name in _OTHERS:
             folder = self._folder / name
             try:
+                # A directory's time changes with its names; without a change there is no new file.
                 changed_ns = folder.stat().st_mtime_ns
             except FileNotFoundError:
                 continue
@@ -73,20 +74,20 @@ class DirSync:
 
     def _sync_next(self) -> int:
         synced = 0
-        while _fsync_if_there(self._wal_file(self._wal_next)):
+        while _fsync_if_present(self._wal_file(self._wal_next)):
             self._wal_next += 1
             synced += 1
         return synced
 
     def _sync_new(self, folder: Path, synced: set[str]) -> None:
-        there = {
+        present = {
             name for name in os.listdir(folder) if "#" not in name
         }  # object_store's names of unfinished files have #
-        for name in sorted(there - synced):
-            _fsync_if_there(folder / name)
+        for name in sorted(present - synced):
+            _fsync_if_present(folder / name)
         # Forgets files that SlateDB has collected, so the set does not grow.
-        synced &= there
-        synced |= there
+        synced &= present
+        synced |= present
         _fsync(folder)
 
     def _wal_file(self, number: int) -> Path:
@@ -118,7 +119,7 @@ def _numbers(folder: Path) -> Iterator[int]:
             yield int(stem)
 
 
-def _fsync_if_there(path: Path) -> bool:
+def _fsync_if_present(path: Path) -> bool:
     """Returns whether the file exists. One that is gone since its directory was listed was collected by SlateDB."""
     try:
         _fsync(path)

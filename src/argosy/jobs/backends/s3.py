@@ -155,6 +155,7 @@ class S3Bucket:
         config: dict[str, object] = {
             **self.client_config(),
             "aws_endpoint_url_s3": self.url,
+            # By path, because servers other than Amazon's often have no DNS name for each bucket.
             "aws_virtual_hosted_style_request": False,
             "aws_skip_signature": False,
             "aws_conditional_put": "etag",

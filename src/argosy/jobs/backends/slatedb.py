@@ -167,6 +167,7 @@ class SlateKV:
             await asyncio.gather(self._syncing, return_exceptions=True)
         seconds = CLOSE_S_MAX if self._failure is None else CLOSE_FAILED_S_MAX
         try:
+            # Waits for a flush in progress, whose callers get its result.
             async with asyncio.timeout(seconds), self._flushing:
                 await self._db.shutdown()
                 if self._failure is None:
@@ -271,6 +272,7 @@ def _range(start: bytes, end: bytes | None) -> KeyRange:
 
 def _options(reverse: bool) -> ScanOptions:
     return ScanOptions(
+        # Reads see what is written and not yet durable: the caller acknowledges nothing before it is (JOB-1).
         durability_filter=DurabilityLevel.MEMORY,
         dirty=False,
         read_ahead_bytes=READ_AHEAD_BYTES,

@@ -133,6 +133,7 @@ class JobsNode:
             release=self.ownership.release,
         )
         self._poller = Poller(self._open_shards, self._random, self._telemetry)
+        # Straight to the poller: a method that forwards would cost every poll a call.
         self.lease = self._poller.lease
         self._host.observers.append(self._poller.wake_all)
 
@@ -204,6 +205,7 @@ class JobsNode:
         leases = {lease.unit.name: lease for lease in self.ownership.leases()}
         shards = []
         for spec in self._maps.current.shards:
+            # A shard without a lease is in the topology without a node: clients see that it exists and is not served.
             lease = leases.get(spec.id)
             node, address = (lease.node, lease.address) if lease is not None else ("", "")
             shards.append(ShardInfo(spec.id, spec.range.start, spec.range.end, node, address))

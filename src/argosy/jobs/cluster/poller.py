@@ -40,6 +40,7 @@ class Poller:
         if tasks_max < 1:
             raise Invalid(f"tasks_max must be at least 1; got {tasks_max}")
         until = asyncio.get_running_loop().time() + wait_s
+        # All shards at first, without a wait: most polls of a busy broker find something.
         shard_ids = list(self._open_shards())
         while True:
             found = await self._lease_from(shard_ids, task_group, worker, tasks_max)

@@ -42,35 +42,35 @@ async def unseal(store: StagedStore, shard_id: str, shards: ShardMap, maps: Shar
     found = await store.get(SEAL)
     if found is None:
         return shards
-    left = msgspec.msgpack.decode(found, type=Seal)
-    if left.shard == shard_id:  # else it came along when the shard was copied from its parent
-        shards = await _abort_split(left, await newest(maps, shards), maps)
+    sealed = msgspec.msgpack.decode(found, type=Seal)
+    if sealed.shard == shard_id:  # else it came along when the shard was copied from its parent
+        shards = await _abort_split(sealed, await newest(maps, shards), maps)
     # Only now, and durably before the shard is served: while the abort is not in the map, a crash must find the seal.
     await store.stage(Batch().delete(SEAL))
     return shards
 
 
 async def commit_split(
-    shards: ShardMap, maps: ShardMapStore, left: Seal, point: str, ids: tuple[str, str], now_ms: int
+    shards: ShardMap, maps: ShardMapStore, sealed: Seal, point: str, ids: tuple[str, str], now_ms: int
 ) -> ShardMap:
     """Commits the split and returns the map that contains it; Conflict if it was aborted meanwhile."""
     for _ in range(TRIES_MAX):
         if ids[0] in shards.ids():
             return shards  # an earlier attempt was stored, and its response lost
-        if left.shard not in shards.ids() or shards.by_id(left.shard).aborted_splits != left.aborted_splits:
-            raise Conflict(f"the split of shard {left.shard} was aborted: another node has opened the shard")
-        changed = shards.after_split(left.shard, point, *ids, now_ms)
+        if sealed.shard not in shards.ids() or shards.by_id(sealed.shard).aborted_splits != sealed.aborted_splits:
+            raise Conflict(f"the split of shard {sealed.shard} was aborted: another node has opened the shard")
+        changed = shards.after_split(sealed.shard, point, *ids, now_ms)
         if await try_add(changed, maps):
             return changed
         shards = await newest(maps, shards)
-    raise Unavailable(f"the shard map changed {TRIES_MAX} times while shard {left.shard} was split; retry")
+    raise Unavailable(f"the shard map changed {TRIES_MAX} times while shard {sealed.shard} was split; retry")
 
 
-async def _abort_split(left: Seal, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
+async def _abort_split(sealed: Seal, shards: ShardMap, maps: ShardMapStore) -> ShardMap:
     for _ in range(TRIES_MAX):
-        if shards.by_id(left.shard).aborted_splits > left.aborted_splits:
+        if shards.by_id(sealed.shard).aborted_splits > sealed.aborted_splits:
             return shards  # an earlier attempt to open the shard has aborted it
-        changed = shards.with_split_aborted(left.shard)
+        changed = shards.with_split_aborted(sealed.shard)
         if await try_add(changed, maps):
             return changed
         shards = await newest(maps, shards)

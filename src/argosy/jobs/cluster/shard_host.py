@@ -120,6 +120,7 @@ class ShardHost:
     async def close(self) -> None:
         """Closes all shards concurrently."""
         await asyncio.gather(*(self.drop(Unit(name)) for name in list(self.open)))
+        # Also closings whose caller was cancelled: staged changes have callers that wait for them.
         await asyncio.gather(*self._closing)
 
     async def _close(self, opened: OpenShard) -> None:
@@ -139,6 +140,7 @@ class ShardHost:
         try:
             # First of all: a split that another node has sealed is aborted, or has happened and the shard is gone.
             self._maps.adopt(await unseal(store, spec.id, self._maps.current, self._maps.store))
+            # From the store below the view: the view's own filter depends on it.
             progress = await read_progress(store, spec.id, has_parent=bool(spec.parent))
             rows = OwnedRowsView(store, RowOwnership(spec.range), is_clean=progress.is_done)
             shard = ShardService(

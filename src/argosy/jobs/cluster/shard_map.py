@@ -158,6 +158,7 @@ def validate(shards: ShardMap) -> ShardMap:
     specs = shards.shards
     ends = [spec.range.end for spec in specs]
     is_whole = bool(specs) and ends[-1] == "" and [spec.range.start for spec in specs] == ["", *ends[:-1]]
+    # The last range is left out, because its end is empty, which means unbounded.
     is_rising = all(spec.range.start < spec.range.end for spec in specs[:-1])
     if not is_whole or not is_rising or len(shards.ids()) != len(specs):
         raise Invalid(f"version {shards.version} of the shard map has gaps or overlaps; restore it from a backup")
@@ -239,6 +240,7 @@ class ShardMapCache:
 
     def adopt(self, shards: ShardMap) -> None:
         """Accepts a map that was read or written elsewhere in this process."""
+        # Reads may finish in another order than they began, so an older map must not replace a newer one.
         if self._known is None or shards.version > self._known.version:
             self._known = shards
             for observer in self.observers:

@@ -81,6 +81,7 @@ class OwnedRowsView:
         left = limit
         if left == 0:
             return
+        # Without the limit: rows of the sibling count for the store and not for the caller.
         async for key, value in self._store.scan(start, end, reverse=reverse):
             if self._ownership.has(key, value):
                 yield key, value
@@ -140,6 +141,7 @@ async def clean_chunk(
     """One step. The progress is part of the batch of deletions, so neither can be durable without the other."""
     start, end = keys.under(ORDER[progress.kind])
     examined, batch, last = 0, Batch(), b""
+    # From the last examined key: a scan from the start would pass the tombstones of all earlier steps.
     async for key, value in store.scan(max(start, progress.after + b"\x00"), end, limit=STEP_ROWS):
         examined, last = examined + 1, key
         if not owned.has(key, value):

@@ -39,6 +39,7 @@ _OPTIONS = [
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", PING_MS_MIN),
+    # Never closes a connection because of pings: silo's clients send them on idle connections too.
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.lookahead_bytes", STREAM_WINDOW_BYTES),

@@ -107,6 +107,7 @@ class JobsClient:
         self.router = router
         self.tenant = tenant
         self._tracer = tracer
+        # Off by default: a caller that awaits one job after the other would gain nothing.
         self._enqueue_batcher: Batcher[NewJob, str] | None = Batcher(self._enqueue) if with_coalescing else None
 
     @classmethod
@@ -195,6 +196,7 @@ class JobsClient:
     ) -> JobHandle:
         """Returns when the job is durable. Conflict if its id exists; a taken `unique_key` gives its job."""
         job = NewJob(task_group, pack(payload), tenant or self.tenant, **options)
+        # By the client's clock: the broker has no notion of a delay, only of a start.
         if delay_s:
             job = msgspec.structs.replace(job, start_at_ms=start_at_ms(delay_s, self.router.clock.wall()))
         if self._enqueue_batcher is not None:
@@ -251,6 +253,7 @@ class JobsClient:
                 return await self._read_result(info)
             wait_s = POLL_BACKOFF.delay(polls, self.router.random)
             if ends is not None and clock.now() + wait_s >= ends:
+                # Before the wait and not after it: a caller with a timeout learns at once that it will not suffice.
                 raise NotDone(f"job {id} is {info.status.name.lower()} after {timeout_s:g} s; retry later")
             await clock.sleep(wait_s)
         raise NotDone(f"job {id} is not done; retry later")

@@ -47,6 +47,7 @@ class TaskContext:
         self.payload_bytes: bytes = task.payload.msgpack
         self._wake = wake
         self._progress: bytes | None = None
+        # A plain flag: reading and setting it are atomic, so a handler's thread needs no lock.
         self._is_cancelled = False
 
     @property

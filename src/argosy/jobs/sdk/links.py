@@ -65,6 +65,7 @@ class NodeLinks(Protocol):
 
 
 _OPTIONS = [
+    # As on the server: gRPC's default of 4 MiB is less than one payload may have.
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     # A waiting poll sends nothing, so without pings it would not notice that its node is cut off.
@@ -118,6 +119,7 @@ class GrpcLinks:
         self._links: dict[str, GrpcLink] = {}
 
     def link(self, address: str) -> GrpcLink:
+        # A shard without a server has an empty address in the map.
         if not address:
             raise Unavailable("no node serves this shard at the moment; retry")
         if address not in self._links:
@@ -130,6 +132,7 @@ class GrpcLinks:
         return self._links[address]
 
     async def close(self) -> None:
+        # Taken out first: a call that starts meanwhile opens a new channel instead of using a closed one.
         links, self._links = self._links, {}
         for link in links.values():
             await link.close()

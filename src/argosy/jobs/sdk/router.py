@@ -87,6 +87,7 @@ class SharedRouting:
         self.links = links
         self.seeds = tuple(seeds)
         self.table: RoutingTable | None = None
+        # One read of the map at a time, for all callers.
         self.reading = asyncio.Lock()
 
 
@@ -187,6 +188,7 @@ class ShardRouter:
         One call a node and not one a shard: a gRPC call costs the server 0.3 to 0.5 ms, more than a job. Each attempt
         locates the items again, because a shard may have moved or have been split since.
         """
+        # Retryable from the start, so that the loop treats unsent items like failed ones.
         answers: list[R | ArgosyError] = [Unavailable("not sent")] * len(items)
         waiting, failures, hints = list(range(len(items))), 0, 0
         while waiting:
@@ -214,6 +216,7 @@ class ShardRouter:
             shards = await self.table()
             for_shard = [(at, shards.shard_of(tenant_of(items[at]))) for at in waiting]
         except Unavailable as error:
+            # Every waiting item gets the reason; the next attempt may replace it.
             for at in waiting:
                 answers[at] = error
             return False

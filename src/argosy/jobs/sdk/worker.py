@@ -115,6 +115,7 @@ class Worker:
 
     def _add(self, handler: Handler) -> None:
         known = self._handlers.get(handler.task_group)
+        # The same function may be registered twice: by the decorator and by a module that is loaded.
         if known is not None and known.function is not handler.function:
             raise Invalid(f"group {handler.task_group!r} already has a handler")
         self._handlers[handler.task_group] = handler
@@ -167,6 +168,7 @@ class Worker:
         if not self._handlers:
             raise Invalid('a worker needs a handler: @worker.handler("group")')
         self._loop = asyncio.get_running_loop()
+        # One task for all leases: heartbeats of all tasks at a node share a call.
         heartbeats = asyncio.ensure_future(self._send_heartbeats())
         try:
             await self._supervise()

@@ -214,7 +214,7 @@ def _check_memory(core: Core, rows: ShardRows) -> Iterator[str]:
     waiting = {(slot, job) for slot, each in queues.slots.waiting.items() for job in each.requests}
     requests = {((request.tenant, request.key), (request.job, request.attempt)) for request in rows.requests}
     leases = {task_id: running.lease for task_id, running in queues.leases.by_task.items()}
-    for name, there, here in (
+    for name, in_memory, in_rows in (
         ("tasks", queued_entries, stored),
         ("steps", queued_steps, stored_steps),
         ("holders", holders, rows.holders),
@@ -222,8 +222,8 @@ def _check_memory(core: Core, rows: ShardRows) -> Iterator[str]:
         ("leases", leases, rows.leases),
         ("the count of tasks", queues.tasks.waiting + len(queues.tasks.hand), len(stored)),
     ):
-        if there != here:
-            yield f"memoryIsWhatRowsSay: {name} in memory {there}, in rows {here}"
+        if in_memory != in_rows:
+            yield f"memoryIsWhatRowsSay: {name} in memory {in_memory}, in rows {in_rows}"
 
 
 async def _check_indexes(core: Core, rows: ShardRows) -> list[str]:
@@ -245,4 +245,4 @@ async def _check_indexes(core: Core, rows: ShardRows) -> list[str]:
         ("floating", queues.floating, await _all(core, keys.FLOATING, decode_floating)),
         ("schedules", queues.schedules, await _all(core, keys.SCHEDULE, decode_schedule)),
     ]
-    return [f"indexesAgree: {name}: {here} and {there}" for name, here, there in pairs if here != there]
+    return [f"indexesAgree: {name}: {expected} and {stored}" for name, expected, stored in pairs if expected != stored]

@@ -107,6 +107,7 @@ def _is_same(given: Attempt, stored: Attempt) -> bool:
 def _put(txn: ShardTxn, imported: ImportedJob, known: StoredJob | None) -> JobStatus:
     was = known.index_key if known is not None else None
     if known is not None:
+        # Its task, slots and index rows are those of the earlier import.
         _remove_known(txn, known)
     # A job that was due in the other system is due here, at its import: its age must not put it before all others.
     job = job_of(imported.job, id=imported.job.id, now=imported.enqueued_at or txn.now)

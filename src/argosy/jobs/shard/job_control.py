@@ -67,6 +67,7 @@ async def restart(core: Core, tenant: str, job: str) -> None:
         # Through the limit chain again, unlike silo, whose restart queues an attempt past all limits (JOB-3).
         _claim_again(txn, known)
         cancel_expiry(txn, known.job, state)
+        # Retries count from the restart; the number of the attempt goes on, because attempts are kept.
         again = to_rescheduled(
             state,
             now=txn.now,
@@ -105,6 +106,7 @@ async def expedite(core: Core, tenant: str, job: str) -> None:
         if state.next_start_at <= txn.now:
             raise Conflict("job cannot be expedited: its time has come already")
         assert not isinstance(queued.task, RefreshLimit)
+        # Removed and queued again: the start is part of the task's key.
         txn.unqueue(queued)
         txn.put_state(tenant, job, known.index_key, replace(state, next_start_at=txn.now))
         txn.queue(replace(queued, start_at=txn.now))

@@ -134,6 +134,7 @@ def start_attempt(txn: ShardTxn, worker: str, task: RunAttempt, job: Job, was: S
     txn.put_lease(lease)
     txn.put_attempt(job.tenant, job.id, Attempt(task.attempt, task.id, AttemptStatus.RUNNING, txn.now, worker))
     txn.put_state(job.tenant, job.id, was, JobState(JobStatus.RUNNING, txn.now, task.attempt, task.relative_attempt))
+    # The payload stays on disk: thousands of jobs may run at a time.
     txn.queues.leases.add(task.id, RunningLease(lease, lease.expires_at, without_payload(job)))
     return LeasedTask(task, job, lease_ms, is_last(job.retry, task.relative_attempt))
 
@@ -320,6 +321,7 @@ def expire(txn: ShardTxn, random: Random) -> int:
         elif running.cancelled_at:
             finish(txn, task_id, TaskCancelled(), random)
         else:
+            # A msgpack string, as silo writes it: its clients decode the data of every failure.
             message = f"no heartbeat from worker {running.lease.worker} until {running.expires_at}"
             finish(txn, task_id, TaskFailure(WORKER_CRASHED, msgspec.msgpack.encode(message)), random)
     return EXPIRED_MAX

@@ -137,6 +137,7 @@ def refresh_if_wanted(txn: ShardTxn, slot: Slot, task_group: str) -> None:
     # One refresh at a time, and none for a limit at which no job waits: workers would be asked without need.
     if state.is_refreshing or not txn.queues.slots.is_wanted(slot):
         return
+    # Neither before the value is stale, nor within the pause after a failed refresh.
     due_at = max(txn.now, state.refreshed_at + state.refresh_interval_ms, state.not_before)
     tenant, key = slot
     txn.queue(QueuedTask(RefreshLimit(txn.new_id(), tenant, key, task_group), task_group, due_at, REFRESH_PRIORITY))
@@ -155,6 +156,7 @@ def _max_concurrency(txn: ShardTxn, slot: Slot, limit: ConcurrencyLimit | Floati
         case ConcurrencyLimit():
             return limit.max_concurrency
         case FloatingLimit():
+            # The first job with the key creates the state; later jobs' defaults are ignored, as in silo.
             if slot not in txn.queues.floating:
                 txn.put_floating(
                     slot,

@@ -55,9 +55,9 @@ async def check_rates(core: Core) -> int:
         answers = await _check_limits(core, checks)
         # After the limiter's answer, which may take long; the checks in hand cannot start meanwhile, but jobs may be
         # cancelled, which takes their check out of the hand.
-        knowns = [await read(core, queued.task.tenant, _check(queued).job) for queued in checks]
+        stored_jobs = [await read(core, queued.task.tenant, _check(queued).job) for queued in checks]
         with core.begin_txn() as txn:
-            for queued, answer, known in zip(checks, answers, knowns, strict=True):
+            for queued, answer, known in zip(checks, answers, stored_jobs, strict=True):
                 _apply_decisions(txn, queued, answer, known)
     finally:
         # Those that were not applied, after an error of the store for example: they are still due.

@@ -34,13 +34,13 @@ class GroupQueue:
         if heap[0] is entry and tenant not in self._is_ready:
             heappush(self._later, (entry[0], tenant))
 
-    def pop_due(self, now: int, gone: set[tuple[str, int]]) -> tuple[str, Entry] | None:
-        """Pops the next due task; drops those in `gone` on the way."""
-        self._promote(now, gone)
+    def pop_due(self, now: int, removed: set[tuple[str, int]]) -> tuple[str, Entry] | None:
+        """Pops the next due task; drops those in `removed` on the way."""
+        self._promote(now, removed)
         while self._ready:
             tenant = self._ready.popleft()
             heap = self.heaps[tenant]
-            if self._is_first_due(tenant, heap, now, gone):
+            if self._is_first_due(tenant, heap, now, removed):
                 entry = heappop(heap)
                 # To the end of the line: round robin over tenants, whatever their number of jobs or priorities.
                 self._ready.append(tenant)
@@ -54,13 +54,13 @@ class GroupQueue:
             return 0
         return self._later[0][0] if self._later else None
 
-    def rebuild(self, gone: set[tuple[str, int]]) -> None:
+    def rebuild(self, removed: set[tuple[str, int]]) -> None:
         """Drops all removed entries."""
         for tenant, heap in list(self.heaps.items()):
-            kept = [entry for entry in heap if (entry[4], entry[0]) not in gone]
-            heapify(kept)
-            if kept:
-                self.heaps[tenant] = kept
+            remaining = [entry for entry in heap if (entry[4], entry[0]) not in removed]
+            heapify(remaining)
+            if remaining:
+                self.heaps[tenant] = remaining
             else:
                 del self.heaps[tenant]
         self._ready = deque(tenant for tenant in self._ready if tenant in self.heaps)
@@ -72,18 +72,18 @@ class GroupQueue:
         self._later = [(heap[0][0], tenant) for tenant, heap in self.heaps.items() if tenant not in self._is_ready]
         heapify(self._later)
 
-    def _promote(self, now: int, gone: set[tuple[str, int]]) -> None:
+    def _promote(self, now: int, removed: set[tuple[str, int]]) -> None:
         # `_later` may name a tenant several times or too early; the tenant's own heap decides.
         while self._later and self._later[0][0] <= now:
             tenant = heappop(self._later)[1]
             heap = self.heaps.get(tenant)
-            if heap is not None and tenant not in self._is_ready and self._is_first_due(tenant, heap, now, gone):
+            if heap is not None and tenant not in self._is_ready and self._is_first_due(tenant, heap, now, removed):
                 self._is_ready.add(tenant)
                 self._ready.append(tenant)
 
-    def _is_first_due(self, tenant: str, heap: list[Entry], now: int, gone: set[tuple[str, int]]) -> bool:
-        while heap and gone and (mark := (heap[0][4], heap[0][0])) in gone:
-            gone.remove(mark)
+    def _is_first_due(self, tenant: str, heap: list[Entry], now: int, removed: set[tuple[str, int]]) -> bool:
+        while heap and removed and (mark := (heap[0][4], heap[0][0])) in removed:
+            removed.remove(mark)
             heappop(heap)
         if not heap:
             self.heaps.pop(tenant, None)
@@ -104,7 +104,7 @@ class TaskQueue:
         self.waiting = 0
         # Task id and start of what was removed. The start is part of the mark because a job that is expedited is
         # queued again under the same task id, and its new entry must not be dropped with the old one.
-        self._gone: set[tuple[str, int]] = set()
+        self._removed: set[tuple[str, int]] = set()
 
     def push(self, group: str, tenant: str, entry: Entry) -> None:
         queue = self.groups.get(group)
@@ -117,7 +117,7 @@ class TaskQueue:
     def pop_due(self, group: str, now: int) -> str | None:
         """Pops the next due task and returns its id."""
         queue = self.groups.get(group)
-        taken = queue.pop_due(now, self._gone) if queue is not None else None
+        taken = queue.pop_due(now, self._removed) if queue is not None else None
         if taken is None:
             if queue is not None and not queue.heaps:
                 del self.groups[group]  # group names are arbitrary: empty queues must not accumulate
@@ -146,13 +146,14 @@ class TaskQueue:
         """
         if self.hand.pop(task_id, None) is not None:
             return
-        self._gone.add((task_id, start_at))
+        self._removed.add((task_id, start_at))
         self.waiting -= 1
-        if len(self._gone) > max(SWEEP_MIN, self.waiting):
+        if len(self._removed) > max(SWEEP_MIN, self.waiting):
             for queue in self.groups.values():
-                queue.rebuild(self._gone)
+                queue.rebuild(self._removed)
+            # Groups that consisted of removed tasks only.
             self.groups = {group: queue for group, queue in self.groups.items() if queue.heaps}
-            self._gone.clear()
+            self._removed.clear()
 
     def next_at(self, group: str) -> int | None:
         queue = self.groups.get(group)
@@ -165,7 +166,7 @@ class TaskQueue:
             for group, queue in self.groups.items()
             for tenant, heap in queue.heaps.items()
             for entry in heap
-            if (entry[4], entry[0]) not in self._gone
+            if (entry[4], entry[0]) not in self._removed
         ]
         return waiting + list(self.hand.values())
 

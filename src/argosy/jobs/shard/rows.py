@@ -69,8 +69,8 @@ def index_value(value: str) -> str:
 
 def expiry_at(job: Job, changed_at: int, retention_ms: int) -> int:
     """When a finished job is deleted; 0: never. `retention_ms` is the broker's setting."""
-    kept_ms = job.retention_ms or retention_ms
-    return changed_at + kept_ms if kept_ms else 0
+    keep_ms = job.retention_ms or retention_ms
+    return changed_at + keep_ms if keep_ms else 0
 
 
 def without_payload(job: Job) -> Job:

@@ -144,6 +144,7 @@ class ShardService(Shard):
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
 
     async def enqueue(self, jobs: Sequence[NewJob]) -> list[str | ArgosyError]:
+        # A batch has its own transaction already.
         if len(jobs) == 1:
             return [await self._enqueue_one(jobs[0])]
         return await super().enqueue(jobs)
@@ -236,6 +237,7 @@ class ShardService(Shard):
 
     async def _tick(self) -> None:
         await self.tick()
+        # After the tick: what became due while it ran is handled by the next one at once.
         await self._ticks.wait(self._next_tick(), self.now_ms)
         for group in list(self._waiters):
             self._wake_due(group)

@@ -90,6 +90,7 @@ class ShardOperations:
         try:
             status = await self._broker.split(request.shard_id, request.split_point)
         except NotOwner as error:
+            # FAILED_PRECONDITION, as in silo.
             raise Conflict(_not_served_text(request.shard_id, error)) from error
         return pb.RequestSplitResponse(left_child_id=status.left, right_child_id=status.right, phase=status.phase)
 
