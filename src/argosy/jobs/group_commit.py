@@ -249,6 +249,7 @@ class GroupCommitStore:
                 self._fail(error)
                 return
             self._flushing.popleft()
+            # Before the callers are woken: they may stage again at once.
             self._staged_bytes -= waiting.size_bytes
             self._staged_changes -= waiting.changes
             self._unsettled -= len(waiting.futures)

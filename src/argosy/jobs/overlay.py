@@ -88,6 +88,7 @@ class Overlay:
     def _drop(self) -> None:
         # Groups are written in order, so the number that a read takes never falls: the oldest read has the lowest.
         needed = next(iter(self._reads.values()), None)
+        # The last group is open and never written, so one always remains.
         while self._groups[0].is_written and (needed is None or self._groups[0].number < needed):
             self._groups.popleft()
 

@@ -118,7 +118,7 @@ class SyncState:
     async def set_wanted(self, publisher: Peer, head: Cid | None) -> ChainCursor:
         """Stores where to read and up to which head before anything is read, so that a restart continues the sync."""
         was = self.cursor(publisher.id)
-        # An announced head replaces the wanted one, a poll (no head) keeps it: the head that was asked for first must
+        # An announced head replaces the wanted one, a poll (no head) keeps it: the head that was requested first must
         # still be reached.
         cursor = replace(
             was,

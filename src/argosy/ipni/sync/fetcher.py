@@ -80,16 +80,16 @@ class HttpFetcher:
             self._session = None
 
     async def _follow(self, url: str, body: "_Body", headers: Mapping[str, str]) -> HttpReply:
-        here = url
+        current = url
         # Not by aiohttp: every hop is checked, or a public URL could redirect to an address in the private network.
         for _ in range(REDIRECTS_MAX + 1):
-            target = check_url(here, self.judge)
+            target = check_url(current, self.judge)
             async with self._open_session().get(target, headers=headers, allow_redirects=False) as answer:
                 location = answer.headers.get("location", "") if answer.status in _REDIRECTS else ""
                 if not location:
                     is_success = answer.status == 200
                     return HttpReply(answer.status, await body.read(answer) if is_success else b"")
-            here = redirect_target(here, location, self.judge)
+            current = redirect_target(current, location, self.judge)
         raise Invalid(f"{url} redirects more than {REDIRECTS_MAX} times; announce the final address")
 
     def _open_session(self) -> aiohttp.ClientSession:

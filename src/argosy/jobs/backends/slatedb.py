@@ -151,6 +151,7 @@ class SlateKV:
             return asyncio.ensure_future(asyncio.sleep(0))
         native = await self._build_batch(changes)
         await self._within(self._settings.durable_s_max, self._db.write(native))
+        # After the call: only what SlateDB has taken can be covered by a flush.
         self._written += 1
         # A task, so that the flush starts now and continues even if the caller is cancelled.
         durable = asyncio.ensure_future(self._until_durable(self._written))

@@ -240,6 +240,7 @@ class JobsNode:
             raise NotOwner(f"shard {unit} is served by {lease.node}", hint=lease.address, node=lease.node)
         if unit.name not in self._maps.current.ids():
             raise NotOwner(f"shard {unit} not in the shard map: it may have been split; refresh the map")
+        # The ring places it here, so the client should wait: any other node would send it back.
         if lease is not None or self._owner(unit.name) == self.ownership.node_id:
             raise Unavailable(ACQUIRING)
         raise NotOwner(f"shard {unit} is moving to another node; retry")

@@ -127,6 +127,7 @@ class ShardMap(msgspec.Struct, frozen=True):
         self.check_capacity()
         before, after = parent.range.split(point)
         children = [ShardSpec(left, before, now_ms, shard_id), ShardSpec(right, after, now_ms, shard_id)]
+        # The children take the parent's place, so the order of ranges stays.
         at = self.shards.index(parent)
         return validate(ShardMap(self.version + 1, (*self.shards[:at], *children, *self.shards[at + 1 :])))
 

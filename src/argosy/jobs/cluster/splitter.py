@@ -199,6 +199,7 @@ class Splitter:
     async def _copy(self, split: Split, opened: OpenShard) -> Seal:
         sealed = Seal(split.shard_id, self._maps.current.by_id(split.shard_id).aborted_splits)
         self._update(replace(split, phase=SplitPhase.PAUSING))
+        # Before the shard closes: calls get this text, by which clients wait instead of looking for another owner.
         opened.guard.close(Unavailable(PAUSED))
         await opened.shard.close()
         # The last row: everything that was acknowledged is before it, and nothing is acknowledged after it (JOB-1).

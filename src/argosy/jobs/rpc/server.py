@@ -148,6 +148,7 @@ class _MethodHandler:
     def _decode(self, message: bytes) -> Any:
         try:
             return self._method.request.FromString(message)
+        # The caller's fault: gRPC itself would answer INTERNAL.
         except DecodeError as error:
             raise CallError(Code.INVALID_ARGUMENT, f"cannot decode the request of {self._name}: {error}") from error
 

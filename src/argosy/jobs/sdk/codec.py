@@ -31,6 +31,7 @@ def pack(value: object) -> bytes:
             packed = _encode(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise Invalid(f"cannot encode the value as msgpack ({error}); send plain values, or bytes") from error
+    # Here as well as at the shard: the error names the value before it has been sent.
     if len(packed) > PAYLOAD_BYTES_MAX:
         raise Invalid(f"the encoded value has {len(packed)} bytes; at most {PAYLOAD_BYTES_MAX} are allowed")
     return packed

@@ -106,6 +106,7 @@ def job(task_group: str) -> Callable[[F], F]:
     """Marks a function as the handler of a group; it remains an ordinary function."""
 
     def mark(function: F) -> F:
+        # An attribute and no registry: a module with handlers can be imported without a worker.
         setattr(function, _MARK, task_group)
         return function
 
@@ -176,6 +177,7 @@ def in_thread(function: Callable[..., Any], *arguments: Any, name: str) -> "asyn
         with suppress(RuntimeError):  # the loop has ended before the thread
             loop.call_soon_threadsafe(resolve, value, raised)
 
+    # A daemon, so that an abandoned thread does not keep the process from ending.
     threading.Thread(target=run, name=name, daemon=True).start()
     return future
 

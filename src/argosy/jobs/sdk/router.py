@@ -68,7 +68,7 @@ R = TypeVar("R")
 TIMEOUT_S = 30.0  # of one call
 # About 16 s in all: the lease of a crashed node expires after 10 s, and by then its shards are open elsewhere.
 BACKOFF = Backoff(first_s=0.1, ceiling_s=5.0, attempts_max=9)
-# Followed at once. Two nodes that name each other during a handoff must not be asked in a tight loop: further hints
+# Followed at once. Two nodes that name each other during a handoff must not be called in a tight loop: further hints
 # wait like other retries.
 HINTS_MAX = 2
 BATCH_ITEMS_MAX = 1_000  # of one call: as many as a shard enqueues in one

@@ -59,6 +59,7 @@ def check_new_job(job: NewJob) -> None:
             if name in _WIDTHS:
                 least, most = _WIDTHS[name]
                 check_number(name, value, most, least)
+    # After the types: it compares and measures the values.
     check_job(job)
 
 

@@ -77,6 +77,7 @@ def claim(txn: ShardTxn, job: Job, until: int) -> None:
     place = (job.tenant, job.unique_key)
     txn.queues.claims[place] = UniqueClaim(job.id, until)
     txn.queues.stale_claims.remove(claim_id(place))
+    # False: while its job is unfinished a claim does not end by time.
     txn.batch.put(keys.key(keys.UNIQUE, *place), encode((job.id, until, False)))
 
 
@@ -96,6 +97,7 @@ def dequeue(txn: ShardTxn, job: Job, state: JobState, queued: QueuedTask | None)
     cancel_dependencies(txn, job, state)
     if queued is not None:
         task = queued.task
+        # A refresh belongs to a limit and not to a job.
         assert not isinstance(task, RefreshLimit)
         txn.unqueue(queued)
         txn.release(job.tenant, task.held, task.id)

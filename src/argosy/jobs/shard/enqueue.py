@@ -42,6 +42,7 @@ async def enqueue(core: Core, jobs: Sequence[NewJob]) -> list[Answer]:
         raise Invalid(f"at most {ENQUEUE_MAX} jobs may be enqueued in one call; got {len(jobs)}")
     # Before the first read, because a transaction must not wait: here the caller waits for a slow disk.
     await core.wait_capacity()
+    # A job that is wrong in itself is answered at once and does not affect the others.
     answers: list[Answer | None] = [_find_error(new) for new in jobs]
     for _ in range(READS_MAX + len(jobs)):  # each round enqueues at least one job, or one of its jobs has changed
         left = [at for at, answer in enumerate(answers) if answer is None]

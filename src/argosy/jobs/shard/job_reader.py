@@ -192,6 +192,7 @@ async def _find_by_metadata(
         ]
         if len(found) >= limit or len(rows) < SCAN_CHUNK:
             break
+        # The smallest key after the last one.
         start = rows[-1] + b"\x00"
     return found[:limit]
 

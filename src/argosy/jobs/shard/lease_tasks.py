@@ -74,6 +74,7 @@ async def lease(core: Core, task_group: str, worker: str, tasks_max: int, *, wai
     await core.wait_capacity()
     taken: list[str] = []
     try:
+        # Outside of the transaction, because it reads: what it pops is in hand, where no other call sees it.
         jobs = await _pop_due_jobs(core, task_group, tasks_max, taken)
         with core.begin_txn() as txn:
             leased = [

@@ -124,6 +124,7 @@ def grant(txn: ShardTxn) -> None:
             del slots.to_grant[slot]
             continue
         granted += 1
+        # Out of the queue before the slot is taken: a job never both holds a slot and waits for it.
         txn.unpark(slot, request.job, request.attempt)
         advance(txn, _take_slot(txn, request, request.key))
 
@@ -134,7 +135,7 @@ def refresh_if_wanted(txn: ShardTxn, slot: Slot, task_group: str) -> None:
     When the refresh becomes due no job may wait any more; leasing it checks again.
     """
     state = txn.queues.floating[slot]
-    # One refresh at a time, and none for a limit at which no job waits: workers would be asked without need.
+    # One refresh at a time, and none for a limit at which no job waits: workers would compute it without need.
     if state.is_refreshing or not txn.queues.slots.is_wanted(slot):
         return
     # Neither before the value is stale, nor within the pause after a failed refresh.
@@ -172,6 +173,7 @@ def _max_concurrency(txn: ShardTxn, slot: Slot, limit: ConcurrencyLimit | Floati
 
 
 def _take_slot(txn: ShardTxn, request: SlotRequest, key: str) -> SlotRequest:
+    # Memory and row in one transaction: a crash cannot leave a slot that is held by no row, or the reverse.
     txn.hold((request.tenant, key), request.task_id)
     return replace(without_first_limit(request), held=(*request.held, key))
 

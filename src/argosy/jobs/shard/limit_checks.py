@@ -96,7 +96,7 @@ def _apply_decisions(txn: ShardTxn, queued: QueuedTask, answer: RateLimitRespons
 
 def _check_again(txn: ShardTxn, queued: QueuedTask, known: StoredJob, answer: RateLimitResponse) -> None:
     task, retry = _check(queued), limit_of(queued).retry
-    # An unreachable limiter is asked again after the first backoff, without growth: it is not the job's rate that is
+    # An unreachable limiter is called again after the first backoff, without growth: it is not the job's rate that is
     # exceeded, and one call checks a hundred jobs.
     if answer.error:
         start_at = txn.now + max(1, retry.initial_backoff_ms)

@@ -82,6 +82,7 @@ async def _load_tasks(core: Core) -> None:
 
 
 async def _load_slots(core: Core) -> None:
+    """Before anything is granted: a holder that is missing here would admit one job too many (JOB-3)."""
     slots = core.queues.slots
     async for key, value in _rows(core, keys.HOLDER):
         tenant, name, task_id = map(str, keys.items(key))

@@ -166,6 +166,7 @@ class _Statement:
         self._denied = ""
         # Used by several threads one after the other, never at the same time: every call awaits the previous one.
         self._base = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        # No value may be larger than a whole result.
         self._base.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(limits.result_bytes, 1 << 20))
         self._base.setlimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, EXPRESSION_DEPTH_MAX)
         self._base.setlimit(sqlite3.SQLITE_LIMIT_COMPOUND_SELECT, COMPOUND_SELECTS_MAX)
@@ -173,6 +174,7 @@ class _Statement:
         self._base.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         for name, arguments, function in FUNCTIONS:
             self._base.create_function(name, arguments, function, deterministic=True)
+        # All tables, also those that the statement does not read: `prepare` finds out which it does.
         for table in TABLES.values():
             self._base.execute(table.ddl)
         self._base.set_progress_handler(self._check_deadline, PROGRESS_STEPS)

@@ -99,16 +99,16 @@ def _files(path: Path, note: Callable[[Note], None]) -> Iterator[Path]:
             note(FileSkipped(directory, f"unreadable: {error.strerror}"))
             continue
         for entry in entries:
-            here = directory / entry.name
+            path_of_entry = directory / entry.name
             if entry.is_symlink():
-                if reason := _refusal(here, root):
-                    note(FileSkipped(here, reason))
+                if reason := _refusal(path_of_entry, root):
+                    note(FileSkipped(path_of_entry, reason))
                 else:
-                    yield here
+                    yield path_of_entry
             elif entry.is_file():
-                yield here
+                yield path_of_entry
             elif not entry.is_dir():
-                note(FileSkipped(here, "not a regular file"))
+                note(FileSkipped(path_of_entry, "not a regular file"))
         # Reversed, because the last one is visited next: the order must be the same at every run, or the digest would
         # change.
         waiting.extend(directory / entry.name for entry in reversed(entries) if entry.is_dir(follow_symlinks=False))
