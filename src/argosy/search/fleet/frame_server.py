@@ -76,7 +76,7 @@ class _ServerConnection(asyncio.Protocol):
         self._connections = connections
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
-        self._head_bytes = b""
+        self._head = b""
         self._parser: Parser | None = None
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._can_write = asyncio.Event()
@@ -140,8 +140,8 @@ class _ServerConnection(asyncio.Protocol):
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def _accept(self, data: bytes) -> None:
-        self._head_bytes += data
-        head = protocol.parse_head(self._head_bytes)
+        self._head += data
+        head = protocol.parse_head(self._head)
         if head is None:
             return
         try:
@@ -155,7 +155,7 @@ class _ServerConnection(asyncio.Protocol):
             self._transport.close()
             return
         self._transport.write(protocol.UPGRADED)
-        self._head_bytes, self._parser = b"", Parser(protocol.REQUEST_BYTES_MAX)
+        self._head, self._parser = b"", Parser(protocol.REQUEST_BYTES_MAX)
         self._receive(self._parser, head.rest)
 
     def _receive(self, parser: Parser, data: bytes) -> None:
