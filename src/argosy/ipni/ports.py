@@ -74,6 +74,7 @@ class IndexStore(Protocol):
     async def close(self) -> None: ...
 
 
+# For moves of slots between query nodes: a page is bounded, and `rest` continues it.
 class EntryPage(NamedTuple):
     """Some entries of a range, and where to go on; empty when there are no more."""
 

@@ -145,6 +145,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     schedule: str = ""  # the cron schedule it came from
 
 
+# Apart from `Job`, because a change of state must not write the payload again.
 class JobState(msgspec.Struct, frozen=True, array_like=True):
     """The mutable part of a job."""
 
@@ -171,6 +172,7 @@ class Attempt(msgspec.Struct, frozen=True, array_like=True):
     error_data: bytes = b""
 
 
+# Tags and positions below are stored: a number is never given to another kind.
 class RunAttempt(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """For a worker: run an attempt. Each held key has a holder row with this task's id."""
 

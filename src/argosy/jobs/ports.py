@@ -24,6 +24,7 @@ from argosy.jobs.model import (
 Changes: TypeAlias = Mapping[bytes, bytes | None]  # of a Batch or several: checked keys, None where one is deleted
 
 
+# Visible and durable are apart, so that a committer can prepare the next group while one is flushed.
 class PipelinedKV(OrderedKV, Protocol):
     """An ordered store that distinguishes when a batch is visible to reads and when it is durable."""
 

@@ -181,4 +181,5 @@ def _is_json(request: Request) -> bool:
 
 def _refusal(why: ArgosyError) -> Response:
     headers = {"retry-after": retry_after(why)} if isinstance(why, Throttled | Unavailable) else {}
+    # Redacted: an error may quote a URL with credentials.
     return PlainTextResponse(redact(str(why)) + "\n", why.status, headers)

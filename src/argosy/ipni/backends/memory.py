@@ -166,6 +166,7 @@ class MemoryIndexStore:
 
     def _free(self, multihash: bytes, context: MemoryContext) -> None:
         holders = self._found[multihash] = [each for each in self._found[multihash] if each is not context]
+        # The second hash goes with the last context that has the multihash, as in the RocksDB store.
         if not holders:
             del self._found[multihash]
             self._seconds.pop(second_digest(multihash), None)

@@ -121,6 +121,7 @@ class PublisherStatuses:
 
     def of(self, publisher: str) -> PublisherStatus:
         status = self._by_publisher.setdefault(publisher, PublisherStatus(publisher))
+        # Anyone may announce under new ids, so the table is bounded; active publishers stay.
         self._by_publisher.move_to_end(publisher)
         while len(self._by_publisher) > STATUSES_MAX:
             self._by_publisher.popitem(last=False)

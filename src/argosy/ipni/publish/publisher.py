@@ -34,6 +34,7 @@ class HeadSigner:
     def sign(self, head: Cid | None) -> bytes | None:
         if head is None:
             return None
+        # Every indexer that polls requests the head, and an RSA signature takes milliseconds.
         if self._signed is None or self._signed[0] != head:
             self._signed = (head, sign_head(head, self._key, TOPIC))
         return self._signed[1]
@@ -118,6 +119,7 @@ class Publisher:
         self._codec = codec
         self._chunk_multihashes = chunk_multihashes
         self._frees_removed = frees_removed
+        # One change at a time: each advertisement links to the head, so two concurrent ones would fork the chain.
         self._turn = asyncio.Lock()
         self._head_changed = asyncio.Event()
         self._signer = HeadSigner(key)
@@ -206,6 +208,7 @@ class Publisher:
             # Nothing to list is not nothing to publish: the metadata is published without entries.
             if not change.links:
                 change.add(context, metadata, None)
+            # After the additions: an indexer applies them in this order, so the content is findable throughout.
             for old in supersedes:
                 if old != context and await self._store.find_context(peer.id, old) is not None:
                     change.remove(old)
@@ -261,9 +264,11 @@ class Publisher:
         extension = AdvertisementExtension(
             tuple(AdvertisementPeer(peer.id, peer.addresses, peer.metadata) for peer, _ in named), is_override
         )
+        # Its own advertisement without entries: the set belongs to the chain, not to some entries.
         draft = Advertisement(self.id, self._self.addresses, NO_ENTRIES, context, metadata, extension=extension)
         async with self._turn:
             link = self._link(draft, extended_keys=tuple(key for _, key in named))
+            # An advertisement with metadata also sets the context's metadata, so the record of the context changes too.
             if context and metadata:
                 before = await self._store.find_context(self.id, context)
                 published = PublishedContext(self.id, context, metadata, link.cid, before.multihashes if before else 0)

@@ -10,11 +10,14 @@ from html import escape
 from argosy import __version__
 from argosy.ipni.model import IndexerStatus, ProviderResult, StoreStats
 
+# Provider records come from strangers. Escaping keeps them out of the markup; these headers stop what would get
+# through.
 SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
 }
+# A provider may have a thousand; the API has them all.
 ADDRESSES_SHOWN_MAX = 4
 
 _STYLE = """
@@ -133,6 +136,7 @@ def _row(result: ProviderResult) -> str:
     if len(result.provider.addresses) > ADDRESSES_SHOWN_MAX:
         addresses.append("…")
     context = result.context.decode(errors="replace")
+    # Contexts are bytes: many are readable names, the others are shown in hexadecimal.
     context = context if context.isprintable() and "\ufffd" not in context else result.context.hex()
     id = escape(result.provider.id)
     cells = (f'<a href="/providers/{id}">{id}</a>', "<br>".join(addresses), escape(context))

@@ -46,6 +46,7 @@ class MemoryDisk:
             self._writer = None
 
     def check_writer(self, writer: "DiskKV") -> None:
+        # Fencing, as SlateDB does it: the newest opener is the writer.
         if self._writer is not writer:
             raise Fenced("the disk has been opened by another writer")
 
@@ -113,6 +114,7 @@ class DiskKV:
             raise type(self._failure)(str(self._failure))
 
     async def _until_durable(self, batch: Batch, before: "asyncio.Task[None] | None") -> None:
+        # Before the order is awaited: several batches may be on their way at the same time, as in SlateDB.
         await self._disk.delay()
         if before is not None:
             await asyncio.wait([before])  # durable in the order of writes, whatever the delays: SlateDB's log does so

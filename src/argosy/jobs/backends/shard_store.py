@@ -112,6 +112,7 @@ class DirLocation(ShardLocation):
         super().__init__(objects, "", f"file://{folder}")
 
     async def prepare(self) -> None:
+        # Now and with its name, instead of an error of SlateDB at the first write.
         if not os.access(self._folder, os.W_OK | os.X_OK):
             raise Invalid(f"cannot use directory {self._folder} for shards: it is not writable")
 
@@ -228,6 +229,7 @@ class SlateShardStore:
         copier.install()
         settings = settings or ShardStoreSettings()
         location = parse_location(url, settings, environ or {})
+        # Checked once, before the first shard: an unsafe store must stop the start.
         await location.prepare()
         return cls(location, settings)
 
@@ -237,6 +239,7 @@ class SlateShardStore:
         await self._location.before_open(shard)
         builder = DbBuilder(path, self._location.objects)
         builder.with_settings(_native(self._settings))
+        # Switched off explicitly, or SlateDB would make a cache of its own for each database.
         if self._cache is None:
             builder.with_db_cache_disabled()
         else:

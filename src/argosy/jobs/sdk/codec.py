@@ -16,6 +16,7 @@ from argosy.jobs.model import NO_TENANT, PAYLOAD_BYTES_MAX, AttemptStatus, JobSt
 from argosy.jobs.silo import codec as silo
 from argosy.jobs.silo import silo_pb2
 
+# Made once: making an encoder costs more than encoding a small payload.
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 

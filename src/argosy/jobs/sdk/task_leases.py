@@ -49,6 +49,7 @@ class TaskLeases:
         clock = self._router.clock
         ends = clock.now() + wait_s
         while True:
+            # The map is read in every round: nodes come and go while a caller waits.
             failure, addresses = Unavailable("no node serves shards; retry"), (await self._router.read()).addresses()
             answered = 0
             for address in addresses:

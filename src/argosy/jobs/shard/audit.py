@@ -142,6 +142,7 @@ def _check_running(rows: ShardRows) -> Iterator[str]:
 
 
 def _check_scheduled(rows: ShardRows) -> Iterator[str]:
+    # A job in two places would run twice, one in none never.
     places: dict[JobKey, int] = {}
     for job, attempt, _ in _waiting(rows):
         places[job] = places.get(job, 0) + 1

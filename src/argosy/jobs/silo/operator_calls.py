@@ -11,6 +11,7 @@ from argosy.jobs.silo import silo_pb2 as pb
 
 PROFILE_S_MAX = 60  # sampling holds the GIL for a part of every interval
 PROFILE_S_DEFAULT = 10
+# Each sample walks the stacks of all threads with the GIL held.
 FREQUENCY_MAX = 1_000  # samples a second
 FREQUENCY_DEFAULT = 100
 DONE = "completed"

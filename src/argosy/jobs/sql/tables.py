@@ -42,6 +42,7 @@ class SqlResult:
 
 MAP = "Map(Utf8, Utf8)"
 
+# SQLite has few types: the Arrow type of a column is restored for the result (`engine._kind`).
 _SQLITE_TYPES = {
     "Utf8": "TEXT",
     MAP: "TEXT",
@@ -66,6 +67,7 @@ class SqlTable:
         return f"INSERT INTO {self.name} VALUES ({', '.join('?' for _ in self.columns)})"
 
 
+# Names and types of all columns are silo's, so that its users' statements run unchanged.
 JOBS = SqlTable("jobs", {
     "shard_id": "Utf8",
     "tenant": "Utf8",
@@ -166,5 +168,6 @@ class PyArrowEncoder:
 def _entry(cell: Any, kind: str) -> Any:
     if isinstance(cell, dict):
         return list(cell.items())
+    # SQLite's columns may mix types, Arrow's may not.
     is_mixed = kind == "Utf8" and cell is not None and not isinstance(cell, str)
     return str(cell) if is_mixed else cell
