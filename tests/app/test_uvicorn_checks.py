@@ -29,7 +29,7 @@ from argosy.search.fleet.http import node_routes
 from argosy.search.fleet.remote_node import RemoteNodes
 from tests.ipni.web.double import IndexerDouble
 from tests.ipni.web.making import CONTENT, A, result
-from tests.search.fleet.counter import Counter, search_request, small, without_time
+from tests.search.fleet.node_fixture import NodeFixture, search_request, small, without_time
 
 HOST = "127.0.0.1"
 WITHIN_S = 30
@@ -149,16 +149,16 @@ async def test_a_changed_private_api_is_detected_before_a_node_uses_frames(
 
 @pytest.mark.parametrize("upgrades", [True, False])
 async def test_a_node_answers_in_frames_or_over_http_alike(upgrades: bool) -> None:
-    counter, nodes = Counter(small("alpha")), RemoteNodes()
+    fixture, nodes = NodeFixture(small("alpha")), RemoteNodes()
     listener = bind_listener(HOST, 0, settings="nothing")
     listener.listen()
-    task = asyncio.ensure_future(serve(node_routes(counter.node), listener, upgrades=upgrades))
+    task = asyncio.ensure_future(serve(node_routes(fixture.node), listener, upgrades=upgrades))
     try:
         this = NodeSettings(address=listener_address(listener))
         node = nodes.at(node_address(this, in_frames=upgrades))
         answer = await node.search(search_request("needle", "alpha"))
         assert len(answer.files) == 20
-        assert without_time(answer) == without_time(await counter.node.search(search_request("needle", "alpha")))
+        assert without_time(answer) == without_time(await fixture.node.search(search_request("needle", "alpha")))
     finally:
         await nodes.close()
         task.cancel()

@@ -21,9 +21,9 @@ from argosy.search.model import MissingReason
 from argosy.search.settings import SearchSettings
 from argosy.sim.fleet import run_fleet
 from argosy.sim.report import FleetPlan, FleetReport
-from tests.search.fleet.controller_bench import MIB, Bench, of_kind, only
-from tests.search.fleet.counter import search_request
-from tests.search.fleet.harbour import Harbour, harbour_at, lease, until
+from tests.search.fleet.controller_fixture import MIB, ControllerFixture, of_kind, only
+from tests.search.fleet.fleet_fixture import SearchFleet, lease, open_search_fleet, until
+from tests.search.fleet.node_fixture import search_request
 
 ROOT = Path(__file__).parents[2]
 SLOW = {"refresh_s": 3600.0, "verify_s": 3600.0}
@@ -106,57 +106,57 @@ def test_the_referenced_test_exists(sentence: str, proof: str) -> None:
 
 
 @pytest.fixture
-async def harbour(tmp_path: Path) -> AsyncIterator[Harbour]:
-    async with harbour_at(tmp_path) as harbour:
-        yield harbour
+async def search_fleet(tmp_path: Path) -> AsyncIterator[SearchFleet]:
+    async with open_search_fleet(tmp_path) as search_fleet:
+        yield search_fleet
 
 
-async def test_a_claimed_repo_is_indexed_and_served(harbour: Harbour) -> None:
+async def test_a_claimed_repo_is_indexed_and_served(search_fleet: SearchFleet) -> None:
     """Node discovers a claimable repo in the catalog and attempts to claim it. [...] Node marks the repo row as ready
     and begins serving queries for that repo."""
-    commit = harbour.repo("a", code="def anchor(): pass\n").git("rev-parse", "HEAD")
-    await harbour.spec("a")
-    harbour.start("n1", in_fleet=True, **SLOW)
-    await until(lambda: harbour.ownership["n1"].holds(Unit("a")) and harbour.is_ready("a"))
-    answer = await harbour.local_nodes["n1"].search(search_request("anchor", "a"))
+    commit = search_fleet.repo("a", code="def anchor(): pass\n").git("rev-parse", "HEAD")
+    await search_fleet.spec("a")
+    search_fleet.start("n1", in_fleet=True, **SLOW)
+    await until(lambda: search_fleet.ownership["n1"].holds(Unit("a")) and search_fleet.is_ready("a"))
+    answer = await search_fleet.local_nodes["n1"].search(search_request("anchor", "a"))
     assert [file.repository for file in answer.files] == ["a"]
     assert answer.missing == ()
-    await until(lambda: harbour.row("a").last_commit == commit)
+    await until(lambda: search_fleet.row("a").last_commit == commit)
 
 
-async def test_an_existing_index_is_reused(harbour: Harbour) -> None:
+async def test_an_existing_index_is_reused(search_fleet: SearchFleet) -> None:
     """checks local cache for a matching in-memory index. If no valid in-memory index exists, node performs a shallow
     clone"""
-    harbour.repo("a")
-    await harbour.spec("a")
-    node = harbour.start(**SLOW)
+    search_fleet.repo("a")
+    await search_fleet.spec("a")
+    node = search_fleet.start(**SLOW)
     size = await node.warm(lease("a", replica=1))
     assert await node.warm(lease("a")) == size
-    assert harbour.origins.fetches == ["a"]
+    assert search_fleet.origins.fetches == ["a"]
 
 
-async def test_a_query_during_the_first_build_gets_a_warming_response(harbour: Harbour) -> None:
+async def test_a_query_during_the_first_build_gets_a_warming_response(search_fleet: SearchFleet) -> None:
     """If owner is not ready, the caller gets a "warming" response"""
-    harbour.repo("a")
-    await harbour.spec("a")
-    harbour.origins.open.clear()
-    harbour.start("n1", in_fleet=True, **SLOW)
-    await until(lambda: harbour.origins.fetches)
-    answer = await harbour.local_nodes["n1"].search(search_request("name", "a"))
+    search_fleet.repo("a")
+    await search_fleet.spec("a")
+    search_fleet.origins.open.clear()
+    search_fleet.start("n1", in_fleet=True, **SLOW)
+    await until(lambda: search_fleet.origins.fetches)
+    answer = await search_fleet.local_nodes["n1"].search(search_request("name", "a"))
     assert [(each.repository, each.why) for each in answer.missing] == [("a", MissingReason.WARMING)]
-    assert harbour.status("a").phase is Phase.FETCHING
-    harbour.origins.open.set()
-    await until(lambda: harbour.is_ready("a"))
+    assert search_fleet.status("a").phase is Phase.FETCHING
+    search_fleet.origins.open.set()
+    await until(lambda: search_fleet.is_ready("a"))
 
 
 def test_the_budget_is_configurable_and_enforced() -> None:
     """Each node maintains a configurable memory budget for in-memory indices."""
-    bench = Bench(budget_bytes=100 * MIB, **SLOW)
+    fixture = ControllerFixture(budget_bytes=100 * MIB, **SLOW)
     for name in "abc":
-        bench.keep(name, 30 * MIB)
-    assert bench.controller.memory.held_bytes == 90 * MIB
-    assert bench.controller.free_bytes() == 5 * MIB  # up to the high watermark
-    evicted = of_kind(bench.keep("d", 30 * MIB), Release)
+        fixture.make_ready(name, 30 * MIB)
+    assert fixture.controller.memory.held_bytes == 90 * MIB
+    assert fixture.controller.free_bytes() == 5 * MIB  # up to the high watermark
+    evicted = of_kind(fixture.make_ready("d", 30 * MIB), Release)
     assert evicted
     assert all(release.is_eviction for release in evicted)
     assert SearchSettings(budget_bytes=7).budget_bytes == 7
@@ -164,22 +164,22 @@ def test_the_budget_is_configurable_and_enforced() -> None:
 
 def test_pinned_repos_are_never_evicted() -> None:
     """Pinning: provide a mechanism to mark specific repos as pinned (non-evictable) when needed."""
-    bench = Bench(budget_bytes=100 * MIB, **SLOW)
-    bench.keep("pinned", 50 * MIB, is_pinned=True)
-    bench.keep("loose", 40 * MIB)
-    bench.now += 1000.0  # neither was searched
-    released = of_kind(bench.keep("new", 30 * MIB), Release)
+    fixture = ControllerFixture(budget_bytes=100 * MIB, **SLOW)
+    fixture.make_ready("pinned", 50 * MIB, is_pinned=True)
+    fixture.make_ready("loose", 40 * MIB)
+    fixture.now += 1000.0  # neither was searched
+    released = of_kind(fixture.make_ready("new", 30 * MIB), Release)
     assert [each.name for each in released] == ["loose"]
 
 
 def test_a_corrupted_index_is_rebuilt_from_its_source() -> None:
     """if corrupted, reindex from source."""
-    bench = Bench(verify_s=600.0, refresh_s=1e6)
-    bench.keep()
-    check = only(bench.wait(1000.0), VerifyIndex)
-    effects = bench.tell(IndexVerified(check.number, is_sound=False))
+    fixture = ControllerFixture(verify_s=600.0, refresh_s=1e6)
+    fixture.make_ready()
+    check = only(fixture.wait(1000.0), VerifyIndex)
+    effects = fixture.handle(IndexVerified(check.number, is_sound=False))
     assert only(effects, UnloadIndex).name == "a"  # it is not served meanwhile
-    assert not bench.fetched(effects).is_incremental  # and no part of it is reused
+    assert not fixture.complete_fetch(effects).is_incremental  # and no part of it is reused
 
 
 def test_the_metrics_match_the_document() -> None:
@@ -193,7 +193,7 @@ def test_the_metrics_match_the_document() -> None:
 def test_very_large_indexes_are_kept_on_disk_only_when_asked_for() -> None:
     """optional snapshotting to disk for very large repos [...] (still optional, outside normal ops)"""
     assert SearchSettings().snapshot_dir is None
-    assert not of_kind(Bench(budget_bytes=1 << 40).keep("a", 100 << 30), Save)
+    assert not of_kind(ControllerFixture(budget_bytes=1 << 40).make_ready("a", 100 << 30), Save)
 
 
 @pytest.fixture(scope="module")

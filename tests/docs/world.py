@@ -122,9 +122,9 @@ class World:
 
     def _create_files(self) -> None:
         """Two repositories and some documents at home; the checkout has the parts of this tree that the docs search."""
-        source = Repo.made(self.home / "src" / "tool")
+        source = Repo.create(self.home / "src" / "tool")
         source.commit({"main.go": MAIN_GO, "Makefile": b"all:\n\tgo build\n", "config.c": b"int level = 3;\n"})
-        Repo.made(self.home / "src" / "other").commit({"notes.md": b"# notes\n"})
+        Repo.create(self.home / "src" / "other").commit({"notes.md": b"# notes\n"})
         for folder, name, content in (("papers", "one.txt", b"one\n"), ("Downloads", "config.c", b"int level = 3;\n")):
             (self.home / folder).mkdir()
             (self.home / folder / name).write_bytes(content)
@@ -133,7 +133,7 @@ class World:
             shutil.copytree(ROOT / name, self.checkout / name, ignore=skipped)
         (self.checkout / "dump.sql").write_text("insert into hay values ('needle');\n")
         (self.checkout / "list.txt").write_text(LIST)
-        checkout = Repo.made(self.checkout)
+        checkout = Repo.create(self.checkout)
         checkout.commit({"notes.md": b"TODO: branch\n"})
         checkout.git("branch", "dev")
 

@@ -21,7 +21,7 @@ def results_everywhere(options: Options) -> list[SearchResult]:
         streamed = [part async for part in world.gateway.stream(QUERY, structs.replace(options, files_max=49))]
         assert len(streamed) > 1
         listed = [await world.gateway.search(QUERY, options) for _ in range(2)]
-        assert all(asked.options.pre_encoded for node in world.nodes.values() for asked in node.requests)
+        assert all(request.options.pre_encoded for node in world.nodes.values() for request in node.requests)
         assert sum(len(node.requests) for node in world.nodes.values()) == 2 * 3, "the second answer is the one kept"
         return [*streamed, *listed]
 

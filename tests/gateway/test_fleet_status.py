@@ -16,9 +16,9 @@ def lease(name: str, node: str, replica: int = 0, state: LeaseState = LeaseState
 
 
 def view(*leases: Lease) -> FleetView:
-    made = FleetView()
-    made.apply(Snapshot(leases, (Member("n1", "n1:80"), Member("n3", "n3:80"))), 0.0)
-    return made
+    fleet = FleetView()
+    fleet.apply(Snapshot(leases, (Member("n1", "n1:80"), Member("n3", "n3:80"))), 0.0)
+    return fleet
 
 
 def status(node: str, *repositories: RepoStatus) -> NodeStatus:
@@ -30,9 +30,9 @@ def test_members_and_holders_are_queried() -> None:
 
 
 def test_holders_are_listed_primary_first_and_successor_last() -> None:
-    made = view(lease("a", "n3", SUCCESSOR), lease("a", "n2", 1), lease("a", "n1", state=LeaseState.DRAINING))
-    told = {"n2:80": status("n2", RepoStatus("a", Phase.READY, documents=5))}
-    shown = build_fleet_status(made, {"a": RepoSpec("a", "url")}, told, SIGNAL, now=0.0, wall=9.0)
+    fleet = view(lease("a", "n3", SUCCESSOR), lease("a", "n2", 1), lease("a", "n1", state=LeaseState.DRAINING))
+    statuses = {"n2:80": status("n2", RepoStatus("a", Phase.READY, documents=5))}
+    shown = build_fleet_status(fleet, {"a": RepoSpec("a", "url")}, statuses, SIGNAL, now=0.0, wall=9.0)
     [repository] = shown.repositories
     assert [(holder.node, holder.replica, holder.epoch, holder.state) for holder in repository.holders] == [
         ("n1", 0, 7, "draining"),
@@ -46,7 +46,7 @@ def test_holders_are_listed_primary_first_and_successor_last() -> None:
 
 
 def test_a_repository_that_is_not_ready_has_the_reason() -> None:
-    made = view(lease("b", "n1", state=LeaseState.WARMING), lease("c", "n1", state=LeaseState.WARMING))
+    fleet = view(lease("b", "n1", state=LeaseState.WARMING), lease("c", "n1", state=LeaseState.WARMING))
     specs = {
         "a": RepoSpec("a", "url", failures=1, last_error="no such host"),
         "b": RepoSpec("b", "url"),
@@ -54,8 +54,8 @@ def test_a_repository_that_is_not_ready_has_the_reason() -> None:
         "d": RepoSpec("d", "url"),
     }
     failed = RepoStatus("c", Phase.FAILED, reason="out of disk")
-    told = {"n1:80": status("n1", RepoStatus("b", Phase.FETCHING), failed)}
-    shown = build_fleet_status(made, specs, told, SIGNAL, now=0.0, wall=0.0)
+    statuses = {"n1:80": status("n1", RepoStatus("b", Phase.FETCHING), failed)}
+    shown = build_fleet_status(fleet, specs, statuses, SIGNAL, now=0.0, wall=0.0)
     assert [(each.name, each.state, each.reason) for each in shown.repositories] == [
         ("a", RepoState.FAILED, "no such host"),
         ("b", RepoState.WARMING, "fetching"),
@@ -65,10 +65,12 @@ def test_a_repository_that_is_not_ready_has_the_reason() -> None:
 
 
 def test_a_serving_repository_that_cannot_be_refreshed_has_the_reason() -> None:
-    made = view(lease("a", "n1"), lease("b", "n1"))
-    told = {"n1:80": status("n1", RepoStatus("a", Phase.READY, reason="no such host"), RepoStatus("b", Phase.READY))}
+    fleet = view(lease("a", "n1"), lease("b", "n1"))
+    statuses = {
+        "n1:80": status("n1", RepoStatus("a", Phase.READY, reason="no such host"), RepoStatus("b", Phase.READY))
+    }
     specs = {"a": RepoSpec("a", "url"), "b": RepoSpec("b", "url")}
-    shown = build_fleet_status(made, specs, told, SIGNAL, now=0.0, wall=0.0)
+    shown = build_fleet_status(fleet, specs, statuses, SIGNAL, now=0.0, wall=0.0)
     assert [(each.state, each.reason) for each in shown.repositories] == [
         (RepoState.READY, "no such host"),
         (RepoState.READY, ""),
@@ -76,18 +78,18 @@ def test_a_serving_repository_that_cannot_be_refreshed_has_the_reason() -> None:
 
 
 def test_unreachable_nodes_open_circuits_and_leaving_nodes_are_shown() -> None:
-    told: dict[str, NodeStatus | str] = {"n1:80": status("n1"), "n2:80": "connection refused"}
-    shown = build_fleet_status(view(lease("a", "n2")), {}, told, SIGNAL, open_circuits=["n1:80"], now=0.0, wall=0.0)
+    statuses: dict[str, NodeStatus | str] = {"n1:80": status("n1"), "n2:80": "connection refused"}
+    shown = build_fleet_status(view(lease("a", "n2")), {}, statuses, SIGNAL, open_circuits=["n1:80"], now=0.0, wall=0.0)
     assert [(node.node, node.is_member, node.leases, node.problem) for node in shown.nodes] == [
         ("n1", True, 0, "circuit breaker open after repeated failures"),
         ("n2", False, 1, "connection refused"),
         ("n3", True, 0, "no status requested yet"),
     ]
-    assert shown.nodes[0].status == told["n1:80"]
+    assert shown.nodes[0].status == statuses["n1:80"]
 
 
 def test_auctions_are_shown_with_the_time_they_have_left() -> None:
-    made = view()
-    made.apply(AuctionOpened(Auction(Unit("a"), 4, 3, 10.0)), 100.0)
-    [auction] = build_fleet_status(made, {}, {}, SIGNAL, now=104.0, wall=0.0).auctions
+    fleet = view()
+    fleet.apply(AuctionOpened(Auction(Unit("a"), 4, 3, 10.0)), 100.0)
+    [auction] = build_fleet_status(fleet, {}, {}, SIGNAL, now=104.0, wall=0.0).auctions
     assert (auction.repository, auction.id, auction.max_bids, auction.closes_in_s) == ("a", 4, 3, 6.0)

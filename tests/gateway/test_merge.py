@@ -142,7 +142,7 @@ def test_the_bound_on_matches_may_fall_within_a_file(form: Form) -> None:
     for matches_max in range(1, 25):
         options = Options(matches_max=matches_max, form=form)
         found = merge_results([oracle(NAMES[:3], "needle", options), oracle(NAMES[3:], "needle", options)], options)
-        told = sum(len(c.ranges) for f in found.files for c in f.chunks)
-        told += sum(len(line.fragments) for f in found.files for line in f.lines)
-        assert told == matches_max
+        shown_matches = sum(len(c.ranges) for f in found.files for c in f.chunks)
+        shown_matches += sum(len(line.fragments) for f in found.files for line in f.lines)
+        assert shown_matches == matches_max
         assert comparable(found) == comparable(oracle(NAMES, "needle", options))

@@ -453,8 +453,8 @@ def test_a_stream_has_each_repository_once_and_then_the_whole_result() -> None:
         world.give("n2", *NAMES[:3], replica=1)
         world.give("n3", *NAMES[:1], replica=2).delay_s = 3.0
         parts = [part async for part in world.gateway.stream(tree("needle"), Options(files_max=0))]
-        told = [(file.repository, file.path) for part in parts[:-1] for file in part.files]
-        assert len(told) == len(set(told))
+        shown = [(file.repository, file.path) for part in parts[:-1] for file in part.files]
+        assert len(shown) == len(set(shown))
         assert comparable(parts[-1]) == comparable(oracle(NAMES, "needle", Options(files_max=0)))
 
     fleet(main, cache_entries=0)
@@ -571,8 +571,8 @@ def test_results_equal_the_oracle_for_all_but_the_missing_and_only_unavailable_o
             for node in layout["holders"][name]
             if layout["states"][node] == "up" and (node, name) not in layout["lost"]
         }
-        answer, told = await _search(world, text, options, streams)
-        missing = {each.repository for each in told}
+        answer, reported = await _search(world, text, options, streams)
+        missing = {each.repository for each in reported}
         assert missing == targets - to_be_had
         if answer is None:
             assert missing == targets

@@ -4,15 +4,15 @@ import pytest
 
 from argosy.gateway.merge import trim_file
 from argosy.search.model import FileMatch, Form, Options
-from tests.search.match.search_calls import ask, built, only_file
+from tests.search.match.search_calls import build_index, only_file, search_one
 
 TEXT = b"one two\nend\nfar\none\r\nend one\n\n\none end\nlast one\n"
-INDEX = built({"a.txt": TEXT})
+INDEX = build_index({"a.txt": TEXT})
 
 
 def line_ranges(query: str, form: Form, matches: int, context_lines: int = 0) -> FileMatch:
     options = Options(form=form, file_matches_max=matches, context_lines=context_lines)
-    return only_file(ask(INDEX, query, options))
+    return only_file(search_one(INDEX, query, options))
 
 
 def shape(file: FileMatch) -> list[object]:

@@ -35,7 +35,7 @@ from argosy.search.query import parse
 from argosy.search.query.codec import decode_query
 from argosy.search.query.tree import Query
 from argosy.sim.loop import SimClock, SimLoop, run
-from tests.search.match.search_calls import built
+from tests.search.match.search_calls import build_index
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ WORDS = ("needle", "thread", "button", "launch", "import")
 
 def repository(name: str, rank: int = 0, files: int = 6) -> Index:
     """Files with scores that often tie, within the repository and with others."""
-    index = built({f"src/{WORDS[i % 3]}{i}.py": _text(i) for i in range(files)}, name, rank)
+    index = build_index({f"src/{WORDS[i % 3]}{i}.py": _text(i) for i in range(files)}, name, rank)
     return Index(structs.replace(index.repository, id=repository_id(name)), index.parts, index.recipe)
 
 

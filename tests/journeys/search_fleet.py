@@ -56,7 +56,7 @@ QUERIES = (
 
 def create_origin(folder: Path, number: int) -> Repo:
     """A repository named ship-NN."""
-    repo = Repo.made(folder / f"ship-{number:02}")
+    repo = Repo.create(folder / f"ship-{number:02}")
     files = {
         "src/ship.py": f"def moor_{number}(anchor):\n    return anchor + {number}\n\nhome = 'harbour-{number:02}'\n",
         "src/crew.go": f'package crew\n\nfunc Bosun{number % 3}() string {{ return "keel" }}\n',

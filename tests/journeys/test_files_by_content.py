@@ -21,7 +21,7 @@ class Origin:
     """A bare repository, and the working copy that is pushed to it."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.copy = Repo.made(folder / "copies" / name)
+        self.copy = Repo.create(folder / "copies" / name)
         self.copy.commit({"begun": b"begun\n"})
         self.path = self.copy.clone(folder / f"{name}.git", "--bare").path
 

@@ -47,7 +47,7 @@ class HostedFleet:
     folder: Path
 
     def create_repo(self, name: str, files: dict[str, bytes]) -> Repo:
-        repo = Repo.made(self.folder / name)
+        repo = Repo.create(self.folder / name)
         repo.commit(files)
         return repo
 
@@ -134,7 +134,7 @@ def add_bad_repositories(hosted_fleet: HostedFleet) -> None:
     hosted_fleet.create_served_repo("secret")
     hosted_fleet.server.faults.passwords["secret.git"] = "captain:treasure"
     hosted_fleet.server.faults.statuses["nowhere.git"] = 404
-    Repo.made(hosted_fleet.server.folder / "empty.git", "--bare")
+    Repo.create(hosted_fleet.server.folder / "empty.git", "--bare")
     hosted_fleet.create_served_repo("huge", {"noise.bin": random_bytes(3 * MIB)})
     hosted_fleet.create_served_repo("corrupt", {"ship.py": random_bytes(MIB // 2)})
     damage(hosted_fleet.server.folder / "corrupt.git")

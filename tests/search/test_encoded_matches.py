@@ -19,7 +19,7 @@ from argosy.search.model import Chunk, FileMatch, Form, LimitHit, Location, Opti
 from argosy.search.query import parse
 from argosy.search.query.tree import Boost, Query
 from argosy.search.skip_policy import Policy
-from tests.search.match.search_calls import ask, built, only_file
+from tests.search.match.search_calls import build_index, only_file, search_one
 
 ENCODED = Options(pre_encoded=True)
 TEXT = "class Größe:\r\n    def needle(self):\r\n        return 'nädel needle needle'\n\nneedle"
@@ -40,7 +40,7 @@ lines = st.sampled_from(
 
 def one_by_one(index: Index, query: str, options: Options) -> Sequence[FileMatch]:
     """Whoever wants scores explained is told by Python; what is explained is left out."""
-    files = ask(index, query, structs.replace(options, explain_scores=True, pre_encoded=False)).files
+    files = search_one(index, query, structs.replace(options, explain_scores=True, pre_encoded=False)).files
     return [
         structs.replace(
             file, explanation="", chunks=tuple(structs.replace(chunk, explanation="") for chunk in file.chunks)
@@ -62,11 +62,11 @@ def one_by_one(index: Index, query: str, options: Options) -> Sequence[FileMatch
     ),
 )
 def test_encoded_or_one_by_one_a_file_is_the_same(texts: list[list[str]], query: str, options: Options) -> None:
-    index = built({f"{i}.py": "\n".join(text).encode() for i, text in enumerate(texts)})
+    index = build_index({f"{i}.py": "\n".join(text).encode() for i, text in enumerate(texts)})
     expected = one_by_one(index, query, options)
-    assert list(ask(index, query, options).files) == expected
+    assert list(search_one(index, query, options).files) == expected
     assert [
-        decode_matches(file) for file in ask(index, query, structs.replace(options, pre_encoded=True)).files
+        decode_matches(file) for file in search_one(index, query, structs.replace(options, pre_encoded=True)).files
     ] == expected
 
 
@@ -79,16 +79,16 @@ def folder() -> Index:
 @pytest.mark.parametrize("context_lines", [0, 2])
 def test_real_code_gives_the_same_result_both_ways(folder: Index, query: str, context_lines: int) -> None:
     options = Options(files_max=0, context_lines=context_lines)
-    files = ask(folder, query, options).files
-    encoded = ask(folder, query, structs.replace(options, pre_encoded=True)).files
+    files = search_one(folder, query, options).files
+    encoded = search_one(folder, query, structs.replace(options, pre_encoded=True)).files
     assert len(files) > 1
     assert list(files) == one_by_one(folder, query, options)
     assert tuple(map(decode_matches, encoded)) == files
 
 
 def test_an_encoded_file_has_its_ranking_fields_outside_and_its_chunks_inside() -> None:
-    index = built({"a.py": TEXT.encode()})
-    encoded, plain = only_file(ask(index, "needle", ENCODED)), only_file(ask(index, "needle"))
+    index = build_index({"a.py": TEXT.encode()})
+    encoded, plain = only_file(search_one(index, "needle", ENCODED)), only_file(search_one(index, "needle"))
     assert (encoded.chunks, len(plain.chunks)) == ((), 2)
     assert encoded.encoded_matches
     assert structs.replace(encoded, encoded_matches=b"", chunks=plain.chunks) == plain
@@ -111,14 +111,14 @@ def test_an_encoded_file_has_its_ranking_fields_outside_and_its_chunks_inside() 
 def test_files_that_need_care_are_not_encoded(
     files: dict[str | bytes, bytes], query: str | Query, options: Options
 ) -> None:
-    file = only_file(ask(built({**files}), query, options))
+    file = only_file(search_one(build_index({**files}), query, options))
     assert file.encoded_matches == b""
     assert file.chunks or file.lines
-    assert file == only_file(ask(built({**files}), query, structs.replace(options, pre_encoded=False)))
+    assert file == only_file(search_one(build_index({**files}), query, structs.replace(options, pre_encoded=False)))
 
 
 def test_encoded_files_are_sent_and_cut_like_others_also_beside_odd_names() -> None:
-    answer = ask(built({b"a\xff.py": TEXT.encode(), "b.py": TEXT.encode()}), "needle", ENCODED)
+    answer = search_one(build_index({b"a\xff.py": TEXT.encode(), "b.py": TEXT.encode()}), "needle", ENCODED)
     found = unpack(pack_answer(answer), SearchResult)
     assert found == answer
     assert all(file.encoded_matches for file in found.files)

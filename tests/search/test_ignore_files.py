@@ -41,7 +41,7 @@ def test_an_ignore_file_beyond_its_bound_is_read_to_the_bound() -> None:
     assert not IgnoreFile(text)(b"last/x")
 
 
-def walked(ignore: GitIgnore, path: bytes) -> bool:
+def is_excluded(ignore: GitIgnore, path: bytes) -> bool:
     """Whether a walk from the root would leave this file out: at one of its folders, or itself."""
     parts = path.split(b"/")
     folders = [b"/".join(parts[:count]) for count in range(1, len(parts))]
@@ -68,16 +68,16 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def asked(repository: Path, files: dict[bytes, bytes], paths: Sequence[bytes]) -> list[bytes]:
+def ignored_by_git(repository: Path, files: dict[bytes, bytes], paths: Sequence[bytes]) -> list[bytes]:
     """The paths that git itself ignores with these .gitignore files, by the folder they stand in."""
     for folder, text in files.items():
         place = repository / folder.decode()
         place.mkdir(exist_ok=True)
         (place / ".gitignore").write_bytes(text)
     command = ["git", "-C", str(repository), "check-ignore", "--no-index", "-z", "--stdin"]
-    reply = subprocess.run(command, input=b"\0".join(paths) + b"\0", stdout=subprocess.PIPE, check=False)
-    assert reply.returncode in (0, 1)
-    return [path for path in reply.stdout.split(b"\0") if path]
+    result = subprocess.run(command, input=b"\0".join(paths) + b"\0", stdout=subprocess.PIPE, check=False)
+    assert result.returncode in (0, 1)
+    return [path for path in result.stdout.split(b"\0") if path]
 
 
 PATHS = (
@@ -105,7 +105,9 @@ PATHS = (
     ],
 )  # fmt: skip
 def test_git_agrees(repository: Path, text: bytes) -> None:
-    assert [path for path in PATHS if walked(GitIgnore(text), path)] == asked(repository, {b"": text, b"x": b""}, PATHS)
+    assert [path for path in PATHS if is_excluded(GitIgnore(text), path)] == ignored_by_git(
+        repository, {b"": text, b"x": b""}, PATHS
+    )
 
 
 # What two stars after something else than a slash mean depends, in git, on where it keeps its strings: it compares a
@@ -123,6 +125,6 @@ FILE = st.lists(RULE, min_size=1, max_size=4).map(b"\n".join)
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_git_agrees_on_unusual_rules(repository: Path, text: bytes, inner: bytes) -> None:
     outer = GitIgnore(text)
-    expected = asked(repository, {b"": text, b"x": inner}, PATHS)
+    expected = ignored_by_git(repository, {b"": text, b"x": inner}, PATHS)
     nested = outer.inside(b"x", inner)
-    assert [path for path in PATHS if walked(nested, path)] == expected
+    assert [path for path in PATHS if is_excluded(nested, path)] == expected

@@ -34,12 +34,12 @@ def index() -> Index:
     return build(MemorySource(repository, files), Policy())
 
 
-def ask(index: Index, text: str, options: Options | None = None) -> SearchResult:
+def search_one(index: Index, text: str, options: Options | None = None) -> SearchResult:
     return search_index(index, parse(text).query, options or Options(), Budget(lambda: 0.0))
 
 
 def paths(index: Index, text: str) -> set[str]:
-    return {file.path for file in ask(index, text).files}
+    return {file.path for file in search_one(index, text).files}
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_typical_queries_find_the_intended_lines(index: Index, text: str, expect
 
 
 def test_a_match_has_its_byte_offset_line_and_column(index: Index) -> None:
-    [file] = ask(index, "case:yes ÄPFEL").files
+    [file] = search_one(index, "case:yes ÄPFEL").files
     [chunk] = file.chunks
     assert chunk.content == "Äpfel und ÄPFEL, 5 \u212aelvin\n".encode()
     assert chunk.ranges[0].start == Location(offset=19, line=2, column=11)
@@ -89,7 +89,7 @@ def test_a_match_has_its_byte_offset_line_and_column(index: Index) -> None:
 
 
 def test_context_is_shown_and_neighbours_are_one_chunk(index: Index) -> None:
-    [file] = ask(index, "file:ship launch", Options(context_lines=1)).files
+    [file] = search_one(index, "file:ship launch", Options(context_lines=1)).files
     [chunk] = file.chunks
     assert chunk.start.line == 2
     assert chunk.content == MAIN["src/ship.go"][len("package ship\n") :]
@@ -97,14 +97,14 @@ def test_context_is_shown_and_neighbours_are_one_chunk(index: Index) -> None:
 
 
 def test_lines_have_their_fragments(index: Index) -> None:
-    [file] = ask(index, "file:ship launch", Options(form=Form.LINES)).files
+    [file] = search_one(index, "file:ship launch", Options(form=Form.LINES)).files
     assert [(line.number, len(line.fragments)) for line in file.lines] == [(3, 1), (4, 2)]
     assert file.lines[1].content == b"\t// launch, then launch again"
     assert file.lines[1].fragments[1].line_offset == 17
 
 
 def test_a_definition_has_its_kind(index: Index) -> None:
-    [file] = ask(index, "sym:launch file:fleet.py").files
+    [file] = search_one(index, "sym:launch file:fleet.py").files
     [chunk] = file.chunks
     [symbol] = chunk.symbols
     assert symbol is not None
@@ -112,32 +112,35 @@ def test_a_definition_has_its_kind(index: Index) -> None:
 
 
 def test_definitions_come_first_and_tests_last(index: Index) -> None:
-    assert [file.path for file in ask(index, "launch lang:python").files] == ["src/fleet.py", "src/fleet_test.py"]
-    scores = [file.score for file in ask(index, "launch").files]
+    assert [file.path for file in search_one(index, "launch lang:python").files] == [
+        "src/fleet.py",
+        "src/fleet_test.py",
+    ]
+    scores = [file.score for file in search_one(index, "launch").files]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_a_file_has_its_branches_and_the_reason_for_missing_content(index: Index) -> None:
-    [ship] = ask(index, "sail").files
+    [ship] = search_one(index, "sail").files
     assert (ship.repository, ship.repository_id, ship.branches, ship.language) == ("team/fleet", 7, ("next",), "Go")
-    [image] = ask(index, "file:png").files
+    [image] = search_one(index, "file:png").files
     assert (image.branches, image.skipped) == (("main", "next"), "binary")
 
 
 def test_counting_returns_totals_and_no_files(index: Index) -> None:
-    answer = ask(index, "launch", Options(form=Form.COUNT))
+    answer = search_one(index, "launch", Options(form=Form.COUNT))
     assert (answer.stats.files, answer.stats.matches, answer.files) == (3, 7, ())
 
 
 def test_a_truncated_list_of_files_is_reported(index: Index) -> None:
-    answer = ask(index, "launch", Options(files_max=1))
-    assert [file.path for file in answer.files] == [ask(index, "launch").files[0].path]
+    answer = search_one(index, "launch", Options(files_max=1))
+    assert [file.path for file in answer.files] == [search_one(index, "launch").files[0].path]
     assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
     assert (answer.stats.files, answer.is_complete) == (3, False)
 
 
 def test_a_truncated_list_of_matches_is_reported(index: Index) -> None:
-    answer = ask(index, "file:ship launch", Options(matches_max=2))
+    answer = search_one(index, "file:ship launch", Options(matches_max=2))
     assert sum(len(chunk.ranges) for file in answer.files for chunk in file.chunks) == 2
     assert answer.files[0].match_count == 3
     assert LimitHit.MATCHES_SHOWN in answer.limits_hit
@@ -154,7 +157,7 @@ def test_an_exhausted_budget_ends_the_search_and_is_reported(index: Index) -> No
 def test_a_long_line_is_clipped_around_its_match_and_marked_as_clipped() -> None:
     line = b"x" * 50_000 + b"needle" + b"y" * 50_000
     source = several_branches("long", {"main": {"min.js": line}})
-    [file] = ask(build(source, Policy()), "needle").files
+    [file] = search_one(build(source, Policy()), "needle").files
     [chunk] = file.chunks
     assert chunk.is_clipped
     assert len(chunk.content) <= Options().line_bytes_max
@@ -164,10 +167,10 @@ def test_a_long_line_is_clipped_around_its_match_and_marked_as_clipped() -> None
 
 
 def test_a_repository_the_query_excludes_is_not_searched(index: Index) -> None:
-    stats = ask(index, "repo:other launch").stats
+    stats = search_one(index, "repo:other launch").stats
     assert (stats.indexes_excluded, stats.indexes_searched, stats.content_bytes) == (1, 0, 0)
 
 
 def test_an_empty_repository_has_no_results() -> None:
-    answer = ask(build(several_branches("empty", {"main": {}}), Policy()), "launch")
+    answer = search_one(build(several_branches("empty", {"main": {}}), Policy()), "launch")
     assert (answer.files, answer.is_complete) == ((), True)

@@ -126,9 +126,9 @@ async def test_nothing_is_404_only_if_every_indexer_responded_so_in_either_forma
 async def test_an_indexer_that_rejects_requests_is_missing_and_still_queried() -> None:
     strict = IndexerDouble(status=400)
     async with gateway_over(strict, breaker_failures=1) as pool:
-        for asked in (1, 2, 3):
+        for requests_before in (1, 2, 3):
             assert (await pool.find(CONTENT)).status == 504
-            assert len(strict.requests) == asked, "it lives: its breaker stays closed"
+            assert len(strict.requests) == requests_before, "it lives: its breaker stays closed"
 
 
 async def test_without_indexers_finds_are_unavailable() -> None:
@@ -173,10 +173,10 @@ async def test_breakers_open_on_every_kind_of_failure() -> None:
         async with gateway_over(broken, find_s=find_s, breaker_first_s=1000.0, breaker_ceiling_s=1000.0) as pool:
             for _ in range(3):
                 assert (await pool.find(CONTENT)).status == 504
-            asked = len(broken.requests) if isinstance(broken, IndexerDouble) else 0
+            requests_before = len(broken.requests) if isinstance(broken, IndexerDouble) else 0
             answer = await pool.find(CONTENT)
             assert answer.headers["x-argosy-missing"] == f"{pool.names[0]}=circuit open"
-            assert asked == (len(broken.requests) if isinstance(broken, IndexerDouble) else 0)
+            assert requests_before == (len(broken.requests) if isinstance(broken, IndexerDouble) else 0)
             assert pool.metrics.value(telemetry.BREAKER, backend=pool.names[0]) == 1.0
 
 

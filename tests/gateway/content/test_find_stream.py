@@ -38,8 +38,8 @@ async def test_equal_records_are_streamed_once_and_differing_ones_both() -> None
     async with gateway_over(IndexerDouble({CONTENT: here}), IndexerDouble({CONTENT: there})) as pool:
         lines = (await pool.find(CONTENT, LINES)).body.splitlines()
         records = [(each.context, each.metadata) for each in map(results.decode_line, lines)]
-        wanted = [(b"1", metadata.bitswap()), (b"2", metadata.bitswap()), (b"2", metadata.http())]
-        assert sorted(records) == sorted(wanted)
+        expected = [(b"1", metadata.bitswap()), (b"2", metadata.bitswap()), (b"2", metadata.http())]
+        assert sorted(records) == sorted(expected)
 
 
 async def test_failed_indexers_are_reported_before_the_stream_begins() -> None:
@@ -64,12 +64,12 @@ async def test_a_late_indexer_does_not_delay_a_stream() -> None:
 async def test_a_stream_that_cannot_be_completed_is_cut_and_not_ended() -> None:
     broken = IndexerDouble({CONTENT: [result(B), result(C)]}, breaks_off=True)
     async with gateway_over(IndexerDouble({CONTENT: [result(A)]}), broken, cache_entries=10) as pool:
-        for asked in (1, 2):
+        for attempts in (1, 2):
             async with pool.web.get(pool.url + PATH, headers={"accept": LINES}) as answer:
                 assert answer.status == 200
                 with pytest.raises(aiohttp.ClientPayloadError):
                     await answer.read()
-            assert len(broken.requests) == asked, "and is not kept"
+            assert len(broken.requests) == attempts, "and is not kept"
         assert pool.metrics.value(telemetry.INCOMPLETE) >= 2
 
 

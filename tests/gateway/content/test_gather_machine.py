@@ -73,7 +73,7 @@ def test_where_one_response_is_enough_no_other_indexer_is_missing() -> None:
 def test_skipped_indexers_are_missing_in_the_operators_order() -> None:
     machine = gather(a=BackendOutcome.BUSY, b=0.1, c=BackendOutcome.CIRCUIT_OPEN)
     machine.on_end("b", BackendOutcome.ERROR)
-    assert [lack.backend for lack in machine.missing(100.0)] == ["a", "b", "c"]
+    assert [missing.backend for missing in machine.missing(100.0)] == ["a", "b", "c"]
     assert gather(a=BackendOutcome.BUSY).is_over(100.0)
 
 

@@ -78,7 +78,7 @@ async def test_a_changed_file_is_reloaded_and_an_invalid_one_changes_nothing(tmp
     settings = ContentSettings(pool_file=str(path))
     running = asyncio.ensure_future(PoolFileWatcher(gateway, settings, clock).run())
     try:
-        for text, wanted in ((pool(1, 2), 2), ('{"IndexerPool": [', 2), (pool(1, 2, 3), 3), (None, 3), (pool(2), 1)):
+        for text, expected in ((pool(1, 2), 2), ('{"IndexerPool": [', 2), (pool(1, 2, 3), 3), (None, 3), (pool(2), 1)):
             assert await clock.slept.get() == settings.watch_s
             if text is None:
                 path.unlink()
@@ -87,8 +87,8 @@ async def test_a_changed_file_is_reloaded_and_an_invalid_one_changes_nothing(tmp
             clock.go.release()
             await asyncio.sleep(0)
             clock.slept.put_nowait(await clock.slept.get())  # it sleeps again, so it has looked
-            assert len(gateway.backends) == wanted, text
-            assert metrics.value(telemetry.BACKENDS) == wanted
+            assert len(gateway.backends) == expected, text
+            assert metrics.value(telemetry.BACKENDS) == expected
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -38,8 +38,8 @@ async def test_delegated_routing_queries_all_indexers_and_filters() -> None:
             assert filtered.status == 200
             assert A.encode() not in filtered.body
             assert B.encode() in filtered.body
-        nobody = await pool.get(ROUTING, **{"filter-protocols": "transport-graphsync-filecoinv1"})
-        assert (nobody.status, json.loads(nobody.body)) == (200, {"Providers": []})
+        empty = await pool.get(ROUTING, **{"filter-protocols": "transport-graphsync-filecoinv1"})
+        assert (empty.status, json.loads(empty.body)) == (200, {"Providers": []})
         async with pool.web.get(f"{pool.url}{ROUTING}?filter-addrs=tcp&filter-addrs=quic") as repeated:
             assert repeated.status == 400
         async with pool.web.put(f"{pool.url}/routing/v1/providers") as refused:

@@ -55,8 +55,8 @@ def test_a_clipped_line_is_not_coloured_because_it_may_begin_anywhere() -> None:
     assert "span" not in view.chunks[0].lines[0].html
 
 
-@pytest.mark.parametrize(("files", "wanted"), [(50, 100), (70, 100), (500, 1000), (FILES_MAX, 0)])
-def test_more_files_are_requested_in_steps(files: int, wanted: int) -> None:
-    assert next_step(SearchResult(limits_hit=(LimitHit.FILES_SHOWN,)), files) == wanted
+@pytest.mark.parametrize(("files", "expected"), [(50, 100), (70, 100), (500, 1000), (FILES_MAX, 0)])
+def test_more_files_are_requested_in_steps(files: int, expected: int) -> None:
+    assert next_step(SearchResult(limits_hit=(LimitHit.FILES_SHOWN,)), files) == expected
     assert next_step(SearchResult(), files) == 0
     assert list(FILES_STEPS) == sorted(FILES_STEPS)

@@ -33,19 +33,19 @@ async def test_any_value_of_any_field_has_an_answer(client: httpx.AsyncClient, p
             assert reply.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("wanted", [SearchParams, RepositoriesParams, FileParams, FolderParams])
+@pytest.mark.parametrize("params", [SearchParams, RepositoriesParams, FileParams, FolderParams])
 async def test_any_value_of_any_parameter_has_an_answer(
-    client: httpx.AsyncClient, wanted: type[msgspec.Struct]
+    client: httpx.AsyncClient, params: type[msgspec.Struct]
 ) -> None:
     where = {
         SearchParams: "/v1/search",
         RepositoriesParams: "/v1/repositories",
         FileParams: f"/v1/repositories/{HELLO}/file",
         FolderParams: f"/v1/repositories/{HELLO}/folder",
-    }[wanted]
-    for field in msgspec.structs.fields(wanted):
+    }[params]
+    for field in msgspec.structs.fields(params):
         for value in ("", "x", "-1", "9" * 400, "1e9", "NaN", "inf", "\0", "true", "[]", "%", "a" * 5000):
-            base = {"q": "needle"} if wanted is SearchParams else {"path": "greet.go"} if wanted is FileParams else {}
+            base = {"q": "needle"} if params is SearchParams else {"path": "greet.go"} if params is FileParams else {}
             reply = await client.get(where, params={**base, field.name: value})
             assert reply.status_code in (200, 400, 404), (field.name, value, reply.text)
             if reply.status_code != 200:

@@ -17,7 +17,7 @@ from argosy.search.fleet.ports import Node
 from argosy.search.model import FileMatch, SearchResult, Stats
 from tests.gateway.v1.api_fixture import Api
 from tests.gateway.zoekt.fleet_fixture import HELLO, NOTES
-from tests.search.fleet.counter import serving
+from tests.search.fleet.node_fixture import serving
 
 
 class Slow:

@@ -68,7 +68,7 @@ def notes() -> Index:
     return build(MemorySource(Repository(NOTES, branches=(Branch("HEAD"),)), files), Policy())
 
 
-class Kept:
+class StubIndexHost:
     """Who keeps the indexes of a node, as far as its node asks."""
 
     def __init__(self, indexes: Iterable[Index]) -> None:
@@ -97,9 +97,9 @@ class Fleet:
     """Nodes by address, each with its indexes, and a front door before them. `warming` are held and not yet ready."""
 
     def __init__(self, nodes: Mapping[str, list[Index]], *, warming: Iterable[str] = ()) -> None:
-        self.shelves = {address: IndexSet(indexes, threads=1) for address, indexes in nodes.items()}
+        self.index_sets = {address: IndexSet(indexes, threads=1) for address, indexes in nodes.items()}
         self.nodes: dict[str, Node] = {
-            address: node(address, self.shelves[address], indexes) for address, indexes in nodes.items()
+            address: node(address, self.index_sets[address], indexes) for address, indexes in nodes.items()
         }
         held = {index.repository.name: address for address, indexes in nodes.items() for index in indexes}
         self.version = 1
@@ -120,15 +120,15 @@ class Fleet:
         return zoekt_routes(self.gateway, names=lambda: self.specs)
 
     def close(self) -> None:
-        for shelf in self.shelves.values():
-            shelf.close()
+        for index_set in self.index_sets.values():
+            index_set.close()
 
 
-def node(address: str, shelf: IndexSet, indexes: list[Index]) -> Node:
+def node(address: str, index_set: IndexSet, indexes: list[Index]) -> Node:
     names = {index.repository.name for index in indexes}
     return LocalNode(
-        shelf,
-        Kept(indexes),
+        index_set,
+        StubIndexHost(indexes),
         node_id=address,
         address=address,
         may_answer=names.__contains__,

@@ -21,7 +21,7 @@ from zoektpy.models import ListOptions, ListOptionsField, SearchOptions
 from argosy.base.http import EXCEPTION_HANDLERS
 from argosy.search.catalog.addresses import repository_id
 from tests.gateway.zoekt.fleet_fixture import COMMIT, GREET, HELLO, NOTES, Fleet
-from tests.search.fleet.counter import serving
+from tests.search.fleet.node_fixture import serving
 
 PROGRAMS = Path(sys.executable).parent
 SECONDS_MAX = 60
@@ -67,7 +67,7 @@ async def test_zoektpy_searches_without_threads(address: tuple[str, int]) -> Non
         assert listed.Repos[0].Repository.Branches[0].Version == COMMIT
 
 
-async def ran(program: str, *arguments: str) -> str:
+async def run_program(program: str, *arguments: str) -> str:
     process = await asyncio.create_subprocess_exec(
         PROGRAMS / program, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
@@ -81,9 +81,9 @@ async def test_the_command_line_of_zoektpy_shows_what_was_found(address: tuple[s
     host, port = address
     where = ["--host", host, "--port", str(port), "--no-pager"]
     shown, plain, listed = await asyncio.gather(
-        ran("zoekt-py", *where, "search", "Greet", "--language", "go"),
-        ran("zoekt-py", *where, "search", "needle", "--repo", NOTES, "--no-highlight-matches"),
-        ran("zoekt-py", *where, "list"),
+        run_program("zoekt-py", *where, "search", "Greet", "--language", "go"),
+        run_program("zoekt-py", *where, "search", "needle", "--repo", NOTES, "--no-highlight-matches"),
+        run_program("zoekt-py", *where, "list"),
     )
     assert "Found 3 matches in 2 files" in shown
     assert "func Greet(name string) string {" in shown
@@ -119,15 +119,15 @@ async def test_the_tools_of_zoekt_mcp_work_for_an_agent(address: tuple[str, int]
     ):
         await session.initialize()
 
-        async def called(tool: str, **arguments: Any) -> dict[str, Any]:
+        async def call_tool(tool: str, **arguments: Any) -> dict[str, Any]:
             result = await session.call_tool(tool, arguments)
             assert not result.isError, result.content
-            told: dict[str, Any] = json.loads(result.content[0].text)  # type: ignore[union-attr]
-            return told
+            content: dict[str, Any] = json.loads(result.content[0].text)  # type: ignore[union-attr]
+            return content
 
-        found = await called("search_code", query="sym:Greet")
+        found = await call_tool("search_code", query="sym:Greet")
         assert [(file["repo"], file["file"]) for file in found["files"]] == [(HELLO, "greet.go")]
         assert found["files"][0]["matches"][0]["symbols"][0]["name"] == "Greet"
-        assert (await called("list_repos"))["count"] == 2
-        decode_request = await called("get_file", repo=NOTES, path="today.txt")
+        assert (await call_tool("list_repos"))["count"] == 2
+        decode_request = await call_tool("get_file", repo=NOTES, path="today.txt")
         assert decode_request["content"].startswith("a needle in\n")

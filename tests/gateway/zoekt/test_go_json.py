@@ -8,9 +8,9 @@ from argosy.gateway.zoekt.go_compat import ZERO_TIME, decode_text, encode, text,
 
 
 def test_characters_that_open_a_tag_are_escaped_and_a_newline_ends_the_text() -> None:
-    told = {"a<b>&c": "\u2028\u2029"}
-    assert encode(told) == rb'{"a\u003cb\u003e\u0026c":"\u2028\u2029"}' + b"\n"
-    assert json.loads(encode(told)) == told
+    value = {"a<b>&c": "\u2028\u2029"}
+    assert encode(value) == rb'{"a\u003cb\u003e\u0026c":"\u2028\u2029"}' + b"\n"
+    assert json.loads(encode(value)) == value
 
 
 def test_bytes_are_padded_base64_and_nothing_is_null() -> None:

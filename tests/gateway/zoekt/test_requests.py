@@ -21,9 +21,9 @@ from argosy.search.model import Form, Options
 
 def test_keys_match_whatever_their_case_and_unknown_ones_are_ignored() -> None:
     body = b'{"q":"x","oPTS":{"chunkmatches":true,"NUMCONTEXTLINES":3,"UseDocumentRanks":true,"Weight":0.5},"x":[{}]}'
-    asked = decode_request(body, ZoektSearchRequest)
-    assert asked.q == "x"
-    assert (asked.opts.chunk_matches, asked.opts.num_context_lines) == (True, 3)
+    request = decode_request(body, ZoektSearchRequest)
+    assert request.q == "x"
+    assert (request.opts.chunk_matches, request.opts.num_context_lines) == (True, 3)
 
 
 def test_null_is_the_same_as_absent() -> None:

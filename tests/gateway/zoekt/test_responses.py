@@ -69,8 +69,8 @@ def test_the_same_content_is_a_duplicate_of_the_first() -> None:
 
 
 def test_a_symbol_condition_is_found_anywhere_in_a_query() -> None:
-    asked = ("sym:f", "a sym:f", "a or (b -sym:f)", "type:file sym:f")
-    assert all(has_symbol_condition(parse(text).query) for text in asked)
+    queries = ("sym:f", "a sym:f", "a or (b -sym:f)", "type:file sym:f")
+    assert all(has_symbol_condition(parse(text).query) for text in queries)
     assert not any(has_symbol_condition(parse(text).query) for text in ("f", "file:f lang:go", "-f or g"))
 
 

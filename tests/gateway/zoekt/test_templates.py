@@ -26,11 +26,11 @@ def test_fields_and_joined_paths_are_filled_in_and_nothing_else_is(template: str
 
 
 def test_a_line_has_its_fragment_and_a_repository_without_pages_has_no_address() -> None:
-    told = url_templates("github", "https://github.com/o/r")
-    url = host_file_url(told.file, told.line, version="abc", path="a.go", branch="main", line=3)
+    templates = url_templates("github", "https://github.com/o/r")
+    url = host_file_url(templates.file, templates.line, version="abc", path="a.go", branch="main", line=3)
     assert url == "https://github.com/o/r/blob/abc/a.go#L3"
-    assert host_file_url(told.file, told.line, version="abc", path="a.go", branch="main").endswith("/a.go")
-    assert host_file_url("", told.line, version="abc", path="a.go", branch="main", line=3) == ""
+    assert host_file_url(templates.file, templates.line, version="abc", path="a.go", branch="main").endswith("/a.go")
+    assert host_file_url("", templates.line, version="abc", path="a.go", branch="main", line=3) == ""
 
 
 def test_a_field_that_stands_alone_cannot_change_the_rest_of_the_address() -> None:

@@ -16,4 +16,4 @@ def _plain_git(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
-    return Repo.made(tmp_path / "repo")
+    return Repo.create(tmp_path / "repo")

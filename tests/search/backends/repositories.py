@@ -36,7 +36,7 @@ class Repo:
     path: Path
 
     @classmethod
-    def made(cls, path: Path, *options: str) -> "Repo":
+    def create(cls, path: Path, *options: str) -> "Repo":
         subprocess.run(["git", "init", "-q", "-b", "main", *options, str(path)], env=ENVIRONMENT, check=True)
         return cls(path)
 

@@ -67,8 +67,8 @@ def test_folders_of_other_tools_are_never_entered(place: Path) -> None:
 
 
 def test_the_files_of_a_working_copy_inside_are_files_and_a_bare_one_is_marked(place: Path) -> None:
-    Repo.made(place / "working").commit({"file": b"x"})
-    Repo.made(place / "mirror.git", "--bare")
+    Repo.create(place / "working").commit({"file": b"x"})
+    Repo.create(place / "mirror.git", "--bare")
     entries = {entry.path: entry.kind for entry in FolderSource(str(place)).entries()}
     assert entries[b"working/file"] is EntryKind.FILE
     assert [path for path in entries if path.startswith(b"mirror")] == [b"mirror.git"]

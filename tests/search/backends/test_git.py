@@ -81,7 +81,7 @@ def test_whatever_its_shape_a_repository_has_the_same_files(shape: object, fille
 
 
 def test_a_repository_may_name_its_objects_by_sha256(tmp_path: Path) -> None:
-    repo = Repo.made(tmp_path / "repo", "--object-format=sha256")
+    repo = Repo.create(tmp_path / "repo", "--object-format=sha256")
     repo.commit(FILES)
     source = GitSource(str(repo.path))
     assert all_of(source) == expected()
@@ -89,7 +89,7 @@ def test_a_repository_may_name_its_objects_by_sha256(tmp_path: Path) -> None:
 
 
 def test_an_empty_repository_has_no_branches_and_no_files(repo: Repo, tmp_path: Path) -> None:
-    for path in (repo.path, Repo.made(tmp_path / "bare", "--bare").path):
+    for path in (repo.path, Repo.create(tmp_path / "bare", "--bare").path):
         source = GitSource(str(path), ("HEAD", "main", "release/*"))
         assert source.repository.branches == ()
         assert source.entries() == []
@@ -139,7 +139,7 @@ def test_an_opened_source_does_not_change(filled: Repo) -> None:
 
 def test_links_and_submodules_are_marked_and_not_read(filled: Repo, tmp_path: Path) -> None:
     (filled.path / "link").symlink_to(os.devnull)
-    other = Repo.made(tmp_path / "other")
+    other = Repo.create(tmp_path / "other")
     other.commit({"inside": b"another repository's\n"})
     filled.git("submodule", "add", "-q", str(other.path), "sub")
     filled.commit({})
@@ -193,8 +193,8 @@ def test_a_replaced_object_is_read_as_it_was_committed(filled: Repo) -> None:
 def test_contents_come_in_the_requested_order_and_as_often(filled: Repo) -> None:
     source = GitSource(str(filled.path))
     by_path = {entry.path: entry for entry in source.entries()}
-    asked = [b"src/nul", b"README.md", b"src/nul", b"src/empty"]
-    assert list(source.read([by_path[path] for path in asked])) == [expected()[path] for path in asked]
+    requested = [b"src/nul", b"README.md", b"src/nul", b"src/empty"]
+    assert list(source.read([by_path[path] for path in requested])) == [expected()[path] for path in requested]
 
 
 def test_more_passes_through_the_pipes_than_they_hold(repo: Repo) -> None:

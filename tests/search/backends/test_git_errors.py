@@ -53,6 +53,6 @@ def test_an_unknown_message_may_mean_a_damaged_mirror() -> None:
 
 def test_a_secret_in_a_response_of_the_origin_is_masked() -> None:
     words = "remote: you are me:hunter2, or bWU6aHVudGVyMg== \x1b[2J\nfatal: https://me:other@host/"
-    told = str(fetch_error(ADDRESS, words, secrets=("hunter2", "me:hunter2")))
-    assert not any(secret in told for secret in ("hunter2", "bWU6aHVudGVyMg==", "other"))
-    assert told.isprintable()
+    message = str(fetch_error(ADDRESS, words, secrets=("hunter2", "me:hunter2")))
+    assert not any(secret in message for secret in ("hunter2", "bWU6aHVudGVyMg==", "other"))
+    assert message.isprintable()

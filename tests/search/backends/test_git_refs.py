@@ -95,7 +95,7 @@ def test_more_branches_than_mask_bits_are_rejected(grown: Repo) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ref", "told"),
+    ("ref", "reason"),
     [
         ("maim", r"branch, tag or commit 'maim' not found in .*; did you mean 'main'\?"),
         ("zzz", r"'zzz' not found in .*; available: main, release/1, release/2, release/old/0, v1\.0, …"),
@@ -104,8 +104,8 @@ def test_more_branches_than_mask_bits_are_rejected(grown: Repo) -> None:
         ("0" * 40, "branch, tag or commit '0000"),
     ],
 )
-def test_a_missing_name_is_reported_with_the_existing_ones(ref: str, told: str, grown: Repo) -> None:
-    with pytest.raises(NotFound, match=told):
+def test_a_missing_name_is_reported_with_the_existing_ones(ref: str, reason: str, grown: Repo) -> None:
+    with pytest.raises(NotFound, match=reason):
         names(grown, ref)
 
 

@@ -70,10 +70,10 @@ def test_what_is_on_the_disk_is_no_commit_and_has_no_page(working: Repo) -> None
 
 
 def test_other_repositories_inside_are_marked(working: Repo, tmp_path: Path) -> None:
-    other = Repo.made(tmp_path / "other")
+    other = Repo.create(tmp_path / "other")
     other.commit({"file": b"x"})
     working.git("submodule", "add", "-q", str(other.path), "module")
-    Repo.made(working.path / "stray").commit({"file": b"x"})
+    Repo.create(working.path / "stray").commit({"file": b"x"})
     source = WorkingTreeSource(str(working.path))
     marked = [entry.path for entry in source.entries() if entry.kind is EntryKind.SUBMODULE]
     assert marked == [b"module", b"stray"]

@@ -49,7 +49,7 @@ async def fetched(fetcher: Fetcher, spec: RepoSpec) -> tuple[tuple[Branch, ...],
         return source.repository.branches, dict(await asyncio.to_thread(all_of, source))
 
 
-def wished(url: str, *branches: str) -> RepoSpec:
+def spec_of(url: str, *branches: str) -> RepoSpec:
     return RepoSpec("team/app", url, branches)
 
 
@@ -62,14 +62,14 @@ async def test_a_repository_is_fetched_under_its_requested_name(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     commit = repo.commit({"a.py": b"a = 1\n", "b/c.txt": b"c\n"})
-    spec = wished(server.serve_clone(repo, "app.git"))
+    spec = spec_of(server.serve_clone(repo, "app.git"))
     assert await either.heads(spec) == (Branch("main", commit),)
     async with either.fetch(spec) as source:
-        told = source.repository
+        found = source.repository
         assert await asyncio.to_thread(all_of, source) == {b"a.py": b"a = 1\n", b"b/c.txt": b"c\n"}
-    assert (told.name, told.id, told.source) == ("team/app", repository_id("team/app"), spec.url)
-    assert (told.branches, told.latest_commit_s) == ((Branch("main", commit),), COMMIT_S)
-    assert told.url == server.url("app")
+    assert (found.name, found.id, found.source) == ("team/app", repository_id("team/app"), spec.url)
+    assert (found.branches, found.latest_commit_s) == ((Branch("main", commit),), COMMIT_S)
+    assert found.url == server.url("app")
 
 
 async def test_a_well_known_host_gives_pages_on_the_web(settings: FetchSettings, server: GitServer, repo: Repo) -> None:
@@ -83,7 +83,7 @@ async def test_a_well_known_host_gives_pages_on_the_web(settings: FetchSettings,
     # The name is known to nobody else: that this works shows that git connects to the address that was checked.
     fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver, private=lambda number: False)
     url = f"http://github.example:{server.port}/app.git"
-    async with fetcher.fetch(wished(url)) as source:
+    async with fetcher.fetch(spec_of(url)) as source:
         assert source.repository.file_url_template == (
             f'{{{{URLJoinPath "http://github.example:{server.port}/app" "blob" .Version .Path}}}}'
         )
@@ -92,11 +92,11 @@ async def test_a_well_known_host_gives_pages_on_the_web(settings: FetchSettings,
 async def test_progress_is_reported(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({f"file-{number}": bytes([number]) * 9 for number in range(50)})
     server.serve_clone(repo, "app.git")
-    told: list[float] = []
-    async with either.fetch(wished(server.url("app.git")), told.append) as source:
+    progress: list[float] = []
+    async with either.fetch(spec_of(server.url("app.git")), progress.append) as source:
         assert len(list(source.entries())) == 50
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    assert progress == sorted(progress)
+    assert progress[-1] == 1.0
 
 
 async def test_several_branches_and_tags_in_the_requested_order(
@@ -107,7 +107,7 @@ async def test_several_branches_and_tags_in_the_requested_order(
     repo.git("branch", "release/2")
     second = repo.commit({"a": b"two"})
     url = server.serve_clone(repo, "app.git")
-    branches, _ = await fetched_names(either, wished(url, "v1", "HEAD", "release/*", "main"))
+    branches, _ = await fetched_names(either, spec_of(url, "v1", "HEAD", "release/*", "main"))
     assert branches == (Branch("v1", first), Branch("main", second), Branch("release/2", first))
 
 
@@ -124,13 +124,13 @@ async def test_a_detached_head_is_fetched_as_head(either: RemoteFetcher, server:
     repo.commit({"a": b"two"})
     url = server.serve_clone(repo, "app.git")
     (server.folder / "app.git" / "HEAD").write_text(f"{commit}\n")
-    assert await fetched(either, wished(url)) == ((Branch("HEAD", commit),), {b"a": b"one"})
+    assert await fetched(either, spec_of(url)) == ((Branch("HEAD", commit),), {b"a": b"one"})
 
 
 async def test_sha256_objects_are_fetched(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
-    repo = Repo.made(tmp_path / "new", "--object-format=sha256")
+    repo = Repo.create(tmp_path / "new", "--object-format=sha256")
     commit = repo.commit({"a": b"a"})
-    assert await fetched(either, wished(server.serve_clone(repo, "app.git"))) == (
+    assert await fetched(either, spec_of(server.serve_clone(repo, "app.git"))) == (
         (Branch("main", commit),),
         {b"a": b"a"},
     )
@@ -140,7 +140,7 @@ async def test_a_new_commit_is_seen_and_fetched_into_the_mirror(
     fetcher: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({f"f{number}": os.urandom(2000) for number in range(50)})
-    spec = wished(server.serve_clone(repo, "app.git"))
+    spec = spec_of(server.serve_clone(repo, "app.git"))
     await fetched(fetcher, spec)
     commit = repo.commit({"new": b"new"})
     server.push(repo, "app.git", "main")
@@ -155,7 +155,7 @@ async def test_a_new_commit_is_seen_and_fetched_into_the_mirror(
 async def test_nothing_is_fetched_when_nothing_is_new(fetcher: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
     repo.git("tag", "-a", "v1", "-m", "a tag with a text of its own")
-    spec = wished(server.serve_clone(repo, "app.git"), "main", "v1")
+    spec = spec_of(server.serve_clone(repo, "app.git"), "main", "v1")
     before = await fetched(fetcher, spec)
     server.faults.requests.clear()
     await fetcher.heads(spec)
@@ -167,7 +167,7 @@ async def test_nothing_is_fetched_when_nothing_is_new(fetcher: RemoteFetcher, se
 
 async def test_a_forced_push_just_works(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"one"})
-    spec = wished(server.serve_clone(repo, "app.git"))
+    spec = spec_of(server.serve_clone(repo, "app.git"))
     await fetched(either, spec)
     repo.git("checkout", "-q", "--orphan", "other")
     commit = repo.commit({"a": b"another history"})
@@ -179,10 +179,10 @@ async def test_a_branch_may_become_a_folder_of_branches(fetcher: RemoteFetcher, 
     commit = repo.commit({"a": b"a"})
     repo.git("branch", "work")
     url = server.serve_clone(repo, "app.git")
-    await fetched(fetcher, wished(url, "work"))
+    await fetched(fetcher, spec_of(url, "work"))
     server.push(repo, "app.git", ":work")
     server.push(repo, "app.git", "main:refs/heads/work/one")
-    branches, _ = await fetched(fetcher, wished(url, "work/one"))
+    branches, _ = await fetched(fetcher, spec_of(url, "work/one"))
     assert branches == (Branch("work/one", commit),)
 
 
@@ -193,23 +193,23 @@ async def test_a_missing_branch_is_reported_with_the_existing_ones(
     repo.git("branch", "develop")
     url = server.serve_clone(repo, "app.git")
     with pytest.raises(NotFound, match=r"branch 'trunk' not found at .*app\.git; available: develop, main"):
-        await either.heads(wished(url, "main", "trunk"))
+        await either.heads(spec_of(url, "main", "trunk"))
     with pytest.raises(NotFound, match="did you mean 'develop'"):
-        await fetched(either, wished(url, "develp"))
+        await fetched(either, spec_of(url, "develp"))
 
 
 @pytest.mark.parametrize("branch", ["-x", "a:b", "+a", "a..b", "a b", "", "a\nb", "a~1", "refs/heads/../x"])
 async def test_an_invalid_branch_name_is_rejected(fetcher: RemoteFetcher, branch: str, server: GitServer) -> None:
     with pytest.raises(Invalid, match="invalid branch"):
-        await fetcher.heads(wished(server.url("app.git"), branch))
+        await fetcher.heads(spec_of(server.url("app.git"), branch))
     assert server.faults.requests == []
 
 
 async def test_an_empty_repository_is_reported(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
-    Repo.made(server.folder / "app.git", "--bare")
+    Repo.create(server.folder / "app.git", "--bare")
     for branches in ((), ("main",)):
         with pytest.raises(NotFound, match=r"app\.git is empty; push a first commit"):
-            await fetched(either, wished(server.url("app.git"), *branches))
+            await fetched(either, spec_of(server.url("app.git"), *branches))
 
 
 async def test_a_dangling_head_is_reported_with_the_existing_branches(
@@ -219,12 +219,12 @@ async def test_a_dangling_head_is_reported_with_the_existing_branches(
     url = server.serve_clone(repo, "app.git")
     (server.folder / "app.git" / "HEAD").write_text("ref: refs/heads/gone\n")
     with pytest.raises(NotFound, match=r"HEAD of .* points to no branch; available: main"):
-        await fetcher.heads(wished(url))
+        await fetcher.heads(spec_of(url))
 
 
 async def test_a_missing_repository_is_reported(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
-    spec = wished(server.serve_clone(repo, "app.git"))
+    spec = spec_of(server.serve_clone(repo, "app.git"))
     await fetched(either, spec)
     (server.folder / "app.git").rename(server.folder / "gone.git")
     with pytest.raises(NotFound, match=r"repository not found at .*app\.git, or access denied; check the address"):
@@ -243,7 +243,7 @@ async def test_a_repository_that_vanishes_between_check_and_fetch_is_reported(
         [f'case "$*" in *fetch*) mv {server.folder}/app.git {gone};; esac', 'exec $GIT "$@"'],
     )
     with pytest.raises(NotFound, match="repository not found at"):
-        await fetched(fetcher, wished(url))
+        await fetched(fetcher, spec_of(url))
     assert gone.exists()
 
 
@@ -252,7 +252,7 @@ async def test_a_repository_that_is_too_large_is_rejected_and_nothing_is_left(
     mode: str, settings: FetchSettings, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({"blob": os.urandom(3 << 20)})
-    spec = wished(server.serve_clone(repo, "app.git"))
+    spec = spec_of(server.serve_clone(repo, "app.git"))
     fetcher = RemoteFetcher(replace(settings, mode=mode, repository_bytes_max=1 << 20))
     with pytest.raises(Invalid, match=r"larger than 1 MiB; raise fetch\.repository_bytes_max"):
         await fetched(fetcher, spec)
@@ -278,7 +278,7 @@ async def test_a_fetch_that_grows_too_large_is_ended(
     )
     fetcher = RemoteFetcher(replace(settings, repository_bytes_max=1 << 20))
     with pytest.raises(Invalid, match="larger than 1 MiB"):
-        await fetched(fetcher, wished(url))
+        await fetched(fetcher, spec_of(url))
     assert children() == before
 
 
@@ -292,14 +292,14 @@ async def test_a_corrupt_pack_of_the_origin_is_reported(either: RemoteFetcher, s
     content[30_000:60_000] = bytes(30_000)
     pack.write_bytes(content)
     with pytest.raises(Unavailable, match=r"failed while sending|truncated or damaged"):
-        await fetched(either, wished(url))
+        await fetched(either, spec_of(url))
 
 
 async def test_a_truncated_response_is_reported_and_the_next_fetch_succeeds(
     either: RemoteFetcher, server: GitServer, repo: Repo
 ) -> None:
     repo.commit({f"f{number}": os.urandom(5000) for number in range(20)})
-    spec = wished(server.serve_clone(repo, "app.git"))
+    spec = spec_of(server.serve_clone(repo, "app.git"))
     server.faults.cut_bytes = 40_000
     with pytest.raises(Unavailable, match=r"truncated or damaged; retrying later"):
         await fetched(either, spec)
@@ -316,25 +316,25 @@ async def test_a_server_error_is_reported(fetcher: RemoteFetcher, server: GitSer
     ]:
         server.faults.statuses["app.git"] = status
         with pytest.raises(kind, match=reason):
-            await fetcher.heads(wished(server.url("app.git")))
+            await fetcher.heads(spec_of(server.url("app.git")))
 
 
 async def test_a_page_that_is_no_repository_is_reported(fetcher: RemoteFetcher, server: GitServer) -> None:
     server.faults.statuses["app.git"] = 200
     with pytest.raises(Invalid, match="is not served by a git server"):
-        await fetcher.heads(wished(server.url("app.git")))
+        await fetcher.heads(spec_of(server.url("app.git")))
 
 
 async def test_an_unreachable_server_is_reported(fetcher: RemoteFetcher, tmp_path: Path) -> None:
     with git_server(tmp_path / "away") as away:
         url = away.url("app.git")
     with pytest.raises(Unavailable, match="unreachable; retrying later"):
-        await fetcher.heads(wished(url))
+        await fetcher.heads(spec_of(url))
 
 
 async def test_an_unknown_host_is_reported(fetcher: RemoteFetcher) -> None:
     with pytest.raises(Unavailable, match=r"cannot resolve host nowhere\.invalid"):
-        await fetcher.heads(wished("https://nowhere.invalid/o/r"))
+        await fetcher.heads(spec_of("https://nowhere.invalid/o/r"))
 
 
 async def test_a_server_that_hangs_times_out_and_git_is_ended(settings: FetchSettings, server: GitServer) -> None:
@@ -342,14 +342,14 @@ async def test_a_server_that_hangs_times_out_and_git_is_ended(settings: FetchSet
     server.faults.hangs = True
     fetcher = RemoteFetcher(replace(settings, ls_remote_timeout_s=0.2))
     with pytest.raises(Unavailable, match="ls-remote timed out after 0 s"):
-        await fetcher.heads(wished(server.url("app.git")))
+        await fetcher.heads(spec_of(server.url("app.git")))
     assert children() == before
 
 
 async def test_cancelling_ends_all_processes_at_work(fetcher: RemoteFetcher, server: GitServer) -> None:
     before = children()
     server.faults.hangs = True
-    looking = asyncio.create_task(fetcher.heads(wished(server.url("app.git"))))
+    looking = asyncio.create_task(fetcher.heads(spec_of(server.url("app.git"))))
     assert await asyncio.to_thread(server.faults.request_received.wait, 30)
     assert children() > before
     looking.cancel()
@@ -366,7 +366,7 @@ async def test_a_git_that_does_not_want_to_end_is_killed(
     put_before_git(tmp_path / "bin", monkeypatch, ["trap '' TERM", "tail -f /dev/null &", "tail -f /dev/null"])
     fetcher = RemoteFetcher(replace(settings, ls_remote_timeout_s=0.2))
     with pytest.raises(Unavailable, match="timed out"):
-        await fetcher.heads(wished(server.url("app.git")))
+        await fetcher.heads(spec_of(server.url("app.git")))
     assert children() == before
 
 
@@ -377,7 +377,7 @@ async def test_an_origin_with_an_endless_list_of_refs_is_rejected(
     before = children()
     put_before_git(tmp_path / "bin", monkeypatch, ["exec yes"])
     with pytest.raises(Invalid, match="lists more than 1 MiB of branches"):
-        await fetcher.heads(wished(server.url("app.git")))
+        await fetcher.heads(spec_of(server.url("app.git")))
     assert children() == before
 
 
@@ -390,9 +390,9 @@ async def test_a_hostile_address_reaches_no_program(
     mark = tmp_path / "mark"
     put_before_git(tmp_path / "bin", monkeypatch, [f"touch {mark}"])
     with pytest.raises(Invalid):
-        await fetcher.heads(wished(url.format(mark=mark)))
+        await fetcher.heads(spec_of(url.format(mark=mark)))
     with pytest.raises(Invalid):
-        await fetched(fetcher, wished(url.format(mark=mark)))
+        await fetched(fetcher, spec_of(url.format(mark=mark)))
     assert not mark.exists()
 
 
@@ -413,10 +413,10 @@ async def test_git_configuration_of_the_user_is_ignored(
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(home / ".gitconfig"))
     monkeypatch.setenv("GIT_SSH_COMMAND", f"touch {mark}")
     monkeypatch.setenv("GIT_ASKPASS", str(mark))
-    assert await fetcher.heads(wished(url)) == (Branch("main", commit),)
+    assert await fetcher.heads(spec_of(url)) == (Branch("main", commit),)
     server.faults.passwords["app.git"] = "me:hunter2"
     with pytest.raises(ArgosyError, match="credentials required"):
-        await fetcher.heads(wished(url))
+        await fetcher.heads(spec_of(url))
     assert not mark.exists()
     assert {authorization for _, _, authorization in server.faults.requests} == {""}
 
@@ -427,14 +427,14 @@ async def test_a_working_copy_is_read_as_it_lies_there(
     monkeypatch.setattr(folder_files, "SETTLED_S", -3600.0)
     commit = repo.commit({"a": b"a"})
     (repo.path / "new").write_bytes(b"not committed")
-    spec = wished(str(repo.path))
+    spec = spec_of(str(repo.path))
     heads = await fetcher.heads(spec)
     assert await fetched(fetcher, spec) == (heads, {b"a": b"a", b"new": b"not committed"})
     assert await fetcher.heads(spec) == heads, "nothing has changed"
     (repo.path / "new").write_bytes(b"changed again")
     assert await fetcher.heads(spec) != heads
     assert [branch.name for branch in heads] == ["main"]
-    named = wished(f"file://{repo.path}", "main")
+    named = spec_of(f"file://{repo.path}", "main")
     assert await fetched(fetcher, named) == ((Branch("main", commit),), {b"a": b"a"})
 
 
@@ -443,11 +443,11 @@ async def test_a_bare_repository_on_the_disk_is_read_through_git(
 ) -> None:
     commit = repo.commit({"a": b"a"})
     bare = repo.clone(tmp_path / "bare.git", "--bare")
-    async with fetcher.fetch(wished(str(bare.path))) as source:
+    async with fetcher.fetch(spec_of(str(bare.path))) as source:
         assert (source.repository.name, source.repository.branches) == ("team/app", (Branch("main", commit),))
-    empty = Repo.made(tmp_path / "empty.git", "--bare")
+    empty = Repo.create(tmp_path / "empty.git", "--bare")
     with pytest.raises(NotFound, match=r"empty\.git is empty"):
-        await fetcher.heads(wished(str(empty.path)))
+        await fetcher.heads(spec_of(str(empty.path)))
 
 
 async def test_a_folder_without_git_changes_with_its_files(
@@ -457,7 +457,7 @@ async def test_a_folder_without_git_changes_with_its_files(
     folder = tmp_path / "plain"
     folder.mkdir()
     (folder / "a").write_bytes(b"a")
-    spec = wished(str(folder))
+    spec = spec_of(str(folder))
     seen = {(await fetcher.heads(spec))[0].version, (await fetcher.heads(spec))[0].version}
     (folder / "b").write_bytes(b"b")
     seen.add((await fetcher.heads(spec))[0].version)
@@ -471,9 +471,9 @@ async def test_local_paths_are_rejected_unless_they_are_allowed(settings: FetchS
     fetcher = RemoteFetcher(replace(settings, allow_local=False))
     for url in (str(repo.path), f"file://{repo.path}"):
         with pytest.raises(Forbidden, match=r"set fetch\.allow_local"):
-            await fetcher.heads(wished(url))
+            await fetcher.heads(spec_of(url))
 
 
 async def test_a_missing_path_is_reported(fetcher: RemoteFetcher, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="not found: no such file or directory"):
-        await fetcher.heads(wished(str(tmp_path / "nowhere")))
+        await fetcher.heads(spec_of(str(tmp_path / "nowhere")))

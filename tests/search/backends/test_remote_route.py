@@ -40,7 +40,7 @@ def only_other_is_private(number: str) -> bool:
     return number == "127.0.0.2"
 
 
-def wished(url: str) -> RepoSpec:
+def spec_of(url: str) -> RepoSpec:
     return RepoSpec("app", url)
 
 
@@ -51,11 +51,13 @@ async def test_a_redirect_on_the_same_host_is_followed_and_remembered(
     server.serve_clone(repo, "new.git")
     server.faults.redirects["old.git"] = server.url("new.git")
     fetcher = RemoteFetcher(settings)
-    spec = wished(server.url("old.git"))
+    spec = spec_of(server.url("old.git"))
     assert await fetcher.heads(spec) == (Branch("main", commit),)
     async with fetcher.fetch(spec) as source:
         assert all_of(source) == {b"a": b"a"}
-        assert source.repository.source == server.url("old.git"), "what was wished for, not where it led"
+        assert source.repository.source == server.url("old.git"), (
+            "the requested address, not the target of the redirect"
+        )
     server.faults.requests.clear()
     await fetcher.heads(spec)
     assert not any(path.startswith("/old.git") for _, path, _ in server.faults.requests)
@@ -68,7 +70,7 @@ async def test_a_remembered_redirect_that_has_ended_is_resolved_again(
     server.serve_clone(repo, "new.git")
     server.faults.redirects["old.git"] = server.url("new.git")
     fetcher = RemoteFetcher(settings)
-    spec = wished(server.url("old.git"))
+    spec = spec_of(server.url("old.git"))
     before = await fetcher.heads(spec)
     (server.folder / "new.git").rename(server.folder / "newer.git")
     server.faults.redirects["old.git"] = server.url("newer.git")
@@ -84,7 +86,7 @@ async def test_a_redirect_from_private_to_private_is_followed(
     commit = repo.commit({"a": b"a"})
     other.serve_clone(repo, "app.git")
     server.faults.redirects["app.git"] = other.url("app.git")
-    assert await RemoteFetcher(settings).heads(wished(server.url("app.git"))) == (Branch("main", commit),)
+    assert await RemoteFetcher(settings).heads(spec_of(server.url("app.git"))) == (Branch("main", commit),)
 
 
 @pytest.mark.parametrize("allow_private", [True, False])
@@ -96,7 +98,7 @@ async def test_a_redirect_from_a_public_to_a_private_address_is_never_followed(
     server.faults.redirects["app.git"] = other.url("app.git")
     fetcher = RemoteFetcher(replace(settings, allow_private=allow_private), private=only_other_is_private)
     with pytest.raises(Forbidden, match=r"127\.0\.0\.1:\d+ redirects to 127\.0\.0\.2:\d+, a private address"):
-        await fetcher.heads(wished(server.url("app.git")))
+        await fetcher.heads(spec_of(server.url("app.git")))
     assert other.faults.requests == []
 
 
@@ -110,7 +112,7 @@ async def test_a_redirect_by_a_name_for_a_private_address_is_not_followed(
 
     fetcher = RemoteFetcher(settings, resolver=resolver, private=only_other_is_private)
     with pytest.raises(Forbidden, match=r"redirects to innocent\.example:\d+, a private address"):
-        await fetcher.heads(wished(server.url("app.git")))
+        await fetcher.heads(spec_of(server.url("app.git")))
     assert other.faults.requests == []
 
 
@@ -118,7 +120,7 @@ async def test_a_private_origin_is_rejected_unless_it_is_allowed(settings: Fetch
     fetcher = RemoteFetcher(replace(settings, allow_private=False))
     for url in (server.url("app.git"), f"http://localhost:{server.port}/app.git", "ssh://git@127.0.0.1/x", "::1:x"):
         with pytest.raises((Forbidden, Invalid), match=r"has a private address|invalid address"):
-            await fetcher.heads(wished(url))
+            await fetcher.heads(spec_of(url))
     assert server.faults.requests == []
 
 
@@ -133,7 +135,7 @@ async def test_a_name_that_changes_its_address_after_the_check_is_not_resolved_a
         return answers.pop(0)
 
     fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver, private=only_other_is_private)
-    spec = wished(f"http://rebinding.example:{server.port}/app.git")
+    spec = spec_of(f"http://rebinding.example:{server.port}/app.git")
     assert await fetcher.heads(spec) == (Branch("main", commit),)
     with pytest.raises(Forbidden, match="has a private address"):
         await fetcher.heads(spec)
@@ -146,7 +148,7 @@ async def test_a_git_that_cannot_pin_an_address_is_not_used_where_it_matters(
     put_before_git(tmp_path / "bin", monkeypatch, old)
     fetcher = RemoteFetcher(replace(settings, allow_private=False), private=only_other_is_private)
     with pytest.raises(Invalid, match=r"cannot be restricted to checked network addresses; install git 2\.37"):
-        await fetcher.heads(wished(server.url("app.git")))
+        await fetcher.heads(spec_of(server.url("app.git")))
     assert server.faults.requests == []
 
 
@@ -156,7 +158,7 @@ async def test_a_host_with_one_private_address_among_public_ones_is_private(sett
 
     fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver)
     with pytest.raises(Forbidden, match="has a private address"):
-        await fetcher.heads(wished("https://two.example/x"))
+        await fetcher.heads(spec_of("https://two.example/x"))
 
 
 async def test_a_protocol_that_cannot_be_pinned_is_rejected_where_pinning_is_required(settings: FetchSettings) -> None:
@@ -165,14 +167,14 @@ async def test_a_protocol_that_cannot_be_pinned_is_rejected_where_pinning_is_req
 
     fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver)
     with pytest.raises(Forbidden, match="cannot be pinned; use its https or ssh address"):
-        await fetcher.heads(wished("git://public.example/x"))
+        await fetcher.heads(spec_of("git://public.example/x"))
 
 
 async def test_redirects_in_a_circle_end(settings: FetchSettings, server: GitServer) -> None:
     before = children()
     server.faults.redirects.update({"a.git": server.url("b.git"), "b.git": server.url("a.git")})
     with pytest.raises(Invalid, match=f"redirects more than {REDIRECTS_MAX} times"):
-        await RemoteFetcher(settings).heads(wished(server.url("a.git")))
+        await RemoteFetcher(settings).heads(spec_of(server.url("a.git")))
     assert len(server.faults.requests) == REDIRECTS_MAX + 1
     assert children() == before
 
@@ -191,13 +193,13 @@ async def test_a_redirect_to_another_protocol_is_rejected(
 ) -> None:
     server.faults.redirects["app.git"] = target
     with pytest.raises(kind, match=reason):
-        await RemoteFetcher(settings).heads(wished(server.url("app.git")))
+        await RemoteFetcher(settings).heads(spec_of(server.url("app.git")))
 
 
 async def test_a_redirect_to_an_html_page_is_rejected(settings: FetchSettings, server: GitServer) -> None:
     server.faults.redirects["app.git"] = server.url("login?then=")
     with pytest.raises(Invalid, match=r"unsupported address|not a repository"):
-        await RemoteFetcher(settings).heads(wished(server.url("app.git")))
+        await RemoteFetcher(settings).heads(spec_of(server.url("app.git")))
 
 
 async def test_credentials_do_not_follow_a_redirect_to_another_host(
@@ -212,10 +214,10 @@ async def test_credentials_do_not_follow_a_redirect_to_another_host(
     credentials.write_text("".join(lines))
     fetcher = RemoteFetcher(replace(settings, credentials_file=str(credentials)))
     server.faults.redirects["app.git"] = other.url("app.git")
-    assert await fetcher.heads(wished(server.url("app.git"))) == (Branch("main", commit),)
+    assert await fetcher.heads(spec_of(server.url("app.git"))) == (Branch("main", commit),)
     assert {authorization for _, _, authorization in other.faults.requests} == {""}
     server.faults.redirects["near.git"] = server.url("next.git")
-    assert await fetcher.heads(wished(server.url("near.git"))) == (Branch("main", commit),)
+    assert await fetcher.heads(spec_of(server.url("near.git"))) == (Branch("main", commit),)
 
 
 async def test_names_are_resolved_as_the_system_does() -> None:
@@ -226,7 +228,7 @@ async def test_names_are_resolved_as_the_system_does() -> None:
 
 
 def test_ssh_connects_to_the_checked_address_and_never_prompts() -> None:
-    told = git_environment(OriginRoute(address_of("ssh://git@host.example:2222/o/r"), ("192.0.2.7",)))
-    assert "-oHostName=192.0.2.7 -oHostKeyAlias=[host.example]:2222" in told["GIT_SSH_COMMAND"]
-    assert "-oBatchMode=yes" in told["GIT_SSH_COMMAND"]
-    assert (told["GIT_ALLOW_PROTOCOL"], told["GIT_TERMINAL_PROMPT"]) == ("ssh", "0")
+    environment = git_environment(OriginRoute(address_of("ssh://git@host.example:2222/o/r"), ("192.0.2.7",)))
+    assert "-oHostName=192.0.2.7 -oHostKeyAlias=[host.example]:2222" in environment["GIT_SSH_COMMAND"]
+    assert "-oBatchMode=yes" in environment["GIT_SSH_COMMAND"]
+    assert (environment["GIT_ALLOW_PROTOCOL"], environment["GIT_TERMINAL_PROMPT"]) == ("ssh", "0")

@@ -121,21 +121,21 @@ def test_a_password_is_removed_and_the_error_names_the_setting_for_it(text: str)
 
 
 def test_an_error_shows_no_password_and_no_more_than_necessary() -> None:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as raised:
         address_of("https://me:hunter2@host/o/r?" + "x" * 1000)
-    assert "hunter2" not in str(refused.value)
-    assert len(str(refused.value)) < 300
+    assert "hunter2" not in str(raised.value)
+    assert len(str(raised.value)) < 300
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_an_address_or_an_error(text: str) -> None:
     try:
-        told = address_of(text, allow_local=True).url
-        assert "::" not in told.partition("/")[0]
-    except ArgosyError as refused:
-        told = str(refused)
-    assert told.isprintable()
-    assert not told.startswith("-")
+        shown = address_of(text, allow_local=True).url
+        assert "::" not in shown.partition("/")[0]
+    except ArgosyError as raised:
+        shown = str(raised)
+    assert shown.isprintable()
+    assert not shown.startswith("-")
 
 
 def test_an_id_is_the_same_on_every_machine_and_never_zero() -> None:

@@ -32,12 +32,12 @@ def test_an_empty_list_is_no_error(text: str) -> None:
 
 
 def test_all_problems_are_reported_at_once_with_their_positions() -> None:
-    with pytest.raises(Invalid) as told:
+    with pytest.raises(Invalid) as error:
         read_list(f"-upload-pack=x\n{A}\next::sh -c x\n")
-    assert str(told.value).startswith("import failed, nothing was added:")
-    assert "line 1" in str(told.value)
-    assert "line 3" in str(told.value)
-    assert "line 2" not in str(told.value)
+    assert str(error.value).startswith("import failed, nothing was added:")
+    assert "line 1" in str(error.value)
+    assert "line 3" in str(error.value)
+    assert "line 2" not in str(error.value)
 
 
 def test_the_number_of_reported_problems_is_bounded() -> None:

@@ -101,8 +101,8 @@ async def test_a_size_that_exceeds_every_budget_is_measured_again_on_a_reindex_r
     await registry.run(catalog.record_indexed("a", commit_hash="c0ffee", footprint_bytes=1 << 50))
     async with following(registry) as client:
         assert [spec.footprint_bytes for spec in await client.units()] == [1 << 50]
-        asked = replace(client.specs["a"], reindex_requested_at=(client.specs["a"].last_indexed_at or 0) + 1)
-        assert footprint_of(asked) is None
+        spec = replace(client.specs["a"], reindex_requested_at=(client.specs["a"].last_indexed_at or 0) + 1)
+        assert footprint_of(spec) is None
 
 
 async def test_a_requested_reindex_is_seen() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.search.fleet.harbour import Harbour, harbour_at
+from tests.search.fleet.fleet_fixture import SearchFleet, open_search_fleet
 
 
 @pytest.fixture
-async def harbour(tmp_path: Path) -> AsyncIterator[Harbour]:
-    async with harbour_at(tmp_path) as harbour:
-        yield harbour
+async def fleet(tmp_path: Path) -> AsyncIterator[SearchFleet]:
+    async with open_search_fleet(tmp_path) as fleet:
+        yield fleet

@@ -18,7 +18,7 @@ from argosy.search.index.wire import dump
 from argosy.search.model import Repository
 from argosy.search.settings import SearchSettings
 from argosy.search.skip_policy import Policy
-from tests.search.fleet.harbour import until
+from tests.search.fleet.fleet_fixture import until
 
 TEXT = b"some text of a ship's log, over and over\n"
 
@@ -61,22 +61,22 @@ class Huge(MemorySource):
 
 
 async def test_a_cancelled_build_ends_and_closes_its_source(executor: BuildExecutor) -> None:
-    source, told = Huge(), list[float]()
-    building = asyncio.ensure_future(executor.build(source, None, told.append))
-    await until(lambda: told)
+    source, progress = Huge(), list[float]()
+    building = asyncio.ensure_future(executor.build(source, None, progress.append))
+    await until(lambda: progress)
     building.cancel()
     with pytest.raises(asyncio.CancelledError):
         await building
     assert source.is_closed
-    assert 0.0 < told[-1] < 1.0
+    assert 0.0 < progress[-1] < 1.0
 
 
 async def test_a_build_reports_its_progress(executor: BuildExecutor) -> None:
-    told: list[float] = []
-    made = await executor.build(MemorySource(Repository("a"), files(60)), None, told.append)
-    assert made.repository.name == "a"
-    assert told == sorted(told)
-    assert told[-1] == 1.0
+    progress: list[float] = []
+    result = await executor.build(MemorySource(Repository("a"), files(60)), None, progress.append)
+    assert result.repository.name == "a"
+    assert progress == sorted(progress)
+    assert progress[-1] == 1.0
 
 
 class Sender:
@@ -170,8 +170,8 @@ async def test_a_cancelled_transfer_ends(executor: BuildExecutor, index: Index) 
 
 
 async def test_damage_is_reported_with_its_position(executor: BuildExecutor) -> None:
-    made = build(MemorySource(Repository("a"), files(1)), Policy())
-    data = made.parts[0].segment.names.data
+    result = build(MemorySource(Repository("a"), files(1)), Policy())
+    data = result.parts[0].segment.names.data
     data.flags.writeable = True
     data[0] ^= 1
-    assert await executor.verify(made) == [Damage(0, "names.data")]
+    assert await executor.verify(result) == [Damage(0, "names.data")]

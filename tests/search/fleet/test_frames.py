@@ -23,14 +23,14 @@ from argosy.search.index.index import Index
 from argosy.search.model import Options, Repository, SearchResult, Stats
 from argosy.search.query.codec import decode_query
 from argosy.search.query.format import format_query
-from tests.search.fleet.counter import HOST, NAMES, Counter, open_door, search_request, small
+from tests.search.fleet.node_fixture import HOST, NAMES, NodeFixture, search_request, serve_node, small
 
 PATIENCE_S = 60.0
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not is_so():  # noqa: ASYNC110
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
@@ -60,11 +60,11 @@ FRAMES = st.builds(
 @given(st.lists(FRAMES, max_size=8), st.lists(st.integers(1, 60), min_size=1, max_size=40))
 def test_frames_are_decoded_as_encoded_however_they_are_cut(frames: list[Frame], cuts: list[int]) -> None:
     data = b"".join(encode_frame(each.call, each.kind, each.body, each.trace) for each in frames)
-    parser, heard, at = Parser(1000), list[Frame](), 0
+    parser, received, at = Parser(1000), list[Frame](), 0
     for cut in [*cuts, len(data)]:
-        heard += parser.feed(data[at : at + cut])
+        received += parser.feed(data[at : at + cut])
         at += cut
-    assert heard == frames
+    assert received == frames
 
 
 def test_a_frame_that_would_be_too_long_is_rejected_at_its_header() -> None:
@@ -87,8 +87,8 @@ def test_a_frame_that_would_be_too_long_is_rejected_at_its_header() -> None:
     ids=str,
 )
 def test_an_error_keeps_its_redirect_and_retry_time(error: ArgosyError, refusal: Refusal) -> None:
-    told = protocol.decode_refusal(protocol.encode_refusal(error))
-    assert told == refusal or ("secret" not in told.message and "host/x" in told.message)
+    result = protocol.decode_refusal(protocol.encode_refusal(error))
+    assert result == refusal or ("secret" not in result.message and "host/x" in result.message)
 
 
 def test_an_invalid_refusal_is_still_a_refusal() -> None:
@@ -98,9 +98,9 @@ def test_an_invalid_refusal_is_still_a_refusal() -> None:
 def test_a_greeting_is_parsed_when_complete_and_its_length_is_bounded() -> None:
     whole = protocol.upgrade_request("n:1", {"authorization": "Bearer x"})
     assert protocol.parse_head(whole[:-1]) is None
-    said = protocol.parse_head(whole + b"rest")
-    assert said is not None
-    assert (said.has_upgrade, said.headers["authorization"], said.rest, said.status) == (True, b"Bearer x", b"rest", 0)
+    head = protocol.parse_head(whole + b"rest")
+    assert head is not None
+    assert (head.has_upgrade, head.headers["authorization"], head.rest, head.status) == (True, b"Bearer x", b"rest", 0)
     with pytest.raises(Invalid, match="8192 bytes"):
         protocol.parse_head(bytes(protocol.UPGRADE_BYTES_MAX + 1))
 
@@ -108,15 +108,15 @@ def test_a_greeting_is_parsed_when_complete_and_its_length_is_bounded() -> None:
 # -- many questions -------------------------------------------------------------------------------------------------
 
 
-class Told:
+class GatedNode:
     """A node whose answers wait until they are told to go, by the query that was asked."""
 
     def __init__(self) -> None:
         self.gates: dict[str, asyncio.Event] = {}
         self.ended: list[str] = []
 
-    async def search(self, asked: SearchRequest) -> SearchResult:
-        word = format_query(decode_query(asked.query))
+    async def search(self, request: SearchRequest) -> SearchResult:
+        word = format_query(decode_query(request.query))
         gate = self.gates[word] = asyncio.Event()
         try:
             await gate.wait()
@@ -124,20 +124,20 @@ class Told:
             self.ended.append(word)
         return SearchResult(stats=Stats(files=int(word)))
 
-    async def file(self, asked: FileRequest) -> FileText:
-        return FileText(Repository("r"), asked.path, bytes(int(asked.path)))
+    async def file(self, request: FileRequest) -> FileText:
+        return FileText(Repository("r"), request.path, bytes(int(request.path)))
 
     async def status(self) -> NodeStatus:
         return NodeStatus("n1", "", "", 0.0, False, 0, 0, 0)
 
 
-def is_at(node: Told, *queries: str) -> Callable[[], bool]:
+def is_at(node: GatedNode, *queries: str) -> Callable[[], bool]:
     return lambda: set(queries) <= node.gates.keys()
 
 
 async def test_responses_on_one_connection_arrive_in_order_of_completion(nodes: RemoteNodes) -> None:
-    node = Told()
-    async with open_door(node) as address:  # type: ignore[arg-type]
+    node = GatedNode()
+    async with serve_node(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(20)]
         await until(is_at(node, *map(str, range(20))))
         for number in reversed(range(20)):
@@ -147,8 +147,8 @@ async def test_responses_on_one_connection_arrive_in_order_of_completion(nodes: 
 
 
 async def test_a_cancelled_request_ends_alone(nodes: RemoteNodes) -> None:
-    node = Told()
-    async with open_door(node) as address:  # type: ignore[arg-type]
+    node = GatedNode()
+    async with serve_node(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(2)]
         await until(is_at(node, "0", "1"))
         calls[0].cancel()
@@ -159,8 +159,8 @@ async def test_a_cancelled_request_ends_alone(nodes: RemoteNodes) -> None:
 
 
 async def test_a_request_cancelled_in_the_same_packet_ends_too() -> None:
-    node = Told()
-    async with open_door(node) as address:  # type: ignore[arg-type]
+    node = GatedNode()
+    async with serve_node(node) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(
@@ -175,7 +175,7 @@ async def test_a_request_cancelled_in_the_same_packet_ends_too() -> None:
 
 async def test_a_request_that_waits_for_nothing_is_answered_without_a_task() -> None:
     connections: set[Any] = set()
-    route = node_routes(Told())[0]  # type: ignore[arg-type]
+    route = node_routes(GatedNode())[0]  # type: ignore[arg-type]
     assert isinstance(route, FramesRoute)
     sent = Sent()
     connection = route.upgrade(connections)
@@ -202,23 +202,23 @@ class Sent:
 
 
 async def test_a_closed_connection_cancels_all_its_requests(nodes: RemoteNodes) -> None:
-    node = Told()
-    async with open_door(node) as address:  # type: ignore[arg-type]
+    node = GatedNode()
+    async with serve_node(node) as address:  # type: ignore[arg-type]
         calls = [asyncio.ensure_future(nodes.at(address).search(search_request(str(i)))) for i in range(3)]
         await until(is_at(node, "0", "1", "2"))
         await nodes.close()
         await until(lambda: sorted(node.ended) == ["0", "1", "2"])
-        for told in await asyncio.gather(*calls, return_exceptions=True):
-            assert isinstance(told, Unavailable)
-            assert "shutting down" in str(told)
+        for result in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(result, Unavailable)
+            assert "shutting down" in str(result)
 
 
 async def test_a_late_request_times_out_and_the_others_do_not(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
-    node = Told()
-    async with open_door(node) as address:  # type: ignore[arg-type]
+    node = GatedNode()
+    async with serve_node(node) as address:  # type: ignore[arg-type]
         slow = asyncio.ensure_future(nodes.at(address).search(search_request("1")))
         late = asyncio.ensure_future(nodes.at(address).search(search_request("2", options=Options(wall_time_s=0.2))))
         await until(is_at(node, "1", "2"))
@@ -239,11 +239,11 @@ async def test_a_late_request_times_out_and_the_others_do_not(
 # -- who is let in --------------------------------------------------------------------------------------------------
 
 
-async def spoken_to(address: str, said: bytes) -> bytes:
+async def exchange(address: str, data: bytes) -> bytes:
     """All that a server says to this before it ends the connection."""
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
-    writer.write(said)
+    writer.write(data)
     try:
         async with asyncio.timeout(PATIENCE_S):
             return await reader.read()
@@ -253,51 +253,51 @@ async def spoken_to(address: str, said: bytes) -> bytes:
 
 @pytest.mark.parametrize("token", [{}, {"authorization": "Bearer wrong"}, {"authorization": "sesam"}], ids=str)
 async def test_no_frame_is_read_without_the_token(token: dict[str, str]) -> None:
-    node = Told()
-    async with open_door(node, fleet_token="sesam") as address:  # type: ignore[arg-type]
-        question = encode_frame(1, protocol.SEARCH, pack(search_request("1")))
-        heard = await spoken_to(address, protocol.upgrade_request("n", token) + question)
-    assert heard.startswith(b"HTTP/1.1 401 ")
+    node = GatedNode()
+    async with serve_node(node, fleet_token="sesam") as address:  # type: ignore[arg-type]
+        request_frame = encode_frame(1, protocol.SEARCH, pack(search_request("1")))
+        received = await exchange(address, protocol.upgrade_request("n", token) + request_frame)
+    assert received.startswith(b"HTTP/1.1 401 ")
     assert node.gates == {}
 
 
 async def test_another_protocol_is_rejected() -> None:
-    async with open_door(Told()) as address:  # type: ignore[arg-type]
+    async with serve_node(GatedNode()) as address:  # type: ignore[arg-type]
         other = protocol.upgrade_request("n", {}).replace(b"frames-2", b"frames-1")
-        assert (await spoken_to(address, other)).startswith(b"HTTP/1.1 426 ")
+        assert (await exchange(address, other)).startswith(b"HTTP/1.1 426 ")
 
 
 async def test_a_request_may_come_with_the_greeting_and_in_pieces(nodes: RemoteNodes) -> None:
-    async with open_door(Told()) as address:  # type: ignore[arg-type]
+    async with serve_node(GatedNode()) as address:  # type: ignore[arg-type]
         host, port = address.split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         for byte in protocol.upgrade_request("n", {}) + encode_frame(7, protocol.STATUS):
             writer.write(bytes([byte]))
             await writer.drain()
-        heard = await reader.readexactly(len(protocol.UPGRADED))
-        assert heard == protocol.UPGRADED
+        received = await reader.readexactly(len(protocol.UPGRADED))
+        assert received == protocol.UPGRADED
         header = await reader.readexactly(11)
         assert header[4:9] == b"\0\0\0\7\0"  # the call, and that it is answered
         writer.close()
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         encode_frame(1, protocol.SEARCH, bytes(protocol.REQUEST_BYTES_MAX + protocol.TRACE_BYTES_MAX + 1))[:11],
         encode_frame(1, protocol.SEARCH, pack(search_request("1"))) * 2,
     ],
     ids=["too long", "the same call twice"],
 )
-async def test_a_protocol_violation_closes_the_connection(said: bytes) -> None:
-    node = Told()
-    async with open_door(node) as address:  # type: ignore[arg-type]
-        assert await spoken_to(address, protocol.upgrade_request("n", {}) + said) == protocol.UPGRADED
+async def test_a_protocol_violation_closes_the_connection(data: bytes) -> None:
+    node = GatedNode()
+    async with serve_node(node) as address:  # type: ignore[arg-type]
+        assert await exchange(address, protocol.upgrade_request("n", {}) + data) == protocol.UPGRADED
         await until(lambda: len(node.ended) == len(node.gates))
 
 
 async def test_an_unknown_or_failing_request_is_refused(nodes: RemoteNodes) -> None:
-    async with open_door(Told()) as address:  # type: ignore[arg-type]
+    async with serve_node(GatedNode()) as address:  # type: ignore[arg-type]
         for kind, why in (
             (99, "unknown request kind 99"),
             (protocol.LIST, "this node's log"),
@@ -310,10 +310,10 @@ async def test_an_unknown_or_failing_request_is_refused(nodes: RemoteNodes) -> N
 
 
 async def test_a_plain_http_request_gets_a_hint(indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).node) as address:
-        heard = await spoken_to(address, b"GET /v1/node/frames?x HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
-    assert heard.startswith(b"HTTP/1.1 400 ")
-    assert b"upgrade to argosy-frames-2" in heard
+    async with serve_node(NodeFixture(*indexes).node) as address:
+        received = await exchange(address, b"GET /v1/node/frames?x HTTP/1.1\r\nhost: n\r\nconnection: close\r\n\r\n")
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert b"upgrade to argosy-frames-2" in received
 
 
 # -- servers that behave badly --------------------------------------------------------------------------------------
@@ -397,21 +397,21 @@ async def test_a_request_on_an_open_connection_is_retried_once_too(nodes: Remote
 
 
 async def test_a_retried_request_can_be_cancelled(nodes: RemoteNodes) -> None:
-    heard: list[bytes] = []
+    received: list[bytes] = []
 
-    async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def receive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(protocol.UPGRADED)
-        heard.append(await reader.readexactly(11))
-        await reader.readexactly(int.from_bytes(heard[0][:4]))
-        heard.append(await reader.readexactly(11))
+        received.append(await reader.readexactly(11))
+        await reader.readexactly(int.from_bytes(received[0][:4]))
+        received.append(await reader.readexactly(11))
 
-    async with scripted(answer_and_hang_up, hear) as address:
+    async with scripted(answer_and_hang_up, receive) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
         again = asyncio.ensure_future(nodes.at(address).search(search_request()))
-        await until(lambda: len(heard) == 1)
+        await until(lambda: len(received) == 1)
         again.cancel()
-        await until(lambda: len(heard) == 2)
-        assert heard[1][8] == protocol.CANCEL
+        await until(lambda: len(received) == 2)
+        assert received[1][8] == protocol.CANCEL
         with pytest.raises(asyncio.CancelledError):
             await again
 
@@ -433,7 +433,7 @@ async def test_an_invalid_response_on_an_open_connection_is_unavailable(nodes: R
 
 
 async def test_a_node_that_is_back_is_queried_again(indexes: list[Index], nodes: RemoteNodes) -> None:
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         assert (await nodes.at(address).status()).node == "n1"
     await until(lambda: nodes.connections.count() == 0)
     with pytest.raises(Unavailable, match="unreachable"):
@@ -486,8 +486,8 @@ async def test_each_of_several_late_requests_times_out_at_its_own_deadline(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
-    node = Told()
-    async with open_door(node) as address:  # type: ignore[arg-type]
+    node = GatedNode()
+    async with serve_node(node) as address:  # type: ignore[arg-type]
         await nodes.at(address).status()
         first = asyncio.ensure_future(nodes.at(address).search(search_request("0")))
         await until(is_at(node, "0"))
@@ -524,9 +524,9 @@ async def test_requests_do_not_wait_for_a_connection_that_cannot_be_opened(
 
     async with scripted(no_welcome) as address:
         calls = [nodes.at(address).search(search_request()) for _ in range(3)]
-        for told in await asyncio.gather(*calls, return_exceptions=True):
-            assert isinstance(told, Unavailable)
-            assert "no connection within 0.05 s" in str(told)
+        for result in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(result, Unavailable)
+            assert "no connection within 0.05 s" in str(result)
 
 
 # -- back-pressure --------------------------------------------------------------------------------------------------
@@ -546,15 +546,15 @@ async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.Stre
 
 
 async def test_a_client_that_reads_nothing_pauses_the_server_and_gets_everything_later() -> None:
-    async with open_door(Told()) as address:  # type: ignore[arg-type]
+    async with serve_node(GatedNode()) as address:  # type: ignore[arg-type]
         _, reader, writer = await held_up(address, 32)
-        parser, heard = Parser(protocol.ANSWER_BYTES_MAX), list[Frame]()
+        parser, received = Parser(protocol.ANSWER_BYTES_MAX), list[Frame]()
         async with asyncio.timeout(PATIENCE_S):
-            while len(heard) < 32:
-                heard += parser.feed(await reader.read(1 << 16))
+            while len(received) < 32:
+                received += parser.feed(await reader.read(1 << 16))
         writer.close()
-    assert sorted(each.call for each in heard) == list(range(32))
-    assert {each.kind for each in heard} == {protocol.RESULT}
+    assert sorted(each.call for each in received) == list(range(32))
+    assert {each.kind for each in received} == {protocol.RESULT}
 
 
 async def nothing_but_waiting(writer: asyncio.StreamWriter) -> None:
@@ -567,7 +567,7 @@ async def nothing_but_waiting(writer: asyncio.StreamWriter) -> None:
 
 async def test_a_client_that_reads_nothing_for_too_long_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frame_server, "STALL_S", 0.05)
-    async with open_door(Told()) as address:  # type: ignore[arg-type]
+    async with serve_node(GatedNode()) as address:  # type: ignore[arg-type]
         _, _, writer = await held_up(address, 32)
         with pytest.raises(ConnectionResetError):
             await asyncio.wait_for(nothing_but_waiting(writer), PATIENCE_S)
@@ -575,7 +575,7 @@ async def test_a_client_that_reads_nothing_for_too_long_is_disconnected(monkeypa
 
 
 async def test_a_request_waits_while_the_node_accepts_none(nodes: RemoteNodes, indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         await nodes.at(address).search(search_request())
         [line] = nodes.connections._open.values()
         line.pause_writing()
@@ -588,7 +588,7 @@ async def test_a_request_waits_while_the_node_accepts_none(nodes: RemoteNodes, i
 
 
 async def test_a_stopping_server_answers_pending_requests(nodes: RemoteNodes) -> None:
-    node, connections = Told(), set[Any]()
+    node, connections = GatedNode(), set[Any]()
     [route] = [each for each in node_routes(node) if isinstance(each, FramesRoute)]  # type: ignore[arg-type]
     server = await asyncio.get_running_loop().create_server(lambda: route.upgrade(connections), HOST, 0)
     async with server:
@@ -626,7 +626,7 @@ class Tracing:
 
 async def test_a_trace_goes_on_in_the_node() -> None:
     there = Tracing({})
-    async with open_door(Told(), tracer=there) as address:  # type: ignore[arg-type]
+    async with serve_node(GatedNode(), tracer=there) as address:  # type: ignore[arg-type]
         for headers in ({"traceparent": "00-ab-cd-01"}, {}, {"tracestate": "x" * protocol.TRACE_BYTES_MAX}):
             nodes = RemoteNodes(tracer=Tracing(headers))
             assert (await nodes.at(address).status()).node == "n1"
@@ -639,7 +639,7 @@ async def test_a_trace_goes_on_in_the_node() -> None:
 
 async def test_concurrent_requests_share_one_connection_attempt(indexes: list[Index]) -> None:
     nodes = RemoteNodes()
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         answers = await asyncio.gather(*(nodes.at(address).search(search_request()) for _ in range(30)))
         assert all(answer.files for answer in answers)
         assert nodes.connections.count() == 1

@@ -21,8 +21,8 @@ from argosy.search.index.wire import dump, load
 from argosy.search.index_set import IndexSet
 from argosy.search.model import Form, LimitHit, Options, SearchResult
 from argosy.search.query.tree import Query, Regexp
-from tests.search.fleet.counter import Counter, odd, open_door, search_request, small, without_time
-from tests.search.match.search_calls import built
+from tests.search.fleet.node_fixture import NodeFixture, odd, search_request, serve_node, small, without_time
+from tests.search.match.search_calls import build_index
 
 PATIENCE_S = 60.0
 ODD = odd()
@@ -46,15 +46,15 @@ def plain(answer: object) -> object:
     return without_time(answer) if isinstance(answer, SearchResult) else answer
 
 
-async def until(is_so: Callable[[], bool]) -> None:
+async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not is_so():  # noqa: ASYNC110
+        while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
 # -- the same answers -----------------------------------------------------------------------------------------------
 
-QUESTIONS: dict[str, Callable[[Node], Awaitable[object]]] = {
+CALLS: dict[str, Callable[[Node], Awaitable[object]]] = {
     "search": lambda node: node.search(search_request("needle", *EVERYWHERE)),
     "search by name": lambda node: node.search(search_request("file:bad or r:beta", *EVERYWHERE)),
     "search lines": lambda node: node.search(
@@ -74,21 +74,21 @@ QUESTIONS: dict[str, Callable[[Node], Awaitable[object]]] = {
 }
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("call", CALLS)
 async def test_a_request_over_http_is_answered_as_in_process(
-    question: str, indexes: list[Index], nodes: RemoteNodes
+    call: str, indexes: list[Index], nodes: RemoteNodes
 ) -> None:
-    counter = Counter(*indexes)
-    counter.leases.add("warming")
-    async with open_door(counter.node) as address:
-        there = await QUESTIONS[question](nodes.at(address))
-        here = await QUESTIONS[question](counter.node)
+    fixture = NodeFixture(*indexes)
+    fixture.leases.add("warming")
+    async with serve_node(fixture.node) as address:
+        there = await CALLS[call](nodes.at(address))
+        here = await CALLS[call](fixture.node)
     assert plain(there) == plain(here)
     assert type(there) is type(here)
 
 
 async def test_concurrent_requests_get_their_own_responses(indexes: list[Index], nodes: RemoteNodes) -> None:
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         node = nodes.at(address)
         answers = await asyncio.gather(
             *(node.search(search_request(f"file:beta{i % 20}\\.", "beta")) for i in range(60))
@@ -100,7 +100,7 @@ async def test_a_result_above_the_limit_is_cut_and_marked(
     indexes: list[Index], nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "pack_answer", lambda answer: protocol.pack_answer(answer, bytes_max=4_000))
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         answer = await nodes.at(address).search(search_request("needle", "beta"))
     assert 0 < len(answer.files) < 20
     assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
@@ -115,7 +115,7 @@ async def test_a_request_without_the_token_is_rejected(path: str, given: str | N
     method = "POST" if path == protocol.SEARCH_PATH else "GET"
     headers = {} if given is None else {"authorization": given}
     async with (
-        open_door(Counter(*indexes).node, fleet_token="sesam") as address,
+        serve_node(NodeFixture(*indexes).node, fleet_token="sesam") as address,
         aiohttp.ClientSession() as session,
         session.request(method, f"http://{address}{path}", headers=headers) as response,
     ):
@@ -125,7 +125,7 @@ async def test_a_request_without_the_token_is_rejected(path: str, given: str | N
 
 async def test_a_request_with_the_token_is_answered(indexes: list[Index]) -> None:
     nodes, strangers = RemoteNodes(fleet_token="sesam"), RemoteNodes(fleet_token="other")
-    async with open_door(Counter(*indexes).node, fleet_token="sesam") as address:
+    async with serve_node(NodeFixture(*indexes).node, fleet_token="sesam") as address:
         assert (await nodes.at(address).status()).node == "n1"
         with pytest.raises(Unavailable, match="rejected the fleet token"):
             await strangers.at(address).status()
@@ -137,14 +137,14 @@ async def test_a_request_above_the_limit_is_rejected_and_the_next_is_not(
     indexes: list[Index], nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "REQUESTS_MAX", 1)
-    shelf = Endless(threads=1)
-    async with open_door(Counter(*indexes, shelf=shelf).node) as address:
+    index_set = Endless(threads=1)
+    async with serve_node(NodeFixture(*indexes, index_set=index_set).node) as address:
         first = asyncio.ensure_future(nodes.at(address).search(search_request("needle", "alpha")))
-        await until(shelf.begun.is_set)
+        await until(index_set.started.is_set)
         with pytest.raises(Unavailable, match="too many concurrent requests, limit 1"):
             await nodes.at(address).status()
         first.cancel()
-        await until(shelf.ended.is_set)
+        await until(index_set.ended.is_set)
         await until_answered(nodes.at(address))
 
 
@@ -171,10 +171,10 @@ async def in_pieces(size: int) -> AsyncIterator[bytes]:
         yield bytes(1 << 16)
 
 
-@pytest.mark.parametrize("has_pending_push", [True, False], ids=["told beforehand", "in pieces"])
+@pytest.mark.parametrize("has_pending_push", [True, False], ids=["with a length", "in pieces"])
 async def test_a_body_above_the_limit_is_rejected(has_pending_push: bool, indexes: list[Index]) -> None:
     size = protocol.REQUEST_BYTES_MAX + (1 << 16)
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         status, text = await posted(address, BytesIO(bytes(size)) if has_pending_push else in_pieces(size))
     assert status == 400
     assert f"limit {protocol.REQUEST_BYTES_MAX}" in text
@@ -182,21 +182,21 @@ async def test_a_body_above_the_limit_is_rejected(has_pending_push: bool, indexe
 
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", pack({"query": "x"}), pack(FileRequest("alpha", "x"))])
 async def test_an_invalid_body_is_rejected(body: bytes, indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         status, text = await posted(address, body)
     assert status == 400
     assert '"kind":"Invalid"' in text
 
 
 async def test_an_invalid_query_is_a_bad_request(indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         status, text = await posted(address, pack(search_request(Regexp("(needle"))))
     assert status == 400
     assert "invalid regular expression" in text
 
 
 async def test_a_wrong_method_or_path_is_reported(indexes: list[Index]) -> None:
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         assert (await posted(address, b"", protocol.STATUS_PATH))[0] == 405
         assert (await posted(address, b"", "/v1/node/nothing"))[0] == 404
 
@@ -205,11 +205,11 @@ async def test_a_wrong_method_or_path_is_reported(indexes: list[Index]) -> None:
 
 
 class Endless(IndexSet):
-    """Searches until it is told to stop."""
+    """Searches until it is cancelled."""
 
     def __init__(self, *, threads: int) -> None:
         super().__init__(threads=threads)
-        self.begun, self.ended = threading.Event(), threading.Event()
+        self.started, self.ended = threading.Event(), threading.Event()
 
     def _search_inline(self, *_: object) -> None:
         """Nothing that never ends is brief."""
@@ -220,9 +220,9 @@ class Endless(IndexSet):
         query: Query,
         options: Options,
         is_cancelled: Callable[[], bool],
-        asked: float | None = None,
+        requested_at: float | None = None,
     ) -> SearchResult:
-        self.begun.set()
+        self.started.set()
         while not is_cancelled():
             answer = super()._search(indexes, query, options, is_cancelled)
         self.ended.set()
@@ -231,20 +231,20 @@ class Endless(IndexSet):
 
 async def test_a_search_ends_when_its_client_disconnects(indexes: list[Index], nodes: RemoteNodes) -> None:
     """If the server did not notice, the thread would never end."""
-    shelf = Endless(threads=1)
-    counter = Counter(*indexes, shelf=shelf)
-    async with open_door(counter.node) as address:
+    index_set = Endless(threads=1)
+    fixture = NodeFixture(*indexes, index_set=index_set)
+    async with serve_node(fixture.node) as address:
         call = asyncio.ensure_future(nodes.at(address).search(search_request("needle", "alpha")))
-        await until(shelf.begun.is_set)
+        await until(index_set.started.is_set)
         call.cancel()
         await asyncio.wait([call])
-        await until(shelf.ended.is_set)
-        assert await counter.quiesce("alpha", within_s=PATIENCE_S)
+        await until(index_set.ended.is_set)
+        assert await fixture.quiesce("alpha", within_s=PATIENCE_S)
         assert (await nodes.at(address).status()).node == "n1"
 
 
 async def test_a_client_that_disconnects_while_sending_costs_nothing(indexes: list[Index], nodes: RemoteNodes) -> None:
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         host, port = address.split(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /v1/node/search HTTP/1.1\r\nhost: n\r\ncontent-length: 100\r\n\r\nhalf")
@@ -261,11 +261,11 @@ async def test_a_client_that_disconnects_while_sending_costs_nothing(indexes: li
 def large() -> Index:
     """Of some twenty megabytes: more than any buffer on the way holds."""
     lines = b"".join(b"line %d of a text that goes on and on\n" % i for i in range(45_000))
-    return built({f"{i}.txt": b"%d\n" % i + lines for i in range(10)}, "large")
+    return build_index({f"{i}.txt": b"%d\n" % i + lines for i in range(10)}, "large")
 
 
 async def test_an_index_arrives_as_it_was(large: Index, nodes: RemoteNodes) -> None:
-    async with open_door(Counter(large, ODD).node) as address:
+    async with serve_node(NodeFixture(large, ODD).node) as address:
         arrived = load([chunk async for chunk in nodes.at(address).index("large")])
         oddly = b"".join([chunk async for chunk in nodes.at(address).index(ODD_NAME)])
     assert verify(arrived) == []
@@ -275,13 +275,13 @@ async def test_an_index_arrives_as_it_was(large: Index, nodes: RemoteNodes) -> N
 
 @pytest.mark.parametrize("name", ["a/b", "../x", "..", ".", "a b%2Fc", "ä?x#y", "/lead", "trail/"])
 async def test_any_name_finds_its_index(name: str, nodes: RemoteNodes) -> None:
-    index = built({"a": b"x"}, name)
-    async with open_door(Counter(index).node) as address:
+    index = build_index({"a": b"x"}, name)
+    async with serve_node(NodeFixture(index).node) as address:
         assert load([chunk async for chunk in nodes.at(address).index(name)]).repository == index.repository
 
 
 async def test_a_missing_index_is_rejected_with_a_hint(indexes: list[Index], nodes: RemoteNodes) -> None:
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         with pytest.raises(NotOwner, match="n1 does not hold") as refused:
             await anext(nodes.at(address).index("elsewhere"))
     assert refused.value.hint == "n2:6070"
@@ -342,8 +342,8 @@ def joined(body: bytes) -> bytes:
 
 
 async def test_a_slow_reader_pauses_the_stream_and_gets_all_of_it(large: Index) -> None:
-    watched, whole = Watched(Counter(large).node), b"".join(dump(large))
-    async with open_door(watched) as address:  # type: ignore[arg-type]
+    watched, whole = Watched(NodeFixture(large).node), b"".join(dump(large))
+    async with serve_node(watched) as address:  # type: ignore[arg-type]
         reader, writer = await reader_of(address)
         await held_up(watched)
         assert watched.made_bytes < len(whole) / 2, "no more is made than there is room for"
@@ -355,20 +355,20 @@ async def test_a_slow_reader_pauses_the_stream_and_gets_all_of_it(large: Index) 
 
 
 async def test_a_reader_that_disconnects_ends_the_stream(large: Index) -> None:
-    counter = Counter(large)
-    watched = Watched(counter.node)
-    async with open_door(watched) as address:  # type: ignore[arg-type]
+    fixture = NodeFixture(large)
+    watched = Watched(fixture.node)
+    async with serve_node(watched) as address:  # type: ignore[arg-type]
         _, writer = await reader_of(address)
         writer.transport.abort()
         await until(lambda: watched.is_closed)
-        assert await counter.quiesce("large", within_s=PATIENCE_S)
+        assert await fixture.quiesce("large", within_s=PATIENCE_S)
     assert watched.made_bytes < large.parts[0].segment.content.data.nbytes
 
 
 async def test_a_reader_that_reads_nothing_times_out(large: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "STALL_S", 0.05)
-    watched = Watched(Counter(large).node)
-    async with open_door(watched) as address:  # type: ignore[arg-type]
+    watched = Watched(NodeFixture(large).node)
+    async with serve_node(watched) as address:  # type: ignore[arg-type]
         reader, writer = await reader_of(address)
         await until(lambda: watched.is_closed)
         assert not (await reader.read()).endswith(b"0\r\n\r\n"), "a stream that was cut must not look whole"
@@ -376,12 +376,14 @@ async def test_a_reader_that_reads_nothing_times_out(large: Index, monkeypatch: 
 
 
 async def test_the_response_over_http_is_one_msgpack_body(indexes: list[Index]) -> None:
-    counter = Counter(*indexes)
+    fixture = NodeFixture(*indexes)
     async with (
-        open_door(counter.node) as address,
+        serve_node(fixture.node) as address,
         aiohttp.ClientSession() as session,
-        session.post(f"http://{address}{protocol.SEARCH_PATH}", data=pack(search_request("r:beta", "beta"))) as told,
+        session.post(
+            f"http://{address}{protocol.SEARCH_PATH}", data=pack(search_request("r:beta", "beta"))
+        ) as response,
     ):
-        assert told.headers["content-type"] == "application/msgpack"
-        answer = unpack(await told.read(), SearchResult)
-    assert plain(answer) == plain(await counter.node.search(search_request("r:beta", "beta")))
+        assert response.headers["content-type"] == "application/msgpack"
+        answer = unpack(await response.read(), SearchResult)
+    assert plain(answer) == plain(await fixture.node.search(search_request("r:beta", "beta")))

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from argosy.search.fleet.events import PushReceived, SpecChanged, UnitLost
-from tests.search.fleet.controller_bench import MIB, World, spec
+from tests.search.fleet.controller_fixture import MIB, World, spec
 
 NAMES = [f"r{number}" for number in range(8)]
 BUDGET_BYTES = 1000 * MIB
@@ -33,13 +33,13 @@ def take(world: World, step: tuple[object, ...]) -> None:
             world.gain(name, replica, "n2:1" if has_sibling else None)
         case ("lose", str(name)):
             world.waiting.discard(name)
-            world.tell(UnitLost(name))
+            world.handle(UnitLost(name))
         case ("remove", str(name)):
             world.specs.pop(name, None)
-            world.tell(SpecChanged(name, None))
+            world.handle(SpecChanged(name, None))
         case ("push", str(name), int(version)):
             world.versions[name] = f"c{version}"
-            world.tell(PushReceived(name))
+            world.handle(PushReceived(name))
         case ("search", str(name)):
             world.controller.traffic.record([name], world.now)
         case ("wait", float(seconds)):
@@ -54,7 +54,7 @@ def take(world: World, step: tuple[object, ...]) -> None:
 
 def changed(world: World, name: str, **changes: object) -> None:
     world.specs[name] = replace(world.specs.get(name, spec(name)), **changes)
-    world.tell(SpecChanged(name, world.specs[name]))
+    world.handle(SpecChanged(name, world.specs[name]))
 
 
 def world_of(seed: int, sizes: list[int], failing: float, by: str = "lru") -> World:

@@ -6,7 +6,7 @@ from argosy.ownership.model import SUCCESSOR, Unit
 from argosy.search.fleet.effects import Build, Fetch
 from argosy.search.fleet.held_repo import HeldRepo, LoadedIndex
 from argosy.search.fleet.index_queue import IndexQueue
-from tests.search.fleet.controller_bench import MIB, of_kind, only, spec, stats
+from tests.search.fleet.controller_fixture import MIB, of_kind, only, spec, stats
 
 
 def queue_of(fetches_max: int, builds_max: int) -> IndexQueue:

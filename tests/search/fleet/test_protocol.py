@@ -33,10 +33,10 @@ def test_names_that_are_not_unicode_survive_encoding() -> None:
 @given(path=st.binary(max_size=20), content=st.binary(max_size=20), names=st.lists(st.binary(max_size=8), max_size=4))
 def test_any_name_and_any_content_survive_encoding(path: bytes, content: bytes, names: list[bytes]) -> None:
     text = path.decode("utf-8", "surrogateescape")
-    told = tuple(name.decode("utf-8", "surrogateescape") for name in names)
-    file = FileText(Repository(text), text, content, branches=told)
+    branches = tuple(name.decode("utf-8", "surrogateescape") for name in names)
+    file = FileText(Repository(text), text, content, branches=branches)
     assert unpack(pack(file), FileText) == file
-    folder = FolderListing(Repository("r"), text, told)
+    folder = FolderListing(Repository("r"), text, branches)
     assert unpack(pack(folder), FolderListing) == folder
 
 
@@ -79,7 +79,7 @@ def test_a_result_with_one_oversized_file_has_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "given"), [(0.0, WALL_TIME_S_MAX), (-1.0, WALL_TIME_S_MAX), (2.5, 2.5), (1e9, WALL_TIME_S_MAX)]
+    ("requested", "given"), [(0.0, WALL_TIME_S_MAX), (-1.0, WALL_TIME_S_MAX), (2.5, 2.5), (1e9, WALL_TIME_S_MAX)]
 )
-def test_every_search_has_a_time_limit(asked: float, given: float) -> None:
-    assert wall_time_s(Options(wall_time_s=asked)) == given
+def test_every_search_has_a_time_limit(requested: float, given: float) -> None:
+    assert wall_time_s(Options(wall_time_s=requested)) == given

@@ -29,7 +29,7 @@ from argosy.search.fleet.remote_node import RemoteNodes
 from argosy.search.index.index import Index
 from argosy.search.model import MissingReason, Options, SearchResult
 from argosy.search.query.codec import QUERY_VERSION
-from tests.search.fleet.counter import HOST, NAMES, Counter, open_door, search_request, small
+from tests.search.fleet.node_fixture import HOST, NAMES, NodeFixture, search_request, serve_node, small
 
 
 @pytest.fixture
@@ -70,34 +70,34 @@ class Refusing:
     ids=repr,
 )
 async def test_an_error_keeps_its_class_over_the_wire(error: ArgosyError, nodes: RemoteNodes) -> None:
-    async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
+    async with serve_node(Refusing(error)) as address:  # type: ignore[arg-type]
         ways = [nodes.at(address), nodes.at(f"http://{address}")]
         for question in [each.search(search_request()) for each in ways] + [
             each.file(FileRequest("r", "p")) for each in ways
         ]:
-            with pytest.raises(type(error)) as told:
+            with pytest.raises(type(error)) as raised:
                 await question
-            assert (str(told.value), type(told.value)) == (str(error), type(error))
-            assert getattr(told.value, "hint", None) == getattr(error, "hint", None)
-            assert getattr(told.value, "retry_after_s", None) == getattr(error, "retry_after_s", None)
+            assert (str(raised.value), type(raised.value)) == (str(error), type(error))
+            assert getattr(raised.value, "hint", None) == getattr(error, "hint", None)
+            assert getattr(raised.value, "retry_after_s", None) == getattr(error, "retry_after_s", None)
 
 
 @pytest.mark.parametrize(
-    ("error", "told"), [(Fenced("replaced"), "replaced"), (Unauthorized("who"), "rejected the fleet token")], ids=repr
+    ("error", "reason"), [(Fenced("replaced"), "replaced"), (Unauthorized("who"), "rejected the fleet token")], ids=repr
 )
 async def test_an_error_that_the_caller_cannot_fix_is_unavailable(
-    error: ArgosyError, told: str, nodes: RemoteNodes
+    error: ArgosyError, reason: str, nodes: RemoteNodes
 ) -> None:
-    async with open_door(Refusing(error)) as address:  # type: ignore[arg-type]
+    async with serve_node(Refusing(error)) as address:  # type: ignore[arg-type]
         for way in (address, f"http://{address}"):
-            with pytest.raises(Unavailable, match=told):
+            with pytest.raises(Unavailable, match=reason):
                 await nodes.at(way).status()
 
 
 async def test_a_node_of_another_query_version_is_unavailable_with_both_versions(nodes: RemoteNodes) -> None:
     newer = SearchRequest(msgspec.msgpack.encode([QUERY_VERSION + 1, {"a": "newer form"}]), NAMES)
     why = f"unsupported query version {QUERY_VERSION + 1}: this node reads version {QUERY_VERSION}; upgrade this node"
-    async with open_door(Counter(small("alpha")).node) as address:
+    async with serve_node(NodeFixture(small("alpha")).node) as address:
         for way in (address, f"http://{address}"):
             for call in (nodes.at(way).search(newer), nodes.at(way).list(newer)):
                 with pytest.raises(Unavailable, match=f"node {way} is of another version: {why}"):
@@ -116,7 +116,7 @@ async def test_an_address_without_a_server_is_unavailable(nodes: RemoteNodes) ->
 
 
 async def test_a_url_is_an_address_too(nodes: RemoteNodes) -> None:
-    async with open_door(Counter(small("alpha")).node) as address:
+    async with serve_node(NodeFixture(small("alpha")).node) as address:
         assert (await nodes.at(f"http://{address}").status()).node == "n1"
 
 
@@ -145,13 +145,13 @@ async def speaking(*scripts: bytes | None) -> AsyncIterator[str]:
     assert left == [], "every script was played"
 
 
-def told(body: bytes, status: str = "200 OK", *, length: int | None = None) -> bytes:
+def http_response(body: bytes, status: str = "200 OK", *, length: int | None = None) -> bytes:
     size = len(body) if length is None else length
     return f"HTTP/1.1 {status}\r\ncontent-length: {size}\r\nconnection: close\r\n\r\n".encode() + body
 
 
 async def test_a_request_whose_connection_was_closed_is_retried_once(nodes: RemoteNodes) -> None:
-    async with speaking(b"", told(pack(SearchResult()))) as address:
+    async with speaking(b"", http_response(pack(SearchResult()))) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
     async with speaking(b"", b"") as address:
         with pytest.raises(Unavailable, match="unreachable"):
@@ -161,14 +161,14 @@ async def test_a_request_whose_connection_was_closed_is_retried_once(nodes: Remo
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        (told(b"gibberish"), "unreadable response .* run the same version"),
-        (told(pack({"node": 7})), "unreadable response"),
-        (told(b"", length=50), "unreachable"),
-        (told(b"nginx says no", "502 Bad Gateway"), "returned status 502: b'nginx says no'"),
-        (told(b'{"error": 3}', "500 Oops"), "returned status 500"),
-        (told(b"", "302 Found"), "returned status 302"),
+        (http_response(b"gibberish"), "unreadable response .* run the same version"),
+        (http_response(pack({"node": 7})), "unreadable response"),
+        (http_response(b"", length=50), "unreachable"),
+        (http_response(b"nginx says no", "502 Bad Gateway"), "returned status 502: b'nginx says no'"),
+        (http_response(b'{"error": 3}', "500 Oops"), "returned status 500"),
+        (http_response(b"", "302 Found"), "returned status 302"),
         (b"HTTP/1.1 two hundred\r\n\r\n", "unreachable"),
-        (told(bytes(70_000), "404 Not Found"), "limit 65536 bytes"),
+        (http_response(bytes(70_000), "404 Not Found"), "limit 65536 bytes"),
     ],
 )
 async def test_an_invalid_response_is_unavailable(script: bytes, why: str, nodes: RemoteNodes) -> None:
@@ -181,7 +181,7 @@ async def test_a_response_above_the_limit_is_not_read_to_its_end(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "ANSWER_BYTES_MAX", 1000)
-    async with speaking(told(bytes(1001), length=1 << 40)) as address:
+    async with speaking(http_response(bytes(1001), length=1 << 40)) as address:
         with pytest.raises(Unavailable, match="limit 1000 bytes"):
             await nodes.at(address).status()
 
@@ -226,7 +226,7 @@ def indexes() -> list[Index]:
 
 async def test_a_request_for_many_repositories_is_answered(indexes: list[Index], nodes: RemoteNodes) -> None:
     names = tuple(f"somewhere.example/else/{i}" for i in range(40_000))
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         answer = await nodes.at(address).search(search_request("needle", *names, "alpha"))
     assert len(answer.missing) == len(names)
     assert {each.why for each in answer.missing} == {MissingReason.UNOWNED}
@@ -235,7 +235,7 @@ async def test_a_request_for_many_repositories_is_answered(indexes: list[Index],
 
 async def test_no_request_is_sent_after_close(indexes: list[Index]) -> None:
     nodes = RemoteNodes()
-    async with open_door(Counter(*indexes).node) as address:
+    async with serve_node(NodeFixture(*indexes).node) as address:
         await nodes.at(address).status()
         await nodes.close()
         with pytest.raises(Unavailable, match="shutting down"):
@@ -251,7 +251,7 @@ def test_requests_run_on_the_event_loop_of_the_process(indexes: list[Index]) -> 
 
     async def ask() -> SearchResult:
         nodes = RemoteNodes()
-        async with open_door(Counter(*indexes).node) as address:
+        async with serve_node(NodeFixture(*indexes).node) as address:
             answers = [await nodes.at(address).search(search_request()) for _ in range(2)]
         await nodes.close()
         return answers[-1]

@@ -10,7 +10,7 @@ from argosy.search.fleet.repo_contents import file_text, folder
 from argosy.search.index.build import build
 from argosy.search.index.index import Index
 from argosy.search.skip_policy import Policy
-from tests.search.fleet.counter import CODE, odd
+from tests.search.fleet.node_fixture import CODE, odd
 
 
 def names(index: Index, path: str = "", branch: str = "") -> tuple[str, ...]:
@@ -47,11 +47,11 @@ def test_a_file_without_content_has_the_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked", [FileRequest("odd", "lib"), FileRequest("odd", "dev.py"), FileRequest("odd", "both.py", "prod")]
+    "file_request", [FileRequest("odd", "lib"), FileRequest("odd", "dev.py"), FileRequest("odd", "both.py", "prod")]
 )
-def test_a_missing_path_is_reported(asked: FileRequest) -> None:
+def test_a_missing_path_is_reported(file_request: FileRequest) -> None:
     with pytest.raises(NotFound):
-        file_text(odd(), asked)
+        file_text(odd(), file_request)
 
 
 def test_a_long_outline_is_cut_and_its_parents_stay_within_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,11 +79,11 @@ def test_a_file_without_content_is_there_by_name_with_the_reason() -> None:
 
 
 def test_what_is_not_indexed_is_not_read() -> None:
-    asked: list[bytes] = []
+    read_paths: list[bytes] = []
 
     class Watched(MemorySource):
         def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
-            asked.extend(entry.path for entry in entries)
+            read_paths.extend(entry.path for entry in entries)
             return super().read(entries)
 
     files = [
@@ -92,7 +92,7 @@ def test_what_is_not_indexed_is_not_read() -> None:
         MemoryFile(b"a", b"x"),
     ]
     build(Watched(Repository("r"), files), POLICY)
-    assert asked == [b"a"]
+    assert read_paths == [b"a"]
 
 
 def test_a_file_that_has_grown_since_it_was_listed_is_judged_as_it_is() -> None:
@@ -167,20 +167,20 @@ def test_segments_are_of_about_the_same_size() -> None:
 
 
 def test_progress_rises_to_the_whole() -> None:
-    told: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
     text = b"line\n" * 200_000
     files = {f"{n}.c": text for n in range(5)}
-    build(one_branch("r", files), POLICY, progress=lambda done, total: told.append((done, total)))
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (5 * (len(text) + 1), 5 * (len(text) + 1))
-    assert 2 < len(told) <= 5 * len(text) // building.PROGRESS_BYTES + 1
+    build(one_branch("r", files), POLICY, progress=lambda done, total: calls.append((done, total)))
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert calls[-1] == (5 * (len(text) + 1), 5 * (len(text) + 1))
+    assert 2 < len(calls) <= 5 * len(text) // building.PROGRESS_BYTES + 1
 
 
 def test_progress_counts_what_was_read_and_then_left_out() -> None:
-    told: list[int] = []
+    calls: list[int] = []
     files = {f"{n}.bin": b"\0" * (1 << 20) for n in range(4)}
-    build(one_branch("r", files), POLICY, progress=lambda done, _: told.append(done))
-    assert told == [n * ((1 << 20) + 1) for n in (1, 2, 3, 4, 4)]
+    build(one_branch("r", files), POLICY, progress=lambda done, _: calls.append(done))
+    assert calls == [n * ((1 << 20) + 1) for n in (1, 2, 3, 4, 4)]
 
 
 def test_an_exception_from_progress_ends_the_build_and_closes_the_source() -> None:

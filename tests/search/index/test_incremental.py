@@ -74,11 +74,11 @@ def test_one_changed_file_in_a_hundred_leaves_99_percent_of_the_memory_shared() 
 
 
 def test_only_what_changed_is_read() -> None:
-    asked: list[bytes] = []
+    read_paths: list[bytes] = []
 
     class Watched(MemorySource):
         def read(self, entries: Sequence[Entry]) -> Iterator[Content]:
-            asked.extend(entry.path for entry in entries)
+            read_paths.extend(entry.path for entry in entries)
             return super().read(entries)
 
     files = tree(30)
@@ -86,7 +86,7 @@ def test_only_what_changed_is_read() -> None:
     files = {**files, "src/7.c": b"new\n", "src/new.c": b"newer\n"}
     source = Watched(Repository("r"), [MemoryFile(path.encode(), text) for path, text in files.items()])
     build(source, POLICY, previous=old)
-    assert asked == [b"src/7.c", b"src/new.c"]
+    assert read_paths == [b"src/7.c", b"src/new.c"]
 
 
 def test_a_removed_file_is_dead_and_a_restored_one_alive_again_where_it_was() -> None:

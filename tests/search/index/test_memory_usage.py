@@ -18,8 +18,8 @@ WEIGHT_PER_TEXT_MAX = 1.4
 
 def test_the_accounted_memory_is_within_two_percent_of_the_growth_of_the_process() -> None:
     script = Path(__file__).with_name("growth.py")
-    told = subprocess.run([sys.executable, script], capture_output=True, check=True).stdout
-    grown, weighed, text = map(int, told.split())
+    output = subprocess.run([sys.executable, script], capture_output=True, check=True).stdout
+    grown, weighed, text = map(int, output.split())
     assert text > 80_000_000
     assert abs(grown - weighed) <= ERROR_SHARE_MAX * weighed
     assert weighed <= WEIGHT_PER_TEXT_MAX * text

@@ -175,6 +175,6 @@ def test_it_goes_through_a_pipe_to_another_process(index: Index) -> None:
         for chunk in chunks:
             process.stdin.write(chunk)
         process.stdin.close()
-        told = process.stdout.read().decode()
+        output = process.stdout.read().decode()
     assert process.returncode == 0
-    assert told == "".join(f"{each!r}\n" for each in documents(index))
+    assert output == "".join(f"{each!r}\n" for each in documents(index))

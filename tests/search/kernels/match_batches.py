@@ -114,24 +114,24 @@ class Matches:
             symbols.starts, symbols.lengths, symbols.kinds, symbols.parents, KIND_TEXT, KIND_EDGES
         )
         bytes_max = self.options.line_bytes_max
-        told, edges = encode_lines(shown, defined, bytes_max) if is_lines else encode_chunks(shown, defined)
-        whole = told.tobytes()
+        written, edges = encode_lines(shown, defined, bytes_max) if is_lines else encode_chunks(shown, defined)
+        whole = written.tobytes()
         assert len(whole) == edges[-1]
         return {path: whole[low:high] for path, (low, high) in zip(self.paths, pairwise(edges.tolist()), strict=True)}
 
     def in_chunks(self) -> dict[str, tuple[Chunk, ...]]:
-        return {path: chunks(told, matches, self.options) for path, told, matches in self._by_document()}
+        return {path: chunks(view, matches, self.options) for path, view, matches in self._by_document()}
 
     def in_lines(self) -> dict[str, tuple[Line, ...]]:
-        return {path: lines(told, matches, self.options) for path, told, matches in self._by_document()}
+        return {path: lines(view, matches, self.options) for path, view, matches in self._by_document()}
 
     def _by_document(self) -> Iterator[tuple[str, DocumentView, list[LocatedMatch]]]:
         columns = (self.starts, self.ends, self.points, self.symbols, self.rows)
         matches = [match_of(row) for row in np.column_stack(columns).tolist()]
         for path, document, (low, high) in zip(self.paths, self.documents, pairwise(self.firsts.tolist()), strict=True):
-            yield path, self._told(document), matches[low:high]
+            yield path, self._view(document), matches[low:high]
 
-    def _told(self, document: int) -> DocumentView:
+    def _view(self, document: int) -> DocumentView:
         return DocumentView(
             text=memoryview(self.segment.content.data),  # type: ignore[arg-type]
             start=int(self.segment.content.starts[document]),
@@ -140,8 +140,8 @@ class Matches:
         )
 
 
-def encoded(told: tuple[Chunk, ...] | tuple[Line, ...]) -> bytes:
-    return msgspec.msgpack.encode(told)
+def encode(passages: tuple[Chunk, ...] | tuple[Line, ...]) -> bytes:
+    return msgspec.msgpack.encode(passages)
 
 
 def symbols_in(files: dict[str, bytes], draw: st.DataObject) -> Symbols:

@@ -84,10 +84,10 @@ def test_other_types_are_rejected() -> None:
 
 def test_a_loaded_kernel_stays_loaded() -> None:
     data = freeze(np.frombuffer(b"123456789", np.uint8))
-    told = crc64(data, 0, 9, TABLES)
+    checksum = crc64(data, 0, 9, TABLES)
     warm()
     load_cached()
-    assert crc64(data, 0, 9, TABLES) == told
+    assert crc64(data, 0, 9, TABLES) == checksum
 
 
 def test_what_is_cached_is_not_used_when_a_shared_file_has_been_edited() -> None:

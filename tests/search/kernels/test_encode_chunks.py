@@ -12,7 +12,7 @@ from argosy.search.model import Chunk
 from tests.search.kernels.match_batches import (
     Matches,
     Spans,
-    encoded,
+    encode,
     segment_with,
     spans_in,
     symbols_at,
@@ -30,7 +30,7 @@ def test_chunks_are_encoded_as_msgpack_encodes_them(one: str, two: str, context:
     expected, written = batch.in_chunks(), batch.in_bytes()
     for path, (low, high) in zip(batch.paths, pairwise(batch.firsts.tolist()), strict=True):
         needs_care = bool(batch.rows[low:high, IS_LONG].any())
-        assert written[path] == (b"" if needs_care else encoded(expected[path]))
+        assert written[path] == (b"" if needs_care else encode(expected[path]))
 
 
 def test_numbers_and_lengths_of_any_width_are_written() -> None:
@@ -39,7 +39,7 @@ def test_numbers_and_lengths_of_any_width_are_written() -> None:
     batch = Matches({"a.txt": text}, {"a.txt": [*matches]}, line_bytes_max=0)
     [objects] = batch.in_chunks().values()
     assert (len(objects), len(objects[-1].ranges), objects[-1].start.line) == (201, 70_000, 70_402)
-    assert batch.in_bytes() == {"a.txt": encoded(objects)}
+    assert batch.in_bytes() == {"a.txt": encode(objects)}
 
 
 @pytest.mark.parametrize("length", [0, 31, 32, 255, 256, 65_535])
@@ -52,7 +52,7 @@ def test_names_of_any_length_are_written(length: int) -> None:
     )
     [objects] = batch.in_chunks().values()
     assert [len(each.parent) for chunk in objects for each in chunk.symbols if each][-1] == length
-    assert batch.in_bytes() == {"a.txt": encoded(objects)}
+    assert batch.in_bytes() == {"a.txt": encode(objects)}
 
 
 def test_columns_count_characters_also_far_into_a_line() -> None:
@@ -62,7 +62,7 @@ def test_columns_count_characters_also_far_into_a_line() -> None:
     written = batch.in_bytes()["a.txt"]
     [objects] = msgspec.msgpack.decode(written, type=tuple[Chunk, ...])
     assert [(each.start.column, each.end.column) for each in objects.ranges] == [(1201, 1204), (1205, 1208), (3, 6)]
-    assert written == encoded(batch.in_chunks()["a.txt"])
+    assert written == encode(batch.in_chunks()["a.txt"])
 
 
 def test_documents_that_need_care_are_skipped_and_all_others_written() -> None:
@@ -89,4 +89,4 @@ def test_documents_that_need_care_are_skipped_and_all_others_written() -> None:
     batch = Matches(files, matches, symbols_at(symbols))
     written = batch.in_bytes()
     assert {path for path, each in written.items() if each} == {"plain.txt"}
-    assert written["plain.txt"] == encoded(batch.in_chunks()["plain.txt"])
+    assert written["plain.txt"] == encode(batch.in_chunks()["plain.txt"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from argosy.search.kernels.line_numbers import LAST_LINE, LINE
 from argosy.search.model import Form, Line
-from tests.search.kernels.match_batches import Matches, encoded, segment_with, spans_in, symbols_at, symbols_in, texts
+from tests.search.kernels.match_batches import Matches, encode, segment_with, spans_in, symbols_at, symbols_in, texts
 
 BYTES_MAX = 200  # of a line, in these tests: some texts have longer ones
 
@@ -32,7 +32,7 @@ def test_lines_are_encoded_as_msgpack_encodes_them(
     for path, (low, high) in zip(batch.paths, pairwise(batch.firsts.tolist()), strict=True):
         needs_care = bool((batch.rows[low:high, LAST_LINE] > batch.rows[low:high, LINE]).any())
         needs_care |= bytes_max > 0 and any(map(is_too_long, whole[path]))
-        assert written[path] == (b"" if needs_care else encoded(expected[path]))
+        assert written[path] == (b"" if needs_care else encode(expected[path]))
 
 
 def test_numbers_and_lengths_of_any_width_are_written() -> None:
@@ -46,7 +46,7 @@ def test_numbers_and_lengths_of_any_width_are_written() -> None:
         70_402,
         300,
     )
-    assert batch.in_bytes() == {"a.txt": encoded(objects)}
+    assert batch.in_bytes() == {"a.txt": encode(objects)}
 
 
 @pytest.mark.parametrize("text", [b"foo", b"foo\n", b"\nfoo\n\n", b"a\r\nfoo\r\n", b"a\nfoo\nb", b"a\nb\nfoo\nc\nd\n"])
@@ -55,7 +55,7 @@ def test_lines_at_the_edges_of_a_document(text: bytes, context_lines: int) -> No
     at = text.index(b"foo")
     batch = Matches({"a.txt": text}, {"a.txt": [(at, at + 3)]}, context_lines=context_lines, form=Form.LINES)
     [objects] = batch.in_lines().values()
-    assert batch.in_bytes() == {"a.txt": encoded(objects)}
+    assert batch.in_bytes() == {"a.txt": encode(objects)}
     [line] = msgspec.msgpack.decode(batch.in_bytes()["a.txt"], type=tuple[Line, ...])
     assert line == objects[0]
     assert line.content.rstrip(b"\r") == b"foo"
@@ -79,4 +79,4 @@ def test_documents_that_need_care_are_skipped_and_all_others_written() -> None:
     batch = Matches(files, matches, symbols, context_lines=1, form=Form.LINES)
     written = batch.in_bytes()
     assert {path for path, each in written.items() if each} == {"plain.txt"}
-    assert written["plain.txt"] == encoded(batch.in_lines()["plain.txt"])
+    assert written["plain.txt"] == encode(batch.in_lines()["plain.txt"])

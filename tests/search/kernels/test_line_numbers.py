@@ -37,8 +37,8 @@ def placed(text: bytes, spans: list[tuple[int, int]], *, context: int = 0, bytes
     starts, ends = array(*(start + low for low, _ in spans)), array(*(start + high for _, high in spans))
     rows = places(content.data, start, end, content.block_starts, content.block_lines, starts, ends, context, bytes_max)
     rows[:, [LINE_START, LAST_START, END, TOP, BOTTOM]] -= start
-    told: list[list[int]] = rows.tolist()
-    return told
+    positions: list[list[int]] = rows.tolist()
+    return positions
 
 
 def _document(segment: Segment, text: bytes) -> int:

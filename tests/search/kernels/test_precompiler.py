@@ -46,10 +46,10 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
 
         precompiler.import_all()
         all_names = {compiler.name_of(each) for each in compiler.not_loaded()}
-        shelf = IndexSet([build(open_source(sys.argv[1]), Policy())])
+        index_set = IndexSet([build(open_source(sys.argv[1]), Policy())])
         for query in sys.argv[2:]:
             for form in (Form.CHUNKS, Form.LINES):
-                assert shelf.search_now(parse(query).query, Options(form=form)).files, query
+                assert index_set.search_now(parse(query).query, Options(form=form)).files, query
         print(*sorted(all_names - {compiler.name_of(each) for each in compiler.not_loaded()}))
         """,
         str(tmp_path),
@@ -75,10 +75,10 @@ def test_no_two_kernels_have_one_name() -> None:
 
 def test_workers_do_nothing_where_all_is_cached() -> None:
     warm()
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     with Compilation(everything=True, jobs=2) as compilation:
-        compilation.wait(lambda done, total: told.append((done, total)))
-    assert told == []
+        compilation.wait(lambda done, total: progress.append((done, total)))
+    assert progress == []
 
 
 SHARED = """

@@ -17,7 +17,7 @@ from argosy.search.query.tree import Query
 from argosy.search.skip_policy import Policy
 
 
-def built(files: Mapping[str | bytes, Content], name: str = "repo", rank: int = 0) -> Index:
+def build_index(files: Mapping[str | bytes, Content], name: str = "repo", rank: int = 0) -> Index:
     repository = Repository(name, branches=(Branch("main"),), rank=rank)
     listed = [
         MemoryFile(path if isinstance(path, bytes) else path.encode(), content) for path, content in files.items()
@@ -26,15 +26,17 @@ def built(files: Mapping[str | bytes, Content], name: str = "repo", rank: int = 
 
 
 def segment_of(files: Mapping[str | bytes, Content]) -> Segment:
-    [part] = built(files).parts
+    [part] = build_index(files).parts
     return part.segment
 
 
-def ask(index: Index, query: str | Query, options: Options | None = None, budget: Budget | None = None) -> SearchResult:
+def search_one(
+    index: Index, query: str | Query, options: Options | None = None, budget: Budget | None = None
+) -> SearchResult:
     return search_index(index, tree_of(query), options or Options(), budget or unbounded())
 
 
-def ask_all(indexes: list[Index], query: str | Query, options: Options | None = None) -> SearchResult:
+def search_many(indexes: list[Index], query: str | Query, options: Options | None = None) -> SearchResult:
     return search_indexes(indexes, tree_of(query), options or Options(), unbounded())
 
 
@@ -59,7 +61,7 @@ def data_of(text: bytes) -> U8:
     return freeze(np.frombuffer(text, np.uint8))
 
 
-class Looks:
+class CountingFlag:
     """A flag that goes up at the n-th look at it, and counts how often it was looked at."""
 
     def __init__(self, raised_at: int = 1 << 62) -> None:

@@ -7,7 +7,7 @@ import pytest
 from argosy.search.index.index import Index
 from argosy.search.match.rank import POINT
 from argosy.search.model import Options
-from tests.search.match.search_calls import ask, built
+from tests.search.match.search_calls import build_index, search_one
 
 BM25 = Options(files_max=0, use_bm25=True)
 TEXTS: dict[str | bytes, bytes] = {
@@ -23,7 +23,7 @@ LOW = {"test_d.py"}
 
 @pytest.fixture(scope="module")
 def index() -> Index:
-    return built(TEXTS)
+    return build_index(TEXTS)
 
 
 def expected(words: list[str]) -> dict[str, float]:
@@ -44,18 +44,21 @@ def expected(words: list[str]) -> dict[str, float]:
 
 @pytest.mark.parametrize("words", [["foo"], ["bar"], ["foo", "bar"]])
 def test_scores_are_those_of_the_formula(index: Index, words: list[str]) -> None:
-    files = ask(index, " ".join(f"content:{word}" for word in words), BM25).files
+    files = search_one(index, " ".join(f"content:{word}" for word in words), BM25).files
     assert {file.path: file.score / POINT for file in files} == pytest.approx(expected(words))
 
 
 def test_more_of_the_same_counts_less_and_less(index: Index) -> None:
-    order = [file.path for file in ask(index, "content:foo content:bar", BM25).files]
+    order = [file.path for file in search_one(index, "content:foo content:bar", BM25).files]
     assert order.index("b.py") < order.index("long.py")
     assert order.index("a.py") < order.index("test_d.py")
 
 
 def test_a_file_s_name_counts_five_times() -> None:
-    files = {file.path: file.score for file in ask(built({"foo.txt": b"xx", "other": b"foo"}), "foo", BM25).files}
+    files = {
+        file.path: file.score
+        for file in search_one(build_index({"foo.txt": b"xx", "other": b"foo"}), "foo", BM25).files
+    }
     mean = (3 + 4) / 2
     named, mentioned = (1.2 * (0.25 + 0.75 * size / mean) for size in (3, 4))
     assert files["foo.txt"] / POINT == pytest.approx(2.2 * 5 / (named + 5))
@@ -63,6 +66,6 @@ def test_a_file_s_name_counts_five_times() -> None:
 
 
 def test_the_best_line_and_the_count_disagree_where_they_should() -> None:
-    index = built({"one.py": b"class Foo: pass\n" + b"#\n" * 300, "many.py": b"x = Foo()\n" * 30})
-    assert [file.path for file in ask(index, "Foo").files] == ["one.py", "many.py"]
-    assert [file.path for file in ask(index, "Foo", BM25).files] == ["many.py", "one.py"]
+    index = build_index({"one.py": b"class Foo: pass\n" + b"#\n" * 300, "many.py": b"x = Foo()\n" * 30})
+    assert [file.path for file in search_one(index, "Foo").files] == ["one.py", "many.py"]
+    assert [file.path for file in search_one(index, "Foo", BM25).files] == ["many.py", "one.py"]

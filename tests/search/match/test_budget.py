@@ -2,7 +2,7 @@
 
 from argosy.search.match.limits import Budget
 from argosy.search.model import LimitHit
-from tests.search.match.search_calls import Looks
+from tests.search.match.search_calls import CountingFlag
 
 
 def test_time_runs_out_at_the_deadline() -> None:
@@ -25,12 +25,12 @@ def test_no_wall_time_is_no_deadline() -> None:
 
 
 def test_a_raised_flag_is_seen_and_not_read_again() -> None:
-    looks = Looks(2)
-    budget = Budget(lambda: 0.0, is_cancelled=looks)
+    flag = CountingFlag(2)
+    budget = Budget(lambda: 0.0, is_cancelled=flag)
     assert not budget.is_spent()
     assert budget.is_spent()
     assert budget.is_spent()
-    assert (budget.limit_hit, looks.seen) == (LimitHit.CANCELLED, 2)
+    assert (budget.limit_hit, flag.seen) == (LimitHit.CANCELLED, 2)
 
 
 def test_at_the_deadline_the_caller_still_waits_for_the_result() -> None:

@@ -3,17 +3,17 @@
 import pytest
 
 from argosy.search.model import Chunk, Form, Line, Location, Options
-from tests.search.match.search_calls import ask, built, only_file
+from tests.search.match.search_calls import build_index, only_file, search_one
 
 LINES = Options(form=Form.LINES)
 
 
 def chunks(text: bytes, query: str, options: Options | None = None) -> tuple[Chunk, ...]:
-    return only_file(ask(built({"a.txt": text}), query, options)).chunks
+    return only_file(search_one(build_index({"a.txt": text}), query, options)).chunks
 
 
 def lines(text: bytes, query: str, options: Options = LINES) -> tuple[Line, ...]:
-    return only_file(ask(built({"a.txt": text}), query, options)).lines
+    return only_file(search_one(build_index({"a.txt": text}), query, options)).lines
 
 
 def test_context_ends_where_the_file_does() -> None:
@@ -58,19 +58,19 @@ def test_a_match_over_lines_is_one_range_or_a_piece_in_each_line() -> None:
 @pytest.mark.parametrize("shift", range(4))
 def test_a_long_line_is_clipped_between_characters(form: Form, shift: int) -> None:
     text = b"-" * shift + "ä".encode() * 500 + b"foo" + "ä".encode() * 500
-    file = only_file(ask(built({"a.txt": text}), "foo", Options(form=form, line_bytes_max=101)))
-    [told] = file.chunks or file.lines
-    assert told.is_clipped
-    assert len(told.content) <= 101
-    assert "foo" in told.content.decode()  # valid, so no character was cut
+    file = only_file(search_one(build_index({"a.txt": text}), "foo", Options(form=form, line_bytes_max=101)))
+    [match] = file.chunks or file.lines
+    assert match.is_clipped
+    assert len(match.content) <= 101
+    assert "foo" in match.content.decode()  # valid, so no character was cut
 
 
 @pytest.mark.parametrize("form", [Form.CHUNKS, Form.LINES])
 def test_no_bound_on_lines_shows_them_whole(form: Form) -> None:
     text = b"x" * 5000 + b" foo " + b"y" * 5000
-    file = only_file(ask(built({"a.txt": text}), "foo", Options(form=form, line_bytes_max=0)))
-    [told] = file.chunks or file.lines
-    assert (told.content, told.is_clipped) == (text, False)
+    file = only_file(search_one(build_index({"a.txt": text}), "foo", Options(form=form, line_bytes_max=0)))
+    [match] = file.chunks or file.lines
+    assert (match.content, match.is_clipped) == (text, False)
 
 
 def test_a_line_as_long_as_the_bound_is_not_clipped() -> None:
@@ -106,17 +106,17 @@ def test_a_match_longer_than_the_bound_is_shown_in_part() -> None:
 
 @pytest.mark.parametrize("path", [b"odd\nname.txt", b"\xff\xfe.txt", "na\u212ame.txt".encode(), b"\x1b[31m.txt"])
 def test_a_name_of_any_bytes_is_one_line(path: bytes) -> None:
-    index = built({path: b"", "other": b""})
-    file = only_file(ask(index, "file:txt"))
+    index = build_index({path: b"", "other": b""})
+    file = only_file(search_one(index, "file:txt"))
     [chunk] = file.chunks
     assert file.path.encode("utf-8", "surrogateescape") == path
     assert (chunk.content, chunk.is_file_name, chunk.ranges[0].start.line) == (path, True, 1)
-    [line] = only_file(ask(index, "file:txt", LINES)).lines
+    [line] = only_file(search_one(index, "file:txt", LINES)).lines
     assert (line.content, line.number, line.fragments[0].offset) == (path, 0, len(path) - 3)
 
 
 def test_an_empty_file_is_found_by_its_name_and_by_what_matches_nothing() -> None:
-    index = built({"empty.txt": b"", "full.txt": b"x"})
-    assert only_file(ask(index, "file:empty")).match_count == 1
-    assert only_file(ask(index, "^$ file:empty")).path == "empty.txt"
-    assert ask(index, "content:x file:empty").files == ()
+    index = build_index({"empty.txt": b"", "full.txt": b"x"})
+    assert only_file(search_one(index, "file:empty")).match_count == 1
+    assert only_file(search_one(index, "^$ file:empty")).path == "empty.txt"
+    assert search_one(index, "content:x file:empty").files == ()

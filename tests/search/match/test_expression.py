@@ -7,7 +7,7 @@ import pytest
 from argosy.search.match.expression import STEP_MAX, STEP_MIN, DecodeMode, Expression, quote
 from argosy.search.match.limits import Budget
 from argosy.search.regex import Pattern
-from tests.search.match.search_calls import Looks, cancelled_by, unbounded
+from tests.search.match.search_calls import CountingFlag, cancelled_by, unbounded
 
 
 def spans(pattern: str, text: bytes, mode: DecodeMode = DecodeMode.UTF8) -> list[tuple[int, int]]:
@@ -32,11 +32,14 @@ def test_at_most_one_step_is_matched_between_two_checks(pattern: str) -> None:
     text = b"ab" * 10 * STEP_MAX
     expression = Expression(pattern, is_case_sensitive=True)
     whole = len(expression.find_all(memoryview(text), DecodeMode.UTF8, unbounded()))
-    told = [len(expression.find_all(memoryview(text), DecodeMode.UTF8, cancelled_by(Looks(at)))) for at in range(1, 9)]
-    assert told == sorted(told)
-    assert told[0] <= STEP_MIN
-    assert all(after - before <= STEP_MAX for before, after in pairwise(told))
-    assert told[-1] < whole
+    counts = [
+        len(expression.find_all(memoryview(text), DecodeMode.UTF8, cancelled_by(CountingFlag(at))))
+        for at in range(1, 9)
+    ]
+    assert counts == sorted(counts)
+    assert counts[0] <= STEP_MIN
+    assert all(after - before <= STEP_MAX for before, after in pairwise(counts))
+    assert counts[-1] < whole
 
 
 def test_a_slow_pattern_checks_the_flag_more_often() -> None:
@@ -49,9 +52,9 @@ def test_a_slow_pattern_checks_the_flag_more_often() -> None:
             self.at += 0.01
             return self.at
 
-    looks = Looks(4)
+    flag = CountingFlag(4)
     expression = Expression("b", is_case_sensitive=True)
-    rows = expression.find_all(memoryview(b"ab" * STEP_MAX), DecodeMode.UTF8, Budget(Slow(), is_cancelled=looks))
+    rows = expression.find_all(memoryview(b"ab" * STEP_MAX), DecodeMode.UTF8, Budget(Slow(), is_cancelled=flag))
     assert len(rows) == 4 * STEP_MIN
 
 

@@ -6,7 +6,15 @@ from argosy.search.index.index import Index
 from argosy.search.match import Budget
 from argosy.search.model import Form, LimitHit, Options
 from argosy.search.query.tree import And, Const, Not, Query, Regexp, ResultKind, Substring, Type
-from tests.search.match.search_calls import Looks, ask, ask_all, built, cancelled_by, tree_of, unbounded
+from tests.search.match.search_calls import (
+    CountingFlag,
+    build_index,
+    cancelled_by,
+    search_many,
+    search_one,
+    tree_of,
+    unbounded,
+)
 
 FILES = 12
 BATCH = 3  # documents
@@ -19,11 +27,11 @@ def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fleet(name: str = "fleet", rank: int = 0) -> Index:
-    return built({f"f{i:02}.txt": b"needle and needle\nother %d\n" % i for i in range(FILES)}, name, rank)
+    return build_index({f"f{i:02}.txt": b"needle and needle\nother %d\n" % i for i in range(FILES)}, name, rank)
 
 
 def test_a_complete_result_has_seen_everything_and_is_marked_complete() -> None:
-    answer = ask(fleet(), "needle")
+    answer = search_one(fleet(), "needle")
     assert answer.is_complete
     stats = answer.stats
     assert (stats.files, stats.matches) == (FILES, 2 * FILES)
@@ -33,25 +41,25 @@ def test_a_complete_result_has_seen_everything_and_is_marked_complete() -> None:
 
 
 def test_enough_matches_in_one_repository_end_its_search() -> None:
-    answer = ask(fleet(), "needle", Options(index_match_limit=BATCH * 2 + 1))
+    answer = search_one(fleet(), "needle", Options(index_match_limit=BATCH * 2 + 1))
     assert answer.limits_hit == (LimitHit.INDEX_MATCHES,)
     assert (answer.stats.files, answer.stats.files_loaded, answer.stats.files_skipped) == (6, 6, FILES - 6)
     assert len(answer.files) == 6
 
 
 def test_a_limit_that_is_met_by_the_last_batch_cuts_nothing() -> None:
-    assert ask(fleet(), "needle", Options(index_match_limit=2 * FILES)).is_complete
+    assert search_one(fleet(), "needle", Options(index_match_limit=2 * FILES)).is_complete
 
 
 def test_every_repository_has_its_own_limit() -> None:
-    answer = ask_all([fleet("a"), fleet("b")], "needle", Options(index_match_limit=1))
+    answer = search_many([fleet("a"), fleet("b")], "needle", Options(index_match_limit=1))
     assert answer.limits_hit == (LimitHit.INDEX_MATCHES,)
     assert answer.stats.files == 2 * BATCH
     assert {file.repository for file in answer.files} == {"a", "b"}
 
 
 def test_enough_matches_in_all_start_no_further_repository() -> None:
-    answer = ask_all([fleet("a"), fleet("b"), fleet("c")], "needle", Options(total_match_limit=2 * FILES + 1))
+    answer = search_many([fleet("a"), fleet("b"), fleet("c")], "needle", Options(total_match_limit=2 * FILES + 1))
     assert answer.limits_hit == (LimitHit.TOTAL_MATCHES,)
     stats = answer.stats
     assert (stats.indexes_searched, stats.indexes_skipped) == (2, 1)
@@ -60,21 +68,21 @@ def test_enough_matches_in_all_start_no_further_repository() -> None:
 
 
 def test_fewer_files_are_shown_and_they_are_the_best() -> None:
-    everything = ask(fleet(), "needle").files
+    everything = search_one(fleet(), "needle").files
     for size in range(1, FILES):
-        answer = ask(fleet(), "needle", Options(files_max=size))
+        answer = search_one(fleet(), "needle", Options(files_max=size))
         assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
         assert answer.files == everything[:size]
         assert answer.stats.files == FILES
-    assert ask(fleet(), "needle", Options(files_max=FILES)).is_complete
+    assert search_one(fleet(), "needle", Options(files_max=FILES)).is_complete
 
 
 def test_no_bound_on_files_shows_them_all() -> None:
-    assert len(ask(fleet(), "needle", Options(files_max=0)).files) == FILES
+    assert len(search_one(fleet(), "needle", Options(files_max=0)).files) == FILES
 
 
 def test_fewer_matches_are_shown_over_all_files() -> None:
-    answer = ask(fleet(), "needle", Options(matches_max=5))
+    answer = search_one(fleet(), "needle", Options(matches_max=5))
     assert answer.limits_hit == (LimitHit.MATCHES_SHOWN,)
     assert [sum(len(chunk.ranges) for chunk in file.chunks) for file in answer.files] == [2, 2, 1]
     assert [file.match_count for file in answer.files] == [2, 2, 2]
@@ -82,25 +90,25 @@ def test_fewer_matches_are_shown_over_all_files() -> None:
 
 
 def test_fewer_matches_of_one_file_are_shown() -> None:
-    answer = ask(fleet(), "needle", Options(file_matches_max=1))
+    answer = search_one(fleet(), "needle", Options(file_matches_max=1))
     assert answer.limits_hit == (LimitHit.MATCHES_SHOWN,)
     assert {sum(len(chunk.ranges) for chunk in file.chunks) for file in answer.files} == {1}
     assert len(answer.files) == FILES
-    assert ask(fleet(), "needle", Options(file_matches_max=2)).is_complete
+    assert search_one(fleet(), "needle", Options(file_matches_max=2)).is_complete
 
 
 def test_both_display_limits_are_reported_if_both_apply() -> None:
-    answer = ask(fleet(), "needle", Options(files_max=2, matches_max=3))
+    answer = search_one(fleet(), "needle", Options(files_max=2, matches_max=3))
     assert answer.limits_hit == (LimitHit.FILES_SHOWN, LimitHit.MATCHES_SHOWN)
 
 
 def test_counting_shows_nothing_and_is_bound_by_nothing_that_is_shown() -> None:
-    answer = ask(fleet(), "needle", Options(form=Form.COUNT, files_max=1, matches_max=1))
+    answer = search_one(fleet(), "needle", Options(form=Form.COUNT, files_max=1, matches_max=1))
     assert (answer.is_complete, answer.stats.matches, answer.files) == (True, 2 * FILES, ())
 
 
 def test_an_estimate_reads_no_text() -> None:
-    answer = ask(fleet(), "needle", Options(estimate_only=True))
+    answer = search_one(fleet(), "needle", Options(estimate_only=True))
     assert (answer.files, answer.is_complete) == ((), True)
     stats = answer.stats
     assert (stats.files_considered, stats.files_loaded, stats.files_skipped, stats.content_bytes) == (FILES, 0, 0, 0)
@@ -119,11 +127,11 @@ class Ticking:
 
 def test_after_a_timeout_the_partial_result_is_returned() -> None:
     whole = Ticking()
-    complete = ask(fleet(), "needle", budget=Budget(whole, wall_time_s=1e6))
+    complete = search_one(fleet(), "needle", budget=Budget(whole, wall_time_s=1e6))
     assert complete.is_complete
     cut = set()
     for wall_time_s in range(1, int(whole.now_s)):
-        answer = ask(fleet(), "needle", budget=Budget(Ticking(), wall_time_s=wall_time_s))
+        answer = search_one(fleet(), "needle", budget=Budget(Ticking(), wall_time_s=wall_time_s))
         if answer.limits_hit:
             assert answer.limits_hit == (LimitHit.WALL_TIME,)
             assert answer.stats.files_loaded + answer.stats.files_skipped == answer.stats.files_considered
@@ -156,12 +164,12 @@ QUERIES: list[Query] = [
 @pytest.mark.parametrize("query", QUERIES, ids=str)
 def test_a_search_cut_anywhere_returns_only_true_matches_and_is_marked_as_cut(query: Query) -> None:
     """The flag goes up at every single look in turn: what is told is a part of the truth, or all of it."""
-    looks = Looks()
+    flag = CountingFlag()
     index = fleet()
-    truth = {file.path: file.match_count for file in ask(index, query, budget=cancelled_by(looks)).files}
-    for at in range(1, looks.seen + 1):
-        answer = ask(index, query, budget=cancelled_by(Looks(at)))
-        told = {file.path: file.match_count for file in answer.files}
-        assert told.keys() <= truth.keys()
+    truth = {file.path: file.match_count for file in search_one(index, query, budget=cancelled_by(flag)).files}
+    for at in range(1, flag.seen + 1):
+        answer = search_one(index, query, budget=cancelled_by(CountingFlag(at)))
+        found = {file.path: file.match_count for file in answer.files}
+        assert found.keys() <= truth.keys()
         assert answer.limits_hit == (LimitHit.CANCELLED,)
-    assert ask(index, query, budget=unbounded()).is_complete
+    assert search_one(index, query, budget=unbounded()).is_complete

@@ -15,26 +15,26 @@ from argosy.search.match.atoms import Atoms
 from argosy.search.match.literal_query import LiteralQuery, Piece
 from argosy.search.model import Form, Options, SearchResult
 from argosy.search.query.tree import Query, Scope, Substring
-from tests.search.match.search_calls import ask, built
+from tests.search.match.search_calls import build_index, search_one
 
 words = [b"needle", b"NEEDLE", b"needleneedle", b" ", b"\n", b"x" * 60, b"y\n" * 2500, b"z" * 9000, b"ks\n"]
 texts = st.lists(st.sampled_from(words), max_size=9).map(b"".join)
 names = st.sampled_from(["a.txt", "needle.c", "dir/needle/b.c", "K\u212aS.txt", "needle/needle.py", "z"])
-asked = st.sampled_from(["needle", "eedlen", "NEEDLE", "ks", "xxx"])
-queries = st.builds(Substring, asked, st.booleans(), st.sampled_from(Scope))
+literals = st.sampled_from(["needle", "eedlen", "NEEDLE", "ks", "xxx"])
+queries = st.builds(Substring, literals, st.booleans(), st.sampled_from(Scope))
 
 
 def the_long_way(index: Index, query: Query, options: Options) -> SearchResult:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(literal_query.LiteralQuery, "of", lambda *_, **__: None)
-        return ask(index, query, options)
+        return search_one(index, query, options)
 
 
 @settings(deadline=None, max_examples=80)
 @given(st.dictionaries(names, texts, min_size=1), queries, st.sampled_from(Form))
 def test_both_paths_give_the_same_result(files: dict[str | bytes, bytes], query: Substring, form: Form) -> None:
-    index, options = built(files), Options(form=form, context_lines=1)
-    short, long = ask(index, query, options), the_long_way(index, query, options)
+    index, options = build_index(files), Options(form=form, context_lines=1)
+    short, long = search_one(index, query, options), the_long_way(index, query, options)
     assert short.files == long.files
     assert short.limits_hit == long.limits_hit
     costs = {"index_bytes": 0, "ngram_lookups": 0}  # a key that is missing ends the one look-up and not the other
@@ -48,8 +48,8 @@ programs = st.lists(definitions, max_size=90).map(lambda lines: "\n".join(lines)
 @settings(deadline=None, max_examples=60)
 @given(st.lists(programs, min_size=1, max_size=5), st.sampled_from(["needle", "eedles", "haystack", "pass"]))
 def test_scores_equal_those_of_the_general_path_for_any_number_of_definitions(texts: list[bytes], word: str) -> None:
-    index = built({f"{i}.py": text for i, text in enumerate(texts)})
-    short, long = (way(index, Substring(word), Options()) for way in (ask, the_long_way))
+    index = build_index({f"{i}.py": text for i, text in enumerate(texts)})
+    short, long = (way(index, Substring(word), Options()) for way in (search_one, the_long_way))
     assert [(file.path, file.score) for file in short.files] == [(file.path, file.score) for file in long.files]
 
 
@@ -64,18 +64,18 @@ def pieces_of(index: Index, query: Query, branches: U64 | None = None) -> list[P
 
 
 def test_a_part_that_is_ruled_out_gives_no_result() -> None:
-    assert pieces_of(built({"a.txt": b"needle"}), Substring("noodle")) == []
+    assert pieces_of(build_index({"a.txt": b"needle"}), Substring("noodle")) == []
 
 
 def test_a_document_on_no_branch_is_not_seen() -> None:
-    index = built({"a.txt": b"needle", "b.txt": b"needle"})
+    index = build_index({"a.txt": b"needle", "b.txt": b"needle"})
     assert pieces_of(index, Substring("needle")) == [[0, 0, 2, 2, 14]]
     assert pieces_of(index, Substring("needle"), freeze(np.array([0, 1], np.uint64))) == [[0, 0, 1, 1, 7]]
     assert pieces_of(index, Substring("needle"), freeze(np.zeros(2, np.uint64))) == []
 
 
 def test_a_segment_with_letters_that_fold_oddly_is_left_to_the_tree() -> None:
-    index = built({"a.txt": "K\u212aS needle".encode()})
+    index = build_index({"a.txt": "K\u212aS needle".encode()})
     assert [piece[PAST_BLOCK] for piece in pieces_of(index, Substring("needles"))] == [UNDECIDED]
     assert pieces_of(index, Substring("needle"))[0][PAST_BLOCK] == 1  # neither k nor s in it: bytes decide
 
@@ -99,12 +99,14 @@ KELVIN, LONG_S = "\u212a".encode(), "\u017f".encode()
 )
 def test_letters_beyond_ascii_are_letters_where_all_that_surrounds_them_is(text: bytes, found: int) -> None:
     files: dict[str | bytes, bytes] = {"odd.c": text + b"\n", "plain.c": b"a kmalloc_foobar here\n", "other.c": b"x\n"}
-    assert ask(built(files), "content:kmalloc_foobar").stats.files == 1 + found
+    assert search_one(build_index(files), "content:kmalloc_foobar").stats.files == 1 + found
 
 
 def test_a_search_in_pieces_gives_the_same_result_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    index = built({f"{n:02}.txt": b"a needle\n" * n + b"other\n" * 200 for n in range(40)} | {"needle": b"nothing"})
-    whole = ask(index, Substring("needle"))
+    index = build_index(
+        {f"{n:02}.txt": b"a needle\n" * n + b"other\n" * 200 for n in range(40)} | {"needle": b"nothing"}
+    )
+    whole = search_one(index, Substring("needle"))
     monkeypatch.setattr(literal_query, "PIECE_BYTES", 8_192)
     monkeypatch.setattr(literal_query, "PIECE_SLACK_BYTES", 0)
     monkeypatch.setattr(evaluate, "BATCH_DOCUMENTS", 9)
@@ -118,4 +120,4 @@ def test_a_search_in_pieces_gives_the_same_result_as_in_one(monkeypatch: pytest.
     assert sum(piece[DOCUMENTS] for pieces in bundles for piece in pieces) == chosen.pieces[0][DOCUMENTS] == 40
     assert max(sum(piece[BYTES] for piece in pieces) for pieces in bundles) <= 8_192
     assert max(sum(piece[DOCUMENTS] for piece in pieces) for pieces in bundles) <= 9
-    assert ask(index, Substring("needle")) == whole
+    assert search_one(index, Substring("needle")) == whole

@@ -4,7 +4,7 @@ import pytest
 
 from argosy.search.arrays import U32
 from argosy.search.match.needle import Needle, collect_positions, find_each, frequency
-from tests.search.match.search_calls import Looks, array, cancelled_by, data_of, segment_of, unbounded
+from tests.search.match.search_calls import CountingFlag, array, cancelled_by, data_of, segment_of, unbounded
 
 
 @pytest.mark.parametrize(
@@ -34,10 +34,10 @@ def test_a_buffer_is_always_filled_before_the_budget_is_checked() -> None:
         out[0] = at
         return 1, at + 1, 0
 
-    looks = Looks(3)
-    assert collect_positions(resume, 10, cancelled_by(looks)).tolist() == [0, 1, 2]
+    flag = CountingFlag(3)
+    assert collect_positions(resume, 10, cancelled_by(flag)).tolist() == [0, 1, 2]
     assert collect_positions(resume, 3, unbounded()).tolist() == [0, 1, 2]
-    whole = Looks()
+    whole = CountingFlag()
     collect_positions(resume, 3, cancelled_by(whole))
     assert whole.seen == 2  # not after the last: then there is nothing left to stop
 
@@ -46,5 +46,5 @@ def test_some_of_several_are_never_searched() -> None:
     needles = [Needle(text, is_folded=False) for text in (b"aa", b"bb", b"cc")]
     data = data_of(b"aabbcc\0")
     assert [each.tolist() for each in find_each(needles, data, array(0), array(6), unbounded())] == [[0], [2], [4]]
-    cut = find_each(needles, data, array(0), array(6), cancelled_by(Looks(2)))
+    cut = find_each(needles, data, array(0), array(6), cancelled_by(CountingFlag(2)))
     assert [each.tolist() for each in cut] == [[0], [2], []]

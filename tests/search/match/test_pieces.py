@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from argosy.search.arrays import U32
 from argosy.search.match.expression import DecodeMode, Expression, find_in_pieces, find_one_by_one
 from argosy.search.regex import Pattern
-from tests.search.match.search_calls import Looks, array, cancelled_by, data_of, unbounded
+from tests.search.match.search_calls import CountingFlag, array, cancelled_by, data_of, unbounded
 
 PATTERNS = [
     "a", "a+", r"\s+a", r"a\s*", "^a", "a$", "^$", "^", r"\ba\b", "[^b]+", "(?s)a.*a", r"\Aa", r"a\z", "x*", ".", r"\W",
@@ -51,6 +51,6 @@ def test_one_by_one_looks_before_each_piece() -> None:
     data, starts, ends = laid_out([b"a"] * 10)
     expression = Expression(r"\Aa", is_case_sensitive=True)
     for at in range(1, 11):
-        looks = Looks(at)
-        begins, _ = find_in_pieces(expression, data_of(data), starts, ends, DecodeMode.UTF8, cancelled_by(looks))
+        flag = CountingFlag(at)
+        begins, _ = find_in_pieces(expression, data_of(data), starts, ends, DecodeMode.UTF8, cancelled_by(flag))
         assert begins.tolist() == [2 * i for i in range(at - 1)]

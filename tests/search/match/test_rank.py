@@ -8,12 +8,12 @@ from argosy.search.documents import Category
 from argosy.search.match.rank import ATOMS_POINTS, POINT, worth_of
 from argosy.search.model import Options
 from argosy.search.query.tree import Boost, Or, Query, Substring
-from tests.search.match.search_calls import ask, ask_all, built, only_file
+from tests.search.match.search_calls import build_index, only_file, search_many, search_one
 
 
 def points(text: bytes, query: str | Query, path: str = "a.py") -> float:
     """The points of the only file: the score without repository and place."""
-    return only_file(ask(built({path: text}), query)).score // POINT
+    return only_file(search_one(build_index({path: text}), query)).score // POINT
 
 
 @pytest.mark.parametrize(
@@ -53,23 +53,26 @@ def test_a_nested_boost_applies_to_its_own_matches_only() -> None:
 
 
 def test_a_better_repository_wins_a_tie_and_no_more_than_that() -> None:
-    low, high = built({"a.txt": b"x foo y"}, "low", rank=1), built({"a.txt": b"x foo y"}, "high", rank=65_535)
-    assert [file.repository for file in ask_all([low, high], "foo").files] == ["high", "low"]
-    best = built({"a.txt": b"x foo y", "b.txt": b"a foo b"}, "low", rank=0)
-    other = built({"a.txt": b"xfooy"}, "high", rank=65_535)
-    assert [file.repository for file in ask_all([other, best], "foo").files] == ["low", "low", "high"]
+    low, high = (
+        build_index({"a.txt": b"x foo y"}, "low", rank=1),
+        build_index({"a.txt": b"x foo y"}, "high", rank=65_535),
+    )
+    assert [file.repository for file in search_many([low, high], "foo").files] == ["high", "low"]
+    best = build_index({"a.txt": b"x foo y", "b.txt": b"a foo b"}, "low", rank=0)
+    other = build_index({"a.txt": b"xfooy"}, "high", rank=65_535)
+    assert [file.repository for file in search_many([other, best], "foo").files] == ["low", "low", "high"]
 
 
 def test_between_equals_the_earlier_document_comes_first() -> None:
-    files = ask(built({f"{name}.txt": b"x foo y" for name in ("bb", "a", "ccc")}), "foo").files
+    files = search_one(build_index({f"{name}.txt": b"x foo y" for name in ("bb", "a", "ccc")}), "foo").files
     assert [file.path for file in files] == ["a.txt", "bb.txt", "ccc.txt"]
     assert files[0].score - files[1].score == pytest.approx(10 / 3)
 
 
 def test_tests_vendored_and_generated_files_come_last() -> None:
     text = b"x = foo\n"
-    files = ask(
-        built(
+    files = search_one(
+        build_index(
             {
                 "lib/deep/in/code.py": text,
                 "t/test_it.py": text,
@@ -84,7 +87,7 @@ def test_tests_vendored_and_generated_files_come_last() -> None:
 
 
 def test_a_definition_in_a_test_still_beats_a_mention_in_code() -> None:
-    files = ask(built({"test_a.py": b"def foo():\n", "b.py": b"x = foo\n"}), "foo").files
+    files = search_one(build_index({"test_a.py": b"def foo():\n", "b.py": b"x = foo\n"}), "foo").files
     assert [file.path for file in files] == ["test_a.py", "b.py"]
 
 
@@ -96,6 +99,6 @@ def test_kinds_of_file_multiply() -> None:
 
 def test_a_chunk_has_the_points_and_the_line_of_its_best_match() -> None:
     text = b"x = food\ny = foo\n" + b"\n" * 5 + b"class Foo: pass\n"
-    first, second = only_file(ask(built({"a.py": text}), "foo", Options(context_lines=1))).chunks
+    first, second = only_file(search_one(build_index({"a.py": text}), "foo", Options(context_lines=1))).chunks
     assert (first.score, first.best_line) == (500, 2)
     assert (second.score, second.best_line) == (8500, 8)

@@ -8,7 +8,7 @@ from argosy.search.match.expression import Expression
 from argosy.search.match.limits import Budget
 from argosy.search.match.regex_matcher import RegexCandidates, RegexMatcher
 from argosy.search.match.required_text import RequiredText
-from tests.search.match.search_calls import Looks, array, cancelled_by, data_of, segment_of, unbounded
+from tests.search.match.search_calls import CountingFlag, array, cancelled_by, data_of, segment_of, unbounded
 
 FILLER = b"".join(b"line %d of nothing much\n" % i for i in range(400))
 
@@ -107,11 +107,11 @@ def test_everything_is_a_candidate_of_a_pattern_that_requires_nothing() -> None:
 
 def test_a_raised_flag_ends_the_work_at_the_next_check() -> None:
     text = b"ab\n" * 100_000
-    everything = Looks()
+    everything = CountingFlag()
     assert len(found("[a-b]+", text, cancelled_by(everything))) == 100_000
     assert everything.seen > 10
     for at in range(1, everything.seen + 1, 7):
-        looks = Looks(at)
-        some = found("[a-b]+", text, cancelled_by(looks))
+        flag = CountingFlag(at)
+        some = found("[a-b]+", text, cancelled_by(flag))
         assert len(some) < 100_000
-        assert looks.seen == at  # once spent, nobody asks again
+        assert flag.seen == at  # once spent, nobody asks again

@@ -7,9 +7,9 @@ import numpy as np
 from argosy.search.index.index import Index
 from argosy.search.match.spans import NO_SPANS, Hits, SpanGroups
 from argosy.search.match.top_k import PartHits, TopK
-from tests.search.match.search_calls import array, built
+from tests.search.match.search_calls import array, build_index
 
-INDEX = built({"a": b"1", "b": b"2", "c": b"3", "d": b"4"})
+INDEX = build_index({"a": b"1", "b": b"2", "c": b"3", "d": b"4"})
 
 
 def hits(*documents: int, content: SpanGroups = NO_SPANS, names: SpanGroups = NO_SPANS) -> Hits:
@@ -23,15 +23,15 @@ def listed(size: int, *batches: tuple[Index, dict[int, float]]) -> TopK:
     return found
 
 
-def told(top_k: TopK) -> list[tuple[int, float]]:
+def ranking(top_k: TopK) -> list[tuple[int, float]]:
     return [(hit.document, hit.score) for hit in top_k.best()]
 
 
 def test_the_best_are_kept_and_equals_stay_in_order() -> None:
     batches = (INDEX, {0: 1.0, 1: 5.0, 2: 5.0}), (INDEX, {3: 5.0})
-    assert told(listed(3, *batches)) == [(1, 5.0), (2, 5.0), (3, 5.0)]
-    assert told(listed(2, *batches)) == [(1, 5.0), (2, 5.0)]
-    assert told(listed(0, *batches)) == [(1, 5.0), (2, 5.0), (3, 5.0), (0, 1.0)]
+    assert ranking(listed(3, *batches)) == [(1, 5.0), (2, 5.0), (3, 5.0)]
+    assert ranking(listed(2, *batches)) == [(1, 5.0), (2, 5.0)]
+    assert ranking(listed(0, *batches)) == [(1, 5.0), (2, 5.0), (3, 5.0), (0, 1.0)]
 
 
 def test_merging_is_as_adding() -> None:
@@ -40,7 +40,7 @@ def test_merging_is_as_adding() -> None:
         merged = TopK(2)
         for part in order:
             merged.merge(listed(2, part))
-        assert told(merged) == [(1, 9.0), (3, 4.0)]
+        assert ranking(merged) == [(1, 9.0), (3, 4.0)]
 
 
 def test_a_hit_has_the_marks_of_its_own_document() -> None:
@@ -61,4 +61,4 @@ def test_of_many_equals_the_earliest_are_kept() -> None:
     scores = [1.0, 2.0, 2.0, 0.0, 2.0, 3.0, 2.0, 1.0]
     top_k = TopK(3)
     top_k.add(PartHits(INDEX, 0, hits(*range(8))), np.array(scores))
-    assert told(top_k) == [(5, 3.0), (1, 2.0), (2, 2.0)]
+    assert ranking(top_k) == [(5, 3.0), (1, 2.0), (2, 2.0)]

@@ -6,7 +6,7 @@ to see a failure again.
 
 import pytest
 
-from tests.search.oracle import effort
+from tests.search.oracle import rounds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -15,4 +15,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # The option is unknown when a run of everything meets this folder last.
-    effort.rounds = config.getoption("--oracle-rounds", 1)
+    rounds.multiplier = config.getoption("--oracle-rounds", 1)

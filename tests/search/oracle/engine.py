@@ -22,7 +22,7 @@ from tests.search.oracle.reduction import smallest
 EVERYTHING = Options(files_max=0, index_match_limit=0, wall_time_s=0.0, with_content=True, line_bytes_max=1 << 30)
 
 
-def built(checkout: Checkout, previous: Index | None = None) -> Index:
+def build_index(checkout: Checkout, previous: Index | None = None) -> Index:
     files = [MemoryFile(file.path, file.content, file.branches) for file in checkout.files]
     return build(MemorySource(checkout.repository, files), Policy(), previous=previous)
 
@@ -39,28 +39,30 @@ def document_of(file: File) -> naive.Document:
     return naive.Document(file.path, content, file.branches, language, names)
 
 
-def ask(index: Index, query: Query, options: Options = EVERYTHING) -> SearchResult:
+def search_one(index: Index, query: Query, options: Options = EVERYTHING) -> SearchResult:
     return search_index(index, query, options, Budget(lambda: 0.0))
 
 
 def check_query(case: Checkout, query: Query, options: Options = EVERYTHING, index: Index | None = None) -> None:
     """Asks both, and says of a difference the least that shows it."""
     try:
-        check(ask(index or built(case), query, options), corpus_of(case), query, options)
+        check(search_one(index or build_index(case), query, options), corpus_of(case), query, options)
     except Exception as error:
-        raise AssertionError(described(case, query, options)) from error
+        raise AssertionError(describe(case, query, options)) from error
 
 
-def described(case: Checkout, query: Query, options: Options) -> str:
+def describe(case: Checkout, query: Query, options: Options) -> str:
     small, part = smallest(case, query, lambda case, query: is_wrong(case, query, options))
     branches = [branch.name for branch in small.repository.branches]
-    told = f"{part}\n  about {small.repository.name}, {branches}" + "".join(f"\n    {file}" for file in small.files)
+    description = f"{part}\n  about {small.repository.name}, {branches}" + "".join(
+        f"\n    {file}" for file in small.files
+    )
     if is_wrong(small, part, options):
-        answer = ask(built(small), part, options)
+        answer = search_one(build_index(small), part, options)
         found = naive.search(corpus_of(small), part)
         given = answer.stats.files, answer.stats.matches, [summary(file) for file in answer.files]
-        return f"{told}\n  the engine: {given}\n  the oracle: {found}"
-    return f"{told}\n  only by the way this index came to be"
+        return f"{description}\n  the engine: {given}\n  the oracle: {found}"
+    return f"{description}\n  only by the way this index came to be"
 
 
 def summary(file: FileMatch) -> tuple[object, ...]:
@@ -70,7 +72,7 @@ def summary(file: FileMatch) -> tuple[object, ...]:
 
 def is_wrong(case: Checkout, query: Query, options: Options) -> bool:
     try:
-        check(ask(built(case), query, options), corpus_of(case), query, options)
+        check(search_one(build_index(case), query, options), corpus_of(case), query, options)
     except Exception:
         return True
     return False

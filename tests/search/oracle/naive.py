@@ -80,7 +80,7 @@ def search(corpus: Corpus, query: Query) -> list[Found]:
     """Every document the query selects, in the order they are kept. The kind of a whole query is how it is shown."""
     child = query.child if isinstance(query, Type) else query
     names_only = isinstance(query, Type) and query.kind is ResultKind.FILE_NAME
-    left = told(child, corpus)
+    left = reduce_for_repository(child, corpus)
     there = [document for document in corpus.documents if document.branches]
     return [
         found(corpus, document, left, names_only=names_only) for document in there if holds(child, corpus, document)
@@ -126,7 +126,7 @@ def holds(query: Query, corpus: Corpus, document: Document) -> bool:
         case OnBranch():
             return bool(document.branches & branch_mask(query, corpus.repository))
         case BranchesRepos():
-            return any(holds(branch, corpus, document) for branch in meant(query, corpus.repository))
+            return any(holds(branch, corpus, document) for branch in branches_selected_by(query, corpus.repository))
         case _:
             return holds_for_repository(query, corpus.repository)
 
@@ -159,23 +159,23 @@ def branch_mask(branch: OnBranch, repository: Repository) -> int:
     return sum(1 << position for position, is_wanted in enumerate(wanted) if is_wanted)
 
 
-def meant(query: BranchesRepos, repository: Repository) -> list[OnBranch]:
+def branches_selected_by(query: BranchesRepos, repository: Repository) -> list[OnBranch]:
     """The very branches of this repository that are asked for."""
     return [OnBranch(name, is_exact=True) for name, ids in query.pairs if repository.id in ids]
 
 
-def told(query: Query, corpus: Corpus) -> Query:
+def reduce_for_repository(query: Query, corpus: Corpus) -> Query:
     """What is left to ask of the documents when the repository is known.
 
     Only that has matches to show: `repo:alpha or foo` is decided in alpha before anyone looks for foo.
     """
     match query:
         case And(children):
-            return joined(And, [told(child, corpus) for child in children], neutral=True)
+            return join_parts(And, [reduce_for_repository(child, corpus) for child in children], neutral=True)
         case Or(children):
-            return joined(Or, [told(child, corpus) for child in children], neutral=False)
+            return join_parts(Or, [reduce_for_repository(child, corpus) for child in children], neutral=False)
         case Not(child):
-            match told(child, corpus):
+            match reduce_for_repository(child, corpus):
                 case Const(value):
                     return Const(not value)
                 case Not(inner):
@@ -183,14 +183,18 @@ def told(query: Query, corpus: Corpus) -> Query:
                 case inner:
                     return Not(inner)
         case Boost(child, factor):
-            left = told(child, corpus)
+            left = reduce_for_repository(child, corpus)
             return left if isinstance(left, Const) else Boost(left, factor)
         case Type(ResultKind.FILE_MATCH | ResultKind.FILE_NAME, child):
-            return told(child, corpus)
+            return reduce_for_repository(child, corpus)
         case Type(ResultKind.REPO, child):
             return Const(any(holds(child, corpus, document) for document in corpus.documents if document.branches))
         case BranchesRepos():
-            return joined(Or, [told(branch, corpus) for branch in meant(query, corpus.repository)], neutral=False)
+            return join_parts(
+                Or,
+                [reduce_for_repository(branch, corpus) for branch in branches_selected_by(query, corpus.repository)],
+                neutral=False,
+            )
         case OnBranch():
             mask = branch_mask(query, corpus.repository)
             return Const(mask != 0) if mask in (0, (1 << len(corpus.repository.branches)) - 1) else query
@@ -201,7 +205,7 @@ def told(query: Query, corpus: Corpus) -> Query:
     return Const(holds_for_repository(query, corpus.repository))
 
 
-def joined(node: type[And] | type[Or], children: list[Query], *, neutral: bool) -> Query:
+def join_parts(node: type[And] | type[Or], children: list[Query], *, neutral: bool) -> Query:
     if Const(not neutral) in children:
         return Const(not neutral)
     kept = [child for child in children if child != Const(neutral)]

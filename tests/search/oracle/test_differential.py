@@ -9,14 +9,14 @@ from argosy.search.model import Form, Options
 from argosy.search.query.tree import Query, ResultKind, Type
 from tests.search.oracle import queries
 from tests.search.oracle.corpora import Checkout, checkout
-from tests.search.oracle.effort import asked
-from tests.search.oracle.engine import EVERYTHING, built, check_query
+from tests.search.oracle.engine import EVERYTHING, build_index, check_query
+from tests.search.oracle.rounds import given_random
 
 QUESTIONS = 8  # about one repository: building it costs more than asking
 
 
 def check_queries(case: Checkout, drawn: Iterable[Query], options: Options = EVERYTHING) -> None:
-    index = built(case)
+    index = build_index(case)
     for query in drawn:
         check_query(case, query, options, index)
 
@@ -25,69 +25,69 @@ def drawn(random: Random, case: Checkout, draw: Callable[[Random, Checkout], Que
     return [draw(random, case) for _ in range(QUESTIONS)]
 
 
-@asked(30)
+@given_random(30)
 def test_a_text_is_found_where_a_naive_scan_finds_it(random: Random) -> None:
     case = checkout(random)
     check_queries(case, drawn(random, case, queries.substring))
 
 
-@asked(50)
+@given_random(50)
 def test_a_pattern_is_found_where_a_naive_scan_finds_it(random: Random) -> None:
     case = checkout(random)
     check_queries(case, drawn(random, case, queries.regexp))
 
 
-@asked(30)
+@given_random(30)
 def test_what_crosses_a_seam_of_the_index_is_found(random: Random) -> None:
     case = checkout(random, has_large=True)
     check_queries(case, drawn(random, case, queries.text_leaf))
 
 
-@asked(15)
+@given_random(15)
 def test_symbols_are_found_by_their_names(random: Random) -> None:
     case = checkout(random)
     check_queries(case, drawn(random, case, queries.symbol))
 
 
-@asked(15)
+@given_random(15)
 def test_every_fact_about_documents_and_repositories_selects_alike(random: Random) -> None:
     case = checkout(random)
     check_queries(case, [*drawn(random, case, queries.document_fact), *drawn(random, case, queries.repository_fact)])
 
 
-@asked(60)
+@given_random(60)
 def test_every_combination_selects_and_shows_alike(random: Random) -> None:
     case = checkout(random)
     check_queries(case, drawn(random, case, queries.query))
 
 
-@asked(15)
+@given_random(15)
 def test_a_query_about_one_repository_means_the_same_in_another(random: Random) -> None:
     first, second = checkout(random, number=0), checkout(random, number=1)
     check_queries(second, drawn(random, first, queries.query))
 
 
-@asked(15)
+@given_random(15)
 def test_context_lines_surround_the_matches_and_join_what_they_touch(random: Random) -> None:
     case = checkout(random)
     options = structs.replace(EVERYTHING, context_lines=1 + random.randrange(3))
     check_queries(case, drawn(random, case, queries.text_leaf), options)
 
 
-@asked(15)
+@given_random(15)
 def test_lines_hold_the_pieces_of_matches_that_lie_in_them(random: Random) -> None:
     case = checkout(random)
     options = structs.replace(EVERYTHING, form=Form.LINES, context_lines=random.randrange(3))
     check_queries(case, drawn(random, case, queries.text_leaf), options)
 
 
-@asked(15)
+@given_random(15)
 def test_a_query_for_file_names_shows_nothing_else(random: Random) -> None:
     case = checkout(random)
     check_queries(case, [Type(ResultKind.FILE_NAME, query) for query in drawn(random, case, queries.plain_query)])
 
 
-@asked(10)
+@given_random(10)
 def test_counting_counts_the_same(random: Random) -> None:
     case = checkout(random)
     check_queries(case, drawn(random, case, queries.query), structs.replace(EVERYTHING, form=Form.COUNT))

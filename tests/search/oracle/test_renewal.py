@@ -5,38 +5,38 @@ from random import Random
 from argosy.search.index.wire import dump, load
 from tests.search.oracle import queries
 from tests.search.oracle.corpora import changed, checkout
-from tests.search.oracle.effort import asked
-from tests.search.oracle.engine import built, check_query
+from tests.search.oracle.engine import build_index, check_query
+from tests.search.oracle.rounds import given_random
 
 QUESTIONS = 4
 
 
-@asked(30)
+@given_random(30)
 def test_a_renewed_index_answers_like_a_fresh_one(random: Random) -> None:
     case = checkout(random)
-    index = built(case)
+    index = build_index(case)
     for _ in range(3):
         before, case = case, changed(random, case)
-        index = built(case, previous=index)
+        index = build_index(case, previous=index)
         for query in [queries.query(random, version) for version in (before, case) for _ in range(QUESTIONS)]:
             check_query(case, query, index=index)
 
 
-@asked(10)
+@given_random(10)
 def test_an_older_index_still_answers_after_it_was_renewed(random: Random) -> None:
     case = checkout(random)
-    index = built(case)
-    built(changed(random, case), previous=index)
+    index = build_index(case)
+    build_index(changed(random, case), previous=index)
     for query in [queries.query(random, case) for _ in range(QUESTIONS)]:
         check_query(case, query, index=index)
 
 
-@asked(15)
+@given_random(15)
 def test_an_index_that_was_carried_elsewhere_answers_alike(random: Random) -> None:
     case = checkout(random)
-    index = load(dump(built(case)))
+    index = load(dump(build_index(case)))
     later = changed(random, case)
-    renewed = load(dump(built(later, previous=index)))
+    renewed = load(dump(build_index(later, previous=index)))
     for query in [queries.query(random, case) for _ in range(QUESTIONS)]:
         check_query(case, query, index=index)
         check_query(later, query, index=renewed)

@@ -260,11 +260,11 @@ def test_a_damaged_query_is_a_query_or_invalid(query: Query, data: st.DataObject
     ("version", "outdated"), [(QUERY_VERSION + 1, "this node"), (QUERY_VERSION - 1, "the gateway")]
 )
 def test_another_version_is_rejected_by_both_numbers_whatever_follows(version: int, outdated: str) -> None:
-    wanted = f"unsupported query version {version}: this node reads version {QUERY_VERSION}; upgrade {outdated}"
+    expected = f"unsupported query version {version}: this node reads version {QUERY_VERSION}; upgrade {outdated}"
     for rest in ([], [["const", True]], [{"tree": "of another form"}, 7]):
         with pytest.raises(UnsupportedQueryVersion) as raised:
             decode_query(msgspec.msgpack.encode([version, *rest]))
-        assert str(raised.value) == wanted
+        assert str(raised.value) == expected
 
 
 def test_the_version_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,9 +154,9 @@ def test_a_query_means_the_same_as_in_zoekt(query: str, tree: Query) -> None:
     assert parse(query).query == tree
 
 
-@pytest.mark.parametrize(("query", "position", "said"), REFUSED, ids=lambda value: str(value)[:30])
-def test_a_syntax_error_is_reported_with_its_position(query: str, position: int, said: str) -> None:
-    with pytest.raises(QuerySyntaxError, match=said) as caught:
+@pytest.mark.parametrize(("query", "position", "message"), REFUSED, ids=lambda value: str(value)[:30])
+def test_a_syntax_error_is_reported_with_its_position(query: str, position: int, message: str) -> None:
+    with pytest.raises(QuerySyntaxError, match=message) as caught:
         parse(query)
     assert (caught.value.text, caught.value.position) == (query, position)
     assert str(caught.value).endswith(f", at column {position + 1}")

@@ -5,7 +5,7 @@ from textwrap import dedent
 from argosy.search.symbols.extract import definitions
 
 
-def told(language: str, text: str | bytes) -> list[str]:
+def outline_of(language: str, text: str | bytes) -> list[str]:
     """What is defined in a text, in order."""
     content = dedent(text).encode() if isinstance(text, str) else text
     found = definitions(language, content)

@@ -1,6 +1,6 @@
 """C and C++, as people write them: macros, conditionals, pointers to functions, templates, operators."""
 
-from tests.search.symbols.outlines import expected, told
+from tests.search.symbols.outlines import expected, outline_of
 
 
 def test_the_definitions_of_c() -> None:
@@ -53,7 +53,7 @@ def test_the_definitions_of_c() -> None:
             return 0;
         }
         """
-    assert told("C", source) == expected("""
+    assert outline_of("C", source) == expected("""
         macro LIMIT
         macro SWAP
         struct point
@@ -105,7 +105,7 @@ def test_a_brace_opened_in_both_branches_of_a_conditional_is_closed_once() -> No
 
         int second(void) { return 2; }
         """
-    assert told("C", source) == ["function first", "function second"]
+    assert outline_of("C", source) == ["function first", "function second"]
 
 
 def test_a_function_defined_twice_for_two_configurations_is_listed_twice() -> None:
@@ -124,7 +124,7 @@ def test_a_function_defined_twice_for_two_configurations_is_listed_twice() -> No
             return 1;
         }
         """
-    assert told("C", source) == ["function lock", "function init"]
+    assert outline_of("C", source) == ["function lock", "function init"]
 
 
 def test_a_brace_in_column_one_ends_a_body_that_a_macro_left_open() -> None:
@@ -138,7 +138,7 @@ def test_a_brace_in_column_one_ends_a_body_that_a_macro_left_open() -> None:
         {
         }
         """
-    assert told("C", source) == ["function broken", "function after"]
+    assert outline_of("C", source) == ["function broken", "function after"]
 
 
 def test_c_inside_extern_c_is_c() -> None:
@@ -152,11 +152,11 @@ def test_c_inside_extern_c_is_c() -> None:
         }
         #endif
         """
-    assert told("C", source) == ["variable api_version", "function helper"]
+    assert outline_of("C", source) == ["variable api_version", "function helper"]
 
 
 def test_lines_that_end_with_carriage_returns_are_lines() -> None:
-    assert told("C", b"#define A \\\r\n  1\r\nint f(void)\r\n{\r\n}\r\nint x;\r\n") == [
+    assert outline_of("C", b"#define A \\\r\n  1\r\nint f(void)\r\n{\r\n}\r\nint x;\r\n") == [
         "macro A",
         "function f",
         "variable x",
@@ -164,7 +164,7 @@ def test_lines_that_end_with_carriage_returns_are_lines() -> None:
 
 
 def test_invalid_utf8_is_no_error() -> None:
-    assert told("C", b"/* \xff\xfe */ int caf\xe9(void) { }\nint b;\n") == ["function caf�", "variable b"]
+    assert outline_of("C", b"/* \xff\xfe */ int caf\xe9(void) { }\nint b;\n") == ["function caf�", "variable b"]
 
 
 def test_the_definitions_of_cpp() -> None:
@@ -207,7 +207,7 @@ def test_the_definitions_of_cpp() -> None:
         #define CHECK(x) if (!(x)) { abort(); }
         int main(int argc, char** argv) try { return 0; } catch (...) { return 1; }
         """
-    assert told("C++", source) == expected("""
+    assert outline_of("C++", source) == expected("""
         namespace inner
         class inner.Stack
         method Stack.Stack
@@ -261,7 +261,7 @@ def test_the_definitions_of_objective_c() -> None:
         @end
         static int helper(int a) { return a; }
         """
-    assert told("Objective-C", source) == expected("""
+    assert outline_of("Objective-C", source) == expected("""
         protocol Walker
         method walk
         interface Dog

@@ -12,7 +12,7 @@ from argosy.search.languages import LANGUAGES
 from argosy.search.symbols import KINDS
 from argosy.search.symbols.extract import CONTENT_BYTES_MAX, DEFINITIONS_MAX, WINDOW_BYTES, definitions
 from argosy.search.symbols.grammars import GRAMMARS
-from tests.search.symbols.outlines import told
+from tests.search.symbols.outlines import outline_of
 
 PIECE_LIST = [
     b"class A {", b"struct b {", b"}", b"{", b"(", b")", b"[", b"]", b"<", b">", b";", b",", b"=", b"=>", b":",
@@ -62,8 +62,8 @@ def test_a_language_without_a_grammar_defines_nothing() -> None:
 
 def test_a_file_beyond_any_outline_is_not_outlined() -> None:
     text = b"def f(): pass\n".ljust(CONTENT_BYTES_MAX, b"\n")
-    assert told("Python", text) == ["function f"]
-    assert told("Python", text + b"\n") == []
+    assert outline_of("Python", text) == ["function f"]
+    assert outline_of("Python", text + b"\n") == []
 
 
 def test_every_grammar_belongs_to_a_detected_language() -> None:
@@ -73,12 +73,12 @@ def test_every_grammar_belongs_to_a_detected_language() -> None:
 def test_a_definition_across_the_end_of_a_window_is_found_once() -> None:
     line = b"int some_function_%05d(int a, int b) { return a; }\n"
     count = 6 * WINDOW_BYTES // 60
-    found = told("C", b"".join(line % number for number in range(count)))
+    found = outline_of("C", b"".join(line % number for number in range(count)))
     assert found == [f"function some_function_{number:05d}" for number in range(count)]
 
 
 def test_one_endless_line_is_read_to_its_end() -> None:
-    found = told("JavaScript", b"".join(b"function f%d(){};" % number for number in range(20_000)))
+    found = outline_of("JavaScript", b"".join(b"function f%d(){};" % number for number in range(20_000)))
     assert found == [f"function f{number}" for number in range(20_000)]
 
 

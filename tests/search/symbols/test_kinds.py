@@ -12,13 +12,13 @@ def test_the_numbers_of_kinds_fit_a_byte_and_begin_where_indexes_have_them() -> 
 
 
 def test_every_kind_in_a_grammar_is_in_the_list() -> None:
-    told = {
+    outline_of = {
         kind
         for grammar in GRAMMARS.values()
         for kinds in (*grammar.kinds, *grammar.inner.values())
         for kind in ([kinds] if isinstance(kinds, str) else kinds.values())
     }
-    assert told - {"", "owner", "name"} <= set(KINDS)
+    assert outline_of - {"", "owner", "name"} <= set(KINDS)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Go, Rust, Protobuf, GraphQL."""
 
-from tests.search.symbols.outlines import expected, told
+from tests.search.symbols.outlines import expected, outline_of
 
 
 def test_the_definitions_of_go() -> None:
@@ -63,7 +63,7 @@ def test_the_definitions_of_go() -> None:
         \treturn nil
         }
         """
-    assert told("Go", source) == expected("""
+    assert outline_of("Go", source) == expected("""
         package server
         constant Single
         constant First
@@ -131,7 +131,7 @@ def test_the_definitions_of_rust() -> None:
         cfg_if! { fn conditional() {} }
         fn lifetime<'a>(x: &'a str) -> &'a str { x }
         """
-    assert told("Rust", source) == expected("""
+    assert outline_of("Rust", source) == expected("""
         constant LIMIT
         variable COUNTER
         type Result
@@ -187,7 +187,7 @@ def test_the_definitions_of_protobuf() -> None:
           rpc List (ListRequest) returns (ListReply);
         }
         """
-    assert told("Protocol Buffer", source) == expected("""
+    assert outline_of("Protocol Buffer", source) == expected("""
         package acme.v1
         message Person
         field Person.name
@@ -225,7 +225,7 @@ def test_the_definitions_of_graphql() -> None:
         extend type Query { me: User }
         query Me($id: ID!) { me { id } }
         '''
-    assert told("GraphQL", source) == expected("""
+    assert outline_of("GraphQL", source) == expected("""
         alias Date
         annotation auth
         type User

@@ -1,6 +1,6 @@
 """Markdown, Make, SQL, Terraform, CMake, Dockerfiles, tables of TOML and INI."""
 
-from tests.search.symbols.outlines import expected, told
+from tests.search.symbols.outlines import expected, outline_of
 
 
 def test_the_headings_of_markdown_lie_in_one_another() -> None:
@@ -20,7 +20,7 @@ def test_the_headings_of_markdown_lie_in_one_another() -> None:
         Smaller
         -------
         """
-    assert told("Markdown", source) == expected("""
+    assert outline_of("Markdown", source) == expected("""
         chapter Title
         section Title.First
         subsection First.Deeper `code`
@@ -44,7 +44,7 @@ def test_the_targets_of_a_makefile() -> None:
         define RULE
         endef
         """
-    assert told("Makefile", source) == expected("""
+    assert outline_of("Makefile", source) == expected("""
         variable CC
         variable FLAGS
         target all
@@ -65,7 +65,7 @@ def test_the_definitions_of_sql() -> None:
         CREATE TRIGGER stamp BEFORE UPDATE ON users EXECUTE FUNCTION f();
         create type mood as enum ('sad');
         """
-    assert told("SQL", source) == expected("""
+    assert outline_of("SQL", source) == expected("""
         table users
         view active
         index users_name
@@ -87,7 +87,7 @@ def test_the_blocks_of_terraform() -> None:
         output "url" { value = 1 }
         module "network" { source = "./x" }
         """
-    assert told("Terraform", source) == expected("""
+    assert outline_of("Terraform", source) == expected("""
         resource logs
         data source base
         variable region
@@ -105,11 +105,11 @@ def test_the_definitions_of_cmake() -> None:
         add_executable(app main.c)
         # add_library(no x.c)
         """
-    assert told("CMake", source) == ["variable NAME", "function add_thing", "macro old_thing", "target app"]
+    assert outline_of("CMake", source) == ["variable NAME", "function add_thing", "macro old_thing", "target app"]
 
 
 def test_the_stages_of_a_dockerfile() -> None:
-    assert told("Dockerfile", "FROM python:3 AS build\nARG VERSION=1\nFROM build as final\n") == [
+    assert outline_of("Dockerfile", "FROM python:3 AS build\nARG VERSION=1\nFROM build as final\n") == [
         "target build",
         "variable VERSION",
         "target final",
@@ -117,4 +117,4 @@ def test_the_stages_of_a_dockerfile() -> None:
 
 
 def test_the_tables_of_toml() -> None:
-    assert told("TOML", "[project]\nname = 'x'\n[[tool.rules]]\n") == ["section project", "section tool.rules"]
+    assert outline_of("TOML", "[project]\nname = 'x'\n[[tool.rules]]\n") == ["section project", "section tool.rules"]

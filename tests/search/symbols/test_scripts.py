@@ -1,6 +1,6 @@
 """Python, JavaScript, TypeScript, PHP, Ruby, Lua, Perl, Elixir, Haskell, shell."""
 
-from tests.search.symbols.outlines import expected, told
+from tests.search.symbols.outlines import expected, outline_of
 
 
 def test_the_definitions_of_python() -> None:
@@ -62,7 +62,7 @@ def test_the_definitions_of_python() -> None:
         type Alias = int
         square = lambda x: x * x
         '''
-    assert told("Python", source) == expected("""
+    assert outline_of("Python", source) == expected("""
         constant LIMIT
         variable name
         variable a
@@ -89,7 +89,7 @@ def test_the_definitions_of_python() -> None:
 
 
 def test_python_with_tabs_and_carriage_returns() -> None:
-    assert told("Python", b"class A:\r\n\tdef f(self):\r\n\t\tx = 1\r\n\tdef g(self): pass\r\n\r\nB = 2\r\n") == [
+    assert outline_of("Python", b"class A:\r\n\tdef f(self):\r\n\t\tx = 1\r\n\tdef g(self): pass\r\n\r\nB = 2\r\n") == [
         "class A",
         "method A.f",
         "method A.g",
@@ -144,7 +144,7 @@ def test_the_definitions_of_javascript() -> None:
         $.fn.plugin = function (options) { };
         const re = a / b / c, s = "function q() {";
         """
-    assert told("JavaScript", source) == expected("""
+    assert outline_of("JavaScript", source) == expected("""
         constant LIMIT
         variable state
         function legacy
@@ -222,7 +222,7 @@ def test_the_definitions_of_typescript() -> None:
         export const generic = <T,>(x: T): T => x;
         let counter: number;
         """
-    assert told("TypeScript", source) == expected("""
+    assert outline_of("TypeScript", source) == expected("""
         interface Shape
         property Shape.name
         method Shape.area
@@ -263,7 +263,7 @@ def test_tsx_is_typescript_with_markup() -> None:
         };
         function Row(props: Props) { return <tr />; }
         """
-    assert told("TSX", source) == ["function App", "function App.onClick", "function Row"]
+    assert outline_of("TSX", source) == ["function App", "function App.onClick", "function Row"]
 
 
 def test_the_definitions_of_php() -> None:
@@ -292,7 +292,7 @@ def test_the_definitions_of_php() -> None:
         ?>
         <p>Don't { stop</p>
         """
-    assert told("PHP", source.replace("\\\\", "\\")) == expected("""
+    assert outline_of("PHP", source.replace("\\\\", "\\")) == expected("""
         namespace App\\Models
         constant VERSION
         variable config
@@ -349,7 +349,7 @@ def test_the_definitions_of_ruby() -> None:
         end
         def Acme.top; end
         """
-    assert told("Ruby", source) == expected("""
+    assert outline_of("Ruby", source) == expected("""
         module Acme
         constant Acme.VERSION
         class Acme.Robot
@@ -382,7 +382,7 @@ def test_the_definitions_of_lua() -> None:
         local text = [==[ function raw() ]==]
         function global() end
         """
-    assert told("Lua", source) == expected("""
+    assert outline_of("Lua", source) == expected("""
         variable Stack
         method Stack.new
         method Stack.push
@@ -412,7 +412,7 @@ def test_the_definitions_of_perl() -> None:
 
         sub after { }
         """
-    assert told("Perl", source) == expected("""
+    assert outline_of("Perl", source) == expected("""
         package Acme::Tool
         constant LIMIT
         variable VERSION
@@ -440,7 +440,7 @@ def test_the_definitions_of_elixir() -> None:
           end
         end
         '''
-    assert told("Elixir", source) == expected("""
+    assert outline_of("Elixir", source) == expected("""
         module Acme.Tool
         type Acme.Tool.id
         struct Acme.Tool.defstruct
@@ -472,7 +472,7 @@ def test_the_definitions_of_haskell() -> None:
         push x s = go x
           where go y = Node y s
         """
-    assert told("Haskell", source) == expected("""
+    assert outline_of("Haskell", source) == expected("""
         module Data.Stack
         type Stack
         type Wrapper
@@ -497,7 +497,7 @@ def test_the_definitions_of_shell() -> None:
         function ns::go () { :; }
         alias ll='ls -l'
         """
-    assert told("Shell", source) == expected("""
+    assert outline_of("Shell", source) == expected("""
         variable VERSION
         variable PATH_X
         function greet

@@ -1,6 +1,6 @@
 """Java, C#, Kotlin, Scala, Swift, Dart: classes in classes, annotations, generics, bodies that hide code."""
 
-from tests.search.symbols.outlines import expected, told
+from tests.search.symbols.outlines import expected, outline_of
 
 
 def test_the_definitions_of_java() -> None:
@@ -48,7 +48,7 @@ def test_the_definitions_of_java() -> None:
                 \"\"\";
         }
         """
-    assert told("Java", source) == expected("""
+    assert outline_of("Java", source) == expected("""
         package com.example.app
         class Thing
         field Thing.CACHE
@@ -108,7 +108,7 @@ def test_the_definitions_of_csharp() -> None:
             public record Person(string First, string Last);
         }
         """
-    assert told("C#", source) == expected("""
+    assert outline_of("C#", source) == expected("""
         namespace Acme.Tools
         class Acme.Tools.Robot
         field Robot.parts
@@ -164,7 +164,7 @@ def test_the_definitions_of_kotlin() -> None:
         class Empty
         fun after() { }
         """
-    assert told("Kotlin", source) == expected("""
+    assert outline_of("Kotlin", source) == expected("""
         package com.example
         constant LIMIT
         variable top
@@ -229,7 +229,7 @@ def test_the_definitions_of_swift() -> None:
         actor Store { var x = 0 }
         func top(_ a: Int) -> Int { return a }
         """
-    assert told("Swift", source) == expected("""
+    assert outline_of("Swift", source) == expected("""
         variable isDebug
         protocol Drawable
         alias Drawable.Canvas
@@ -290,7 +290,7 @@ def test_the_definitions_of_scala() -> None:
         given ordering: Ordering[Int] with
           def compare(a: Int, b: Int) = 0
         """
-    assert told("Scala", source) == expected("""
+    assert outline_of("Scala", source) == expected("""
         package com.example
         trait Shape
         method Shape.area
@@ -331,7 +331,7 @@ def test_the_definitions_of_dart() -> None:
         extension Shout on String { String shout() => toUpperCase(); }
         void main() {}
         """
-    assert told("Dart", source) == expected("""
+    assert outline_of("Dart", source) == expected("""
         type Callback
         class Animal
         field Animal.name

@@ -6,14 +6,14 @@ from random import Random
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-rounds = 1
+multiplier = 1
 
 
-def asked(examples: int) -> Callable[[Callable[[Random], None]], Callable[[], None]]:
+def given_random(examples: int) -> Callable[[Callable[[Random], None]], Callable[[], None]]:
     """Runs the test with so many dice that hypothesis casts. A failure is made small by other means (`reducing`)."""
-    is_usual = rounds == 1
+    is_usual = multiplier == 1
     bounds = settings(
-        max_examples=examples * rounds,
+        max_examples=examples * multiplier,
         deadline=None,
         phases=[Phase.generate],
         derandomize=is_usual,

@@ -1,4 +1,4 @@
-"""A desk with a shelf behind it, and a real server before it: what the tests of asking a node share."""
+"""A node over a real index set, behind a real HTTP server: shared by the tests of requests to a node."""
 
 import asyncio
 import socket
@@ -29,7 +29,7 @@ from argosy.search.query.parse import parse
 from argosy.search.query.tree import Query
 from argosy.search.settings import SearchSettings
 from argosy.search.skip_policy import Policy
-from tests.search.match.search_calls import built
+from tests.search.match.search_calls import build_index
 
 HOST = "127.0.0.1"
 CODE = b"class Ship:\n    def sail(self):\n        return 'needle'\n\n"
@@ -37,11 +37,11 @@ NAMES = ("alpha", "beta", "gamma")
 
 
 def small(name: str, rank: int = 0, files: int = 20) -> Index:
-    return built({f"src/{name}{i}.py": CODE * (1 + i % 7) + b"# %d\n" % i for i in range(files)}, name, rank)
+    return build_index({f"src/{name}{i}.py": CODE * (1 + i % 7) + b"# %d\n" % i for i in range(files)}, name, rank)
 
 
 def odd() -> Index:
-    """Names that are no Unicode, two branches, files without content."""
+    """Names that are not Unicode, two branches, files without content."""
     repository = Repository("odd \udcff", 7, (Branch("main", "c0ffee"), Branch("dev", "bead")), flags={"fork": True})
     files = [
         MemoryFile(b"bad\xff/name\xfe.py", CODE),
@@ -53,26 +53,26 @@ def odd() -> Index:
     return build(MemorySource(repository, files), Policy())
 
 
-class Keeping:
-    """Who keeps the indexes, as far as the desk asks."""
+class StubIndexHost:
+    """Implements `IndexHost` with fixed values."""
 
-    def __init__(self, shelf: IndexSet) -> None:
+    def __init__(self, index_set: IndexSet) -> None:
         self.known: dict[str, RepoStatus] = {}
-        self.noted: list[str] = []
-        self.shelf = shelf
+        self.recorded: list[str] = []
+        self.index_set = index_set
 
     def put(self, index: Index, indexed_at: float = 5.0) -> None:
-        self.shelf.put(index)
-        self.tell(RepoStatus(index.repository.name, Phase.READY, indexed_at=indexed_at))
+        self.index_set.put(index)
+        self.set_status(RepoStatus(index.repository.name, Phase.READY, indexed_at=indexed_at))
 
-    def tell(self, status: RepoStatus) -> None:
+    def set_status(self, status: RepoStatus) -> None:
         self.known[status.name] = status
 
     def statuses(self) -> tuple[RepoStatus, ...]:
         return tuple(self.known.values())
 
     def record_searches(self, names: Collection[str]) -> None:
-        self.noted += names
+        self.recorded += names
 
     def budget_bytes(self) -> int:
         return 1000
@@ -84,26 +84,26 @@ class Keeping:
         return 300
 
 
-class Counter:
-    """A desk whose leases are a set of names, and whose shelf may be wrapped."""
+class NodeFixture:
+    """A node whose leases are a set of names, and whose index set may be wrapped."""
 
     def __init__(
         self,
         *indexes: Index,
-        shelf: IndexSet | None = None,
-        wrapped: Callable[["Counter"], SearchableIndexes] | None = None,
+        index_set: IndexSet | None = None,
+        wrap: Callable[["NodeFixture"], SearchableIndexes] | None = None,
         clock: Clock | None = None,
         settings: SearchSettings | None = None,
     ) -> None:
-        self.shelf = shelf or IndexSet(threads=1)
-        self.keeper = Keeping(self.shelf)
+        self.index_set = index_set or IndexSet(threads=1)
+        self.host = StubIndexHost(self.index_set)
         for index in indexes:
-            self.keeper.put(index)
+            self.host.put(index)
         self.leases = {index.repository.name for index in indexes}
         self.clock = clock or SystemClock()
         self.node = LocalNode(
-            wrapped(self) if wrapped else self.shelf,
-            self.keeper,
+            wrap(self) if wrap else self.index_set,
+            self.host,
             node_id="n1",
             address="n1:6070",
             may_answer=self.leases.__contains__,
@@ -117,25 +117,25 @@ class Counter:
         return await quiesce(self.node, self.clock, name, within_s=within_s)
 
 
-class Between:
-    """A shelf during whose answers something happens."""
+class InterceptedIndexSet:
+    """An index set that calls a function before it returns a result."""
 
-    def __init__(self, shelf: IndexSet, then: Callable[[], object]) -> None:
-        self._shelf = shelf
+    def __init__(self, index_set: IndexSet, then: Callable[[], object]) -> None:
+        self._index_set = index_set
         self._then = then
-        self.asked: list[Options] = []
+        self.options: list[Options] = []
 
     def get(self, name: str) -> Index:
-        return self._shelf.get(name)
+        return self._index_set.get(name)
 
     async def search(self, query: Query, options: Options, *, only: Collection[str] | None = None) -> SearchResult:
-        self.asked.append(options)
-        answer = await self._shelf.search(query, options, only=only)
+        self.options.append(options)
+        answer = await self._index_set.search(query, options, only=only)
         self._then()
         return answer
 
     async def repositories(self, query: Query, *, only: Collection[str] | None = None) -> tuple[Repository, ...]:
-        found = await self._shelf.repositories(query, only=only)
+        found = await self._index_set.repositories(query, only=only)
         self._then()
         return found
 
@@ -174,7 +174,7 @@ async def serving(app: Starlette) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def open_door(node: Node, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER) -> AsyncIterator[str]:
+async def serve_node(node: Node, *, fleet_token: str | None = None, tracer: Tracer = NO_TRACER) -> AsyncIterator[str]:
     """The address of a server for a node."""
     routes = node_routes(node, fleet_token=fleet_token, tracer=tracer)
     async with serving(Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)) as address:

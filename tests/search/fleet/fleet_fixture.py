@@ -1,4 +1,4 @@
-"""Search nodes at work: real repositories, a real catalog, real indexes; what fails or waits does so on request."""
+"""Search nodes with real repositories, a real catalog and real indexes; fetches fail or wait on request."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -35,15 +35,15 @@ PATIENCE_S = 30.0
 CLOCK = SystemClock()
 
 
-async def until(is_so: Callable[[], object]) -> None:
-    """Returns once it is so."""
+async def until(condition: Callable[[], object]) -> None:
+    """Returns once the condition holds."""
     async with asyncio.timeout(PATIENCE_S):
-        while not is_so():
+        while not condition():
             await CLOCK.sleep(0.005)
 
 
 class Origins:
-    """The fetcher of all repositories, which can be told to fail or to wait."""
+    """The fetcher of all repositories; it fails or waits on request."""
 
     def __init__(self, folder: Path) -> None:
         self._inner = RemoteFetcher(FetchSettings(dir=str(folder / "mirrors"), allow_local=True))
@@ -52,7 +52,7 @@ class Origins:
         self.open.set()
         self.fetches: list[str] = []
         self.origin_checks: list[str] = []
-        self.reading = 0  # sources that are open just now
+        self.open_sources = 0
 
     async def heads(self, spec: RepoSpec) -> tuple[Branch, ...]:
         self.origin_checks.append(spec.name)
@@ -65,19 +65,19 @@ class Origins:
         self._fail(spec)
         await self.open.wait()
         async with self._inner.fetch(spec) as source:
-            self.reading += 1
+            self.open_sources += 1
             try:
                 yield source
             finally:
-                self.reading -= 1
+                self.open_sources -= 1
 
     def _fail(self, spec: RepoSpec) -> None:
         if spec.name in self.broken:
             raise self.broken[spec.name]
 
 
-class Held:
-    """Leases as they are told to a node that takes part in no fleet."""
+class StubLeases:
+    """Implements `Leases` for a node without ownership."""
 
     def __init__(self) -> None:
         self.others: list[Lease] = []
@@ -94,8 +94,8 @@ class Held:
         self.released.append(unit)
 
 
-class Harbour:
-    """A catalog, the origins, and the nodes that were started."""
+class SearchFleet:
+    """A catalog, the origins, and the started nodes."""
 
     def __init__(self, folder: Path, registry: RegistryStore, stack: AsyncExitStack) -> None:
         self.folder = folder
@@ -111,7 +111,7 @@ class Harbour:
         self._store = MemoryOwnershipStore(Space("repos", is_auctioned=True), clock=CLOCK, random=seeded_random(1))
 
     def repo(self, name: str, **files: str) -> Repo:
-        repo = Repo.made(self.folder / "origins" / name)
+        repo = Repo.create(self.folder / "origins" / name)
         repo.commit({f"{path}.py": text.encode() for path, text in (files or {"code": f"name = '{name}'\n"}).items()})
         return repo
 
@@ -134,11 +134,11 @@ class Harbour:
     ) -> SearchNode:
         changes.setdefault("budget_bytes", 500 * MIB)
         self.metrics[node_id] = Metrics()
-        shelf = IndexSet(threads=1)
+        index_set = IndexSet(threads=1)
         node = self.nodes[node_id] = SearchNode(
             self.catalog,
             self.origins,
-            shelf,
+            index_set,
             node_id=node_id,
             address=node_id,
             settings=SearchSettings(**changes),
@@ -148,7 +148,7 @@ class Harbour:
             tracer=tracer,
         )
         self.local_nodes[node_id] = LocalNode(
-            shelf,
+            index_set,
             node,
             node_id=node_id,
             address=node_id,
@@ -160,7 +160,7 @@ class Harbour:
         if in_fleet:
             self._join(node_id, node)
         else:
-            node.join(Held())
+            node.join(StubLeases())
         self.tasks[node_id] = asyncio.ensure_future(node.run())
         self._stack.push_async_callback(self.stop, node_id)
         return node
@@ -203,7 +203,7 @@ class Harbour:
         statuses = self.nodes[node_id].statuses()
         return any(each.name == name and each.phase is Phase.READY for each in statuses)
 
-    async def found(self, text: str, node_id: str = "n1") -> list[str]:
+    async def matching_repos(self, text: str, node_id: str = "n1") -> list[str]:
         """The repositories with matches."""
         answer = await self.nodes[node_id].index_set.search(parse(text).query, Options())
         return sorted({file.repository for file in answer.files})
@@ -217,14 +217,14 @@ def lease(name: str, replica: int = 0, node: str = "n1", state: LeaseState = Lea
 
 
 @asynccontextmanager
-async def harbour_at(folder: Path) -> AsyncIterator[Harbour]:
+async def open_search_fleet(folder: Path) -> AsyncIterator[SearchFleet]:
     registry = await open_registry("memory://", clock=CLOCK, random=seeded_random(1))
     async with AsyncExitStack() as stack:
-        harbour = Harbour(folder, registry, stack)
-        following = asyncio.ensure_future(harbour.catalog.run())
+        fleet = SearchFleet(folder, registry, stack)
+        following = asyncio.ensure_future(fleet.catalog.run())
         try:
-            await harbour.catalog.wait_synced()
-            yield harbour
+            await fleet.catalog.wait_synced()
+            yield fleet
             await stack.aclose()
         finally:
             following.cancel()
