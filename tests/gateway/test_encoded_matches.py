@@ -11,7 +11,7 @@ QUERY = parse("needle").query
 
 
 def results_everywhere(options: Options) -> list[SearchResult]:
-    """All that a door says: a stream's parts and end, an answer, and the same answer kept."""
+    """All results of a gateway: the parts and the end of a stream, a result, and the same result cached."""
 
     async def main(loop: SimLoop) -> list[SearchResult]:
         world = World(loop)

@@ -41,7 +41,7 @@ class Map:
 
 
 def machine_of(holders: Map, **first: str) -> ScatterMachine:
-    """`first`: addresses with the names to ask for, one letter each."""
+    """`first`: addresses with the repositories to request, one letter each."""
     machine = ScatterMachine([(address, tuple(names)) for address, names in first.items()], holders, deadline=10.0)
     assert sent(machine.handle(None, 0.0)) == list(first.items())
     return machine
@@ -244,7 +244,7 @@ def test_every_repository_is_answered_once_or_missing(data: st.DataObject) -> No
 def test_a_late_request_is_hedged_to_the_new_holders_of_its_repositories() -> None:
     holders = Map({"a": "x", "b": "x"})
     machine = machine_of(holders, x="ab")
-    assert machine.handle(None, 0.1) == [], "nobody else holds them"
+    assert machine.handle(None, 0.1) == [], "no other node holds them"
     holders.holders |= {"a": "y"}
     at = machine.deadline()
     assert at == 0.1 + RECHECK_S

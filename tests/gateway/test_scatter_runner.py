@@ -21,7 +21,7 @@ DEADLINE_S = 5.0
 
 
 class Others:
-    """Whoever was not sent yet can be sent, after a while."""
+    """Every node that has no request yet can get one, after a delay."""
 
     def __init__(self, addresses: Collection[str]) -> None:
         self.addresses = addresses

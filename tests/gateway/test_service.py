@@ -350,7 +350,7 @@ def test_cancelled_queries_do_not_count_as_in_flight() -> None:
         node = world.give("n1", *NAMES)
         node.is_hanging = True
         asking = [asyncio.ensure_future(world.gateway.search(tree(f"needle {i}"), Options())) for i in range(20)]
-        await world.clock.sleep(0.2)  # nobody waits longer for a turn
+        await world.clock.sleep(0.2)  # no request waits longer
         for each in asking:
             each.cancel()
         await asyncio.gather(*asking, return_exceptions=True)

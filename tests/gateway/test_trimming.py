@@ -16,7 +16,7 @@ def line_ranges(query: str, form: Form, matches: int, context_lines: int = 0) ->
 
 
 def shape(file: FileMatch) -> list[object]:
-    """All but which match is the best, which only the node can tell."""
+    """All but which match is the best, which only the node knows."""
     chunks = [(chunk.content, chunk.start, chunk.ranges, chunk.is_clipped) for chunk in file.chunks]
     lines = [(line.content, line.number, line.fragments, line.before, line.after) for line in file.lines]
     return [*chunks, *lines]

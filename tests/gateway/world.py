@@ -221,7 +221,7 @@ def oracle(names: Iterable[str], query: str | Query, options: Options | None = N
 
 def comparable(answer: SearchResult) -> SearchResult:
     """An answer without what a fleet adds to it, without the time it took, and without which match of a passage is the
-    best where the bound on matches falls within the passage: only its node could tell."""
+    best where the bound on matches falls within the passage: only its node knows."""
     files = answer.files
     if files and LimitHit.MATCHES_SHOWN in answer.limits_hit:
         files = (*files[:-1], _without_best(files[-1]))

@@ -1,4 +1,4 @@
-"""Every document by the hash of its content, and back; what has not changed is not hashed again."""
+"""Every document by the hash of its content, and back; unchanged content is not hashed again."""
 
 from hashlib import sha256
 

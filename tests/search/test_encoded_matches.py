@@ -1,4 +1,4 @@
-"""Sealed or open, an answer says the same; and what is told in bytes is what is told one by one."""
+"""Encoded or decoded, a result is the same; and matches written as bytes equal those built one by one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +39,7 @@ lines = st.sampled_from(
 
 
 def one_by_one(index: Index, query: str, options: Options) -> Sequence[FileMatch]:
-    """Whoever wants scores explained is told by Python; what is explained is left out."""
+    """Explained scores are built by Python, so the explanations are removed."""
     files = search_one(index, query, structs.replace(options, explain_scores=True, pre_encoded=False)).files
     return [
         structs.replace(
@@ -127,7 +127,7 @@ def test_encoded_files_are_sent_and_cut_like_others_also_beside_odd_names() -> N
 
 
 def test_a_node_without_encoded_matches_answers_decoded_and_is_understood() -> None:
-    """Fields that a node or a door of another version does not know are left out."""
+    """Fields that a node or a gateway of another version does not know are omitted."""
 
     class OldOptions(msgspec.Struct):
         files_max: int = 50

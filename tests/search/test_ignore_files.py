@@ -1,4 +1,4 @@
-"""Ignore files: a repository's own, and git's, which real git is asked about."""
+"""Ignore files of Argosy and of git, compared with the real git."""
 
 import re
 import subprocess
@@ -111,7 +111,7 @@ def test_git_agrees(repository: Path, text: bytes) -> None:
 
 
 # What two stars after something else than a slash mean depends, in git, on where it keeps its strings: it compares a
-# pointer into the pattern with one into the path. Ours are what git's manual says: the same as one star.
+# pointer into the pattern with one into the path. Ours follow git's manual: the same as one star.
 ODD_STARS = re.compile(rb"[^/*]\*\*")
 RULE = st.lists(
     st.sampled_from([b"a", b"b", b"c", b"*", b"**", b"?", b"/", b"!", b"[ab]", b"[!a]", b".c", b"\\", b" ", b"#",

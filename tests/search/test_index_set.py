@@ -1,4 +1,4 @@
-"""The shelf: many indexes at once, by any number of threads, as it was when the search began."""
+"""The index set: many indexes, searched by any number of threads, as they were when the search began."""
 
 import asyncio
 import gc
@@ -36,7 +36,7 @@ def indexes() -> list[Index]:
 
 
 class SetClock:
-    """A clock that is set, and may go on by itself at every look."""
+    """A clock that is set, and may advance at every reading."""
 
     def __init__(self, step_s: float = 0.0) -> None:
         self.now_s = 0.0
@@ -134,7 +134,7 @@ def test_a_search_sees_the_index_set_as_it_was_at_the_start(
     tasks = Search.tasks
 
     def disturbed(search: Search, tables: KernelTables, collector: Collector) -> list[Task]:
-        """Somebody changes the shelf before and after the postings are read: the old index is nobody else's by then."""
+        """The index set changes before and after the postings are read: only the search still holds the old index."""
         searcher.drop("alpha")
         searcher.put(repository("beta", files=1))
         found = tasks(search, tables, collector)
@@ -205,7 +205,7 @@ async def test_only_the_named_repositories_are_search(searcher: IndexSet) -> Non
 
 
 async def test_what_is_dropped_after_the_call_is_still_search(indexes: list[Index]) -> None:
-    """A search that waits for a free thread would otherwise miss it, and nobody would be told."""
+    """A search that waits for a free thread would otherwise miss it without a report."""
     searcher, gate = IndexSet(indexes, threads=1), threading.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(1))
@@ -220,7 +220,7 @@ async def test_what_is_dropped_after_the_call_is_still_search(indexes: list[Inde
 
 
 async def test_a_cancelled_call_ends_the_search_in_its_thread(indexes: list[Index]) -> None:
-    """The thread goes round between its looks until the flag is up: if it were never raised, it would never end."""
+    """The thread loops until the flag is raised: if it were never raised, it would never end."""
     started, ended = threading.Event(), threading.Event()
 
     class Endless(IndexSet):
@@ -292,7 +292,7 @@ async def test_a_brief_search_needs_no_thread(indexes: list[Index], monkeypatch:
     expected = searcher.search_now(parse("needle launch").query, Options())
     monkeypatch.setattr(index_set.asyncio, "to_thread", None)
     assert await searcher.search(parse("needle launch").query, Options()) == expected
-    for text in ("ne.dle", "in", "needle or launch", "sym:launch"):  # nobody knows how long these take
+    for text in ("ne.dle", "in", "needle or launch", "sym:launch"):  # their cost is not known beforehand
         with pytest.raises(TypeError, match="not callable"):
             await searcher.search(parse(text).query, Options())
     searcher.close()

@@ -1,4 +1,4 @@
-"""Searching one repository, by example: what people type, what they are shown, and what they are told about bounds."""
+"""Searching one repository, by example: typical queries, their results, and the reported limits."""
 
 from collections.abc import Mapping
 

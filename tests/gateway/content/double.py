@@ -30,7 +30,7 @@ PATIENT = {"cache_entries": 0, "find_s": 60.0, "stream_s": 60.0, "patience_min_s
 
 @dataclass
 class IndexerDouble:
-    """Public fields are what a test arranges and looks at."""
+    """Tests set and read the public fields."""
 
     found: dict[bytes, list[ProviderResult]] = field(default_factory=dict)
     keys: dict[bytes, list[bytes]] = field(default_factory=dict)
@@ -163,7 +163,7 @@ class ContentFixture:
 async def gateway_over(
     *indexers: IndexerDouble | str, clock: Clock | None = None, **settings: Any
 ) -> AsyncIterator[ContentFixture]:
-    """A URL instead of an indexer is requests as it is. Nothing is kept unless the settings say so."""
+    """A URL instead of an indexer is used as it is. Nothing is cached unless the settings enable it."""
     async with AsyncExitStack() as stack:
         urls = [each if isinstance(each, str) else await stack.enter_async_context(serving(each)) for each in indexers]
         metrics = Metrics()

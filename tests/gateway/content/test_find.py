@@ -49,7 +49,7 @@ async def test_replicas_lose_nothing_whichever_responds_first() -> None:
             answer = await searching
         assert records_of(answer) == {(A, b"1"), (A, b"2"), (B, b"1"), (A, b"3")}
         bodies.add(answer.body)
-    assert len(bodies) == 1, "the same question has the same answer"
+    assert len(bodies) == 1, "equal requests have equal responses"
 
 
 async def test_indexers_may_respond_in_either_format() -> None:
@@ -105,11 +105,11 @@ async def test_an_incomplete_response_names_what_is_missing_and_is_not_cached() 
         assert answer.headers["x-argosy-missing"] == f"{pool.names[1]}=error; {pool.names[2]}=failed"
         assert answer.headers["cache-control"] == "no-store"
         broken.status = 200
-        assert {id for id, _ in records_of(await pool.find(CONTENT))} == {A, B}, "asked again, not remembered"
+        assert {id for id, _ in records_of(await pool.find(CONTENT))} == {A, B}, "queried again, not cached"
 
 
 async def test_nothing_is_404_only_if_every_indexer_responded_so_in_either_format() -> None:
-    """Trap 18: what could not be asked may have it, so the answer is that nobody knows."""
+    """Trap 18: an indexer that could not be queried may have it, so the response is not "not found"."""
     dead = await nowhere()
     for accept in ("application/json", LINES):
         async with gateway_over(IndexerDouble(), IndexerDouble()) as pool:
@@ -128,7 +128,7 @@ async def test_an_indexer_that_rejects_requests_is_missing_and_still_queried() -
     async with gateway_over(strict, breaker_failures=1) as pool:
         for requests_before in (1, 2, 3):
             assert (await pool.find(CONTENT)).status == 504
-            assert len(strict.requests) == requests_before, "it lives: its breaker stays closed"
+            assert len(strict.requests) == requests_before, "it responds, so its breaker stays closed"
 
 
 async def test_without_indexers_finds_are_unavailable() -> None:
@@ -194,7 +194,7 @@ async def test_a_single_probe_detects_that_an_indexer_is_back() -> None:
         await broken.was_asked.wait()
         others = await asyncio.gather(*(pool.find(multihash.of(b"%d" % number)) for number in range(5)))
         assert {answer.headers["x-argosy-missing"] for answer in others} == {f"{pool.names[0]}=circuit open"}
-        assert len(broken.requests) == 2, "one question is enough to find out"
+        assert len(broken.requests) == 2, "one request is enough to detect it"
         broken.hold.set()
         assert (await probe).status == 200
         assert pool.metrics.value(telemetry.BREAKER, backend=pool.names[0]) == 0.0

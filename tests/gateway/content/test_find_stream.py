@@ -69,7 +69,7 @@ async def test_a_stream_that_cannot_be_completed_is_cut_and_not_ended() -> None:
                 assert answer.status == 200
                 with pytest.raises(aiohttp.ClientPayloadError):
                     await answer.read()
-            assert len(broken.requests) == attempts, "and is not kept"
+            assert len(broken.requests) == attempts, "and is not cached"
         assert pool.metrics.value(telemetry.INCOMPLETE) >= 2
 
 

@@ -40,7 +40,7 @@ def test_with_a_result_only_indexers_that_are_not_late_are_awaited() -> None:
     machine = gather(a=0.1, b=0.2, c=0.4)
     machine.on_found()
     machine.on_end("a", BackendOutcome.FOUND)
-    assert machine.deadline() == 100.4, "the most patient of those who are still silent"
+    assert machine.deadline() == 100.4, "the longest wait among those without a response"
     assert not machine.is_over(100.3)
     machine.on_end("c", BackendOutcome.NOTHING)
     assert machine.is_over(100.3)
@@ -51,7 +51,7 @@ def test_a_streaming_indexer_is_awaited_and_a_response_may_begin_before() -> Non
     machine = gather(a=0.1, b=0.1)
     machine.on_start("a")
     machine.on_found()
-    assert not machine.is_ready(100.05), "b may still say that it cannot be had"
+    assert not machine.is_ready(100.05), "b may still respond that it is unavailable"
     assert machine.is_ready(100.1)
     assert not machine.is_over(104.0)
     assert machine.missing(104.0) == (MissingBackend("b", BackendOutcome.LATE),)

@@ -32,7 +32,7 @@ def names(gateway: ContentGateway) -> list[str]:
 
 
 class Clock:
-    """Sleeps when it is told to have slept."""
+    """A sleep ends when the test lets time pass."""
 
     def __init__(self) -> None:
         self.slept: asyncio.Queue[float] = asyncio.Queue()

@@ -65,7 +65,7 @@ async def test_names_from_other_nodes_are_only_text() -> None:
         Known(failure=Unavailable("no indexer answers")),
         Known(is_silent=True),
     ],
-    ids=["no index", "nobody", "only this one", "index away", "index silent"],
+    ids=["no index", "no holder", "only this one", "index unreachable", "index silent"],
 )
 async def test_a_page_is_shown_without_holders_if_there_are_none_or_the_lookup_fails(holders: Known | None) -> None:
     text = await page(holders)

@@ -26,7 +26,7 @@ def test_there_is_one_notice_per_reason_and_many_names_are_counted() -> None:
     assert found[0].unnamed == 7
 
 
-# Files and matches that are not shown have a place of their own: a link for more, and a count beside the file.
+# Files and matches that are not shown are shown elsewhere: a link for more, and a count beside the file.
 @pytest.mark.parametrize("limits_hit", sorted(set(LimitHit) - {LimitHit.FILES_SHOWN, LimitHit.MATCHES_SHOWN}, key=str))
 def test_a_limit_that_truncated_the_result_has_a_notice(limits_hit: LimitHit) -> None:
     [notice] = notices(SearchResult(limits_hit=(limits_hit,)))

@@ -69,7 +69,7 @@ def notes() -> Index:
 
 
 class StubIndexHost:
-    """Who keeps the indexes of a node, as far as its node asks."""
+    """Implements `IndexHost` with fixed values."""
 
     def __init__(self, indexes: Iterable[Index]) -> None:
         self._known = tuple(
@@ -94,7 +94,7 @@ class StubIndexHost:
 
 
 class Fleet:
-    """Nodes by address, each with its indexes, and a front door before them. `warming` are held and not yet ready."""
+    """Nodes by address, each with its indexes, and a gateway over them. `warming` are held and not yet ready."""
 
     def __init__(self, nodes: Mapping[str, list[Index]], *, warming: Iterable[str] = ()) -> None:
         self.index_sets = {address: IndexSet(indexes, threads=1) for address, indexes in nodes.items()}

@@ -1,4 +1,4 @@
-"""Responses in zoekt's format, where ours have more to say."""
+"""Responses in zoekt's format, where our results have more fields."""
 
 from argosy.gateway.zoekt.page import Last, PageFile, result_page
 from argosy.gateway.zoekt.responses import has_symbol_condition, repo_list, search_result

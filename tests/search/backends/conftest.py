@@ -1,4 +1,4 @@
-"""git as every machine has it: no settings of whoever runs the tests."""
+"""git without the configuration of the user who runs the tests."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a person names is opened as what it is, and everything else is told with a way out."""
+"""Opening a source by path: the right kind of source, or an error with a fix."""
 
 import os
 from pathlib import Path

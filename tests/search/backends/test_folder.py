@@ -189,7 +189,7 @@ def test_more_files_than_the_limit_are_rejected(place: Path, monkeypatch: pytest
 
 @contextmanager
 def powerless() -> Iterator[None]:
-    """Nobody's rights, where the tests run as somebody whom permissions do not stop."""
+    """Drops root privileges if the tests run as root, whom permissions do not stop."""
     if os.geteuid() != 0:
         yield
         return
@@ -368,7 +368,7 @@ def test_a_file_that_changed_has_another_id_even_if_its_times_are_set_back(place
 
 
 def test_a_file_that_changed_just_now_is_read_again_next_time(place: Path) -> None:
-    # Its times tick too slowly to tell whether it changes once more.
+    # Its times tick too slowly to show whether it changes once more.
     source = FolderSource(str(place))
     assert all(first != second for first, second in zip(ids(source).values(), ids(source).values(), strict=True))
 
@@ -379,7 +379,7 @@ def test_a_name_for_the_same_file_has_the_same_id(place: Path) -> None:
     assert named[b"again.txt"] == named[b"top.txt"]
 
 
-# The way beneath a folder.
+# Paths below a folder.
 
 
 def test_folders_stay_open_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

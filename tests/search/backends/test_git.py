@@ -202,7 +202,7 @@ def test_more_passes_through_the_pipes_than_they_hold(repo: Repo) -> None:
     files["large"] = os.urandom(1 << 20) * 3
     repo.commit(files)
     source = GitSource(str(repo.path))
-    entries = source.entries() * 10  # 160 KB of names to ask for, 35 MB of answers
+    entries = source.entries() * 10  # 160 KB of requested names, 35 MB of answers
     found = zip((entry.path.decode() for entry in entries), source.read(entries), strict=True)
     assert all(content == files[path] for path, content in found)
 

@@ -1,4 +1,4 @@
-"""Repositories that are damaged, hostile or in the wrong hands: told clearly, bounded, and nothing of theirs is run."""
+"""Damaged and hostile git repositories: clear errors, bounded work, and no program of theirs is started."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""git's complaints, told by remedy."""
+"""Errors from the messages of git, each with a fix."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a repository is called, and where its files are on the web."""
+"""The name of a repository, and the web addresses of its files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A working copy as it lies on the disk: what `git grep --untracked` would see."""
+"""A working tree as it is on the disk: the files that `git grep --untracked` would see."""
 
 import os
 from pathlib import Path

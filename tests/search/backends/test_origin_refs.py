@@ -1,4 +1,4 @@
-"""Which branches are meant, from lists that an origin may have made up."""
+"""Selection of refs from the lists of an untrusted origin."""
 
 import pytest
 

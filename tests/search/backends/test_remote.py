@@ -1,4 +1,4 @@
-"""Repositories brought from a real git server and from the disk, and every way in which an origin can be bad."""
+"""Repositories fetched from a real git server and from the disk, and every way in which an origin can fail."""
 
 import asyncio
 import os
@@ -80,7 +80,7 @@ async def test_a_well_known_host_gives_pages_on_the_web(settings: FetchSettings,
         assert host == "github.example"
         return (server.host,)
 
-    # The name is known to nobody else: that this works shows that git connects to the address that was checked.
+    # Only the test resolves this name: success shows that git connects to the address that was checked.
     fetcher = RemoteFetcher(replace(settings, allow_private=False), resolver=resolver, private=lambda number: False)
     url = f"http://github.example:{server.port}/app.git"
     async with fetcher.fetch(spec_of(url)) as source:

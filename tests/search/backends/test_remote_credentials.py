@@ -1,4 +1,4 @@
-"""Credentials: found by host, renewed when refused, and shown nowhere."""
+"""Credentials: found by host, renewed when rejected, and never shown."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Mirrors: shared between processes, never in a half-made state, never too many, made anew when they are damaged."""
+"""Mirrors: shared between processes, never left half-written, bounded in number, and cloned again when damaged."""
 
 import asyncio
 import fcntl
@@ -54,7 +54,7 @@ def mirror_of(settings: FetchSettings, spec: RepoSpec) -> Path:
 
 
 def posts(server: GitServer) -> int:
-    """How many questions were put to it, after the greeting."""
+    """The number of requests after the greeting."""
     return sum(method == "POST" for method, _, _ in server.faults.requests)
 
 
@@ -262,7 +262,7 @@ async def test_the_least_recently_used_mirrors_are_deleted_when_there_are_too_ma
         os.utime(mirror_of(settings, spec).with_suffix(".using"), (at_s, at_s))
     await files_of(fetcher, specs[2])
     assert [mirror_of(settings, spec).exists() for spec in specs] == [True, False, True]
-    assert (await files_of(fetcher, specs[1]))["blob"], "and come back when they are wanted"
+    assert (await files_of(fetcher, specs[1]))["blob"], "and are fetched again on request"
 
 
 async def test_a_mirror_in_use_is_never_deleted(settings: FetchSettings, spec: RepoSpec) -> None:

@@ -1,4 +1,4 @@
-"""Redirects and private addresses: what is followed, what is refused, and that no name can change in between."""
+"""Redirects and private addresses: which are followed, which are rejected, and that no name can change in between."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is taken for an address of a repository, what it is called, and what is refused before git sees it."""
+"""Addresses of repositories: which are accepted, their names, and which are rejected before git is started."""
 
 import pytest
 from hypothesis import given

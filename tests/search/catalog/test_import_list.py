@@ -1,4 +1,4 @@
-"""Lists of repositories as people write them: read whole, with everything wrong told at once."""
+"""Lists of repositories to import: parsed completely, with all problems reported at once."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The catalog, followed: what anybody writes is soon known, and what is noted of an indexing is remembered."""
+"""The watched catalog: changes by any process are seen soon, and the results of indexing are recorded."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,4 +1,4 @@
-"""What the tests of search nodes share."""
+"""Fixtures of the search nodes."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

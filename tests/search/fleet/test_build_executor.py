@@ -1,4 +1,4 @@
-"""The threads of a search node: what is given up ends, and what arrives is whole or refused."""
+"""The threads of a search node: a cancelled job ends, and a received index is complete or rejected."""
 
 import asyncio
 import threading
@@ -80,7 +80,7 @@ async def test_a_build_reports_its_progress(executor: BuildExecutor) -> None:
 
 
 class Sender:
-    """Sends chunks as they are asked for."""
+    """Sends chunks on request."""
 
     def __init__(self, chunks: Sequence[bytes], why: Exception | None = None) -> None:
         self.chunks = chunks

@@ -1,4 +1,4 @@
-"""Who goes when memory is short."""
+"""Which indexes are evicted when memory is low."""
 
 from argosy.ownership.model import Unit
 from argosy.search.fleet.eviction import YOUNG_S, Traffic, select_victims

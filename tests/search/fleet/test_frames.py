@@ -1,4 +1,4 @@
-"""Frames: many questions on one connection, and nothing left of those who go away, stall or speak another language."""
+"""Frames: many requests on one connection, and clients that disconnect, stall or violate the protocol cost nothing."""
 
 import asyncio
 import socket
@@ -105,11 +105,11 @@ def test_a_greeting_is_parsed_when_complete_and_its_length_is_bounded() -> None:
         protocol.parse_head(bytes(protocol.UPGRADE_BYTES_MAX + 1))
 
 
-# -- many questions -------------------------------------------------------------------------------------------------
+# -- many requests -------------------------------------------------------------------------------------------------
 
 
 class GatedNode:
-    """A node whose answers wait until they are told to go, by the query that was asked."""
+    """A node whose results wait until the test releases them, by query."""
 
     def __init__(self) -> None:
         self.gates: dict[str, asyncio.Event] = {}
@@ -236,11 +236,11 @@ async def test_a_late_request_times_out_and_the_others_do_not(
         assert (await slow).stats.files == 1
 
 
-# -- who is let in --------------------------------------------------------------------------------------------------
+# -- authorization -------------------------------------------------------------------------------------------------
 
 
 async def exchange(address: str, data: bytes) -> bytes:
-    """All that a server says to this before it ends the connection."""
+    """All bytes that a server sends until it closes the connection."""
     host, port = address.split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(data)
@@ -346,7 +346,7 @@ def saying(data: bytes) -> Script:
 
 
 async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Welcomes, hears the question, and is gone."""
+    """Sends the greeting, reads the request, and disconnects."""
     writer.write(protocol.UPGRADED)
     await reader.readexactly(11)
 
@@ -359,7 +359,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def answer_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers one question, hears the next, and is gone."""
+    """Answers one request, reads the next, and disconnects."""
     writer.write(protocol.UPGRADED)
     header = await reader.readexactly(11)
     await reader.readexactly(int.from_bytes(header[:4]))
@@ -533,7 +533,7 @@ async def test_requests_do_not_wait_for_a_connection_that_cannot_be_opened(
 
 
 async def held_up(address: str, count: int) -> tuple[socket.socket, asyncio.StreamReader, asyncio.StreamWriter]:
-    """Somebody who asks for so many files of a megabyte, and reads when they like."""
+    """A client that requests so many files of a megabyte and reads when the test does."""
     host, port = address.split(":")
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # or a system's own might hold it all
@@ -558,7 +558,7 @@ async def test_a_client_that_reads_nothing_pauses_the_server_and_gets_everything
 
 
 async def nothing_but_waiting(writer: asyncio.StreamWriter) -> None:
-    """What is told to a connection that was cut off finds nobody there."""
+    """A response to a closed connection is dropped."""
     while True:
         writer.write(encode_frame(99, protocol.CANCEL))
         await writer.drain()
@@ -607,7 +607,7 @@ async def test_a_stopping_server_answers_pending_requests(nodes: RemoteNodes) ->
 
 
 class Tracing:
-    """A tracer that carries what it is told, and remembers what it was asked to go on with."""
+    """A tracer that injects fixed headers and records the headers it extracts."""
 
     def __init__(self, carried: dict[str, str]) -> None:
         self._carried = carried

@@ -1,4 +1,4 @@
-"""A node over real HTTP: the same answers, refusals with a status, and no work for those who have gone away."""
+"""A node over real HTTP: the results of in-process calls, errors with a status, no work for disconnected clients."""
 
 import asyncio
 import socket
@@ -106,7 +106,7 @@ async def test_a_result_above_the_limit_is_cut_and_marked(
     assert answer.limits_hit == (LimitHit.FILES_SHOWN,)
 
 
-# -- who is let in --------------------------------------------------------------------------------------------------
+# -- authorization -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", [protocol.SEARCH_PATH, protocol.STATUS_PATH, protocol.INDEX_PATH + "alpha"])
@@ -201,7 +201,7 @@ async def test_a_wrong_method_or_path_is_reported(indexes: list[Index]) -> None:
         assert (await posted(address, b"", "/v1/node/nothing"))[0] == 404
 
 
-# -- those who go away ----------------------------------------------------------------------------------------------
+# -- disconnects -------------------------------------------------------------------------------------------------
 
 
 class Endless(IndexSet):
@@ -311,7 +311,7 @@ class Watched:
 
 
 async def reader_of(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Somebody who asked for the large index, and reads when they like."""
+    """A client that requested the large index and reads when the test does."""
     host, port = address.split(":")
     connection = socket.create_connection((host, int(port)))
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)  # or a system's own might hold it all
@@ -322,7 +322,7 @@ async def reader_of(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 
 async def held_up(watched: Watched) -> None:
-    """Returns when the loop has gone round often and no further chunk was asked for: the last one finds no room."""
+    """Returns when no further chunk is requested in many iterations of the loop: the last one found no room."""
     rounds = 0
     while rounds < 200:
         await asyncio.sleep(0)

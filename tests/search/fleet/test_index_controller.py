@@ -1,4 +1,4 @@
-"""Which indexes a node makes, renews, verifications, keeps and gives up."""
+"""Which indexes a node builds, renews, verifies, retains and evicts."""
 
 import pytest
 
@@ -111,7 +111,7 @@ def test_the_finished_index_is_received_from_a_node_that_has_it_and_its_origin_c
     order = only(fixture.gain(replica=SUCCESSOR, sibling="n2:6070", footprint_bytes=MIB), Receive)
     assert order.address == "n2:6070"
     effects = fixture.handle(IndexProvisioned(order.number, stats()))
-    assert of_kind(effects, RecordIndexed) == []  # whoever built it has done so
+    assert of_kind(effects, RecordIndexed) == []  # the node that built it has recorded it
     assert only(effects, Admit)
     assert only(effects, CheckOrigin)  # it may be old
 
@@ -293,7 +293,7 @@ def fail(fixture: ControllerFixture, check: CheckOrigin, step: str) -> list[Effe
     return fixture.handle(ProvisionFailed(number, "away"))
 
 
-# -- what operators ask for ----------------------------------------------------------------------------------------
+# -- requests of operators -----------------------------------------------------------------------------------------
 
 
 def test_other_branches_are_indexed_and_the_old_index_stays_until_then() -> None:
@@ -422,7 +422,9 @@ def test_a_damaged_index_is_unloaded_at_once_and_rebuilt_from_its_origin() -> No
     assert only(effects, UnloadIndex) == UnloadIndex("a")
     assert phase_of(fixture.controller.repos["a"]) is Phase.FETCHING
     assert not fixture.complete_fetch(effects).is_incremental
-    assert of_kind(fixture.handle(IndexProvisioned(only(effects, Fetch).number, stats())), Admit) == []  # it was told
+    assert (
+        of_kind(fixture.handle(IndexProvisioned(only(effects, Fetch).number, stats())), Admit) == []
+    )  # it was admitted before
 
 
 def test_a_damaged_index_that_cannot_be_rebuilt_here_is_released() -> None:
@@ -508,7 +510,7 @@ def test_the_offered_capacity_leaves_room_for_the_watermark_and_for_renewals() -
     assert fixture.controller.free_bytes() == 500 * MIB
 
 
-# -- snapshots and what is told ------------------------------------------------------------------------------------
+# -- snapshots and status -----------------------------------------------------------------------------------------
 
 
 def test_a_very_large_index_is_saved_and_restored_before_anything_else_is_tried() -> None:

@@ -1,4 +1,4 @@
-"""The rules of a node's controller, whatever happens: bounds are kept, the pinned stay, and it comes to rest."""
+"""Invariants of the index controller under random events: bounds hold, pinned indexes stay, and it converges."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -99,7 +99,7 @@ def test_it_converges_to_the_catalog(seed: int, sizes: list[int], steps: list[tu
     for step in steps:
         take(world, step)
     world.run(1000.0)
-    assert world.waiting == set(), "everybody who waits is answered"
+    assert world.waiting == set(), "every waiting unit is answered"
     assert (world.controller.queue.waiting, world.controller.queue.fetches, world.controller.queue.builds) == (0, 0, 0)
     for name, repo in world.controller.repos.items():
         if repo.spec is None:

@@ -1,4 +1,4 @@
-"""Who is fetched and built next."""
+"""The order in which repositories are fetched and built."""
 
 from itertools import count
 
@@ -53,7 +53,7 @@ def test_a_slot_is_taken_until_the_job_has_ended_even_after_it_was_stopped() -> 
     assert order(queue) == []
     assert queue.cancel(first) == number
     assert order(queue) == []
-    assert queue.end(number) is None  # nobody wants it
+    assert queue.end(number) is None  # no unit waits for it
     assert order(queue) == ["b"]
 
 

@@ -1,4 +1,4 @@
-"""The desk answers for what it holds before and after the work, and names the rest."""
+"""A node returns results only for repositories it holds before and after the search, and names the others."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -101,7 +101,7 @@ async def test_an_index_without_a_lease_is_not_searched(indexes: list[Index]) ->
 
 
 async def test_a_lease_lost_in_mid_search_takes_its_files_with_it(indexes: list[Index]) -> None:
-    """The best files were beta's: the answer is what it would have been had beta never been asked."""
+    """The best files were beta's: the result is the one without beta."""
     fixture = changing_fixture(indexes, lambda fixture: fixture.leases.discard("beta"))
     options = Options(files_max=10)
     answer = await fixture.node.search(search_request(options=options))
@@ -317,7 +317,7 @@ class StoppedClock(SetClock):
 
 
 class GatedIndexSet(InterceptedIndexSet):
-    """A shelf that answers when it is let."""
+    """An index set that answers when the gate opens."""
 
     def __init__(self, index_set: IndexSet, gate: asyncio.Event) -> None:
         super().__init__(index_set, lambda: None)

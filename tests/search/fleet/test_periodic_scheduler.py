@@ -1,4 +1,4 @@
-"""Errands to every repository, each at its own time, a few under way at once."""
+"""Periodic tasks per repository, each at its own time, a few at once."""
 
 from argosy.search.fleet.periodic_scheduler import PeriodicScheduler
 

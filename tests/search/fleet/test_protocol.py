@@ -1,4 +1,4 @@
-"""Messages arrive as they were sent, whatever is in their names, or are refused."""
+"""Messages are decoded as encoded, with any bytes in their names, or rejected."""
 
 import msgspec
 import pytest

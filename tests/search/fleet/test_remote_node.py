@@ -1,4 +1,4 @@
-"""Nodes at a distance: what goes wrong on the way is told as what it is, in frames and over HTTP."""
+"""Remote nodes: every failure on the way has its error class, in frames and over HTTP."""
 
 import asyncio
 import socket
@@ -40,7 +40,7 @@ async def nodes() -> AsyncIterator[RemoteNodes]:
 
 
 class Refusing:
-    """A node that answers every question with an error."""
+    """A node that answers every request with an error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -200,7 +200,7 @@ async def test_a_silent_node_times_out(nodes: RemoteNodes, monkeypatch: pytest.M
 
 
 async def test_a_truncated_stream_is_reported(nodes: RemoteNodes) -> None:
-    """It is the server's way to say that it cannot go on: the status has long been sent."""
+    """Closing is the only signal of a server that cannot continue: the status has been sent."""
     cut = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
     async with speaking(cut) as address:
         stream = nodes.at(address).index("r")

@@ -1,4 +1,4 @@
-"""The numbers of an index are those of what is in it now."""
+"""The counts of an index are those of its live documents."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A search node with real repositories: job, renewing, checking, handing on and giving up indexes."""
+"""A search node with real repositories: it builds, renews, verifies, hands over and evicts indexes."""
 
 import asyncio
 from collections.abc import Iterator, Mapping

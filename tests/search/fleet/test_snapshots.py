@@ -1,4 +1,4 @@
-"""Copies of indexes on the disk: believed only if they are of now, made alike, and sound."""
+"""Snapshots of indexes on the disk: restored only if current, of the same build, and sound."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What is to be done when."""
+"""The heap of timers."""
 
 from hypothesis import given
 from hypothesis import strategies as st

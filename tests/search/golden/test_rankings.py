@@ -1,4 +1,4 @@
-"""What comes first in real code. Files and the text of lines are told, never scores: versions may come and go."""
+"""Ranking of real code. The expectations are files and text of lines, never scores, so that versions may change."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Builds an index of 100 MB of real and made-up text; prints what it weighs by the system's account and by ours."""
+"""Builds an index of 100 MB of real and generated text; prints its memory by the system's account and by ours."""
 
 import ctypes
 import gc
@@ -19,7 +19,7 @@ FILE_BYTES = 200_000
 
 
 class Mixed:
-    """The standard library and made-up text; read when asked, so that nothing of it stays."""
+    """The standard library and generated text; read on request, so that nothing of it stays in memory."""
 
     repository = Repository("mixed")
 

@@ -1,4 +1,4 @@
-"""What tests ask of a segment, answered slowly and plainly."""
+"""Slow and plain readers of a segment, for comparison."""
 
 from argosy.search.index.index import Postings, Segment, Text, bitmap_length
 

@@ -1,4 +1,4 @@
-"""One flipped bit, anywhere, is found and named."""
+"""A flipped bit anywhere is found and named."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Renewing an index: what has not changed is shared, what is gone is dead, and the whole never decays."""
+"""Renewing an index: unchanged documents are shared, removed ones are dead, and the segments stay few."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random

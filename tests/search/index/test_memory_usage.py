@@ -1,4 +1,4 @@
-"""What an index weighs by our account is what the process has grown by."""
+"""The accounted memory of an index is the growth of the process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Postings: whatever begins in a block is found by its keys, and a posting is never larger than it need be."""
+"""Postings: every trigram that begins in a block is found by its key, and a posting is in its smaller form."""
 
 from random import Random
 

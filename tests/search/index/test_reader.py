@@ -1,4 +1,4 @@
-"""Reading back: a file by its path and branch, its outline, the listing."""
+"""Reading an index: a file by path and branch, its outline, the listing."""
 
 import pytest
 

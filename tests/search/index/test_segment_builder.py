@@ -1,4 +1,4 @@
-"""Assembling a segment: what goes in comes out, in arrays of its own, within the bounds."""
+"""Building a segment: documents are read back as added, from arrays it owns, within the bounds."""
 
 import numpy as np
 import pytest

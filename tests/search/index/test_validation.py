@@ -1,4 +1,4 @@
-"""Arrays that do not fit together are refused before a kernel trusts them."""
+"""Inconsistent arrays are rejected before a kernel uses them."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""An index sent as bytes arrives as it was, or is refused with a reason."""
+"""An index is decoded as encoded, or rejected with a reason."""
 
 import struct
 import subprocess

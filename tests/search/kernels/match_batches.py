@@ -1,4 +1,4 @@
-"""Matches of some documents, told both ways: in bytes by a kernel, and as objects by Python."""
+"""Matches of some documents, written in both ways: as bytes by a kernel, and as objects by Python."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -53,7 +53,7 @@ def segment_with(files: dict[str, bytes]) -> Segment:
 
 
 class Matches:
-    """The matches of some documents of a segment, told both ways."""
+    """The matches of some documents of a segment, written in both ways."""
 
     def __init__(
         self,

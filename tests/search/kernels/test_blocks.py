@@ -1,4 +1,4 @@
-"""Blocks: whole lines, never across documents, and never more of them than the bound says."""
+"""Blocks: whole lines, never across documents, and never more of them than the bound."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels are loaded when they are called, each once, and without what only a compiler needs."""
+"""Kernels are loaded at their first call, once each, without the modules that only a compiler needs."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ PROGRAM_S_MAX = 120.0  # a hang is an error, a slow machine is none
 
 
 def complaint_of(program: str) -> str:
-    """What it says, in an interpreter of its own where nothing is loaded yet; everything is compiled by then."""
+    """The output of a new interpreter where no kernel is loaded and all are compiled."""
     warm()
     command = [sys.executable, "-c", dedent(program)]
     done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, timeout=PROGRAM_S_MAX)

@@ -1,4 +1,4 @@
-"""What the kernel writes of a document is, byte for byte, what msgpack says of the chunks that Python makes of it."""
+"""The bytes that the kernel writes for a document equal msgpack's encoding of the chunks that Python makes."""
 
 from itertools import pairwise
 

@@ -25,7 +25,7 @@ def run(program: str, *arguments: str, **changes: str) -> str:
 
 
 def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_searches_call(tmp_path: Path) -> None:
-    """Another one would be compiled while somebody waits; one too many makes everybody wait."""
+    """A missing one would be compiled during a request; a superfluous one delays every start."""
     warm()
     (tmp_path / "a.c").write_text("/* needle */\nint main(void) { return needle(1); }\n")
     (tmp_path / "a.py").write_text("class NeedleError:\n    def main(self):\n        return needle\n")
@@ -61,7 +61,7 @@ def test_the_essential_kernels_are_those_that_a_first_index_and_the_example_sear
 
 
 def test_no_two_kernels_have_one_name() -> None:
-    """They are told apart by it."""
+    """The cache distinguishes kernels by name."""
     names = run("""
         from argosy.search import precompiler
         from argosy.search.kernels import compiler
@@ -141,7 +141,7 @@ def test_a_stopped_compilation_leaves_no_process() -> None:
     compilation.stop()
     assert all(worker.poll() is not None for worker in compilation._workers)
     with compilation:
-        compilation.wait()  # and nobody is told of a failure
+        compilation.wait()  # and no failure is reported
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

@@ -1,4 +1,4 @@
-"""Kernels on a file system that cannot be written to: what is cached is loaded, the rest is compiled in memory."""
+"""Kernels on a read-only file system: cached ones are loaded, the others are compiled in memory."""
 
 from collections.abc import Iterator
 from pathlib import Path

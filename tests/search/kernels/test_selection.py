@@ -1,4 +1,4 @@
-"""Blocks and their documents; the best of scores."""
+"""Blocks and their documents; the best scores."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Traits: what the standard calls well-formed, and the letters that fold to ASCII."""
+"""Traits: well-formed UTF-8 by the standard, and the letters that fold to ASCII."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Tests, vendored code, programs' output, prose and settings, told by path and first lines."""
+"""Tests, vendored code, generated files, prose and settings, recognized by path and first lines."""
 
 import pytest
 from hypothesis import given

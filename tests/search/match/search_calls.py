@@ -1,4 +1,4 @@
-"""Small indexes, and ways to ask them: what the tests of matching share."""
+"""Small indexes and searches of them, shared by the tests of matching."""
 
 from collections.abc import Callable, Mapping
 
@@ -62,7 +62,7 @@ def data_of(text: bytes) -> U8:
 
 
 class CountingFlag:
-    """A flag that goes up at the n-th look at it, and counts how often it was looked at."""
+    """A flag that is raised at its n-th check, and counts its checks."""
 
     def __init__(self, raised_at: int = 1 << 62) -> None:
         self.raised_at = raised_at

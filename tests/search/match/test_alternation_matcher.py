@@ -1,4 +1,4 @@
-r"""Patterns that are a few texts: leftmost first, edges heeded, odd letters not forgotten."""
+r"""Patterns that are a few texts: leftmost first, with their edges and odd letters."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""BM25 against the formula, written down again in the plainest way."""
+"""BM25 against a plain implementation of the formula."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Time and patience: once spent, spent for good, and nobody asks again."""
+"""Deadline and cancellation: a spent budget stays spent, and the flag is not read again."""
 
 from argosy.search.match.limits import Budget
 from argosy.search.model import LimitHit

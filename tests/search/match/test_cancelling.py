@@ -1,4 +1,4 @@
-"""Cancelling: between two looks at the flag only so much work is done, whatever is asked."""
+"""Cancelling: the work between two checks of the flag is bounded for any query."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ def index() -> Index:
 
 @contextmanager
 def work_between_looks(flag: CountingFlag) -> Iterator[dict[int, int]]:
-    """The bytes that RE2 went through after each look."""
+    """The bytes that RE2 scanned after each check."""
     work: dict[int, int] = {}
     original: Callable[..., Any] = Pattern.find_all
 

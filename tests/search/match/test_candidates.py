@@ -1,4 +1,4 @@
-"""Postings intersected and united: the same blocks as sets would give, as lists and as bitmaps."""
+"""Intersections and unions of postings give the blocks that sets would give, as lists and as bitmaps."""
 
 import numpy as np
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""How matches look: context, long lines, line ends, columns in characters, names of any bytes."""
+"""The form of matches: context, long lines, line ends, columns in characters, names of any bytes."""
 
 import pytest
 

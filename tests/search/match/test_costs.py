@@ -1,4 +1,4 @@
-"""What a search says it cost; and that a filter on names spares the text of all other files."""
+"""The reported costs of a search; and a filter on names reads no text of other files."""
 
 import sys
 from subprocess import run
@@ -54,7 +54,7 @@ def test_files_matched_by_a_regular_expression_are_counted() -> None:
 
 
 class Late:
-    """A clock that goes on by a second at every look."""
+    """A clock that advances by a second at every reading."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

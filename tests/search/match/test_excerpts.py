@@ -1,4 +1,4 @@
-"""Excerpts: what meets is one, what is overlong stands alone; windows and columns between characters."""
+"""Excerpts: adjacent ones are joined, overlong lines are separate; windows and columns are between characters."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A pattern ready for matching: its matches in steps small enough to be stopped."""
+"""A compiled expression finds its matches in steps small enough to be stopped."""
 
 from itertools import pairwise
 
@@ -44,7 +44,7 @@ def test_at_most_one_step_is_matched_between_two_checks(pattern: str) -> None:
 
 def test_a_slow_pattern_checks_the_flag_more_often() -> None:
     class Slow:
-        """Every look at the clock finds it a hundredth of a second on."""
+        """Every reading of the clock is a hundredth of a second later."""
 
         at = 0.0
 

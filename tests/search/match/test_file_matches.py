@@ -1,4 +1,4 @@
-"""A file as an answer tells it: where it is from, what was asked to come with it, what its matches lie in."""
+"""A file match: its branches, the requested content, and the symbols around its matches."""
 
 import pytest
 

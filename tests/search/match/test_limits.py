@@ -1,4 +1,4 @@
-"""Bounds stop the work and are told: an answer that is not complete says so, and why (GW-1)."""
+"""Limits stop the work and are reported: an incomplete result is marked with the limits it hit (GW-1)."""
 
 import pytest
 
@@ -115,7 +115,7 @@ def test_an_estimate_reads_no_text() -> None:
 
 
 class Ticking:
-    """A clock that goes on by a second at every look."""
+    """A clock that advances by a second at every reading."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -163,7 +163,7 @@ QUERIES: list[Query] = [
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
 def test_a_search_cut_anywhere_returns_only_true_matches_and_is_marked_as_cut(query: Query) -> None:
-    """The flag goes up at every single look in turn: what is told is a part of the truth, or all of it."""
+    """The flag is raised at each check in turn: the result is a part of the complete one, or all of it."""
     flag = CountingFlag()
     index = fleet()
     truth = {file.path: file.match_count for file in search_one(index, query, budget=cancelled_by(flag)).files}

@@ -1,4 +1,4 @@
-"""Lines around places, with neighbours; blank lines between cost nothing."""
+"""Lines around places, with neighbours; blank lines between are free."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A literal asked the short way has the answer of the long way, to the byte."""
+"""The fast path for literals returns the result of the general path, to the byte."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_both_paths_give_the_same_result(files: dict[str | bytes, bytes], query:
     short, long = search_one(index, query, options), the_long_way(index, query, options)
     assert short.files == long.files
     assert short.limits_hit == long.limits_hit
-    costs = {"index_bytes": 0, "ngram_lookups": 0}  # a key that is missing ends the one look-up and not the other
+    costs = {"index_bytes": 0, "ngram_lookups": 0}  # a key that is missing ends one lookup and not the other
     assert structs.replace(short.stats, **costs) == structs.replace(long.stats, **costs)
 
 

@@ -1,4 +1,4 @@
-"""Many indexes asked in one go have the answers of each asked alone, and of the tree, to the byte."""
+"""Searching many indexes at once returns the results of each alone, and those of the tree, to the byte."""
 
 from collections.abc import Iterable
 
@@ -96,7 +96,7 @@ def test_all_at_once_agrees_with_the_tree(indexes: list[Index], query: Query, op
         slowly = search_all(indexes, query, options)
     assert at_once.files == slowly.files
     assert at_once.limits_hit == slowly.limits_hit
-    costs = {"index_bytes": 0, "ngram_lookups": 0}  # a key that is missing ends the one look-up and not the other
+    costs = {"index_bytes": 0, "ngram_lookups": 0}  # a key that is missing ends one lookup and not the other
     assert stats(at_once, **costs) == stats(slowly, **costs)
 
 
@@ -157,7 +157,7 @@ def test_a_part_in_two_indexes_ranks_as_each_of_them_does() -> None:
 
 @pytest.mark.parametrize("text", ["needle", "needle other", "need.e"])
 def test_limits_are_checked_between_two_slices(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every index is a turn of its own: with each look at the flag, one more of them was reached."""
+    """Every index is a slice of its own: each check of the flag reaches one more."""
     monkeypatch.setattr(kernel_tables, "SLICE_BLOCKS", 1)
     indexes = [build_index({"a": b"needle other", "b": b"needle"}, f"repo{i}") for i in range(4)]
     index_set, whole = IndexSet(indexes, threads=1), CountingFlag()

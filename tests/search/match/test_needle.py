@@ -1,4 +1,4 @@
-"""A literal made ready: rare bytes, keys, and the looks between two buffers."""
+"""A prepared literal: rare bytes, keys, and the checks of the flag between two buffers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Many pieces matched in one go: each as if it stood alone."""
+"""Many pieces matched at once: each as if it were alone."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Scores by the book: points of the best match, atoms, kind of file, repository, place."""
+"""Scores: points of the best match, atoms, kind of file, repository, position."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Regular expressions without running RE2 over everything: which required, which lines, which whole documents."""
+"""Regular expressions without RE2 on every document: required text, candidate lines, whole documents."""
 
 import numpy as np
 import pytest
@@ -114,4 +114,4 @@ def test_a_raised_flag_ends_the_work_at_the_next_check() -> None:
         flag = CountingFlag(at)
         some = found("[a-b]+", text, cancelled_by(flag))
         assert len(some) < 100_000
-        assert flag.seen == at  # once spent, nobody asks again
+        assert flag.seen == at  # once spent, the flag is not read again

@@ -1,4 +1,4 @@
-"""What a pattern's matches cannot be without, made into something to look for."""
+"""The text that every match of a pattern contains, compiled into a search."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_a_literal_within_a_longer_one_is_not_searched_again() -> None:
     text = b"EXPORT_SYMBOL(vfs_read) EXPORT_SYMBOL_GPL(vfs_x) EXPORT_SYMBOL_GPL vfs_"
     assert places(pattern, text)[0] == [0, 24]
     assert kinds("foo.*food") == [RequiredLiteral]
-    assert kinds("foo.*(?i:food)") == [RequiredLiteral, RequiredLiteral]  # any case of it says less
+    assert kinds("foo.*(?i:food)") == [RequiredLiteral, RequiredLiteral]  # ignoring case selects less
 
 
 def test_too_many_alternatives_are_not_searched() -> None:

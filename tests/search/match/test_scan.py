@@ -1,4 +1,4 @@
-"""Scanning equals the plainest search, at every stride, range and buffer size."""
+"""Scanning equals the plainest search, for every stride, range and buffer size."""
 
 import re
 

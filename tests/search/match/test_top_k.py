@@ -1,4 +1,4 @@
-"""The best so far: never more than asked for, the earliest of equals first, whatever the order of merging."""
+"""The best results: at most k, the earliest of equals first, in any order of merging."""
 
 from itertools import permutations
 

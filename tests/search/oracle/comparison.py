@@ -1,4 +1,4 @@
-"""How matches are told, recomputed from the whole text: locations, chunks of whole lines, and single lines."""
+"""The form of matches, recomputed from the whole text: locations, chunks of whole lines, and single lines."""
 
 from collections.abc import Sequence
 

@@ -1,7 +1,7 @@
-"""How long the oracle is asked: `pytest tests/search/oracle --oracle-rounds 100` is a hundred times the questions.
+"""The number of random inputs: `pytest tests/search/oracle --oracle-rounds 100` runs a hundred times as many.
 
-One round is the same questions every time. More rounds are new ones in every run, and hypothesis prints what it takes
-to see a failure again.
+One round has the same inputs every time. More rounds have new ones in every run, and hypothesis prints how to
+reproduce a failure.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from tests.search.oracle import rounds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--oracle-rounds", type=int, default=1, help="how many times as many questions as usual to ask")
+    parser.addoption("--oracle-rounds", type=int, default=1, help="how many times as many inputs as usual")
 
 
 def pytest_configure(config: pytest.Config) -> None:

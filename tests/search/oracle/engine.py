@@ -1,4 +1,4 @@
-"""The engine and the oracle, each asked about the same checkout, and their answers compared to the last column."""
+"""The engine and the oracle search the same checkout, and their results are compared to the last column."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def search_one(index: Index, query: Query, options: Options = EVERYTHING) -> Sea
 
 
 def check_query(case: Checkout, query: Query, options: Options = EVERYTHING, index: Index | None = None) -> None:
-    """Asks both, and says of a difference the least that shows it."""
+    """Searches with both, and reports the smallest input that shows a difference."""
     try:
         check(search_one(index or build_index(case), query, options), corpus_of(case), query, options)
     except Exception as error:
@@ -79,7 +79,7 @@ def is_wrong(case: Checkout, query: Query, options: Options) -> bool:
 
 
 def check(answer: SearchResult, corpus: naive.Corpus, query: Query, options: Options = EVERYTHING) -> None:
-    """The answer is what the oracle says: the same files, the same matches, shown alike."""
+    """The result equals the oracle: the same files, the same matches, in the same form."""
     expected = sorted(naive.search(corpus, query), key=lambda found: key_of_document(corpus, found.document))
     assert answer.is_complete, answer.limits_hit
     assert answer.stats.files == len(expected)

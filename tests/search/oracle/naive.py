@@ -160,14 +160,14 @@ def branch_mask(branch: OnBranch, repository: Repository) -> int:
 
 
 def branches_selected_by(query: BranchesRepos, repository: Repository) -> list[OnBranch]:
-    """The very branches of this repository that are asked for."""
+    """The branches of this repository that the query names."""
     return [OnBranch(name, is_exact=True) for name, ids in query.pairs if repository.id in ids]
 
 
 def reduce_for_repository(query: Query, corpus: Corpus) -> Query:
-    """What is left to ask of the documents when the repository is known.
+    """The rest of the query for the documents of this repository.
 
-    Only that has matches to show: `repo:alpha or foo` is decided in alpha before anyone looks for foo.
+    Only that has matches to show: `repo:alpha or foo` is decided in alpha before foo is searched.
     """
     match query:
         case And(children):
@@ -213,7 +213,7 @@ def join_parts(node: type[And] | type[Or], children: list[Query], *, neutral: bo
 
 
 def spans_of(query: Query, corpus: Corpus, document: Document) -> Iterator[Span]:
-    """The matches of a true query that was told: of its true leaves, none of those under a Not, and no empty ones."""
+    """The matches of a true, reduced query: of its true leaves, none of those under a Not, and no empty ones."""
     match query:
         case Substring() | Regexp() | Symbol():
             yield from (span for span in leaf_spans(query, document) if span.start < span.end)
@@ -260,7 +260,7 @@ def has_match(pattern: str, text: str) -> bool:
 
 @lru_cache(PROGRAMS_MAX)
 def compiled(pattern: str, *, is_text: bool) -> Any:
-    """A program for valid UTF-8, or for bytes that are each a character of their own; None if no byte can be meant."""
+    """A program for valid UTF-8, or for bytes that are each a character of their own; None if it can match no byte."""
     options = re2.Options()
     options.log_errors = False
     if not is_text:

@@ -188,13 +188,13 @@ def query(random: Random, checkout: Checkout, depth: int = DEPTH_MAX) -> Query:
 
 
 def plain_query(random: Random, checkout: Checkout) -> Query:
-    """One that does not say itself how it is to be shown."""
+    """A query without an option for the form of the result."""
     drawn = query(random, checkout)
     return drawn.child if isinstance(drawn, Type) else drawn
 
 
 def around(random: Random, child: Query) -> Query:
-    """What may stand around a part of a query; how the whole is shown is asked for elsewhere."""
+    """What may surround a part of a query; the form of the result is an option of the whole query."""
     forms: list[Query] = [Boost(child, 2.5)]
     if not isinstance(child, Type):
         forms += [Type(kind, child) for kind in INNER_KINDS]

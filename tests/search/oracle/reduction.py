@@ -1,4 +1,4 @@
-"""A question that is answered wrongly, made as small as it stays wrong: what a person wants to look at.
+"""Reduces a query with a wrong result to the smallest one that is still wrong, for a person to read.
 
 Hypothesis would shrink the dice, which is slow, since thousands of them make one repository. This takes away files,
 text and parts of the query instead, greedily, as long as the answer stays wrong.

@@ -1,4 +1,4 @@
-"""How many questions a property is asked: some hundreds that never change, or many new ones by hand (see conftest)."""
+"""The number of random inputs of a property: some hundreds of fixed ones, or many new ones (see conftest)."""
 
 from collections.abc import Callable
 from random import Random
@@ -10,7 +10,7 @@ multiplier = 1
 
 
 def given_random(examples: int) -> Callable[[Callable[[Random], None]], Callable[[], None]]:
-    """Runs the test with so many dice that hypothesis casts. A failure is made small by other means (`reducing`)."""
+    """Runs the test with so many random generators from hypothesis. `reduction` shrinks a failure."""
     is_usual = multiplier == 1
     bounds = settings(
         max_examples=examples * multiplier,

@@ -12,7 +12,7 @@ from tests.search.oracle.corpora import Checkout, checkout
 from tests.search.oracle.engine import EVERYTHING, build_index, check_query
 from tests.search.oracle.rounds import given_random
 
-QUESTIONS = 8  # about one repository: building it costs more than asking
+QUERIES_PER_REPOSITORY = 8  # building an index costs more than searching it
 
 
 def check_queries(case: Checkout, drawn: Iterable[Query], options: Options = EVERYTHING) -> None:
@@ -22,7 +22,7 @@ def check_queries(case: Checkout, drawn: Iterable[Query], options: Options = EVE
 
 
 def drawn(random: Random, case: Checkout, draw: Callable[[Random, Checkout], Query]) -> list[Query]:
-    return [draw(random, case) for _ in range(QUESTIONS)]
+    return [draw(random, case) for _ in range(QUERIES_PER_REPOSITORY)]
 
 
 @given_random(30)

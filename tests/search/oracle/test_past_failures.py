@@ -1,4 +1,4 @@
-"""Questions that were once answered wrongly, each as small as it could be made."""
+"""Queries that once had wrong results, each reduced as far as possible."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An index that was renewed, or carried elsewhere, answers like one built for the purpose."""
+"""An index that was renewed or transferred answers like one built from scratch."""
 
 from random import Random
 

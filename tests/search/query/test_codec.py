@@ -1,4 +1,4 @@
-"""Trees arrive at a node as they were sent; anything else is an Invalid error."""
+"""Query trees are decoded as encoded; anything else is an `Invalid` error."""
 
 from collections.abc import Callable
 from math import inf, nan

@@ -1,4 +1,4 @@
-"""What many regexes take together is bounded before any of them is compiled."""
+"""The total cost of many regexes is bounded before any of them is compiled."""
 
 import pytest
 

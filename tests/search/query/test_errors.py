@@ -1,4 +1,4 @@
-"""A query that cannot be read is shown with a caret at the place."""
+"""A syntax error shows the query with a caret at its position."""
 
 from argosy.base.errors import Invalid
 from argosy.search.query.lex import SHOWN_CHARACTERS_MAX, QuerySyntaxError

@@ -1,4 +1,4 @@
-"""Trees become text that means the same."""
+"""Trees are formatted as text that means the same."""
 
 import pytest
 from hypothesis import given

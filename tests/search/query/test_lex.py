@@ -1,4 +1,4 @@
-"""Queries cut into tokens, by zoekt's rules and in the two dialects where words are literal."""
+"""Queries as tokens, by zoekt's rules and in the two dialects where words are literal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The page of the language: every example on it can be asked, and every field of the language is on it."""
+"""The page of the query language: every example on it is valid, and every field is on it."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ from argosy.search.query.lex import NESTING_MAX, QuerySyntaxError
 from argosy.search.query.parse import ATOMS_MAX, QUERY_CHARACTERS_MAX, parse
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "query-language.md").read_text()
-# What the page talks about and nobody can ask: marks, names of fields that need a value, text to be found, errors.
+# Code on the page that is no query: marks, names of fields that need a value, text to be found, errors.
 NO_QUERIES = {"-", "or", "OR", "AND", ")", '"("', "-case:yes", "-type:repo", "sym:", "alias:", "t:"}
 NO_QUERIES |= {"foo(", "read_lock(", "write_lock("}
 NO_QUERIES |= {field.label for field in Field if field.takes is Value.CHOICE}

@@ -1,4 +1,4 @@
-"""Queries become trees: zoekt's conformance set, what is mended in it, and what is added to it."""
+"""Queries become trees: zoekt's conformance set, our corrections of it, and our additions."""
 
 import pytest
 from hypothesis import given
@@ -85,7 +85,7 @@ CONFORMANCE: list[tuple[str, Query]] = [
     ("", TRUE),
 ]
 REFUSED = [
-    # query, position, a part of what is said
+    # query, position, a part of the message
     ("--", 1, "nothing to negate"),
     ('"abc', 0, "unclosed quote"),
     ('"a\\', 0, "unclosed quote"),

@@ -1,4 +1,4 @@
-"""Simple trees, and what is left of a query for one repository."""
+"""Simplified trees, and the rest of a query for one repository."""
 
 import pytest
 from hypothesis import given

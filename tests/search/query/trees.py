@@ -1,4 +1,4 @@
-"""Trees in few words."""
+"""Short constructors of trees."""
 
 from argosy.search.query.tree import And, Not, Or, Query, Regexp, Scope, Substring
 

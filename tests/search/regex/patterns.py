@@ -115,7 +115,7 @@ def written(node: Node) -> str:
         case Repeat(child, least, most, is_greedy):
             return f"(?:{written(child)}){{{least},{'' if most is None else most}}}{'' if is_greedy else '?'}"
         case Opaque():
-            raise AssertionError("nobody knows what this means")
+            raise AssertionError("unknown node")
 
 
 def _in_case(body: str, case: CaseMode) -> str:

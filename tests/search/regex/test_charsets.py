@@ -1,4 +1,4 @@
-"""What classes take: exactly, within ASCII; at least, beyond it."""
+"""Character classes: exact within ASCII, a superset beyond it."""
 
 import pytest
 from hypothesis import given, settings

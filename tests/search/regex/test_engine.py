@@ -1,4 +1,4 @@
-"""RE2 as it is used here."""
+"""RE2 as the engine uses it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Letters are the same up to case if RE2 thinks so."""
+"""Letters are equal up to case if RE2 matches them so."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from argosy.search.regex.charsets import _CASED_RANGES, variants
     ("char", "expected"),
     [
         ("a", "Aa"),
-        ("K", "Kk"),  # the Kelvin sign is somebody else's business
+        ("K", "Kk"),  # the Kelvin sign is handled elsewhere
         ("1", "1"),
         ("中", "中"),
         ("ж", "Жж"),

@@ -1,4 +1,4 @@
-"""How far matches reach over lines, which patterns are tied to the ends of the text, which can match nothing."""
+"""How many lines a match spans, which patterns are anchored to the ends of the text, which can match nothing."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Patterns that come down to a few texts, in the order in which RE2 would try them."""
+"""Patterns that reduce to a few texts, in the order in which RE2 would try them."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""What matches hold: the table, and the promise kept for random patterns and texts."""
+"""The text that matches must contain: a table, and random patterns and texts."""
 
 import random
 from collections.abc import Iterable

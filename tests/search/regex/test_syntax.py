@@ -1,4 +1,4 @@
-"""Patterns are read as RE2 reads them."""
+"""Patterns are parsed as RE2 parses them."""
 
 import random
 

@@ -1,7 +1,7 @@
-"""Run as a program with numba switched off: the kernels over arrays that refuse an index outside of them.
+"""Run as a program with numba switched off: the kernels over arrays that reject an index outside of their bounds.
 
-Compiled kernels do not check their indices, so a slip would read or write somebody else's memory. Negative indices are
-reserved, too: what wraps around in Python does not in a kernel.
+Compiled kernels do not check their indices, so a slip would read or write memory outside of the array. Negative
+indices are rejected, too: an index that wraps around in Python does not in a kernel.
 """
 
 import random

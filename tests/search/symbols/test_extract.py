@@ -1,4 +1,4 @@
-"""What holds of definitions whatever the text: order, bounds, parents, and that nobody can make it take long."""
+"""Definitions of any text: order, bounds, parents, and a bounded time."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What definitions are worth."""
+"""The points of definitions."""
 
 import pytest
 
