@@ -9,7 +9,7 @@ def breaker(failures_max: int = 3) -> Breaker:
     return Breaker(failures_max, Backoff(first_s=1.0, ceiling_s=8.0), seeded_random(1))
 
 
-def opened(now: float = 0.0) -> Breaker:
+def open_breaker(now: float = 0.0) -> Breaker:
     made = breaker()
     for _ in range(3):
         made.on_failure(now)
@@ -36,7 +36,7 @@ def test_a_success_in_between_resets_the_count() -> None:
 
 
 def test_a_single_probe_detects_whether_the_node_is_back() -> None:
-    made = opened()
+    made = open_breaker()
     at = made.retry_at
     assert 0.5 <= at <= 1.0
     assert made.admits(at)
@@ -48,7 +48,7 @@ def test_a_single_probe_detects_whether_the_node_is_back() -> None:
 
 
 def test_each_failed_probe_lengthens_the_wait_up_to_a_ceiling() -> None:
-    made, waits = opened(), []
+    made, waits = open_breaker(), []
     for _ in range(6):
         at = made.retry_at
         made.on_start(at)
@@ -59,7 +59,7 @@ def test_each_failed_probe_lengthens_the_wait_up_to_a_ceiling() -> None:
 
 
 def test_after_a_success_the_waits_start_short_again() -> None:
-    made = opened()
+    made = open_breaker()
     made.on_start(made.retry_at)
     made.on_failure(made.retry_at)
     made.on_success()
@@ -69,7 +69,7 @@ def test_after_a_success_the_waits_start_short_again() -> None:
 
 
 def test_failures_of_older_requests_do_not_lengthen_the_wait() -> None:
-    made = opened()
+    made = open_breaker()
     at = made.retry_at
     made.on_failure(0.3)
     made.on_failure(0.4)
@@ -77,7 +77,7 @@ def test_failures_of_older_requests_do_not_lengthen_the_wait() -> None:
 
 
 def test_a_cancelled_probe_allows_the_next_one() -> None:
-    made = opened()
+    made = open_breaker()
     at = made.retry_at
     made.on_start(at)
     made.on_cancel(at + 1)
@@ -90,7 +90,7 @@ def test_cancelling_an_ordinary_request_changes_nothing() -> None:
     made.on_start(0.0)
     made.on_cancel(0.0)
     assert made.state is BreakerState.CLOSED
-    late = opened()
+    late = open_breaker()
     at = late.retry_at
     late.on_cancel(0.1)
     assert late.retry_at == at

@@ -384,17 +384,17 @@ def test_a_result_is_cached_until_something_changes_or_it_expires() -> None:
     async def main(world: World) -> None:
         spread(world)
 
-        async def questions() -> int:
+        async def count_requests() -> int:
             await world.gateway.search(tree("needle"), Options())
             return len(world.nodes["n0"].requests)
 
-        assert [await questions(), await questions()] == [1, 1]
+        assert [await count_requests(), await count_requests()] == [1, 1]
         world.lease("core", "n0", epoch=2)
-        assert [await questions(), await questions()] == [2, 2]
+        assert [await count_requests(), await count_requests()] == [2, 2]
         world.catalog.put(RepoSpec("core", "x", last_commit="abc"))
-        assert [await questions(), await questions()] == [3, 3]
+        assert [await count_requests(), await count_requests()] == [3, 3]
         await world.clock.sleep(2.1)
-        assert await questions() == 4
+        assert await count_requests() == 4
 
     fleet(main)
 
@@ -565,7 +565,7 @@ def test_results_equal_the_oracle_for_all_but_the_missing_and_only_unavailable_o
         for node, name in layout["lost"]:
             world.at(node).indexes.pop(name, None)
         targets = _expected(text)
-        to_be_had = {
+        available = {
             name
             for name in targets
             for node in layout["holders"][name]
@@ -573,7 +573,7 @@ def test_results_equal_the_oracle_for_all_but_the_missing_and_only_unavailable_o
         }
         answer, reported = await _search(world, text, options, streams)
         missing = {each.repository for each in reported}
-        assert missing == targets - to_be_had
+        assert missing == targets - available
         if answer is None:
             assert missing == targets
         else:

@@ -15,7 +15,7 @@ from argosy.search.query import parse
 from tests.gateway.world import FakeNode, comparable, oracle
 
 QUERY = parse("needle").query
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 class Nodes:
@@ -35,7 +35,7 @@ class Changes:
         specs.observers.append(self._changed.set)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

@@ -25,7 +25,7 @@ JSON = "application/json; charset=utf-8"
 LINES = "application/x-ndjson"
 WITHIN_S = 30
 # A busy machine must not decide a test: no indexer is late and nothing times out by default.
-PATIENT = {"cache_entries": 0, "find_s": 60.0, "stream_s": 60.0, "patience_min_s": 60.0, "patience_max_s": 60.0}
+LONG_TIMEOUTS = {"cache_entries": 0, "find_s": 60.0, "stream_s": 60.0, "patience_min_s": 60.0, "patience_max_s": 60.0}
 
 
 @dataclass
@@ -65,8 +65,8 @@ class IndexerDouble:
             requests = [each for each in self.found if base58(each) == rest[0]]
             await self._send_results(send, requests, self.kind or (LINES if LINES in accept else JSON))
         elif path == "/multihash":
-            wanted = results.decode_batch(body)
-            await self._send_results(send, [each for each in wanted if each in self.found], self.kind or JSON)
+            requested = results.decode_batch(body)
+            await self._send_results(send, [each for each in requested if each in self.found], self.kind or JSON)
         elif name == "encrypted":
             entries = [(key, its) for key, its in self.keys.items() if base58(key) == rest[-1]]
             await _reply(send, 200 if entries else 404, JSON, results.encode_encrypted_json(entries), self.headers)
@@ -167,7 +167,7 @@ async def gateway_over(
     async with AsyncExitStack() as stack:
         urls = [each if isinstance(each, str) else await stack.enter_async_context(serving(each)) for each in indexers]
         metrics = Metrics()
-        chosen = ContentSettings(**{**PATIENT, **settings})
+        chosen = ContentSettings(**{**LONG_TIMEOUTS, **settings})
         gateway = ContentGateway(
             [Backend.at(url) for url in urls], chosen, clock=clock, random=seeded_random(1), metrics=metrics
         )

@@ -7,12 +7,12 @@ from argosy.search.backends.git_metadata import url_templates
 from argosy.search.fleet.model import FileText, OutlineEntry
 from argosy.search.model import Branch, Repository
 
-TOLD = url_templates("github", "https://host.example/r")
+TEMPLATES = url_templates("github", "https://host.example/r")
 REPOSITORY = Repository(
     "r",
     branches=(Branch("main", "a" * 40), Branch("old", "b" * 40)),
-    file_url_template=TOLD.file,
-    commit_url_template=TOLD.commit,
+    file_url_template=TEMPLATES.file,
+    commit_url_template=TEMPLATES.commit,
 )
 
 

@@ -28,20 +28,20 @@ WRITES = [
 async def test_nothing_is_changed_without_the_admin_token(api: Api, method: str, path: str) -> None:
     async with api.client() as client:
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": TOKEN}):
-            reply = await client.request(method, path, json={"url": URL}, headers=headers)
-            assert reply.status_code == 401, reply.text
+            response = await client.request(method, path, json={"url": URL}, headers=headers)
+            assert response.status_code == 401, response.text
     async with api.client(admin_token=None) as client:
-        reply = await client.request(method, path, json={"url": URL}, headers=ADMIN)
-        assert reply.status_code == 403
-        assert "node.admin_token" in reply.json()["error"]["message"]
+        response = await client.request(method, path, json={"url": URL}, headers=ADMIN)
+        assert response.status_code == 403
+        assert "node.admin_token" in response.json()["error"]["message"]
     assert await api.registry.run(catalog.everything()) == []
 
 
 async def test_a_repository_is_added_changed_and_removed(api: Api, client: httpx.AsyncClient) -> None:
     spec = {"url": URL, "branches": ["main"], "pinned": True, "replicas": 2}
-    reply = await client.post("/v1/repositories", json=spec, headers=ADMIN)
-    assert reply.status_code == 201
-    assert reply.json() == {
+    response = await client.post("/v1/repositories", json=spec, headers=ADMIN)
+    assert response.status_code == 201
+    assert response.json() == {
         "name": NAME,
         "url": URL,
         "branches": ["main"],
@@ -65,9 +65,9 @@ async def test_a_repository_is_added_changed_and_removed(api: Api, client: httpx
 
 async def test_a_password_never_reaches_the_catalog(api: Api, client: httpx.AsyncClient) -> None:
     spec = {"url": "https://user:hunter2@github.com/o/new.git", "name": "mine"}
-    reply = await client.post("/v1/repositories", json=spec, headers=ADMIN)
-    assert (reply.status_code, reply.json()["name"], reply.json()["url"]) == (201, "mine", URL)
-    assert "password" in reply.json()["note"]
+    response = await client.post("/v1/repositories", json=spec, headers=ADMIN)
+    assert (response.status_code, response.json()["name"], response.json()["url"]) == (201, "mine", URL)
+    assert "password" in response.json()["note"]
     assert "hunter2" not in repr(await api.registry.run(catalog.everything()))
 
 
@@ -84,15 +84,15 @@ async def test_a_password_never_reaches_the_catalog(api: Api, client: httpx.Asyn
     ],
 )
 async def test_an_invalid_address_is_rejected(client: httpx.AsyncClient, url: str, status: int) -> None:
-    reply = await client.post("/v1/repositories", json={"url": url}, headers=ADMIN)
-    assert reply.status_code == status
-    assert reply.json()["error"]["message"]
+    response = await client.post("/v1/repositories", json={"url": url}, headers=ADMIN)
+    assert response.status_code == status
+    assert response.json()["error"]["message"]
 
 
 async def test_a_path_may_be_added_where_that_is_allowed(api: Api) -> None:
     async with api.client(allow_local=True) as client:
-        reply = await client.post("/v1/repositories", json={"url": "/srv/code"}, headers=ADMIN)
-    assert (reply.status_code, reply.json()["name"]) == (201, "code")
+        response = await client.post("/v1/repositories", json={"url": "/srv/code"}, headers=ADMIN)
+    assert (response.status_code, response.json()["name"]) == (201, "code")
 
 
 # -- pushes ---------------------------------------------------------------------------------------------------
@@ -116,8 +116,8 @@ GITLAB = {
 
 
 async def added(client: httpx.AsyncClient, url: str = URL) -> None:
-    reply = await client.post("/v1/repositories", json={"url": url}, headers=ADMIN)
-    assert reply.status_code == 201
+    response = await client.post("/v1/repositories", json={"url": url}, headers=ADMIN)
+    assert response.status_code == 201
 
 
 def signature(body: bytes) -> str:
@@ -128,14 +128,14 @@ def signature(body: bytes) -> str:
 async def test_holders_are_notified_of_a_push(api: Api, client: httpx.AsyncClient, event: dict[str, Any]) -> None:
     await added(client)
     await added(client, "https://github.com/o/other")
-    reply = await client.post("/v1/webhook", json=event, headers=ADMIN)
-    assert (reply.status_code, reply.json()) == (202, {"notified": [NAME]})
+    response = await client.post("/v1/webhook", json=event, headers=ADMIN)
+    assert (response.status_code, response.json()) == (202, {"notified": [NAME]})
     assert api.notified == [NAME]
 
 
 async def test_a_push_to_an_unknown_repository_is_ignored(api: Api, client: httpx.AsyncClient) -> None:
-    reply = await client.post("/v1/webhook", json={"url": "https://github.com/o/unknown"}, headers=ADMIN)
-    assert (reply.status_code, reply.json()["notified"], api.notified) == (202, [], [])
+    response = await client.post("/v1/webhook", json={"url": "https://github.com/o/unknown"}, headers=ADMIN)
+    assert (response.status_code, response.json()["notified"], api.notified) == (202, [], [])
 
 
 async def test_a_host_that_signs_needs_no_token(api: Api) -> None:
@@ -157,18 +157,18 @@ async def test_a_host_that_signs_needs_no_token(api: Api) -> None:
     async with api.client(settings=SIGNED) as client:
         await added(client)
         for headers in right:
-            reply = await client.post("/v1/webhook", content=body, headers=headers)
-            assert (reply.status_code, reply.json()["notified"]) == (202, [NAME])
+            response = await client.post("/v1/webhook", content=body, headers=headers)
+            assert (response.status_code, response.json()["notified"]) == (202, [NAME])
         for headers in wrong:
             encoded = {name: value.encode("latin-1") for name, value in headers.items()}
-            reply = await client.post("/v1/webhook", content=body, headers=encoded)
-            assert reply.status_code == 401
-            assert SECRET not in reply.text
+            response = await client.post("/v1/webhook", content=body, headers=encoded)
+            assert response.status_code == 401
+            assert SECRET not in response.text
     assert api.notified == [NAME] * len(right)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"null", b'{"repository": 1}', b'{"url": "-x"}', b"[" * 9_999])
 async def test_an_event_without_a_repository_is_rejected(client: httpx.AsyncClient, body: bytes) -> None:
-    reply = await client.post("/v1/webhook", content=body, headers=ADMIN)
-    assert reply.status_code == 400
-    assert reply.json()["error"]["message"]
+    response = await client.post("/v1/webhook", content=body, headers=ADMIN)
+    assert response.status_code == 400
+    assert response.json()["error"]["message"]

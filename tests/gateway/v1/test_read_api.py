@@ -13,9 +13,9 @@ from tests.gateway.zoekt.fleet_fixture import COMMIT, GREET, HELLO, NOTES, Fleet
 
 
 async def test_a_search_returns_chunks_of_text_with_ranges_in_characters(client: httpx.AsyncClient) -> None:
-    reply = await client.get("/v1/search", params={"q": "llo.*needle", "context": "1"})
-    assert reply.status_code == 200
-    data = reply.json()
+    response = await client.get("/v1/search", params={"q": "llo.*needle", "context": "1"})
+    assert response.status_code == 200
+    data = response.json()
     assert data.keys() == {"query", "complete", "files", "stats", "limits_hit", "missing"}
     assert (data["complete"], data["limits_hit"], data["missing"]) == (True, [], [])
     [file] = data["files"]
@@ -57,9 +57,9 @@ async def test_words_may_be_read_literally(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_query_syntax_error_has_a_position(client: httpx.AsyncClient) -> None:
-    reply = await client.get("/v1/search", params={"q": "fine (not"})
-    assert reply.status_code == 400
-    error = reply.json()["error"]
+    response = await client.get("/v1/search", params={"q": "fine (not"})
+    assert response.status_code == 400
+    error = response.json()["error"]
     assert (error["kind"], error["status"], error["position"]) == ("Invalid", 400, 5)
     assert "at column 6" in error["message"]
 
@@ -84,10 +84,10 @@ async def test_a_repository_that_could_not_be_searched_is_missing() -> None:
 async def test_no_available_repository_is_503() -> None:
     async with open_api(Fleet({}, warming=["late"])) as api, api.client() as client:
         for accept in ("application/json", "application/x-ndjson"):
-            reply = await client.get("/v1/search", params={"q": "needle"}, headers={"accept": accept})
-            assert reply.status_code == 503
-            assert int(reply.headers["retry-after"]) >= 1
-            assert reply.json()["error"]["status"] == 503
+            response = await client.get("/v1/search", params={"q": "needle"}, headers={"accept": accept})
+            assert response.status_code == 503
+            assert int(response.headers["retry-after"]) >= 1
+            assert response.json()["error"]["status"] == 503
 
 
 @pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson", "text/event-stream"])
@@ -95,11 +95,11 @@ async def test_searches_are_admitted_and_their_outcome_is_reported(api: Api, acc
     throttle = RecordingThrottle()
     async with client_of(api.routes(throttle=throttle)) as client:
         headers = {"accept": accept}
-        reply = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
-        assert (reply.status_code, throttle.outcomes) == (200, [Outcome.SUCCESS])
+        response = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
+        assert (response.status_code, throttle.outcomes) == (200, [Outcome.SUCCESS])
         throttle.throttle_client()
-        reply = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
-        assert (reply.status_code, reply.headers["retry-after"]) == (429, "60")
+        response = await client.get("/v1/search", params={"q": "needle"}, headers=headers)
+        assert (response.status_code, response.headers["retry-after"]) == (429, "60")
         assert throttle.outcomes == [Outcome.SUCCESS]
         assert (await client.get("/v1/repositories")).status_code == 200, "only searches are admitted"
 
@@ -130,15 +130,15 @@ async def test_repositories_are_listed_page_by_page(client: httpx.AsyncClient) -
 
 async def test_a_file_is_read_with_its_outline_and_not_sent_twice(client: httpx.AsyncClient) -> None:
     where = f"/v1/repositories/{HELLO}/file"
-    reply = await client.get(where, params={"path": "greet.go"})
-    data = reply.json()
+    response = await client.get(where, params={"path": "greet.go"})
+    data = response.json()
     assert (data["content"].encode(), data["encoding"], data["version"]) == (GREET, "utf-8", COMMIT)
     assert "Greet" in [each["name"] for each in data["outline"]]
-    again = await client.get(where, params={"path": "greet.go"}, headers={"if-none-match": reply.headers["etag"]})
+    again = await client.get(where, params={"path": "greet.go"}, headers={"if-none-match": response.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     raw = await client.get(where, params={"path": "greet.go", "raw": "true"})
     assert (raw.content, raw.headers["x-content-type-options"]) == (GREET, "nosniff")
-    assert raw.headers["etag"] != reply.headers["etag"]
+    assert raw.headers["etag"] != response.headers["etag"]
 
 
 async def test_a_file_without_content_has_the_reason(client: httpx.AsyncClient) -> None:
@@ -160,9 +160,9 @@ async def test_a_folder_lists_its_names(client: httpx.AsyncClient) -> None:
 async def test_the_fleet_status_has_no_secrets(api: Api, client: httpx.AsyncClient) -> None:
     url = "https://user:hunter2@github.com/o/hello"
     api.fleet.specs[HELLO] = RepoSpec(HELLO, url, last_error="password=hunter2")
-    reply = await client.get("/v1/fleet")
-    assert {node["node"] for node in reply.json()["nodes"]} == {"n1:1", "n2:1"}
-    assert "hunter2" not in reply.text
+    response = await client.get("/v1/fleet")
+    assert {node["node"] for node in response.json()["nodes"]} == {"n1:1", "n2:1"}
+    assert "hunter2" not in response.text
     assert "hunter2" not in (await client.get("/v1/repositories")).text
 
 
@@ -170,11 +170,11 @@ async def test_the_fleet_status_has_no_secrets(api: Api, client: httpx.AsyncClie
 async def test_browsers_of_other_origins_are_rejected_unless_they_are_allowed(api: Api, path: str) -> None:
     params = {"origin": "https://ui.example", "access-control-request-method": "GET"}
     async with api.client() as client:
-        reply = await client.options(path, headers=params)
-        assert reply.status_code == 405
-        assert "access-control-allow-origin" not in reply.headers
+        response = await client.options(path, headers=params)
+        assert response.status_code == 405
+        assert "access-control-allow-origin" not in response.headers
     async with api.client(settings=ApiSettings(cors_origins=("https://ui.example",))) as client:
-        reply = await client.options(path, headers=params)
-        assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (200, "https://ui.example")
-        reply = await client.get("/v1/fleet", headers={"origin": "https://evil.example"})
-        assert "access-control-allow-origin" not in reply.headers
+        response = await client.options(path, headers=params)
+        assert (response.status_code, response.headers["access-control-allow-origin"]) == (200, "https://ui.example")
+        response = await client.get("/v1/fleet", headers={"origin": "https://evil.example"})
+        assert "access-control-allow-origin" not in response.headers

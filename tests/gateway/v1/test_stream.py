@@ -47,13 +47,13 @@ async def test_first_results_come_before_the_slowest_node_answers(api: Api) -> N
         asyncio.timeout(30),
         serving(Starlette(routes=api.routes())) as address,
         aiohttp.ClientSession() as session,
-        session.post(f"http://{address}/v1/search/stream", json={"q": "needle"}) as reply,
+        session.post(f"http://{address}/v1/search/stream", json={"q": "needle"}) as response,
     ):
-        assert reply.content_type == "application/x-ndjson"
-        first = json.loads(await reply.content.readline())
+        assert response.content_type == "application/x-ndjson"
+        first = json.loads(await response.content.readline())
         assert (first["event"], [file["repository"] for file in first["files"]]) == ("part", [HELLO])
         slow.is_let.set()
-        rest = [json.loads(line) async for line in reply.content]
+        rest = [json.loads(line) async for line in response.content]
     assert rest[-1]["event"] == "end"
     assert rest[-1]["complete"] is True
     assert {ref["repository"] for ref in rest[-1]["order"]} == {HELLO, NOTES}
@@ -69,25 +69,25 @@ async def test_the_search_of_a_disconnected_client_is_cancelled(api: Api) -> Non
         serving(Starlette(routes=api.routes())) as address,
         aiohttp.ClientSession() as session,
     ):
-        async with session.post(f"http://{address}/v1/search/stream", json={"q": "needle"}) as reply:
-            await reply.content.readline()
-            reply.close()
+        async with session.post(f"http://{address}/v1/search/stream", json={"q": "needle"}) as response:
+            await response.content.readline()
+            response.close()
         await slow.is_left.wait()
     assert not slow.is_let.is_set()
 
 
 async def test_a_browser_gets_events(client: httpx.AsyncClient) -> None:
-    reply = await client.get("/v1/search", params={"q": "needle"}, headers={"accept": "text/event-stream"})
-    assert reply.headers["content-type"].startswith("text/event-stream")
-    assert reply.headers["cache-control"] == "no-store"
-    blocks = [block.split("\n") for block in reply.text.strip().split("\n\n")]
+    response = await client.get("/v1/search", params={"q": "needle"}, headers={"accept": "text/event-stream"})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["cache-control"] == "no-store"
+    blocks = [block.split("\n") for block in response.text.strip().split("\n\n")]
     assert blocks[-1][0] == "event: end"
     assert json.loads(blocks[-1][1].removeprefix("data: "))["stats"]["files"] == 3
 
 
 async def test_an_error_before_the_first_result_has_its_status(client: httpx.AsyncClient) -> None:
-    reply = await client.post("/v1/search/stream", json={"q": "("})
-    assert (reply.status_code, reply.json()["error"]["position"]) == (400, 0)
+    response = await client.post("/v1/search/stream", json={"q": "("})
+    assert (response.status_code, response.json()["error"]["position"]) == (400, 0)
 
 
 # -- parts into events, alone ---------------------------------------------------------------------------------

@@ -20,9 +20,9 @@ OURS = {"Complete", "LimitsHit", "Missing"}
 
 
 async def searched(client: httpx.AsyncClient, query: str, **opts: Any) -> dict[str, Any]:
-    reply = await client.post("/api/search", json={"Q": query, "Opts": opts})
-    assert reply.status_code == 200, reply.text
-    result: dict[str, Any] = reply.json()["Result"]
+    response = await client.post("/api/search", json={"Q": query, "Opts": opts})
+    assert response.status_code == 200, response.text
+    result: dict[str, Any] = response.json()["Result"]
     return result
 
 
@@ -155,8 +155,8 @@ async def test_display_counts_cut_after_ranking_and_are_reported(client: httpx.A
 
 async def test_a_search_is_restricted_to_repositories_by_number(client: httpx.AsyncClient) -> None:
     async def repositories(*ids: int) -> set[str]:
-        reply = await client.post("/api/search", json={"Q": "needle", "RepoIDs": ids})
-        return {file["Repository"] for file in reply.json()["Result"]["Files"]}
+        response = await client.post("/api/search", json={"Q": "needle", "RepoIDs": ids})
+        return {file["Repository"] for file in response.json()["Result"]["Files"]}
 
     assert await repositories(repository_id(NOTES)) == {NOTES}
     assert await repositories(repository_id(NOTES), repository_id(HELLO), 1) == {NOTES, HELLO}
@@ -165,27 +165,27 @@ async def test_a_search_is_restricted_to_repositories_by_number(client: httpx.As
 
 
 async def test_text_is_escaped_as_go_does_and_ends_with_a_newline(client: httpx.AsyncClient) -> None:
-    reply = await client.post("/api/search", json={"Q": "(("})
-    assert reply.status_code == 400
-    reply = await client.post("/api/search", json={"Q": "<&>)"})
-    assert (reply.status_code, reply.content[-1:]) == (400, b"\n")
-    assert b"<" not in reply.content
-    assert reply.headers["content-type"] == "application/json"
-    assert reply.json().keys() == {"Error"}
+    response = await client.post("/api/search", json={"Q": "(("})
+    assert response.status_code == 400
+    response = await client.post("/api/search", json={"Q": "<&>)"})
+    assert (response.status_code, response.content[-1:]) == (400, b"\n")
+    assert b"<" not in response.content
+    assert response.headers["content-type"] == "application/json"
+    assert response.json().keys() == {"Error"}
 
 
 @pytest.mark.parametrize("path", ["/api/search", "/api/list"])
 async def test_other_methods_are_rejected_with_zoekts_message(client: httpx.AsyncClient, path: str) -> None:
     for method in ("GET", "PUT", "DELETE", "OPTIONS"):
-        reply = await client.request(method, path)
-        assert (reply.status_code, reply.text) == (405, '{"Error":"Only POST is supported"}\n')
+        response = await client.request(method, path)
+        assert (response.status_code, response.text) == (405, '{"Error":"Only POST is supported"}\n')
 
 
 async def test_a_search_needs_a_query(client: httpx.AsyncClient) -> None:
     for body in ({}, {"Q": ""}, {"Q": None}):
-        reply = await client.post("/api/search", json=body)
-        assert reply.status_code == 400
-        assert "query" in reply.json()["Error"]
+        response = await client.post("/api/search", json=body)
+        assert response.status_code == 400
+        assert "query" in response.json()["Error"]
 
 
 # -- incomplete answers ---------------------------------------------------------------------------------------
@@ -207,10 +207,10 @@ async def test_an_incomplete_result_is_marked_in_zoekts_format_and_in_ours() -> 
 async def test_an_unavailable_fleet_is_503_with_a_retry_time() -> None:
     fleet = Fleet({}, warming=["late", "later"])
     async with client_of(fleet.zoekt()) as client:
-        reply = await client.post("/api/search", json={"Q": "needle"})
-        assert reply.status_code == 503
-        assert int(reply.headers["retry-after"]) >= 1
-        assert "late" in reply.json()["Error"]
+        response = await client.post("/api/search", json={"Q": "needle"})
+        assert response.status_code == 503
+        assert int(response.headers["retry-after"]) >= 1
+        assert "late" in response.json()["Error"]
         page = await client.get("/search", params={"q": "needle", "format": "json"})
         assert (page.status_code, "retry-after" in page.headers) == (503, True)
 
@@ -219,9 +219,9 @@ async def test_an_unavailable_fleet_is_503_with_a_retry_time() -> None:
 
 
 async def listed(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
-    reply = await client.post("/api/list", json=body)
-    assert reply.status_code == 200, reply.text
-    found: dict[str, Any] = reply.json()["List"]
+    response = await client.post("/api/list", json=body)
+    assert response.status_code == 200, response.text
+    found: dict[str, Any] = response.json()["List"]
     return found
 
 
@@ -286,8 +286,8 @@ async def test_a_list_takes_any_query_or_none(client: httpx.AsyncClient) -> None
     assert await names() == await names(Q="") == await names(Q="repo:.") == [HELLO, NOTES]
     assert await names(Q="haystack") == [NOTES]
     assert await names(Q="nowhere_to_be_found") == []
-    reply = await client.post("/api/list", content=b"")
-    assert len(reply.json()["List"]["Repos"]) == 2
+    response = await client.post("/api/list", content=b"")
+    assert len(response.json()["List"]["Repos"]) == 2
 
 
 async def test_the_map_has_repositories_by_number(client: httpx.AsyncClient) -> None:
@@ -298,9 +298,9 @@ async def test_the_map_has_repositories_by_number(client: httpx.AsyncClient) -> 
         "Branches": [{"Name": "main", "Version": COMMIT}],
         "IndexTimeUnix": 1_750_000_000,
     }
-    reply = await client.post("/api/list", json={"Opts": {"Field": 1}})
-    assert reply.status_code == 400
-    assert "Field" in reply.json()["Error"]
+    response = await client.post("/api/list", json={"Opts": {"Field": 1}})
+    assert response.status_code == 400
+    assert "Field" in response.json()["Error"]
 
 
 # -- requests as other programs send them ---------------------------------------------------------------------
@@ -322,8 +322,8 @@ async def test_the_map_has_repositories_by_number(client: httpx.AsyncClient) -> 
     ],
 )  # fmt: skip
 async def test_requests_of_other_clients_are_understood(client: httpx.AsyncClient, body: dict[str, Any]) -> None:
-    reply = await client.post("/api/search", content=json.dumps(body), headers={"content-type": "text/plain"})
-    result = reply.json()["Result"]
+    response = await client.post("/api/search", content=json.dumps(body), headers={"content-type": "text/plain"})
+    result = response.json()["Result"]
     assert result["FileCount"] == 3
     assert all(file["ChunkMatches"] for file in result["Files"])
 

@@ -11,9 +11,11 @@ from tests.gateway.zoekt.fleet_fixture import COMMIT, GREET, HELLO, NOTES, Fleet
 
 
 async def test_a_page_of_results_is_plain_text(client: httpx.AsyncClient) -> None:
-    reply = await client.get("/search", params={"q": "hello,?|name. string", "num": "10", "ctx": "1", "format": "json"})
-    assert reply.status_code == 200
-    page = reply.json()
+    response = await client.get(
+        "/search", params={"q": "hello,?|name. string", "num": "10", "ctx": "1", "format": "json"}
+    )
+    assert response.status_code == 200
+    page = response.json()
     assert page.keys() == {"result"}
     result = page["result"]
     assert result.keys() == {"Last", "QueryStr", "Query", "Stats", "Duration", "FileMatches", "Complete", "Missing"}
@@ -27,8 +29,8 @@ async def test_a_page_of_results_is_plain_text(client: httpx.AsyncClient) -> Non
 
 async def test_a_line_is_split_into_fragments_that_join_to_it(client: httpx.AsyncClient) -> None:
     params = {"q": "needle file:today case:yes (a|no)\\ ", "ctx": "1", "format": "json"}
-    reply = await client.get("/search", params=params)
-    [file] = reply.json()["result"]["FileMatches"]
+    response = await client.get("/search", params=params)
+    [file] = response.json()["result"]["FileMatches"]
     lines = {match["LineNum"]: match for match in file["Matches"]}
     first = lines[1]
     assert "".join(each["Pre"] + each["Match"] + each["Post"] for each in first["Fragments"]) == "a needle in"
@@ -61,17 +63,17 @@ async def test_repositories_are_sorted_as_requested_and_cut(client: httpx.AsyncC
     assert await names() == [HELLO, NOTES]
     assert await names(order="revname") == [NOTES, HELLO]
     assert await names(order="revsize", num="1") == [HELLO]
-    reply = await client.get("/search", params={"q": "repo:.", "format": "json", "order": "colour"})
-    assert reply.status_code == 418
-    assert "colour" in reply.text
+    response = await client.get("/search", params={"q": "repo:.", "format": "json", "order": "colour"})
+    assert response.status_code == 418
+    assert "colour" in response.text
 
 
 @pytest.mark.parametrize("query", ["", "(", "case:maybe"])
 async def test_any_error_of_a_page_is_a_teapot(client: httpx.AsyncClient, query: str) -> None:
-    reply = await client.get("/search", params={"q": query, "format": "json"})
-    assert reply.status_code == 418
-    assert reply.headers["content-type"].startswith("text/plain")
-    assert reply.text.strip()
+    response = await client.get("/search", params={"q": query, "format": "json"})
+    assert response.status_code == 418
+    assert response.headers["content-type"].startswith("text/plain")
+    assert response.text.strip()
 
 
 async def test_numbers_that_are_none_count_as_not_given(client: httpx.AsyncClient) -> None:
@@ -84,11 +86,11 @@ async def test_numbers_that_are_none_count_as_not_given(client: httpx.AsyncClien
 
 
 async def test_a_file_is_printed_raw_and_never_as_a_page(client: httpx.AsyncClient) -> None:
-    reply = await client.get("/print", params={"r": HELLO, "f": "greet.go", "b": "HEAD", "format": "raw"})
-    assert (reply.status_code, reply.content) == (200, GREET)
-    assert reply.headers["content-type"] == "text/plain; charset=utf-8"
-    assert reply.headers["x-content-type-options"] == "nosniff"
-    assert reply.headers["content-security-policy"] == "sandbox"
+    response = await client.get("/print", params={"r": HELLO, "f": "greet.go", "b": "HEAD", "format": "raw"})
+    assert (response.status_code, response.content) == (200, GREET)
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["content-security-policy"] == "sandbox"
 
 
 @pytest.mark.parametrize(
@@ -103,9 +105,9 @@ async def test_a_file_is_printed_raw_and_never_as_a_page(client: httpx.AsyncClie
     ],
 )
 async def test_a_missing_file_is_a_teapot(client: httpx.AsyncClient, params: dict[str, str]) -> None:
-    reply = await client.get("/print", params={**params, "format": "raw"})
-    assert reply.status_code == 418
-    assert reply.text.strip()
+    response = await client.get("/print", params={**params, "format": "raw"})
+    assert response.status_code == 418
+    assert response.text.strip()
 
 
 async def test_browsers_get_the_pages_of_the_ui() -> None:
@@ -128,24 +130,24 @@ async def test_a_throttled_client_gets_429_in_the_formats_of_zoekt() -> None:
     throttle.throttle_client()
     fleet = Fleet({"n1:1": [hello()]})
     async with client_of(zoekt_routes(fleet.gateway, names=lambda: (), throttle=throttle)) as client:
-        replies = [
+        responses = [
             await client.post("/api/search", json={"Q": "needle"}),
             await client.post("/api/list", json={}),
             await client.get("/search", params={"q": "needle", "format": "json"}),
         ]
-        assert [(reply.status_code, reply.headers["retry-after"]) for reply in replies] == [(429, "60")] * 3
-        assert replies[0].json()["Error"] == replies[1].json()["Error"] == replies[2].text.strip()
+        assert [(response.status_code, response.headers["retry-after"]) for response in responses] == [(429, "60")] * 3
+        assert responses[0].json()["Error"] == responses[1].json()["Error"] == responses[2].text.strip()
         assert (await client.get("/healthz")).status_code == 200
     fleet.close()
 
 
 async def test_the_health_check_runs_a_search(client: httpx.AsyncClient) -> None:
-    reply = await client.get("/healthz")
-    assert reply.status_code == 200
-    assert reply.json()["FileCount"] >= 1
-    assert len(reply.json()["Files"]) == 1
-    reply = await client.get("/readyz")
-    assert (reply.status_code, reply.text) == (200, "ready\n")
+    response = await client.get("/healthz")
+    assert response.status_code == 200
+    assert response.json()["FileCount"] >= 1
+    assert len(response.json()["Files"]) == 1
+    response = await client.get("/readyz")
+    assert (response.status_code, response.text) == (200, "ready\n")
     assert "Disallow" in (await client.get("/robots.txt")).text
 
 
@@ -164,9 +166,9 @@ async def test_a_gateway_that_has_not_loaded_the_catalog_is_not_ready() -> None:
     fleet = Fleet({"n1:1": [hello()]})
     fleet.view.has_synced = False
     async with client_of(fleet.zoekt()) as client:
-        reply = await client.get("/readyz")
-        assert (reply.status_code, reply.text, "retry-after" in reply.headers) == (503, "not ready\n", True)
-        reply = await client.get("/healthz")
-        assert (reply.status_code, "retry-after" in reply.headers) == (503, True)
-        assert reply.json()["Error"]
+        response = await client.get("/readyz")
+        assert (response.status_code, response.text, "retry-after" in response.headers) == (503, "not ready\n", True)
+        response = await client.get("/healthz")
+        assert (response.status_code, "retry-after" in response.headers) == (503, True)
+        assert response.json()["Error"]
     fleet.close()

@@ -386,10 +386,10 @@ def test_folders_stay_open_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(folder_files, "FOLDERS_OPEN_MAX", 3)
     write(tmp_path, {f"{a}/{b}/file": f"{a}{b}".encode() for a in range(4) for b in range(4)})
     before = len(os.listdir("/proc/self/fd"))
-    with RootDir(str(tmp_path)) as beneath:
+    with RootDir(str(tmp_path)) as root_dir:
         for a in range(4):
             for b in range(4):
-                with open(beneath.open(f"{a}/{b}/file".encode()), "rb") as file:
+                with open(root_dir.open(f"{a}/{b}/file".encode()), "rb") as file:
                     assert file.read() == f"{a}{b}".encode()
                 assert len(os.listdir("/proc/self/fd")) <= before + 1 + 3
     assert len(os.listdir("/proc/self/fd")) == before

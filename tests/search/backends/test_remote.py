@@ -43,7 +43,7 @@ def either(request: pytest.FixtureRequest, settings: FetchSettings) -> RemoteFet
     return RemoteFetcher(replace(settings, mode=request.param))
 
 
-async def fetched(fetcher: Fetcher, spec: RepoSpec) -> tuple[tuple[Branch, ...], dict[bytes, object]]:
+async def fetch_contents(fetcher: Fetcher, spec: RepoSpec) -> tuple[tuple[Branch, ...], dict[bytes, object]]:
     """The branches and all files of a repository."""
     async with fetcher.fetch(spec) as source:
         return source.repository.branches, dict(await asyncio.to_thread(all_of, source))
@@ -107,11 +107,11 @@ async def test_several_branches_and_tags_in_the_requested_order(
     repo.git("branch", "release/2")
     second = repo.commit({"a": b"two"})
     url = server.serve_clone(repo, "app.git")
-    branches, _ = await fetched_names(either, spec_of(url, "v1", "HEAD", "release/*", "main"))
+    branches, _ = await fetch_names(either, spec_of(url, "v1", "HEAD", "release/*", "main"))
     assert branches == (Branch("v1", first), Branch("main", second), Branch("release/2", first))
 
 
-async def fetched_names(fetcher: Fetcher, spec: RepoSpec) -> tuple[tuple[Branch, ...], list[bytes]]:
+async def fetch_names(fetcher: Fetcher, spec: RepoSpec) -> tuple[tuple[Branch, ...], list[bytes]]:
     assert await fetcher.heads(spec)
     async with fetcher.fetch(spec) as source:
         entries = await asyncio.to_thread(source.entries)
@@ -124,13 +124,13 @@ async def test_a_detached_head_is_fetched_as_head(either: RemoteFetcher, server:
     repo.commit({"a": b"two"})
     url = server.serve_clone(repo, "app.git")
     (server.folder / "app.git" / "HEAD").write_text(f"{commit}\n")
-    assert await fetched(either, spec_of(url)) == ((Branch("HEAD", commit),), {b"a": b"one"})
+    assert await fetch_contents(either, spec_of(url)) == ((Branch("HEAD", commit),), {b"a": b"one"})
 
 
 async def test_sha256_objects_are_fetched(either: RemoteFetcher, server: GitServer, tmp_path: Path) -> None:
     repo = Repo.create(tmp_path / "new", "--object-format=sha256")
     commit = repo.commit({"a": b"a"})
-    assert await fetched(either, spec_of(server.serve_clone(repo, "app.git"))) == (
+    assert await fetch_contents(either, spec_of(server.serve_clone(repo, "app.git"))) == (
         (Branch("main", commit),),
         {b"a": b"a"},
     )
@@ -141,11 +141,11 @@ async def test_a_new_commit_is_seen_and_fetched_into_the_mirror(
 ) -> None:
     repo.commit({f"f{number}": os.urandom(2000) for number in range(50)})
     spec = spec_of(server.serve_clone(repo, "app.git"))
-    await fetched(fetcher, spec)
+    await fetch_contents(fetcher, spec)
     commit = repo.commit({"new": b"new"})
     server.push(repo, "app.git", "main")
     sent = len(server.faults.requests)
-    branches, files = await fetched(fetcher, spec)
+    branches, files = await fetch_contents(fetcher, spec)
     assert branches == (Branch("main", commit),)
     assert files[b"new"] == b"new"
     assert len(files) == 51
@@ -156,33 +156,33 @@ async def test_nothing_is_fetched_when_nothing_is_new(fetcher: RemoteFetcher, se
     repo.commit({"a": b"a"})
     repo.git("tag", "-a", "v1", "-m", "a tag with a text of its own")
     spec = spec_of(server.serve_clone(repo, "app.git"), "main", "v1")
-    before = await fetched(fetcher, spec)
+    before = await fetch_contents(fetcher, spec)
     server.faults.requests.clear()
     await fetcher.heads(spec)
     to_look = len(server.faults.requests)
     server.faults.requests.clear()
-    assert await fetched(fetcher, spec) == before
+    assert await fetch_contents(fetcher, spec) == before
     assert len(server.faults.requests) == to_look
 
 
 async def test_a_forced_push_just_works(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"one"})
     spec = spec_of(server.serve_clone(repo, "app.git"))
-    await fetched(either, spec)
+    await fetch_contents(either, spec)
     repo.git("checkout", "-q", "--orphan", "other")
     commit = repo.commit({"a": b"another history"})
     server.push(repo, "app.git", "other:main")
-    assert await fetched(either, spec) == ((Branch("main", commit),), {b"a": b"another history"})
+    assert await fetch_contents(either, spec) == ((Branch("main", commit),), {b"a": b"another history"})
 
 
 async def test_a_branch_may_become_a_folder_of_branches(fetcher: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     commit = repo.commit({"a": b"a"})
     repo.git("branch", "work")
     url = server.serve_clone(repo, "app.git")
-    await fetched(fetcher, spec_of(url, "work"))
+    await fetch_contents(fetcher, spec_of(url, "work"))
     server.push(repo, "app.git", ":work")
     server.push(repo, "app.git", "main:refs/heads/work/one")
-    branches, _ = await fetched(fetcher, spec_of(url, "work/one"))
+    branches, _ = await fetch_contents(fetcher, spec_of(url, "work/one"))
     assert branches == (Branch("work/one", commit),)
 
 
@@ -195,7 +195,7 @@ async def test_a_missing_branch_is_reported_with_the_existing_ones(
     with pytest.raises(NotFound, match=r"branch 'trunk' not found at .*app\.git; available: develop, main"):
         await either.heads(spec_of(url, "main", "trunk"))
     with pytest.raises(NotFound, match="did you mean 'develop'"):
-        await fetched(either, spec_of(url, "develp"))
+        await fetch_contents(either, spec_of(url, "develp"))
 
 
 @pytest.mark.parametrize("branch", ["-x", "a:b", "+a", "a..b", "a b", "", "a\nb", "a~1", "refs/heads/../x"])
@@ -209,7 +209,7 @@ async def test_an_empty_repository_is_reported(either: RemoteFetcher, server: Gi
     Repo.create(server.folder / "app.git", "--bare")
     for branches in ((), ("main",)):
         with pytest.raises(NotFound, match=r"app\.git is empty; push a first commit"):
-            await fetched(either, spec_of(server.url("app.git"), *branches))
+            await fetch_contents(either, spec_of(server.url("app.git"), *branches))
 
 
 async def test_a_dangling_head_is_reported_with_the_existing_branches(
@@ -225,10 +225,10 @@ async def test_a_dangling_head_is_reported_with_the_existing_branches(
 async def test_a_missing_repository_is_reported(either: RemoteFetcher, server: GitServer, repo: Repo) -> None:
     repo.commit({"a": b"a"})
     spec = spec_of(server.serve_clone(repo, "app.git"))
-    await fetched(either, spec)
+    await fetch_contents(either, spec)
     (server.folder / "app.git").rename(server.folder / "gone.git")
     with pytest.raises(NotFound, match=r"repository not found at .*app\.git, or access denied; check the address"):
-        await fetched(either, spec)
+        await fetch_contents(either, spec)
 
 
 async def test_a_repository_that_vanishes_between_check_and_fetch_is_reported(
@@ -243,7 +243,7 @@ async def test_a_repository_that_vanishes_between_check_and_fetch_is_reported(
         [f'case "$*" in *fetch*) mv {server.folder}/app.git {gone};; esac', 'exec $GIT "$@"'],
     )
     with pytest.raises(NotFound, match="repository not found at"):
-        await fetched(fetcher, spec_of(url))
+        await fetch_contents(fetcher, spec_of(url))
     assert gone.exists()
 
 
@@ -255,9 +255,9 @@ async def test_a_repository_that_is_too_large_is_rejected_and_nothing_is_left(
     spec = spec_of(server.serve_clone(repo, "app.git"))
     fetcher = RemoteFetcher(replace(settings, mode=mode, repository_bytes_max=1 << 20))
     with pytest.raises(Invalid, match=r"larger than 1 MiB; raise fetch\.repository_bytes_max"):
-        await fetched(fetcher, spec)
+        await fetch_contents(fetcher, spec)
     assert left_in(Path(settings.dir)) == []
-    _, files = await fetched(RemoteFetcher(replace(settings, mode=mode)), spec)
+    _, files = await fetch_contents(RemoteFetcher(replace(settings, mode=mode)), spec)
     assert list(files) == [b"blob"]
 
 
@@ -278,7 +278,7 @@ async def test_a_fetch_that_grows_too_large_is_ended(
     )
     fetcher = RemoteFetcher(replace(settings, repository_bytes_max=1 << 20))
     with pytest.raises(Invalid, match="larger than 1 MiB"):
-        await fetched(fetcher, spec_of(url))
+        await fetch_contents(fetcher, spec_of(url))
     assert children() == before
 
 
@@ -292,7 +292,7 @@ async def test_a_corrupt_pack_of_the_origin_is_reported(either: RemoteFetcher, s
     content[30_000:60_000] = bytes(30_000)
     pack.write_bytes(content)
     with pytest.raises(Unavailable, match=r"failed while sending|truncated or damaged"):
-        await fetched(either, spec_of(url))
+        await fetch_contents(either, spec_of(url))
 
 
 async def test_a_truncated_response_is_reported_and_the_next_fetch_succeeds(
@@ -302,9 +302,9 @@ async def test_a_truncated_response_is_reported_and_the_next_fetch_succeeds(
     spec = spec_of(server.serve_clone(repo, "app.git"))
     server.faults.cut_bytes = 40_000
     with pytest.raises(Unavailable, match=r"truncated or damaged; retrying later"):
-        await fetched(either, spec)
+        await fetch_contents(either, spec)
     server.faults.cut_bytes = 0
-    assert len((await fetched(either, spec))[1]) == 20
+    assert len((await fetch_contents(either, spec))[1]) == 20
 
 
 async def test_a_server_error_is_reported(fetcher: RemoteFetcher, server: GitServer) -> None:
@@ -392,7 +392,7 @@ async def test_a_hostile_address_reaches_no_program(
     with pytest.raises(Invalid):
         await fetcher.heads(spec_of(url.format(mark=mark)))
     with pytest.raises(Invalid):
-        await fetched(fetcher, spec_of(url.format(mark=mark)))
+        await fetch_contents(fetcher, spec_of(url.format(mark=mark)))
     assert not mark.exists()
 
 
@@ -429,13 +429,13 @@ async def test_a_working_copy_is_read_as_it_lies_there(
     (repo.path / "new").write_bytes(b"not committed")
     spec = spec_of(str(repo.path))
     heads = await fetcher.heads(spec)
-    assert await fetched(fetcher, spec) == (heads, {b"a": b"a", b"new": b"not committed"})
+    assert await fetch_contents(fetcher, spec) == (heads, {b"a": b"a", b"new": b"not committed"})
     assert await fetcher.heads(spec) == heads, "nothing has changed"
     (repo.path / "new").write_bytes(b"changed again")
     assert await fetcher.heads(spec) != heads
     assert [branch.name for branch in heads] == ["main"]
     named = spec_of(f"file://{repo.path}", "main")
-    assert await fetched(fetcher, named) == ((Branch("main", commit),), {b"a": b"a"})
+    assert await fetch_contents(fetcher, named) == ((Branch("main", commit),), {b"a": b"a"})
 
 
 async def test_a_bare_repository_on_the_disk_is_read_through_git(

@@ -63,7 +63,7 @@ def configurations(folder: Path) -> str:
     return "".join(file.read_text() for file in folder.glob("*/config"))
 
 
-def written(tmp_path: Path, *lines: str) -> str:
+def write_credentials(tmp_path: Path, *lines: str) -> str:
     path = tmp_path / "credentials"
     path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
@@ -75,7 +75,7 @@ async def test_without_credentials_the_error_names_the_host(settings: FetchSetti
 
 
 async def test_a_file_provides_credentials_by_host(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
-    path = written(
+    path = write_credentials(
         tmp_path,
         "nonsense",
         "http://[broken",
@@ -88,12 +88,12 @@ async def test_a_file_provides_credentials_by_host(settings: FetchSettings, serv
 
 
 async def test_a_file_that_is_changed_is_read_again(settings: FetchSettings, server: GitServer, tmp_path: Path) -> None:
-    path = written(tmp_path, f"http://me:old@127.0.0.1:{server.port}")
+    path = write_credentials(tmp_path, f"http://me:old@127.0.0.1:{server.port}")
     fetcher = RemoteFetcher(replace(settings, credentials_file=path))
     spec = RepoSpec("app", server.url("app.git"))
     with pytest.raises(Unauthorized, match=rf"127\.0\.0\.1:{server.port} rejected the credentials; renew"):
         await fetcher.heads(spec)
-    written(tmp_path, f"http://me:hunter2%25zebra@127.0.0.1:{server.port}")
+    write_credentials(tmp_path, f"http://me:hunter2%25zebra@127.0.0.1:{server.port}")
     assert await fetcher.heads(spec)
 
 
@@ -144,7 +144,7 @@ async def test_a_command_without_output_means_an_anonymous_fetch(tmp_path: Path)
 
 @pytest.mark.parametrize("url", ["http://example.com/x", "ssh://git@example.com/x", "git://example.com/x"])
 async def test_no_credentials_are_given_without_encryption(url: str, tmp_path: Path) -> None:
-    path = written(tmp_path, f"https://me:{SECRET}@example.com")
+    path = write_credentials(tmp_path, f"https://me:{SECRET}@example.com")
     credentials = Credentials(file=path, command=command(tmp_path, "echo u:t"))
     assert await credentials.for_address(address_of(url)) is None
     assert not (tmp_path / "runs").exists()
@@ -193,7 +193,7 @@ async def test_a_secret_is_in_no_argument_no_error_and_no_log(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     put_before_git(tmp_path / "bin", monkeypatch, [f'echo "$@" >> {tmp_path}/arguments', 'exec $GIT "$@"'])
-    path = written(tmp_path, f"http://me:hunter2%25zebra@127.0.0.1:{server.port}")
+    path = write_credentials(tmp_path, f"http://me:hunter2%25zebra@127.0.0.1:{server.port}")
     fetcher = RemoteFetcher(replace(settings, credentials_file=path))
     async with fetcher.fetch(RepoSpec("app", server.url("app.git"))):
         pass

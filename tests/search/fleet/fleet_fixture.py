@@ -31,13 +31,13 @@ from argosy.search.settings import FetchSettings, SearchSettings
 from tests.search.backends.repositories import Repo
 
 MIB = 1 << 20
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 CLOCK = SystemClock()
 
 
 async def until(condition: Callable[[], object]) -> None:
     """Returns once the condition holds."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():
             await CLOCK.sleep(0.005)
 

@@ -25,11 +25,11 @@ from argosy.search.query.codec import decode_query
 from argosy.search.query.format import format_query
 from tests.search.fleet.node_fixture import HOST, NAMES, NodeFixture, search_request, serve_node, small
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -245,7 +245,7 @@ async def exchange(address: str, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(data)
     try:
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             return await reader.read()
     finally:
         writer.close()
@@ -322,7 +322,7 @@ Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def scripted(*scripts: Script) -> AsyncIterator[str]:
+async def serve_scripts(*scripts: Script) -> AsyncIterator[str]:
     """A server that does one of these on each connection."""
     left = list(scripts)
 
@@ -337,15 +337,15 @@ async def scripted(*scripts: Script) -> AsyncIterator[str]:
     assert left == [], "every script was played"
 
 
-def saying(data: bytes) -> Script:
-    async def say(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+def respond_with(data: bytes) -> Script:
+    async def respond(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
         await writer.drain()
 
-    return say
+    return respond
 
 
-async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def disconnect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Sends the greeting, reads the request, and disconnects."""
     writer.write(protocol.UPGRADED)
     await reader.readexactly(11)
@@ -358,7 +358,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     await reader.read()
 
 
-async def answer_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def answer_and_disconnect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Answers one request, reads the next, and disconnects."""
     writer.write(protocol.UPGRADED)
     header = await reader.readexactly(11)
@@ -367,29 +367,29 @@ async def answer_and_hang_up(reader: asyncio.StreamReader, writer: asyncio.Strea
     await reader.readexactly(11)
 
 
-async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def stay_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(protocol.UPGRADED)
     await reader.read()
 
 
 async def test_a_request_whose_connection_was_closed_is_retried_once(nodes: RemoteNodes) -> None:
-    async with scripted(hang_up, answer) as address:
+    async with serve_scripts(disconnect, answer) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
         await nodes.close()
     nodes = RemoteNodes()
-    async with scripted(hang_up, hang_up) as address:
+    async with serve_scripts(disconnect, disconnect) as address:
         with pytest.raises(Unavailable, match="unreachable: the connection was closed"):
             await nodes.at(address).search(search_request())
     await nodes.close()
 
 
 async def test_a_request_on_an_open_connection_is_retried_once_too(nodes: RemoteNodes) -> None:
-    async with scripted(answer_and_hang_up, answer) as address:
+    async with serve_scripts(answer_and_disconnect, answer) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
         assert await nodes.at(address).search(search_request()) == SearchResult()
         await nodes.close()
     nodes = RemoteNodes()
-    async with scripted(answer_and_hang_up, hang_up) as address:
+    async with serve_scripts(answer_and_disconnect, disconnect) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
         with pytest.raises(Unavailable, match="unreachable: the connection was closed"):
             await nodes.at(address).search(search_request())
@@ -405,7 +405,7 @@ async def test_a_retried_request_can_be_cancelled(nodes: RemoteNodes) -> None:
         await reader.readexactly(int.from_bytes(received[0][:4]))
         received.append(await reader.readexactly(11))
 
-    async with scripted(answer_and_hang_up, receive) as address:
+    async with serve_scripts(answer_and_disconnect, receive) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
         again = asyncio.ensure_future(nodes.at(address).search(search_request()))
         await until(lambda: len(received) == 1)
@@ -425,7 +425,7 @@ async def test_an_invalid_response_on_an_open_connection_is_unavailable(nodes: R
             writer.write(encode_frame(int.from_bytes(header[4:8]), protocol.RESULT, body))
         await reader.read()
 
-    async with scripted(answer_wrongly) as address:
+    async with serve_scripts(answer_wrongly) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
         with pytest.raises(Unavailable, match="unreadable response"):
             await nodes.at(address).search(search_request())
@@ -438,7 +438,7 @@ async def test_a_node_that_is_back_is_queried_again(indexes: list[Index], nodes:
     await until(lambda: nodes.connections.count() == 0)
     with pytest.raises(Unavailable, match="unreachable"):
         await nodes.at(address).status()
-    async with scripted(answer) as other:
+    async with serve_scripts(answer) as other:
         assert await nodes.at(other).search(search_request()) == SearchResult()
         await nodes.close()
 
@@ -446,16 +446,19 @@ async def test_a_node_that_is_back_is_queried_again(indexes: list[Index], nodes:
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        (saying(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"), "not a search node.*answered with status 404"),
-        (saying(b"SSH-2.0-x\r\n\r\n"), "not a search node"),
-        (saying(protocol.UPGRADED.replace(b"frames-2", b"frames-1")), "not a search node"),
-        (saying(bytes(protocol.UPGRADE_BYTES_MAX + 1)), "unreachable"),
-        (saying(b""), "unreachable: the connection was closed"),
+        (
+            respond_with(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"),
+            "not a search node.*answered with status 404",
+        ),
+        (respond_with(b"SSH-2.0-x\r\n\r\n"), "not a search node"),
+        (respond_with(protocol.UPGRADED.replace(b"frames-2", b"frames-1")), "not a search node"),
+        (respond_with(bytes(protocol.UPGRADE_BYTES_MAX + 1)), "unreachable"),
+        (respond_with(b""), "unreachable: the connection was closed"),
     ],
 )
 async def test_a_server_without_a_valid_greeting_is_no_node(script: Script, why: str, nodes: RemoteNodes) -> None:
     scripts = (script,) if "closed" not in why else (script, script)
-    async with scripted(*scripts) as address:
+    async with serve_scripts(*scripts) as address:
         with pytest.raises(Unavailable, match=why):
             await nodes.at(address).search(search_request())
 
@@ -464,18 +467,18 @@ async def test_a_response_above_the_limit_is_not_read(nodes: RemoteNodes) -> Non
     too_long = protocol.ANSWER_BYTES_MAX + protocol.TRACE_BYTES_MAX + 1
 
     async def announce(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await hang_up(reader, writer)
+        await disconnect(reader, writer)
         writer.write(too_long.to_bytes(4) + bytes(7))
         await reader.read()
 
-    async with scripted(announce) as address:
+    async with serve_scripts(announce) as address:
         with pytest.raises(Unavailable, match="invalid response"):
             await nodes.at(address).search(search_request())
 
 
 async def test_a_silent_connection_is_not_reused(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.0)
-    async with scripted(say_nothing, answer) as address:
+    async with serve_scripts(stay_silent, answer) as address:
         with pytest.raises(Unavailable, match=r"timed out after 0.05 s"):
             await nodes.at(address).search(search_request(options=Options(wall_time_s=0.05)))
         assert await nodes.at(address).search(search_request()) == SearchResult()
@@ -519,10 +522,10 @@ async def test_requests_do_not_wait_for_a_connection_that_cannot_be_opened(
 ) -> None:
     monkeypatch.setattr(nodes.connections, "_connect_s", 0.05)
 
-    async def no_welcome(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    async def no_greeting(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
         await reader.read()
 
-    async with scripted(no_welcome) as address:
+    async with serve_scripts(no_greeting) as address:
         calls = [nodes.at(address).search(search_request()) for _ in range(3)]
         for result in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(result, Unavailable)
@@ -549,7 +552,7 @@ async def test_a_client_that_reads_nothing_pauses_the_server_and_gets_everything
     async with serve_node(GatedNode()) as address:  # type: ignore[arg-type]
         _, reader, writer = await held_up(address, 32)
         parser, received = Parser(protocol.ANSWER_BYTES_MAX), list[Frame]()
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(TIMEOUT_S):
             while len(received) < 32:
                 received += parser.feed(await reader.read(1 << 16))
         writer.close()
@@ -570,7 +573,7 @@ async def test_a_client_that_reads_nothing_for_too_long_is_disconnected(monkeypa
     async with serve_node(GatedNode()) as address:  # type: ignore[arg-type]
         _, _, writer = await held_up(address, 32)
         with pytest.raises(ConnectionResetError):
-            await asyncio.wait_for(nothing_but_waiting(writer), PATIENCE_S)
+            await asyncio.wait_for(nothing_but_waiting(writer), TIMEOUT_S)
         writer.close()
 
 
@@ -609,15 +612,15 @@ async def test_a_stopping_server_answers_pending_requests(nodes: RemoteNodes) ->
 class Tracing:
     """A tracer that injects fixed headers and records the headers it extracts."""
 
-    def __init__(self, carried: dict[str, str]) -> None:
-        self._carried = carried
+    def __init__(self, injected: dict[str, str]) -> None:
+        self._injected = injected
         self.continued_with: list[dict[str, str]] = []
 
     def span(self, name: str, /, **attributes: Attribute) -> AbstractContextManager[Span]:
         return NO_TRACER.span(name, **attributes)
 
     def inject(self) -> dict[str, str]:
-        return self._carried
+        return self._injected
 
     def extract(self, headers: Mapping[str, str]) -> AbstractContextManager[None]:
         self.continued_with.append(dict(headers))

@@ -24,7 +24,7 @@ from argosy.search.query.tree import Query, Regexp
 from tests.search.fleet.node_fixture import NodeFixture, odd, search_request, serve_node, small, without_time
 from tests.search.match.search_calls import build_index
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 ODD = odd()
 ODD_NAME = ODD.repository.name
 EVERYWHERE = ("alpha", "beta", ODD_NAME, "elsewhere", "warming")
@@ -47,7 +47,7 @@ def plain(answer: object) -> object:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
@@ -124,13 +124,13 @@ async def test_a_request_without_the_token_is_rejected(path: str, given: str | N
 
 
 async def test_a_request_with_the_token_is_answered(indexes: list[Index]) -> None:
-    nodes, strangers = RemoteNodes(fleet_token="sesam"), RemoteNodes(fleet_token="other")
+    nodes, unauthorized = RemoteNodes(fleet_token="sesam"), RemoteNodes(fleet_token="other")
     async with serve_node(NodeFixture(*indexes).node, fleet_token="sesam") as address:
         assert (await nodes.at(address).status()).node == "n1"
         with pytest.raises(Unavailable, match="rejected the fleet token"):
-            await strangers.at(address).status()
+            await unauthorized.at(address).status()
     await nodes.close()
-    await strangers.close()
+    await unauthorized.close()
 
 
 async def test_a_request_above_the_limit_is_rejected_and_the_next_is_not(
@@ -149,7 +149,7 @@ async def test_a_request_above_the_limit_is_rejected_and_the_next_is_not(
 
 
 async def until_answered(node: Node) -> None:
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             try:
                 await node.status()
@@ -161,7 +161,7 @@ async def until_answered(node: Node) -> None:
 # -- what is refused ------------------------------------------------------------------------------------------------
 
 
-async def posted(address: str, body: object, path: str = protocol.SEARCH_PATH) -> tuple[int, str]:
+async def post(address: str, body: object, path: str = protocol.SEARCH_PATH) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.post(f"http://{address}{path}", data=body) as response:
         return response.status, await response.text()
 
@@ -175,7 +175,7 @@ async def in_pieces(size: int) -> AsyncIterator[bytes]:
 async def test_a_body_above_the_limit_is_rejected(has_pending_push: bool, indexes: list[Index]) -> None:
     size = protocol.REQUEST_BYTES_MAX + (1 << 16)
     async with serve_node(NodeFixture(*indexes).node) as address:
-        status, text = await posted(address, BytesIO(bytes(size)) if has_pending_push else in_pieces(size))
+        status, text = await post(address, BytesIO(bytes(size)) if has_pending_push else in_pieces(size))
     assert status == 400
     assert f"limit {protocol.REQUEST_BYTES_MAX}" in text
 
@@ -183,22 +183,22 @@ async def test_a_body_above_the_limit_is_rejected(has_pending_push: bool, indexe
 @pytest.mark.parametrize("body", [b"", b"\xc1", b"{}", pack({"query": "x"}), pack(FileRequest("alpha", "x"))])
 async def test_an_invalid_body_is_rejected(body: bytes, indexes: list[Index]) -> None:
     async with serve_node(NodeFixture(*indexes).node) as address:
-        status, text = await posted(address, body)
+        status, text = await post(address, body)
     assert status == 400
     assert '"kind":"Invalid"' in text
 
 
 async def test_an_invalid_query_is_a_bad_request(indexes: list[Index]) -> None:
     async with serve_node(NodeFixture(*indexes).node) as address:
-        status, text = await posted(address, pack(search_request(Regexp("(needle"))))
+        status, text = await post(address, pack(search_request(Regexp("(needle"))))
     assert status == 400
     assert "invalid regular expression" in text
 
 
 async def test_a_wrong_method_or_path_is_reported(indexes: list[Index]) -> None:
     async with serve_node(NodeFixture(*indexes).node) as address:
-        assert (await posted(address, b"", protocol.STATUS_PATH))[0] == 405
-        assert (await posted(address, b"", "/v1/node/nothing"))[0] == 404
+        assert (await post(address, b"", protocol.STATUS_PATH))[0] == 405
+        assert (await post(address, b"", "/v1/node/nothing"))[0] == 404
 
 
 # -- disconnects -------------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ async def test_a_search_ends_when_its_client_disconnects(indexes: list[Index], n
         call.cancel()
         await asyncio.wait([call])
         await until(index_set.ended.is_set)
-        assert await fixture.quiesce("alpha", within_s=PATIENCE_S)
+        assert await fixture.quiesce("alpha", within_s=TIMEOUT_S)
         assert (await nodes.at(address).status()).node == "n1"
 
 
@@ -361,7 +361,7 @@ async def test_a_reader_that_disconnects_ends_the_stream(large: Index) -> None:
         _, writer = await reader_of(address)
         writer.transport.abort()
         await until(lambda: watched.is_closed)
-        assert await fixture.quiesce("large", within_s=PATIENCE_S)
+        assert await fixture.quiesce("large", within_s=TIMEOUT_S)
     assert watched.made_bytes < large.parts[0].segment.content.data.nbytes
 
 

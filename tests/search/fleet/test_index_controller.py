@@ -264,7 +264,7 @@ def test_a_fetch_newer_than_the_origin_check_is_not_recorded_as_the_checked_vers
     assert only(fixture.check_origin("c2"), Fetch)  # pushed back
 
 
-@pytest.mark.parametrize("step", ["look", "fetch", "build"])
+@pytest.mark.parametrize("step", ["check", "fetch", "build"])
 def test_a_failed_refresh_keeps_the_index_reports_the_reason_and_is_retried_with_backoff(step: str) -> None:
     fixture = ControllerFixture(retry_first_s=8.0, retry_ceiling_s=900.0, verify_s=100_000.0)
     fixture.make_ready()
@@ -286,7 +286,7 @@ def test_a_failed_refresh_keeps_the_index_reports_the_reason_and_is_retried_with
 
 
 def fail(fixture: ControllerFixture, check: CheckOrigin, step: str) -> list[Effect]:
-    if step == "look":
+    if step == "check":
         return fixture.handle(OriginCheckFailed(check.number, "away"))
     effects = fixture.handle(OriginChecked(check.number, heads("c2")))
     number = only(effects, Fetch).number if step == "fetch" else fixture.complete_fetch(effects).number

@@ -242,11 +242,11 @@ async def test_a_repository_that_is_not_ready_is_unavailable_with_a_reason(index
 
 async def test_a_lease_lost_while_a_file_is_read_is_reported(indexes: list[Index]) -> None:
     fixture = NodeFixture(*indexes)
-    question = asyncio.ensure_future(fixture.node.file(FileRequest("alpha", "src/alpha1.py")))
+    call = asyncio.ensure_future(fixture.node.file(FileRequest("alpha", "src/alpha1.py")))
     await asyncio.sleep(0)
     fixture.leases.discard("alpha")
     with pytest.raises(NotOwner):
-        await question
+        await call
     assert fixture.host.recorded == []
 
 

@@ -72,11 +72,11 @@ class Refusing:
 async def test_an_error_keeps_its_class_over_the_wire(error: ArgosyError, nodes: RemoteNodes) -> None:
     async with serve_node(Refusing(error)) as address:  # type: ignore[arg-type]
         ways = [nodes.at(address), nodes.at(f"http://{address}")]
-        for question in [each.search(search_request()) for each in ways] + [
+        for call in [each.search(search_request()) for each in ways] + [
             each.file(FileRequest("r", "p")) for each in ways
         ]:
             with pytest.raises(type(error)) as raised:
-                await question
+                await call
             assert (str(raised.value), type(raised.value)) == (str(error), type(error))
             assert getattr(raised.value, "hint", None) == getattr(error, "hint", None)
             assert getattr(raised.value, "retry_after_s", None) == getattr(error, "retry_after_s", None)
@@ -124,12 +124,12 @@ async def test_a_url_is_an_address_too(nodes: RemoteNodes) -> None:
 
 
 @asynccontextmanager
-async def speaking(*scripts: bytes | None) -> AsyncIterator[str]:
+async def serve_scripts(*scripts: bytes | None) -> AsyncIterator[str]:
     """The URL of a server that says these things, one on each connection, after it has heard a question; None: it says
     nothing."""
     left = list(scripts)
 
-    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         script = left.pop(0)
         await reader.readuntil(b"\r\n\r\n")
         if script is None:
@@ -139,7 +139,7 @@ async def speaking(*scripts: bytes | None) -> AsyncIterator[str]:
             await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(speak, HOST, 0)
+    server = await asyncio.start_server(respond, HOST, 0)
     async with server:
         yield f"http://{HOST}:{server.sockets[0].getsockname()[1]}"
     assert left == [], "every script was played"
@@ -151,9 +151,9 @@ def http_response(body: bytes, status: str = "200 OK", *, length: int | None = N
 
 
 async def test_a_request_whose_connection_was_closed_is_retried_once(nodes: RemoteNodes) -> None:
-    async with speaking(b"", http_response(pack(SearchResult()))) as address:
+    async with serve_scripts(b"", http_response(pack(SearchResult()))) as address:
         assert await nodes.at(address).search(search_request()) == SearchResult()
-    async with speaking(b"", b"") as address:
+    async with serve_scripts(b"", b"") as address:
         with pytest.raises(Unavailable, match="unreachable"):
             await nodes.at(address).search(search_request())
 
@@ -172,7 +172,7 @@ async def test_a_request_whose_connection_was_closed_is_retried_once(nodes: Remo
     ],
 )
 async def test_an_invalid_response_is_unavailable(script: bytes, why: str, nodes: RemoteNodes) -> None:
-    async with speaking(script) as address:
+    async with serve_scripts(script) as address:
         with pytest.raises(Unavailable, match=why):
             await nodes.at(address).status()
 
@@ -181,7 +181,7 @@ async def test_a_response_above_the_limit_is_not_read_to_its_end(
     nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "ANSWER_BYTES_MAX", 1000)
-    async with speaking(http_response(bytes(1001), length=1 << 40)) as address:
+    async with serve_scripts(http_response(bytes(1001), length=1 << 40)) as address:
         with pytest.raises(Unavailable, match="limit 1000 bytes"):
             await nodes.at(address).status()
 
@@ -189,20 +189,20 @@ async def test_a_response_above_the_limit_is_not_read_to_its_end(
 async def test_a_silent_node_times_out(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_node, "MARGIN_S", 0.05)
     monkeypatch.setattr(remote_node, "CALL_S", 0.05)
-    questions: list[Callable[[str], Awaitable[object]]] = [
+    calls: list[Callable[[str], Awaitable[object]]] = [
         lambda address: nodes.at(address).search(SearchRequest("q", (), Options(wall_time_s=0.01))),
         lambda address: nodes.at(address).status(),
     ]
-    for question in questions:
-        async with speaking(None) as address:
+    for call in calls:
+        async with serve_scripts(None) as address:
             with pytest.raises(Unavailable, match=r"timed out after 0.0[56] s"):
-                await question(address)
+                await call(address)
 
 
 async def test_a_truncated_stream_is_reported(nodes: RemoteNodes) -> None:
     """Closing is the only signal of a server that cannot continue: the status has been sent."""
     cut = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n"
-    async with speaking(cut) as address:
+    async with serve_scripts(cut) as address:
         stream = nodes.at(address).index("r")
         assert await anext(stream) == b"hello"
         with pytest.raises(Unavailable, match="unreachable"):
@@ -211,7 +211,7 @@ async def test_a_truncated_stream_is_reported(nodes: RemoteNodes) -> None:
 
 async def test_a_silent_stream_times_out(nodes: RemoteNodes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_node, "_STREAM", remote_node.aiohttp.ClientTimeout(total=None, sock_read=0.05))
-    async with speaking(None) as address:
+    async with serve_scripts(None) as address:
         with pytest.raises(Unavailable, match="no data for 30 s"):
             await anext(nodes.at(address).index("r"))
 
@@ -261,7 +261,7 @@ def test_requests_run_on_the_event_loop_of_the_process(indexes: list[Index]) -> 
 
 
 async def test_a_cancelled_request_closes_its_connection(nodes: RemoteNodes) -> None:
-    async with speaking(None) as address:
+    async with serve_scripts(None) as address:
         call = asyncio.ensure_future(nodes.at(address).search(search_request()))
         done, _ = await asyncio.wait([call], timeout=0.1)
         assert not done

@@ -55,11 +55,11 @@ def test_a_block_has_the_keys_of_its_bytes_and_their_neighbours(data: bytes, cut
     owners = [int(number >= len(starts) // 2) for number in range(len(starts) - 1)]
     found = collect(data, starts, (largest + 8) * chunk, names, owners)
     assert all(len(keys) == len(set(keys)) for keys in found)
-    wanted = [expected(data, start, end) for start, end in pairwise(starts)]
+    expected_keys = [expected(data, start, end) for start, end in pairwise(starts)]
     for document, name in enumerate(names):
         if document in owners:
-            wanted[owners.index(document)] |= keys_in(b"\0" + name + b"\0")
-    assert [set(keys) for keys in found] == wanted
+            expected_keys[owners.index(document)] |= keys_in(b"\0" + name + b"\0")
+    assert [set(keys) for keys in found] == expected_keys
 
 
 def test_the_first_line_begins_like_any_other() -> None:

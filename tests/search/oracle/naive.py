@@ -155,8 +155,8 @@ def branch_mask(branch: OnBranch, repository: Repository) -> int:
     if branch.name == "HEAD":
         return 1
     names = [known.name for known in repository.branches]
-    wanted = [branch.name == name if branch.is_exact else branch.name in name for name in names]
-    return sum(1 << position for position, is_wanted in enumerate(wanted) if is_wanted)
+    selected = [branch.name == name if branch.is_exact else branch.name in name for name in names]
+    return sum(1 << position for position, is_selected in enumerate(selected) if is_selected)
 
 
 def branches_selected_by(query: BranchesRepos, repository: Repository) -> list[OnBranch]:

@@ -8,7 +8,7 @@ from tests.search.oracle.corpora import changed, checkout
 from tests.search.oracle.engine import build_index, check_query
 from tests.search.oracle.rounds import given_random
 
-QUESTIONS = 4
+QUERIES_PER_CASE = 4
 
 
 @given_random(30)
@@ -18,7 +18,7 @@ def test_a_renewed_index_answers_like_a_fresh_one(random: Random) -> None:
     for _ in range(3):
         before, case = case, changed(random, case)
         index = build_index(case, previous=index)
-        for query in [queries.query(random, version) for version in (before, case) for _ in range(QUESTIONS)]:
+        for query in [queries.query(random, version) for version in (before, case) for _ in range(QUERIES_PER_CASE)]:
             check_query(case, query, index=index)
 
 
@@ -27,7 +27,7 @@ def test_an_older_index_still_answers_after_it_was_renewed(random: Random) -> No
     case = checkout(random)
     index = build_index(case)
     build_index(changed(random, case), previous=index)
-    for query in [queries.query(random, case) for _ in range(QUESTIONS)]:
+    for query in [queries.query(random, case) for _ in range(QUERIES_PER_CASE)]:
         check_query(case, query, index=index)
 
 
@@ -37,6 +37,6 @@ def test_an_index_that_was_carried_elsewhere_answers_alike(random: Random) -> No
     index = load(dump(build_index(case)))
     later = changed(random, case)
     renewed = load(dump(build_index(later, previous=index)))
-    for query in [queries.query(random, case) for _ in range(QUESTIONS)]:
+    for query in [queries.query(random, case) for _ in range(QUERIES_PER_CASE)]:
         check_query(case, query, index=index)
         check_query(later, query, index=renewed)

@@ -163,25 +163,25 @@ def test_the_needs_of_a_huge_pattern_are_bounded(pattern: str) -> None:
 @given(st.data(), patterns.patterns, st.booleans())
 def test_every_match_contains_the_required_text(data: st.DataObject, source: str, is_exact: bool) -> None:
     tree = parse_regex(source)
-    promised = prefilter(tree, is_case_sensitive=is_exact)
+    required = prefilter(tree, is_case_sensitive=is_exact)
     pattern = Pattern.compile(source, is_case_sensitive=is_exact)
     text = data.draw(patterns.texts(tree)).encode()
     for start, end in pattern.find_all(text, with_empty=True):
-        assert_kept(promised, text[start:end])
+        assert_contains(required, text[start:end])
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.data(), patterns.patterns, st.booleans())
 def test_every_match_of_bytes_contains_the_required_text(data: st.DataObject, source: str, is_exact: bool) -> None:
     tree = parse_regex(source)
-    promised = prefilter(tree, is_case_sensitive=is_exact)
-    if not promised.holds_for_bytes:
+    required = prefilter(tree, is_case_sensitive=is_exact)
+    if not required.holds_for_bytes:
         return
     pattern = Pattern.compile(source, is_case_sensitive=is_exact)
     text = data.draw(patterns.texts(tree)).encode() + data.draw(st.binary(max_size=6))
     cut = data.draw(st.integers(0, 2))
     for start, end in pattern.find_all(text, min(cut, len(text)), is_utf8=False, with_empty=True):
-        assert_kept(promised, text[start:end])
+        assert_contains(required, text[start:end])
 
 
 # Bytes in rows: what runs are made of, with what breaks them in between.
@@ -198,21 +198,21 @@ def test_thousands_of_patterns_keep_the_required_text() -> None:
     for _ in range(4_000):
         source = "".join(dice.choices(LINKS, k=dice.randint(2, 7)))
         tree, is_exact = parse_regex(source), dice.random() < 0.5
-        promised = prefilter(tree, is_case_sensitive=is_exact)
+        required = prefilter(tree, is_case_sensitive=is_exact)
         text = patterns.text_for(tree, dice.choice).encode()
         for start, end in Pattern.compile(source, is_case_sensitive=is_exact).find_all(text):
-            assert_kept(promised, text[start:end])
-            seen += bool(promised.runs)
+            assert_contains(required, text[start:end])
+            seen += bool(required.runs)
     assert seen > 1_000
 
 
-def assert_kept(promised: Prefilter, match: bytes) -> None:
-    assert promised.can_span_lines or b"\n" not in match
-    if promised.has_odd_folds and any(odd in match for odd in ODD):
+def assert_contains(required: Prefilter, match: bytes) -> None:
+    assert required.can_span_lines or b"\n" not in match
+    if required.has_odd_folds and any(odd in match for odd in ODD):
         return
-    for clause in promised.clauses:
+    for clause in required.clauses:
         assert any(is_held(literal, match) for literal in clause), (clause, match)
-    for run in promised.runs:
+    for run in required.runs:
         assert any(fits(run, match[at:]) for at in range(len(match))), (run, match)
 
 
