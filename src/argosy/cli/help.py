@@ -35,8 +35,6 @@ def _complete_command(ctx: click.Context, param: click.Parameter, incomplete: st
 def help(ctx: click.Context, command: tuple[str, ...], man: bool) -> None:
     """Show the help of a command."""
     if man:
-        from argosy.cli.help import manual_page
-
         click.echo(manual_page(), nl=False)
         return
     context = _context_of(ctx, command)

@@ -70,7 +70,6 @@ def add(
 
     Local paths require the setting fetch.allow_local on the nodes.
     """
-    from argosy.cli.repo import parse_address
     from argosy.registry import catalog
 
     if name is not None and len(addresses) > 1:

@@ -57,9 +57,6 @@ class GatewaySettings:
             yield f"hedge_min_s ({self.hedge_min_s}) must be below deadline_s ({self.deadline_s})"
 
 
-MIB = 1 << 20
-
-
 @dataclass(frozen=True)
 class ContentSettings:
     """Which indexers are queried, with which timeouts, and how long answers are cached."""

@@ -4,15 +4,18 @@ A malformed line is skipped and counted, and so is a result that was not request
 outcome is MALFORMED, so that the answer counts as incomplete (GW-1).
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from argosy.base.errors import Invalid
 from argosy.gateway.content.merge import select_requested, usable_results
-from argosy.gateway.content.model import BackendOutcome
+from argosy.gateway.content.model import Backend, BackendOutcome
+from argosy.ipni.formats.bases import base58
 from argosy.ipni.model import Provider, ProviderResult
 from argosy.ipni.web import providers_json, results
 from argosy.ipni.web.find_fast_path import TRUNCATED_HEADER
@@ -20,13 +23,6 @@ from argosy.ipni.web.lookup_params import ResponseFormat
 
 if TYPE_CHECKING:
     from argosy.gateway.content.http1_client import Http1Response
-from base64 import b64encode
-from collections.abc import Mapping
-from dataclasses import field
-from urllib.parse import quote
-
-from argosy.gateway.content.model import Backend
-from argosy.ipni.formats.bases import base58
 
 
 @dataclass(frozen=True)

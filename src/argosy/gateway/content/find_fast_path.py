@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from argosy.base.errors import ArgosyError, Unavailable
 from argosy.base.redact import redact
-from argosy.gateway.content.model import InconclusiveFind, MergedAnswer, MissingBackend
+from argosy.gateway.content.backend_protocol import INCOMPLETE_HEADER
+from argosy.gateway.content.model import InconclusiveFind, MergedAnswer, MissingBackend, format_missing
 from argosy.ipni.model import ProviderResult
 from argosy.ipni.web import results
-from argosy.ipni.web.find_fast_path import NOTHING, pieces
+from argosy.ipni.web.find_fast_path import HIT_CACHE, MISS_CACHE, NOTHING, TRUNCATED_HEADER, pieces
 from argosy.ipni.web.lookup_params import (
     ResponseFormat,
     form_of,
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from argosy.gateway.content.service import ContentGateway
-from argosy.gateway.content.backend_protocol import INCOMPLETE_HEADER
-from argosy.gateway.content.model import format_missing
-from argosy.ipni.web.find_fast_path import HIT_CACHE, MISS_CACHE, TRUNCATED_HEADER
 
 MISSING_HEADER = "x-argosy-missing"
 EXPOSED = f"{INCOMPLETE_HEADER}, {MISSING_HEADER}, {TRUNCATED_HEADER}"

@@ -92,7 +92,7 @@ def without(text: str, word: str) -> str:
     """The query without a condition that a facet added."""
     places = _places(text, word)
     at = places[-1] if places else len(text)
-    return " ".join((text[:at].rstrip() + " " + text[at + len(word) :].lstrip()).split(" ")).strip()
+    return (text[:at].rstrip() + " " + text[at + len(word) :].lstrip()).strip()
 
 
 def _places(text: str, word: str) -> list[int]:
